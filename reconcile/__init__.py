@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from informers import Clock, InformerOptions, Key, Snapshot, SystemClock, Transport
     from reconcile import conditions, errors, owners, predicates, replicas
     from reconcile.client.client import Client
-    from reconcile.client.limits import RateLimiter
-    from reconcile.client.reader import WatchEvent
+    from reconcile.client.request_limiter import RequestLimiter
+    from reconcile.client.watch_events import WatchEvent
     from reconcile.controller.background_tasks import Background
     from reconcile.controller.context import Context
     from reconcile.controller.declaration import Cleanup, Controller, Reconciler, Watch, Write
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from reconcile.ops.log_setup import configure_logging
     from reconcile.predicates import Predicate
-    from reconcile.runs.requests import Cause, Request, Result
+    from reconcile.runs.run_request import Cause, Request, Result
     from reconcile.storms import Storms
     from workqueue import Backoff
 
@@ -68,9 +68,9 @@ __all__ = [
     "Predecessor",
     "Predicate",
     "Quantity",
-    "RateLimiter",
     "Reconciler",
     "Request",
+    "RequestLimiter",
     "Result",
     "Snapshot",
     "Source",

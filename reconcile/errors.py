@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from reconcile.models import DecodeError
     from reconcile.ops.page_server import ServeError
     from reconcile.owners import AlreadyOwned
-    from reconcile.runs.requests import TerminalError
+    from reconcile.runs.run_request import TerminalError
     from reconcile.storms.determinism import NondeterministicRun
 
 __all__ = [

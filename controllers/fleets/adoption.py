@@ -33,7 +33,7 @@ async def claimed(ctx: Context[Any], model: type[O], selector: LabelSelector) ->
 
 async def _rewrite_owners(ctx: Context[Any], one: O, wanted: O) -> O:
     references = encode(wanted)["metadata"].get("ownerReferences") or None
-    return await ctx.client.merge(one, {"metadata": {"ownerReferences": references}}, guard=_guard(one))
+    return await ctx.client.raw.merge(one, {"metadata": {"ownerReferences": references}}, guard=_guard(one))
 
 
 def _guard(one: Object) -> dict[str, str]:
@@ -43,7 +43,7 @@ def _guard(one: Object) -> dict[str, str]:
 async def _stands(ctx: Context[Any]) -> bool:
     """Whether the object of this run is still there, and not going: the cache may not know yet."""
     resource = kind_of(ctx.object).resource
-    live = await ctx.client.snapshot(resource, Key(ctx.object.namespace, ctx.object.name), live=True)
+    live = await ctx.client.raw.snapshot(resource, Key(ctx.object.namespace, ctx.object.name), live=True)
     return live is not None and live.uid == ctx.object.uid and not live.terminating
 
 

@@ -162,10 +162,10 @@ async def _sync(ctx: Context[RayClusterFleet], revisions: Revisions) -> None:
     """The newest set has the fleet's minReadySeconds and the label; the fleet says which revision it is."""
     fleet, new = ctx.object, revisions.new
     if new is not None and isinstance(new.object, RayClusterReplicaSet):
-        await ctx.client.merge(new.object, _lacking(fleet, new.object), guard={"uid": new.object.uid})
+        await ctx.client.raw.merge(new.object, _lacking(fleet, new.object), guard={"uid": new.object.uid})
     if fleet.metadata.annotations.get(REVISION) != str(revisions.number):
         said = {"metadata": {"annotations": {REVISION: str(revisions.number)}}}
-        await ctx.client.merge(fleet, said, guard={"uid": fleet.uid})
+        await ctx.client.raw.merge(fleet, said, guard={"uid": fleet.uid})
 
 
 def _lacking(fleet: RayClusterFleet, newest: RayClusterReplicaSet) -> dict[str, Any]:

@@ -152,7 +152,7 @@ async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mappin
         versions = [f"{reference['apiGroup']}/{version}" for version in INFRASTRUCTURE_VERSIONS]
     for version in versions:
         try:
-            asked = await client.unstructured({"apiVersion": version, "kind": reference["kind"]})
+            asked = await client.raw.unstructured({"apiVersion": version, "kind": reference["kind"]})
             # Only of the group's own namespace, as Cluster API has it: another's is not its author's to read.
             namespace = manifest["metadata"]["namespace"]
             found = await client.find(type(asked), reference["name"], namespace, live=True)

@@ -104,7 +104,7 @@ async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str],
         return 0
     try:
         for machine in removal.mark:
-            await client.merge(machine.object, _annotated({DELETE_MACHINE: stamp, MARKED: "true"}))
+            await client.raw.merge(machine.object, _annotated({DELETE_MACHINE: stamp, MARKED: "true"}))
             marked.append(machine)
         return await _count(client, group, removal.count)
     except (ApiError, GroupRefused) as error:
@@ -142,7 +142,7 @@ async def unmark_strays(client: Client, group: NodeGroup) -> None:
 
 async def _unmark(client: Client, machine: Machine) -> None:
     try:
-        await client.merge(
+        await client.raw.merge(
             machine.object, _annotated({DELETE_MACHINE: None, MARKED: None}), guard={"uid": machine.uid}
         )
     except NotFound:
@@ -159,12 +159,12 @@ def _annotated(annotations: Mapping[str, str | None]) -> dict[str, Any]:
 async def taint(client: Client, node: NodeView, second: int) -> None:
     """Keep new pods off a node that is to go. The value is when, as cluster-autoscaler writes it."""
     said: Mapping[str, str] = {"key": LEAVING, "value": str(second), "effect": "NoSchedule"}
-    await client.merge(node.node, {"spec": {"taints": [*_other_taints(node.node), said]}})
+    await client.raw.merge(node.node, {"spec": {"taints": [*_other_taints(node.node), said]}})
 
 
 async def untaint(client: Client, node: NodeView) -> None:
     """Let pods onto a node again that was to go."""
-    await client.merge(node.node, {"spec": {"taints": _other_taints(node.node) or None}})
+    await client.raw.merge(node.node, {"spec": {"taints": _other_taints(node.node) or None}})
 
 
 async def evict(client: Client, pod: PodPlacement) -> bool:
@@ -176,7 +176,7 @@ async def evict(client: Client, pod: PodPlacement) -> bool:
         "deleteOptions": {"preconditions": {"uid": pod.pod.uid}},
     }
     try:
-        await client.create_subresource(pod.pod, "eviction", eviction)
+        await client.raw.create_subresource(pod.pod, "eviction", eviction)
     except TooManyRequests:
         return False
     except NotFound:

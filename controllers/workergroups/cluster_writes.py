@@ -106,7 +106,9 @@ async def _annotate(
 ) -> None:
     pod = Pod(metadata=ObjectMeta(view.name, view.namespace, uid=view.uid))
     with failing_with(f"FailedUpdate{role}Pod"):
-        await ctx.client.merge(pod, {"metadata": {"annotations": dict(annotations)}}, guard={"uid": view.uid})
+        await ctx.client.raw.merge(
+            pod, {"metadata": {"annotations": dict(annotations)}}, guard={"uid": view.uid}
+        )
 
 
 async def _make_workers(

@@ -155,7 +155,7 @@ async def _keep_finalizer(
     finalizers = ctx.object.metadata.finalizers
     if needed and FINALIZER not in finalizers:
         patch = {"metadata": {"finalizers": [*finalizers, FINALIZER]}}
-        await ctx.client.merge(ctx.object, patch)
+        await ctx.client.raw.merge(ctx.object, patch)
 
 
 controller = make_controller()

@@ -92,4 +92,4 @@ def _has_head(cluster: ClusterView, spec: Object) -> bool:
 
 async def _release(ctx: Context[RayCluster]) -> None:
     rest = [name for name in ctx.object.metadata.finalizers if name != FINALIZER]
-    await ctx.client.merge(ctx.object, {"metadata": {"finalizers": rest}})
+    await ctx.client.raw.merge(ctx.object, {"metadata": {"finalizers": rest}})

@@ -14,7 +14,7 @@ from attrs import frozen
 from reconcile.controller.context import Context
 from reconcile.models import Object
 from reconcile.replicas import ReplicaLike, is_active, rank_victims, replica_of
-from reconcile.runs.requests import Result
+from reconcile.runs.run_request import Result
 
 HostRemovalReason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
 FIRST_WAIT = 10.0
@@ -369,7 +369,7 @@ async def carry_out_group(
         for host in new_hosts(replica, group.hosts, unique):
             await ctx.create(host.marked(make(host), marks))
     for first in plan.mark:
-        await ctx.client.merge(first.object, {"metadata": {"annotations": {marks.whole: "true"}}})
+        await ctx.client.raw.merge(first.object, {"metadata": {"annotations": {marks.whole: "true"}}})
     return None if plan.after is None else Result(requeue_after=plan.after)
 
 

@@ -15,7 +15,7 @@ REMEMBERED = 10_000
 """So many objects that no cache holds are read before they are applied again; others are just applied."""
 
 
-class Place(NamedTuple):
+class ApplyKey(NamedTuple):
     """Whose intent it is, and for which part of which object."""
 
     resource: APIResource
@@ -27,7 +27,7 @@ class Place(NamedTuple):
         """The mark that an object has while its manager owns there just what `intent` says."""
         return mark_of_intent(self.field_manager, self.subresource, intent)
 
-    def of(self, field_manager: str) -> "Place":
+    def of(self, field_manager: str) -> "ApplyKey":
         """The same part of the object, for another field manager."""
         return self._replace(field_manager=field_manager)
 
@@ -47,7 +47,7 @@ class AppliedIntents:
     here.
     """
 
-    _elsewhere: OrderedDict[Place, bytes] = field(factory=OrderedDict, init=False)
+    _elsewhere: OrderedDict[ApplyKey, bytes] = field(factory=OrderedDict, init=False)
 
     def holds(self, mark: bytes, stored: Snapshot, learned: bytes = b"", *, saw_all: bool = True) -> bool:
         """Whether sending the intent of that mark would leave `stored` as it is.
@@ -62,13 +62,13 @@ class AppliedIntents:
             return True
         return learned != b"" and mark + here in _pairs(learned)
 
-    def remembers(self, place: Place, mark: bytes) -> bytes:
+    def remembers(self, place: ApplyKey, mark: bytes) -> bytes:
         """What the answer taught, if this intent was the last one applied at a place that no cache holds."""
         learned = self._elsewhere.get(place, b"")
         return learned if learned.startswith(mark) else b""
 
     def applied(
-        self, place: Place, intent: Mapping[str, Any], written: Snapshot, informer: Informer | None
+        self, place: ApplyKey, intent: Mapping[str, Any], written: Snapshot, informer: Informer | None
     ) -> None:
         """The server took an intent, and answered `written`; `informer` holds the object.
 
@@ -91,7 +91,7 @@ class AppliedIntents:
         if learned != known:
             store.note(place.key, learned)
 
-    def _remember(self, place: Place, pair: bytes) -> None:
+    def _remember(self, place: ApplyKey, pair: bytes) -> None:
         self._elsewhere.pop(place, None)
         if pair:
             self._elsewhere[place] = pair

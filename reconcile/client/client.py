@@ -1,72 +1,51 @@
 """How an operator reads and writes: typed, through the cache where there is one, and never blind.
 
-A write is a diff of what changed, or an intent that is applied; a write that would change nothing
-is not sent; every answer is remembered for the key that caused it, so that its next read sees it.
+A write is a diff of what changed, or an intent that is applied; a write that would change nothing is not
+sent; every answer is noted for the key that caused it, so that its next read sees it.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Literal, Self, TypeVar, overload
+from functools import partial
+from typing import Any, Self, TypeVar, overload
 
-import anyio
 import msgspec
 
-from informers import (
-    APIResource,
-    Cache,
-    Clock,
-    Invalid,
-    Key,
-    NotFound,
-    PreconditionFailed,
-    Snapshot,
-    StaleVersion,
-    Transport,
-)
-from reconcile.client.applier import Applier
-from reconcile.client.diff import pointers, sets_null
+from informers import Cache, Clock, Key, NotFound, ReachTransport, SystemClock, Transport
+from informers.discovery import Discovery
+from informers.transport import raise_refusal
+from reconcile.client import scale_writes
+from reconcile.client.client_core import ClientCore
 from reconcile.client.editing import Draft, finished
 from reconcile.client.field_managers import check_field_manager
-from reconcile.client.limits import RateLimiter
+from reconcile.client.manifest_objects import ManifestObjects
+from reconcile.client.object_applies import ObjectApplies
+from reconcile.client.object_reads import PAGE, ObjectReads, selector_query
 from reconcile.client.object_selectors import Fields, Labels
-from reconcile.client.own_writes import Journal
-from reconcile.client.reader import Check
-from reconcile.client.redaction import SecretValues
-from reconcile.client.sender import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation, json_object
-from reconcile.client.writer import guard_of
-from reconcile.models import Object, Unstructured, decode, encode, kind_of
-from reconcile.runs.run_record import RunRecord
+from reconcile.client.object_writes import ObjectWrites, Propagation
+from reconcile.client.own_writes import Journal, NoJournal
+from reconcile.client.raw_client import RawClient
+from reconcile.client.request_limiter import RequestLimiter
+from reconcile.client.sender import JSON, FieldValidation, Sender
+from reconcile.client.watch_events import WatchEvent, watch_events
+from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of
+from reconcile.runs.write_events import WriteObserver
 
 O = TypeVar("O", bound=Object)  # noqa: E741
-Propagation = Literal["Background", "Foreground", "Orphan"]
-
-MODIFY_ATTEMPTS = 20
-SCALE_ATTEMPTS = 5
-SCALE_WAIT = 0.1
-"""Seconds, before chance makes half as much or half as much again of it."""
+C = TypeVar("C", bound="Client")
 
 
-class _ScaleSpec(msgspec.Struct):
-    replicas: int | None = None
-
-
-class _ScaleMetadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Scale(msgspec.Struct):
-    metadata: _ScaleMetadata
-    spec: _ScaleSpec | None = None
-
-
-class Client(Applier):
+class Client:
     """Reads and writes objects of one cluster.
 
     With a `cache`, `get` and `list` read declared kinds from it and everything else from the server;
     without one, or with `live=True`, they always ask the server. `field_manager` is the name under
-    which writes are recorded. With `dry_run` the server checks writes and carries none out;
-    `field_validation` says what it does about unknown fields (default: it warns; an apply is always
-    strict). `limiter` slows requests down. Failures are `reconcile.errors.ApiError`s.
+    which writes are recorded. In a view of one `namespace` nothing outside it is read or written. With
+    `dry_run` the server checks writes and carries none out; `field_validation` says what it does about
+    unknown fields (default: it warns; an apply is always strict). `limiter` slows requests down.
+    Failures are `reconcile.errors.ApiError`s.
+
+    `raw` has further requests: patches of your own, subresources, stored states.
     """
 
     def __init__(
@@ -79,45 +58,64 @@ class Client(Applier):
         namespace: str = "",
         dry_run: bool = False,
         field_validation: FieldValidation | None = None,
-        limiter: RateLimiter | None = None,
+        limiter: RequestLimiter | None = None,
     ) -> None:
-        super().__init__(
+        clock = clock or SystemClock()
+        reach = transport.reach if isinstance(transport, ReachTransport) else None
+        core = ClientCore(
             transport,
-            cache=cache,
-            field_manager=field_manager,
-            clock=clock,
-            namespace=namespace,
-            dry_run=dry_run,
-            field_validation=field_validation,
-            limiter=limiter,
+            cache,
+            clock,
+            Sender(transport, clock, limiter, reach if cache is None else cache.reach),
+            NoJournal() if cache is None else Journal(),
+            ManifestObjects(Discovery(transport)),
+            namespace,
+            check_field_manager(field_manager),
+            dry_run,
+            field_validation,
         )
+        self._set_parts(core)
 
-    def bound(
-        self,
-        journal: Journal,
-        field_manager: str = "",
-        former_field_managers: Sequence[str] | None = None,
-        beside: "Client | None" = None,
-    ) -> Self:
-        """The same client for one key: its writes are noted in `journal`, its reads wait for them.
+    def _set_parts(self, core: ClientCore) -> None:
+        self._core = core
+        self._reads = ObjectReads(core)
+        self._writes = ObjectWrites(core, self._reads)
+        self._applies = ObjectApplies(core, self._reads, self._writes)
 
-        What was applied under `former_field_managers` belongs to `field_manager` after its next apply.
-        What it sees of Secrets, writes and fails at is also known to the client `beside` it, of the same run.
-        """
-        former = self.former_field_managers if former_field_managers is None else former_field_managers
-        return self._copied(
-            _journal=journal,
-            _secrets=SecretValues() if beside is None else beside._secrets,
-            run=RunRecord() if beside is None else beside.run,
-            field_manager=field_manager or self.field_manager,
-            former_field_managers=former,
-            _for_key=True,
-            _certain=self.freshness.certain,
-        )
+    @property
+    def transport(self) -> Transport:
+        """What carries the requests."""
+        return self._core.transport
 
-    def checked(self, check: Check) -> Self:
-        """The same client, which asks before each write whether it may be sent."""
-        return self._copied(_check=check)
+    @property
+    def cache(self) -> Cache | None:
+        """What kinds are read from, if they are declared there."""
+        return self._core.cache
+
+    @property
+    def clock(self) -> Clock:
+        """Wall time, chance and identity."""
+        return self._core.clock
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of this view; empty for all."""
+        return self._core.namespace
+
+    @property
+    def field_manager(self) -> str:
+        """The name under which writes are recorded."""
+        return self._core.field_manager
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the server only checks what is written."""
+        return self._core.dry_run
+
+    @property
+    def raw(self) -> RawClient:
+        """Further requests: patches of your own, subresources, whole objects, stored states."""
+        return RawClient(self._core, self._reads, self._writes)
 
     def with_options(
         self,
@@ -128,30 +126,159 @@ class Client(Applier):
         field_validation: FieldValidation | None = None,
     ) -> Self:
         """A view of the same client: of one namespace, under another name, or for dry runs."""
-        given = {
+        options = {
             "namespace": namespace,
             "field_manager": None if field_manager is None else check_field_manager(field_manager),
             "former_field_managers": None if field_manager is None else (),
             "dry_run": dry_run,
             "field_validation": field_validation,
         }
-        return self._copied(**{name: value for name, value in given.items() if value is not None})
+        changes = {name: value for name, value in options.items() if value is not None}
+        return _with_core(self, self._core.changed(**changes))
 
-    # --- changes --------------------------------------------------------------------------------
+    # --- reads ----------------------------------------------------------------------------------
 
-    async def update(self, obj: O, *, subresource: str = "", whole: bool = False) -> O:
-        """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion.
+    async def get(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O:
+        """The object of that name. Raises NotFound."""
+        found = await self.find(model, name, namespace, live=live)
+        if found is None:
+            resource = kind_of(model).resource
+            raise NotFound(404, "NotFound", f'{resource} "{name}" not found')
+        return found
 
-        It replaces all of it that its class has; fields that the class does not have stay, for which the
-        object may have to be read first. With `whole` it is not: `obj` is all that there shall be.
-        `modify` and `editing` are for changing some of it.
+    async def find(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O | None:
+        """The object of that name, or None."""
+        snapshot = await self._reads.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
+        return None if snapshot is None else self._core.decoded(model, snapshot, keep=not live)
+
+    async def list(
+        self,
+        model: type[O],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Fields = None,
+        owner: Object | None = None,
+        index: tuple[str, Any] | None = None,
+        live: bool = False,
+    ) -> Sequence[O]:
+        """The objects of a kind, in all namespaces or in one, that fit everything that is given.
+
+        `labels` is a mapping of labels that must be equal, text such as `a=b,c in (d,e),!f`, or a
+        `LabelSelector`; `fields` a mapping or text, which only the server can answer. `owner` is
+        any owner, by uid. `index` is the name of an index of the kind's informer, and a value; raises
+        NotCached if the kind is not cached, KeyError for an unknown index.
         """
-        obj = self._placed(obj)
-        resource = kind_of(obj).resource
-        path = resource.path(obj.namespace, obj.name, subresource)
-        body = encode(obj) if whole else await self._whole_body(obj)
-        written = await self._write("PUT", resource, obj.key, path, body, JSON)
-        return self.decoded(type(obj), written)
+        snapshots = await self._reads.snapshots(
+            kind_of(model).resource,
+            namespace,
+            labels=labels,
+            fields=fields,
+            owner=owner,
+            index=index,
+            live=live,
+        )
+        return [self._core.decoded(model, snapshot, keep=not live) for snapshot in snapshots]
+
+    async def pages(
+        self,
+        model: type[O],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Fields = None,
+        size: int = PAGE,
+    ) -> AsyncIterator[Sequence[O]]:
+        """The objects of a kind as the server has them, page by page, all pages of one state.
+
+        Raises Expired if pages are asked for too slowly; the list is to be begun anew then.
+        """
+        core, resource = self._core, kind_of(model).resource
+        namespace = core.namespace_of(resource, namespace)
+        async for page in self._reads.pages(resource, namespace, labels, fields, size):
+            bodies = [bytes(item) for item in page]
+            for body in bodies:
+                core.secrets.add(resource, body)
+            yield [decode(model, body) for body in bodies]
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        model: type[O],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Fields = None,
+        since: str = "",
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[O]]]:
+        """One watch as the server sends it: `async with client.watch(Pod) as events: async for ...`.
+
+        From `since` (a resourceVersion) on, or from the present state. It ends when the server ends it, and
+        is not resumed: an informer does that. Raises Expired where `since` is too old.
+        """
+        core, resource = self._core, kind_of(model).resource
+        path = resource.path(core.namespace_of(resource, namespace))
+        query = {"watch": "1", "allowWatchBookmarks": "true", **selector_query(labels, fields)}
+        if since:
+            query["resourceVersion"] = since
+        async with core.transport.stream("GET", path, query, JSON) as answer:
+            await raise_refusal(answer, f"WATCH {path}")
+            note = partial(core.secrets.add, resource)
+            yield watch_events(model, answer.chunks, f"WATCH {path}", note)
+
+    # --- writes ---------------------------------------------------------------------------------
+
+    @overload
+    async def apply(
+        self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = (), subresource: str = ""
+    ) -> O: ...
+    @overload
+    async def apply(
+        self,
+        obj: Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        subresource: str = "",
+    ) -> Unstructured: ...
+    async def apply(
+        self,
+        obj: Intent[Object] | Object | Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        subresource: str = "",
+    ) -> Object:
+        """Make the object have what `obj` says (server-side apply), whatever others write beside it.
+
+        `obj` is an intent, a mapping, or a manifest in YAML (ValueError where it cannot be read). An object
+        that was read is a type error, and raises TypeError. Nothing is sent where the object, as it was
+        last seen, says that this field manager applied just that and nothing of it has changed. With `force`,
+        fields that others own are taken over, except those named in `unforced` (`.spec.replicas`, or a path
+        above); without, and for those, OwnedByOther is raised.
+        """
+        if isinstance(obj, Mapping | str):
+            obj = await self._core.manifests.object_of(obj)
+        elif isinstance(obj, Intent):
+            obj = obj.object
+        stored = await self._applies.apply(obj, force, unforced, subresource)
+        return self._core.decoded(type(obj), stored)
+
+    @overload
+    async def create(self, obj: O) -> O: ...
+    @overload
+    async def create(self, obj: Mapping[str, Any] | str) -> Unstructured: ...
+    async def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
+        """Create an object: a model, a mapping, or a manifest in YAML.
+
+        What only a server sets is left out, so what was read somewhere may be created elsewhere. Raises
+        AlreadyExists, Invalid, Forbidden; and StaleVersion for the first object of a kind with a generated
+        name that a reconcile creates after the start: the run is repeated once the cache is certainly up to
+        date, since no name that is taken would refuse a second object.
+        """
+        if isinstance(obj, Mapping | str):
+            obj = await self._core.manifests.object_of(obj)
+        return self._core.decoded(type(obj), await self._applies.create(obj))
 
     async def modify(
         self, model: type[O], name: str, namespace: str, change: Callable[[O], O], *, subresource: str = ""
@@ -163,23 +290,7 @@ class Client(Applier):
         PreconditionFailed if the object is replaced by another of its name meanwhile, and StaleVersion
         only after 20 attempts.
         """
-        resource = kind_of(model).resource
-        key = self._placed_key(resource, Key(namespace, name))
-        uid = ""
-        for attempt in range(MODIFY_ATTEMPTS):
-            stored = await self.read(resource, key)
-            if stored is None:
-                raise NotFound(404, "NotFound", f'{resource} "{name}" not found')
-            if uid and uid != stored.uid:
-                raise PreconditionFailed(409, "Conflict", f"{resource} {name!r} was replaced by another")
-            uid = stored.uid
-            try:
-                return await self._modify_once(model, stored, change, subresource)
-            except StaleVersion:
-                if attempt == MODIFY_ATTEMPTS - 1:
-                    raise
-            await anyio.sleep(min(1.0, 0.01 * 2**attempt) * self.clock.random())
-        raise AssertionError("unreachable")
+        return await self._writes.modify(model, Key(namespace, name), change, subresource)
 
     @overload
     def editing(  # type: ignore[overload-overlap]
@@ -198,38 +309,20 @@ class Client(Applier):
         """
         return self._editing(obj, subresource)
 
-    async def merge(
-        self,
-        obj: O,
-        patch: Mapping[str, Any],
-        *,
-        guard: Mapping[str, str] | None = None,
-        subresource: str = "",
-    ) -> O:
-        """Send a merge patch for `obj`; one that is empty is no request.
-
-        `guard` (uid, resourceVersion) says for which state it is meant; the default is this very
-        object, at this version where the patch touches status, a list, the choice within a union, or what
-        the cache does not keep; raises ValueError where it was not read. `guard={}` is a blind write.
-        """
-        if not patch:
-            return obj
-        resource = kind_of(obj).resource
-        if guard is None:
-            unseen = any(self.lacks(resource, pointer) for pointer in pointers(patch))
-            guard = guard_of(obj, patch, versioned=subresource == "status" or unseen)
-        written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
-        return self.decoded(type(obj), written)
-
-    async def create_subresource(self, obj: Object, subresource: str, body: Mapping[str, Any]) -> None:
-        """POST to a subresource of an object (a pod's `binding`, `eviction`); its answer is not read."""
-        obj = self._placed(obj)
-        resource = kind_of(obj).resource
-        path = resource.path(obj.namespace, obj.name, subresource)
-        await self._guarded("POST", resource, obj.key, path, body, JSON, read=bytes)
-        self._journal.unknown(resource, obj.key)
-
-    # --- scale ----------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def _editing(self, obj: Object, subresource: str) -> AsyncIterator[Any]:
+        if not obj.uid:
+            raise ValueError(f"editing takes an object that was read, and {str(obj.key)!r} has no uid")
+        before = await self._writes.whole(obj)
+        if isinstance(before, Unstructured):
+            body = msgspec.json.decode(msgspec.json.encode(encode(before)))
+            yield body
+            after: Object = decode(type(before), body)
+        else:
+            draft = Draft(before)
+            yield draft
+            after = finished(draft)
+        await self._writes.write_change(before, after, None, subresource)
 
     async def scale(self, obj: Object, decide: Callable[[int], int]) -> int:
         """Set the replicas of `obj` through /scale to what `decide` makes of them; returns them.
@@ -238,69 +331,7 @@ class Client(Applier):
         again, up to five times. Raises StaleVersion after that, PreconditionFailed if the object was
         replaced by another of its name, and Invalid for a number that the server refuses.
         """
-        refused: tuple[Invalid, Any] | None = None
-        for _ in range(SCALE_ATTEMPTS):
-            scale = await self._scale_of(obj)
-            if refused is not None and refused[1] == scale["spec"]:
-                raise refused[0]
-            replicas = scale["spec"].get("replicas") or 0
-            wanted = decide(replicas)
-            if wanted == replicas:
-                return replicas
-            try:
-                await self._replace_scale(obj, scale, wanted)
-            except Invalid as error:
-                refused = error, scale["spec"]
-            except StaleVersion:
-                refused = None
-            else:
-                return wanted
-            await anyio.sleep(SCALE_WAIT * (0.5 + self.clock.random()))
-        raise StaleVersion(409, "Conflict", f"others keep changing the replicas of {str(obj.key)!r}")
-
-    async def apply_scale(self, obj: Object, replicas: int, *, force: bool = False) -> int:
-        """Own the replicas of `obj` through /scale, by server-side apply; returns how many it has then.
-
-        Raises OwnedByOther where another field manager owns the number, unless `force` takes it over,
-        and PreconditionFailed if the object was replaced by another of its name. For built-in kinds: a real
-        server (1.36) answers 500 to an apply of the Scale of a custom resource.
-        """
-        resource = kind_of(obj).resource
-        key = self._placed_key(resource, obj.key)
-        metadata = {"name": key.name, "namespace": key.namespace, "uid": obj.uid}
-        body = {
-            "apiVersion": "autoscaling/v1",
-            "kind": "Scale",
-            "metadata": {name: value for name, value in metadata.items() if value},
-            "spec": {"replicas": replicas},
-        }
-        path = resource.path(key.namespace, key.name, "scale")
-        query = {"force": "true" if force else "false"}
-        scale, scaled = await self._guarded(
-            "PATCH", resource, key, path, body, APPLY_PATCH, query, read=_scale_in
-        )
-        if not self.dry_run:
-            self._journal.scaled(resource, scale)
-        return scaled
-
-    async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
-        """Change the replicas of `obj` through /scale from `expect` to `replicas`, in one attempt.
-
-        Raises StaleVersion if the number is another one now: decide anew.
-        """
-        scale = await self._scale_of(obj)
-        now = scale["spec"].get("replicas") or 0
-        stale = StaleVersion(409, "Conflict", f"{str(obj.key)!r} has {now} replicas, not {expect}")
-        if now != expect:
-            raise stale
-        try:
-            await self._replace_scale(obj, scale, replicas)
-        except Invalid as error:
-            if (await self._scale_of(obj))["spec"] == scale["spec"]:
-                raise
-            raise stale from error
-
-    # --- deleting -------------------------------------------------------------------------------
+        return await scale_writes.scale(self._writes, obj, decide)
 
     async def delete(
         self,
@@ -312,170 +343,53 @@ class Client(Applier):
     ) -> None:
         """Delete that very object (its uid is the precondition); no error if it is gone already.
 
-        With `if_unchanged` its resourceVersion is a precondition too: where what the object says decides
-        that it goes, and somebody may just have changed it. Raises StaleVersion if somebody has, and
+        With `if_unchanged` its resourceVersion is a precondition too, for a deletion that is decided by what
+        the object says. Raises StaleVersion if the object has changed since it was read, and
         PreconditionFailed if another object has taken its name. In a reconcile, the first deletion of a
         kind after the start waits until the cache is certainly up to date; raises StaleVersion if it was
         not, since then the decision was made on old state. Raises ValueError for an object that was not
-        read and is to be unchanged.
+        read, with `if_unchanged`.
         """
-        obj = self._placed(obj)
+        obj = self._core.placed(obj)
         resource = kind_of(obj).resource
         if if_unchanged and not obj.metadata.resource_version:
             raise ValueError(f"{str(obj.key)!r} was not read: it has no resourceVersion to be unchanged at")
         version = obj.metadata.resource_version if if_unchanged else ""
-        await self._decided_on_fresh_state(resource)
-        await self._delete(resource, obj.key, obj.uid, propagation, grace_seconds, version)
-
-    async def delete_snapshot(
-        self, resource: APIResource, snapshot: Snapshot, *, propagation: Propagation | None = None
-    ) -> None:
-        """As `delete`, for the object of a stored state."""
-        key = self._placed_key(resource, snapshot.key)
-        await self._decided_on_fresh_state(resource)
-        await self._delete(resource, key, snapshot.uid, propagation, None)
-
-    async def delete_all(
-        self,
-        model: type[Object],
-        namespace: str = "",
-        *,
-        labels: Labels = None,
-        fields: Fields = None,
-        owner: Object | None = None,
-        propagation: Propagation | None = None,
-    ) -> int:
-        """Delete the objects that fit and are not going yet, as the server has them now; says how many.
-
-        Each by its uid, so that what appears meanwhile is spared.
-        """
-        resource = kind_of(model).resource
-        found = await self.snapshots(
-            resource, namespace, labels=labels, fields=fields, owner=owner, live=True
-        )
-        deleted = 0
-        for snapshot in found:
-            if snapshot.terminating:
-                continue
-            try:
-                deleted += await self._delete(resource, snapshot.key, snapshot.uid, propagation, None)
-            except PreconditionFailed:
-                continue
-        return deleted
-
-    # --- within ---------------------------------------------------------------------------------
-
-    async def _modify_once(
-        self, model: type[O], stored: Snapshot, change: Callable[[O], O], subresource: str
-    ) -> O:
-        before = decode(model, stored.raw)
-        after = change(before)
-        if sets_null(encode(before), encode(after)):
-            return await self._rewrite(before, after, subresource)
-        patch = await self._difference(before, after, stored.to_dict(), subresource)
-        return await self.merge(
-            before, patch, guard=guard_of(before, patch, versioned=True), subresource=subresource
-        )
-
-    @asynccontextmanager
-    async def _editing(self, obj: Object, subresource: str) -> AsyncIterator[Any]:
-        if not obj.uid:
-            raise ValueError(f"editing takes an object that was read, and {str(obj.key)!r} has no uid")
-        before = await self._whole(obj)
-        if isinstance(before, Unstructured):
-            body = msgspec.json.decode(msgspec.json.encode(encode(before)))
-            yield body
-            after: Object = decode(type(before), body)
-        else:
-            draft = Draft(before)
-            yield draft
-            after = finished(draft)
-        if sets_null(encode(before), encode(after)):
-            await self._rewrite(before, after, subresource)
-            return
-        patch = await self._difference(before, after, None, subresource)
-        guard = guard_of(before, patch, versioned=subresource == "status")
-        await self.merge(before, patch, guard=guard, subresource=subresource)
-
-    async def _whole(self, obj: O) -> O:
-        """The object, or where the cache keeps less than all of objects, the same object read live."""
-        resource = kind_of(obj).resource
-        if self._keeps_all(resource):
-            return obj
-        stored = await self.read(resource, self._placed_key(resource, obj.key))
-        if stored is None or stored.uid != obj.uid:
-            raise PreconditionFailed(409, "Conflict", f"{resource} {str(obj.key)!r} is gone or was replaced")
-        return decode(type(obj), stored.raw)
-
-    async def _scale_of(self, obj: Object) -> dict[str, Any]:
-        resource = kind_of(obj).resource
-        key = self._placed_key(resource, obj.key)
-        path = resource.path(key.namespace, key.name, "scale")
-        scale = await self._ask(resource, key, path, read=_readable_scale)
-        if obj.uid and scale["metadata"].get("uid") != obj.uid:
-            raise PreconditionFailed(409, "Conflict", f"{str(obj.key)!r} was replaced by another of its name")
-        return scale
-
-    async def _replace_scale(self, obj: Object, scale: Mapping[str, Any], replicas: int) -> None:
-        """Spec is compared whole: a Scale of 0 replicas leaves the number out."""
-        resource = kind_of(obj).resource
-        key = self._placed_key(resource, obj.key)
-        operations = [
-            {"op": "test", "path": "/metadata/uid", "value": scale["metadata"].get("uid")},
-            {"op": "test", "path": "/spec", "value": scale["spec"]},
-            {"op": "replace", "path": "/spec", "value": {"replicas": replicas}},
-        ]
-        path = resource.path(key.namespace, key.name, "scale")
-        answered, _ = await self._guarded(
-            "PATCH", resource, key, path, operations, JSON_PATCH, read=_scale_in
-        )
-        if not self.dry_run:
-            self._journal.scaled(resource, answered)
-
-    async def _decided_on_fresh_state(self, resource: APIResource) -> None:
-        if not self._for_key or self.cache is None or self.dry_run:
-            return
-        if not await self.freshness.confirm(self.cache, self, resource):
-            why = f"the cache of {resource} had not caught up when a deletion was decided: decide again"
-            raise StaleVersion(409, "Conflict", why)
-
-    async def _delete(
-        self,
-        resource: APIResource,
-        key: Key,
-        uid: str,
-        propagation: Propagation | None,
-        grace_seconds: int | None,
-        version: str = "",
-    ) -> bool:
-        """Delete by uid, and by version where one is given; false if it is gone already."""
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = {"uid": uid, "resourceVersion": version}
-        if uid or version:
-            options["preconditions"] = {name: value for name, value in preconditions.items() if value}
-        if propagation is not None:
-            options["propagationPolicy"] = propagation
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        if self.dry_run:
-            options["dryRun"] = ["All"]  # a server that is given a body looks for it there alone
-        path = resource.path(key.namespace, key.name)
-        try:
-            await self._guarded("DELETE", resource, key, path, options, JSON, read=json_object)
-        except NotFound:
-            return False
-        if not self.dry_run:
-            self._journal.deleted(resource, key, uid)
-        return True
+        await self._writes.decide_on_fresh_state(resource)
+        await self._writes.delete(resource, obj.key, obj.uid, propagation, grace_seconds, version)
 
 
-def _readable_scale(answer: bytes) -> dict[str, Any]:
-    """A Scale with metadata, and with a spec that has a number of replicas or none."""
-    scale = json_object(answer)
-    msgspec.convert(scale, _Scale)
-    return {**scale, "spec": scale.get("spec") or {}}
+# --- for the runtime ------------------------------------------------------------------------------
 
 
-def _scale_in(answer: bytes) -> tuple[Snapshot, int]:
-    """A Scale that a server answered, and its number of replicas."""
-    return Snapshot.from_json(answer), _readable_scale(answer)["spec"].get("replicas") or 0
+def core_of(client: Client) -> ClientCore:
+    """What the runtime does with a client that authors do not see."""
+    return client._core
+
+
+def reads_of(client: Client) -> ObjectReads:
+    """The reads of stored states, for the runtime."""
+    return client._reads
+
+
+def bound(
+    client: C,
+    journal: Journal,
+    field_manager: str = "",
+    former_field_managers: Sequence[str] | None = None,
+    beside: Client | None = None,
+    observers: Sequence[WriteObserver] | None = None,
+) -> C:
+    """The same client for one run; see `ClientCore.bound`."""
+    core = None if beside is None else beside._core
+    return _with_core(
+        client, client._core.bound(journal, field_manager, former_field_managers, core, observers)
+    )
+
+
+def _with_core(client: C, core: ClientCore) -> C:
+    """A copy of a client, of its own class, on another core."""
+    copy = object.__new__(type(client))
+    copy.__dict__ = {**client.__dict__}
+    copy._set_parts(core)
+    return copy

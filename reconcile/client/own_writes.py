@@ -15,7 +15,19 @@ from typing import Protocol, TypeVar
 import anyio
 from attrs import define, field, frozen
 
-from informers import APIResource, Cache, Informer, Key, Snapshot
+from informers import (
+    AlreadyExists,
+    ApiError,
+    APIResource,
+    Cache,
+    Informer,
+    Key,
+    NotFound,
+    PreconditionFailed,
+    Snapshot,
+    StaleVersion,
+)
+from reconcile.runs.write_events import Answered, Failed, WriteObserver
 
 P = TypeVar("P", bound=tuple[APIResource, Key | None])
 
@@ -106,7 +118,7 @@ class Refusal:
 
 
 @define
-class Journal:
+class Journal(WriteObserver):
     """What one key wrote and has not seen yet.
 
     `on_wait` is told after each wait for the cache how many seconds it took, and whether it was in vain.
@@ -117,29 +129,47 @@ class Journal:
     _unknown: dict[tuple[APIResource, Key | None], None] = field(factory=dict, init=False)
     _certain: set[APIResource] = field(factory=set, init=False)
 
-    def wrote(self, resource: APIResource, snapshot: Snapshot) -> None:
-        """A create, an apply, an update or a patch came back with this."""
-        key, uid, version = snapshot.key, snapshot.uid, snapshot.version
-        self._writes[resource, key] = Write(resource, key, uid, version, state=snapshot)
+    def answered(self, answered: Answered) -> None:
+        """Note which state the cache is to show after a write."""
+        if answered.dry:
+            return
+        resource, key, written = answered.resource, answered.key, answered.written or answered.scale
+        if answered.method == "DELETE":
+            uid = answered.sent.guard.get("uid", "")
+            self._writes[resource, key] = Write(resource, key, uid, 0, deleted=True)
+        elif written is not None and written.uid:
+            self._note(resource, written, answered.written)
+        else:  # the answer to a POST of a subresource does not say what became of the object
+            self.doubt(resource, key)
 
-    def scaled(self, resource: APIResource, scale: Snapshot) -> None:
-        """A write to /scale came back with this Scale, which has the identity of its object."""
-        self._writes[resource, scale.key] = Write(resource, scale.key, scale.uid, scale.version)
+    def failed(self, failed: Failed) -> None:
+        """Note what an error says of the cache: that an object is newer than it has, or not what it has.
 
-    def deleted(self, resource: APIResource, key: Key, uid: str) -> None:
-        """A delete of that uid was accepted."""
-        self._writes[resource, key] = Write(resource, key, uid, 0, deleted=True)
+        Of the four kinds of 409, a conflict of field owners alone says nothing: it names no version.
+        """
+        sent, error = failed.sent, failed.error
+        version = str(sent.guard.get("resourceVersion", ""))
+        if isinstance(error, StaleVersion) and version.isdecimal():
+            refusal = Refusal(sent.resource, sent.key, str(sent.guard.get("uid", "")), int(version))
+            self._writes[sent.resource, sent.key] = refusal
+        elif (
+            isinstance(error, StaleVersion | AlreadyExists | PreconditionFailed | NotFound)
+            or not isinstance(error, ApiError)  # cancelled, perhaps after the server had acted
+            or error.may_have_acted
+        ):
+            self.doubt(sent.resource, sent.key)
 
-    def stale(self, resource: APIResource, key: Key, uid: str, version: int) -> None:
-        """The server refused a write because the object is newer than `version`."""
-        self._writes[resource, key] = Refusal(resource, key, uid, version)
-
-    def unknown(self, resource: APIResource, key: Key) -> None:
+    def doubt(self, resource: APIResource, key: Key) -> None:
         """A write may have happened, or the cache was found to be wrong about the object.
 
         A key without a name is an object whose name the server was to choose.
         """
         self._unknown[resource, key if key.name else None] = None
+
+    def _note(self, resource: APIResource, identity: Snapshot, state: Snapshot | None = None) -> None:
+        """Note a version of an object. A Scale has the identity of its object, but not its state."""
+        key = identity.key
+        self._writes[resource, key] = Write(resource, key, identity.uid, identity.version, state=state)
 
     def is_certain(self, resource: APIResource) -> bool:
         """Whether the cache of a resource has reached the version of a consistent list for this key."""
@@ -211,7 +241,7 @@ class Journal:
             return
         found = await live.read(resource, key)
         if found is not None:
-            self.wrote(resource, found)
+            self._note(resource, found, found)
         else:
             self._writes[resource, key] = Absence(resource, key)
 
@@ -224,25 +254,19 @@ def _within(places: Collection[P], resource: APIResource | None, key: Key | None
 
 
 class NoJournal(Journal):
-    """Notes nothing: where there is no cache, every read is live and none can be behind."""
+    """Notes nothing: without a cache every read is live, and none can be behind."""
 
-    def wrote(self, resource: APIResource, snapshot: Snapshot) -> None:
-        """Forget it."""
+    def answered(self, answered: Answered) -> None:
+        """Note nothing."""
 
-    def scaled(self, resource: APIResource, scale: Snapshot) -> None:
-        """Forget it."""
+    def doubt(self, resource: APIResource, key: Key) -> None:
+        """Note nothing."""
 
-    def deleted(self, resource: APIResource, key: Key, uid: str) -> None:
-        """Forget it."""
-
-    def stale(self, resource: APIResource, key: Key, uid: str, version: int) -> None:
-        """Forget it."""
-
-    def unknown(self, resource: APIResource, key: Key) -> None:
-        """Forget it."""
+    def failed(self, failed: Failed) -> None:
+        """Note nothing."""
 
     def is_certain(self, resource: APIResource) -> bool:
-        """Yes: a live read is never behind."""
+        """True: a live read is never behind."""
         return True
 
 

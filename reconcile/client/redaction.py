@@ -15,7 +15,8 @@ from attrs import define, field
 from structlog.typing import EventDict
 
 from informers import APIResource, Snapshot
-from reconcile.runs.failures import text_of
+from reconcile.runs.run_failures import text_of
+from reconcile.runs.write_events import Sent, WriteObserver
 
 SHORTEST = 4
 """Values of fewer characters are not looked for: they would be found in every other word."""
@@ -32,7 +33,7 @@ def is_sensitive(resource: APIResource) -> bool:
 
 
 @define(eq=False)
-class SecretValues:
+class SecretValues(WriteObserver):
     """What the Secrets hold that one run has read or tried to write.
 
     Their JSON is kept as it came and only looked into when a text has to be cleaned.
@@ -40,10 +41,15 @@ class SecretValues:
 
     _bodies: list[bytes] = field(factory=list, init=False)
 
-    def saw(self, resource: APIResource, body: bytes) -> None:
-        """A body of that kind passed through the run's hands."""
+    def add(self, resource: APIResource, body: bytes) -> None:
+        """Remember the values in the JSON of an object, if it is a Secret."""
         if is_sensitive(resource):
             self._bodies.append(body)
+
+    def sent(self, sent: Sent) -> None:
+        """Remember the values that a write is to set, before an error can quote them."""
+        if is_sensitive(sent.resource):
+            self.add(sent.resource, msgspec.json.encode(sent.body))
 
     def __bool__(self) -> bool:
         return bool(self._bodies)
@@ -58,6 +64,15 @@ class SecretValues:
         return text
 
 
+class NoSecretValues(SecretValues):
+    """The values of a client outside of runs: none are remembered."""
+
+    def add(self, resource: APIResource, body: bytes) -> None:
+        """Remember nothing."""
+
+
+NO_SECRETS = NoSecretValues()
+
 seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
 """What the run has seen in which this code is; None outside of runs."""
 
@@ -68,7 +83,7 @@ def concealing(resource: APIResource, states: Iterable[Snapshot | None]) -> Iter
     values = SecretValues()
     for state in states:
         if state is not None:
-            values.saw(resource, state.raw)
+            values.add(resource, state.raw)
     token = seen.set(values if values else seen.get())
     try:
         yield

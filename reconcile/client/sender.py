@@ -25,7 +25,7 @@ from informers import (
     get_logger,
 )
 from informers.errors import parsed
-from reconcile.client.limits import RateLimiter
+from reconcile.client.request_limiter import RequestLimiter
 
 R = TypeVar("R")
 
@@ -39,9 +39,6 @@ LONGEST_WAIT = 10.0
 WARNINGS_REMEMBERED = 1000
 
 JSON = {"content-type": "application/json", "accept": "application/json"}
-MERGE_PATCH = {"content-type": "application/merge-patch+json", "accept": "application/json"}
-JSON_PATCH = {"content-type": "application/json-patch+json", "accept": "application/json"}
-APPLY_PATCH = {"content-type": "application/apply-patch+yaml", "accept": "application/json"}
 
 json_object = msgspec.json.Decoder(dict[str, Any]).decode
 """Reads an answer that has to be a JSON object."""
@@ -63,7 +60,7 @@ class Sender:
 
     transport: Transport
     clock: Clock
-    limiter: RateLimiter | None = None
+    limiter: RequestLimiter | None = None
     reach: Reachability | None = None
     _warned: OrderedDict[str, None] = field(factory=OrderedDict, init=False)
 

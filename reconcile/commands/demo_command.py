@@ -226,4 +226,4 @@ async def _apply(sample: str, cluster: EmbeddedCluster) -> None:
     """Create the objects of a sample."""
     client = cluster.client
     for manifest in yaml.safe_load_all(sample):
-        await client.create(await client.unstructured(manifest))
+        await client.create(await client.raw.unstructured(manifest))

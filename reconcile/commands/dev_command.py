@@ -200,7 +200,7 @@ class Development:
         for controller in self.operator.manager.controllers:
             resource = kind_of(controller.kind).resource
             try:
-                snapshots = await cluster.client.snapshots(resource)
+                snapshots = await cluster.client.raw.snapshots(resource)
             except ApiError:  # its definition is not installed yet
                 continue
             for one in snapshots[:_OBJECTS]:

@@ -206,8 +206,8 @@ async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) ->
         return ""
     client = Client(InProcessTransport(ApiServer(), settle=True))
     try:
-        await client.create(await client.unstructured(definition))
-        await client.create(await client.unstructured(sample))
+        await client.create(await client.raw.unstructured(definition))
+        await client.create(await client.raw.unstructured(sample))
     except ApiError as error:
         return str(error)
     return ""

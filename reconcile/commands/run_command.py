@@ -33,7 +33,7 @@ from reconcile.manager.signals import Stop, handling, in_loop, on_signal
 from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
 from reconcile.ops.page_server import ServeError
-from reconcile.runs.failures import described
+from reconcile.runs.run_failures import described
 
 LATE_SECONDS = 10.0
 """Seconds between two log lines about first lists that have not arrived."""

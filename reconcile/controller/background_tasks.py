@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from informers import Clock, Delta, Informer, Snapshot
 from reconcile.models import Object, decode
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.supervision import supervise
 
 T = TypeVar("T", bound=Object)

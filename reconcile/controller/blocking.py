@@ -25,9 +25,6 @@ from attrs import define, field
 
 R = TypeVar("R")
 
-Ask = Callable[[Callable[[], Awaitable[Any]]], Any]
-"""Has the event loop do something, from blocking code, and waits for the answer."""
-
 THREADS = 40
 
 
@@ -36,6 +33,14 @@ class RunEnded(BaseException):
 
     No `except Exception` holds it up, as with any cancellation; let it through.
     """
+
+
+class Ask(Protocol):
+    """Has the event loop do something, from blocking code, and waits for the answer."""
+
+    def __call__(self, call: Callable[[], Awaitable[R]], /) -> R:
+        """What the call returns or raises. Raises RunEnded once the run has ended."""
+        ...
 
 
 class Blocking(Protocol):

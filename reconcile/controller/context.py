@@ -5,33 +5,22 @@ import functools
 import math
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
-import attrs
 import structlog
 
-from informers import AlreadyExists, APIResource, Clock, Key, Snapshot
+from informers import AlreadyExists, Clock, Key
 from informers.functions import is_async, name_of
-from reconcile.client.client import Client, Propagation
-from reconcile.client.diff import merge_diff, pointers
-from reconcile.client.own_writes import NoJournal
-from reconcile.conditions import checked_condition, merge_conditions, reason_for
+from reconcile.client.client import Client, core_of
+from reconcile.client.object_writes import Propagation
+from reconcile.conditions import checked_condition, reason_for
 from reconcile.controller.blocking import Blocking
 from reconcile.controller.generated_values import generate_once
-from reconcile.controller.pruning import prune
-from reconcile.models import (
-    Intent,
-    LabelSelector,
-    Object,
-    Unstructured,
-    kind_of,
-    unstructure,
-)
-from reconcile.models.codec import format_time
-from reconcile.models.fields import fields_of
+from reconcile.controller.run_output import PendingEvent, RunOutput
+from reconcile.models import Intent, Object, Unstructured, kind_of
 from reconcile.owners import can_own, with_owner
-from reconcile.runs.failures import text_of
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_failures import text_of
+from reconcile.runs.run_request import Cause, Request
 
 T = TypeVar("T", bound=Object)
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -39,31 +28,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@attrs.frozen
-class PendingEvent:
-    """An event that a run wants to tell about its object."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-    action: str = "Reconcile"
-
-
 class Context(Generic[T]):
-    """One run for one key.
+    """One run for one key: its object, a client, and what the run wants written at its end.
 
-    `object` is the object as a typed, immutable snapshot, decoded when first read; `client` reads and
-    writes for this key; `log` carries controller, key and reconcile id; `causes` say why the key runs;
-    `attempt` counts its failures since it last did not fail. `deadline` is when the run has taken too long,
-    in the event loop's seconds (`anyio.current_time`).
+    `deadline` is in the event loop's seconds.
     """
 
     def __init__(
         self,
-        model: type[T],
-        snapshot: Snapshot,
+        output: RunOutput[T],
         request: Request,
-        client: Client,
         bind_log: Callable[[], structlog.stdlib.BoundLogger],
         *,
         blocking: Blocking,
@@ -73,37 +47,46 @@ class Context(Generic[T]):
         owns: Sequence[type[Object]] = (),
         client_of: Callable[[str], Client] | None = None,
     ) -> None:
-        self.request = request
-        self.client = client
-        self.causes = tuple(causes)
-        self.attempt = attempt
-        self.reported = False
-        self._model = model
-        self._snapshot = snapshot
+        self._output = output
+        self._request = request
         self._bind_log = bind_log
-        self.deadline = deadline
+        self._causes = tuple(causes)
+        self._attempt = attempt
+        self._deadline = deadline
         self._client_of = client_of
         self._blocking = blocking
-        self._time = asyncio.get_running_loop().time
-        self._status: dict[str, Any] = {}
-        self._conditions: dict[str, dict[str, Any]] = {}
-        self._removed: set[str] = set()
-        self._events: list[PendingEvent] = []
         self._owns = tuple(owns)
-        self._pruned: dict[type[Object], None] = {}
-        self._spared: set[tuple[APIResource, Key]] = set()
-        self._made: dict[str, str] = {}
+        self._time = asyncio.get_running_loop().time
 
-    @functools.cached_property
+    @property
     def object(self) -> T:
         """The object as it was when the run began; decoded when first read. Raises DecodeError."""
-        # Not kept: to keep an object of each state that comes costs more than to decode one twice at times.
-        return self.client.decoded(self._model, self._snapshot, keep=False)
+        return self._output.object
+
+    @property
+    def client(self) -> Client:
+        """Reads and writes for this key."""
+        return self._output.client
+
+    @property
+    def request(self) -> Request:
+        """The key."""
+        return self._request
 
     @functools.cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """A logger that says controller, key and reconcile id with each line."""
+        """A logger that has controller, key and reconcile id in each line."""
         return self._bind_log()
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Why the key runs."""
+        return self._causes
+
+    @property
+    def attempt(self) -> int:
+        """How often the key has failed since it last did not."""
+        return self._attempt
 
     @property
     def clock(self) -> Clock:
@@ -111,17 +94,22 @@ class Context(Generic[T]):
         return self.client.clock
 
     @property
+    def deadline(self) -> float:
+        """When the run has taken too long, in the event loop's seconds (`anyio.current_time`)."""
+        return self._deadline
+
+    @property
     def remaining(self) -> float:
-        """Seconds until `deadline`; from any thread."""
-        return self.deadline - self._time()
+        """Seconds until `deadline`; from any thread. A thread is not ended then: look, and return."""
+        return self._deadline - self._time()
 
     def client_of(self, cluster: str) -> Client:
-        """The client of another of `Manager(clusters=)`, for this key. Raises LookupError for an unknown one.
+        """The client of another of `Manager(clusters=)`, for this key. LookupError for an unknown one.
 
         It reads and writes as `client` does, own writes seen and leadership held; nothing there can be
         owned by an object here.
         """
-        if cluster == self.request.cluster:
+        if cluster == self._request.cluster:
             return self.client
         if self._client_of is None:
             raise LookupError(f"there is no cluster {cluster!r}")
@@ -163,7 +151,7 @@ class Context(Generic[T]):
         AlreadyExists, as far as can be seen before the write.
         """
         if isinstance(obj, Mapping | str):
-            obj = await self.client.unstructured(obj)
+            obj = await self.client.raw.unstructured(obj)
         child = Intent(self._as_child, obj.object if isinstance(obj, Intent) else obj)
         if not adopt:
             await self._refuse_foreign(child.object)
@@ -176,7 +164,7 @@ class Context(Generic[T]):
     async def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
         """Create a child, owned by this object (see `apply` for namespaces). Raises AlreadyExists."""
         if isinstance(obj, Mapping | str):
-            obj = await self.client.unstructured(obj)
+            obj = await self.client.raw.unstructured(obj)
         return await self.client.create(self._as_child(obj))
 
     async def delete(
@@ -204,8 +192,7 @@ class Context(Generic[T]):
                 raise ValueError(f"prune: {kind.__name__} is not among the kinds that the controller owns")
         if not (kinds or self._owns):
             raise ValueError("prune: the controller owns no kinds; say which it does by owns=")
-        self._pruned.update(dict.fromkeys(kinds or self._owns))
-        self._spared.update((kind_of(obj).resource, obj.key) for obj in keep)
+        self._output.prune(kinds or self._owns, keep)
 
     # --- what the run says of its object -----------------------------------------------------------
 
@@ -215,12 +202,7 @@ class Context(Generic[T]):
         A `LabelSelector` for the selector of the kind's `scale=` becomes the text that autoscalers read.
         Raises TypeError for a field that the status of the model does not have.
         """
-        names = self._status_fields()
-        for name, value in fields.items():
-            if names is not None and name not in names:
-                raise TypeError(f"the status of {type(self.object).__name__} has no field {name!r}")
-            wire = names[name] if names is not None else name
-            self._status[wire] = unstructure(self._selector_text(wire, value))
+        self._output.set_status(fields)
 
     def condition(
         self,
@@ -236,14 +218,11 @@ class Context(Generic[T]):
         a type, status or reason that metav1.Condition does not allow, since no status would be written.
         """
         word = status if isinstance(status, str) else str(bool(status))
-        made = checked_condition(name, word, reason, message)
-        self._removed.discard(name)
-        self._conditions[name] = made
+        self._output.set_condition(name, checked_condition(name, word, reason, message))
 
     def remove_condition(self, name: str) -> None:
         """Collect that there is no condition of type `name` any more."""
-        self._conditions.pop(name, None)
-        self._removed.add(name)
+        self._output.remove_condition(name)
 
     @contextmanager
     def false_on_failure(self, name: str, *errors: type[Exception]) -> Generator[None]:
@@ -255,7 +234,7 @@ class Context(Generic[T]):
         try:
             yield
         except errors as error:
-            message = self.client.redacted(text_of(error))
+            message = core_of(self.client).redacted(text_of(error))
             self.condition(name, False, reason=reason_for(error), message=message)
             raise
 
@@ -265,10 +244,11 @@ class Context(Generic[T]):
         `reason` is one CamelCase word, as is `action`, which says what was being done. The run never
         waits for an Event, nor fails with it.
         """
-        self._events.append(PendingEvent("Warning" if warning else "Normal", reason, message, action))
+        event = PendingEvent("Warning" if warning else "Normal", reason, message, action)
+        self._output.events.append(event)
 
     async def generate_once(self, name: str, make: Callable[[], str], *, secret: str | Key = "") -> str:
-        """A password, a salt or a token: made by `make()` where there is none yet, and the same ever after.
+        """A password, a salt or a token: made by `make()` where there is none yet, and kept for good.
 
         It is kept as `name` in a Secret that this object owns: `secret`, by default `<name>-generated` in
         its namespace; the controller declares it: `writes=[Secret]`. `make` takes chance from `clock`. An
@@ -279,7 +259,7 @@ class Context(Generic[T]):
             key = key._replace(name=f"{self.object.name}-generated")
         if not key.namespace:
             raise ValueError("generate_once: say in which namespace the Secret is to be, by secret=Key(...)")
-        return await generate_once(self.client, self.object, name, make, key, self._made)
+        return await generate_once(self.client, self.object, name, make, key, self._output.generated)
 
     # --- blocking code ------------------------------------------------------------------------------
 
@@ -294,126 +274,8 @@ class Context(Generic[T]):
         try:
             return await self._blocking.call(functools.partial(function, *args, **kwargs), self.log)
         except Exception:
-            if self.client.run is not None:
-                self.client.run.lost()
+            core_of(self.client).run.note_failure()
             raise
-
-    # --- for the runtime --------------------------------------------------------------------------
-
-    @property
-    def has_news(self) -> bool:
-        """Whether the run has said anything that is to be written or told."""
-        return bool(self._status or self._conditions or self._removed or self._events)
-
-    def rehearse(self) -> dict[str, str]:
-        """Carry nothing out from here on. Returns what `generate_once` makes: the run proper takes that."""
-        self.reported = True
-        self.client = self.client.bound(NoJournal(), beside=None).with_options(dry_run=True)
-        if self._client_of is not None:
-            client_of = self._client_of
-            self._client_of = lambda cluster: client_of(cluster).bound(NoJournal()).with_options(dry_run=True)
-        return self._made
-
-    def taking(self, made: dict[str, str]) -> Self:
-        """The same context; `generate_once` takes what a rehearsal made, where it would make anew."""
-        self._made = made
-        return self
-
-    def note_wanted(self) -> None:
-        """Note in the run's record what was said of the object, the times of conditions aside."""
-        if self.client.run is not None and (self._status or self._conditions):
-            said = {"status": self._status, "conditions": self._conditions}
-            self.client.run.wants(self._resource, self.object.key, "status", said)
-
-    def pending_events(self) -> Sequence[PendingEvent]:
-        """The events collected so far."""
-        return tuple(self._events)
-
-    @property
-    def prunes(self) -> bool:
-        """Whether the run has asked for children to be deleted at its end."""
-        return bool(self._pruned)
-
-    async def carry_out_prune(self) -> int:
-        """Delete what `prune` asked for; says how many. Raises StaleVersion, and the errors of requests."""
-        deleted = await prune(self.client, self.object, tuple(self._pruned), self._spared)
-        if deleted:
-            self.log.info("pruned children that are wanted no more", deleted=deleted)
-        return deleted
-
-    async def write_status(self) -> bool:
-        """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.
-
-        The difference is to the object of this run as it is after the run's own writes to it, or to a
-        live read where the cache does not keep what would be written. It is meant for that very version:
-        of a status an API server does not look at the uid alone.
-        """
-        if not (self._status or self._conditions or self._removed):
-            return False
-        before = self._latest()
-        patch = self._status_patch(before)
-        if any(self.client.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
-            live = await self.client.read(self._resource, self._snapshot.key)
-            if live is None or live.uid != before.uid:
-                return False
-            before, patch = live, self._status_patch(live)
-        if not patch:
-            return False
-        guard = {"uid": before.uid, "resourceVersion": str(before.version)}
-        await self.client.merge(self.object, {"status": patch}, guard=guard, subresource="status")
-        return True
-
-    def _latest(self) -> Snapshot:
-        """The object as this run knows it: as it was read, or as the run itself wrote it since."""
-        run, key = self.client.run, self._snapshot.key
-        written = None if run is None else run.state_of(self._resource, key)
-        if written is None or written.uid != self._snapshot.uid:
-            return self._snapshot
-        return written
-
-    @property
-    def _resource(self) -> APIResource:
-        return kind_of(self._model).resource
-
-    def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
-        """From what is stored to what was collected; conditions speak of the generation that the run saw."""
-        stored = _status_of(snapshot)
-        obj = self.object if snapshot is self._snapshot else self.client.decoded(self._model, snapshot)
-        seen = {**stored, **_seen_status(obj)}
-        before = {name: value for name, value in seen.items() if name in stored}
-        after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
-        for name in [name for name, value in self._status.items() if value is None]:
-            after.pop(name, None)
-        if self._conditions or self._removed:
-            now = format_time(self.clock.now())
-            before["conditions"] = stored.get("conditions") or []
-            after["conditions"] = merge_conditions(
-                before["conditions"], self._conditions.values(), now, self._observed, self._removed
-            )
-        return merge_diff(before, after, stored)
-
-    @property
-    def _observed(self) -> int | None:
-        """The generation that conditions are to name; None in the oldest groups of Kubernetes.
-
-        Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
-        would write it anew.
-        """
-        return self._snapshot.generation if "." in self._resource.group else None
-
-    def _status_fields(self) -> dict[str, str] | None:
-        if isinstance(self.object, Unstructured):
-            return None
-        status = getattr(self.object, "status", None)
-        if status is None or not attrs.has(type(status)):
-            raise TypeError(f"{type(self.object).__name__} has no status")
-        return {one.name: one.wire for one in fields_of(type(status))}
-
-    def _selector_text(self, wire: str, value: Any) -> Any:
-        scale = kind_of(self._model).scale
-        if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
-            return value
-        return value.text()
 
     async def _refuse_foreign(self, child: Object) -> None:
         """Look before an apply. No apply can be made to create only: who comes in between is adopted."""
@@ -421,7 +283,7 @@ class Context(Generic[T]):
             raise ValueError(
                 f"adopt=False: {str(child.key)!r} cannot be owned, so nobody can say whose it is"
             )
-        found = await self.client.snapshot(kind_of(child).resource, child.key)
+        found = await self.client.raw.snapshot(kind_of(child).resource, child.key)
         if found is None or (found.controller is not None and found.controller.uid == self.object.uid):
             return
         raise AlreadyExists(
@@ -437,14 +299,6 @@ class Context(Generic[T]):
         return with_owner(obj, self.object, controller=True) if can_own(self.object, obj) else obj
 
 
-def _seen_status(obj: Object) -> dict[str, Any]:
-    """The status as the model shows it: what is stored may have more, also within lists."""
-    status = getattr(obj, "status", None)
-    if isinstance(obj, Unstructured) or status is None:
-        return {}
-    seen: dict[str, Any] = unstructure(status)
-    return seen
-
-
-def _status_of(snapshot: Snapshot) -> dict[str, Any]:
-    return snapshot.to_dict().get("status") or {}
+def output_of(context: Context[T]) -> RunOutput[T]:
+    """What the runtime does with a context that authors do not see."""
+    return context._output

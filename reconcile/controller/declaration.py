@@ -30,7 +30,7 @@ from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.tombstones import OnDeleted
 from reconcile.models import LabelSelector, Object, kind_of
 from reconcile.predicates import Predicate, as_predicate
-from reconcile.runs.requests import Cause, Named, Request, Result, as_request
+from reconcile.runs.run_request import Cause, Named, Request, Result, as_request
 from reconcile.storms import Storms
 from workqueue import Backoff
 

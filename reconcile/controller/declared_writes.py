@@ -10,7 +10,8 @@ from informers import APIResource
 from reconcile.controller.declaration import Controller, Write
 from reconcile.controller.permissions import Permission, permissions_of
 from reconcile.models import Object
-from reconcile.runs.requests import TerminalError
+from reconcile.runs.run_request import TerminalError
+from reconcile.runs.write_events import Sent, WriteObserver
 
 Undeclared = Literal["warn", "refuse"]
 """What is done about a write that no declaration names: said once in the log, or an error."""
@@ -39,7 +40,7 @@ class UndeclaredWrite(TerminalError):
 
 
 @define(eq=False)
-class DeclaredWrites:
+class DeclaredWrites(WriteObserver):
     """What a controller declares to write, asked before each write of its runs.
 
     `refuse` says whether a write that is not declared raises UndeclaredWrite; otherwise it is sent, and one
@@ -66,8 +67,12 @@ class DeclaredWrites:
             for method, group, plural in self._known()
         )
 
+    def sent(self, sent: Sent) -> None:
+        """Check a write of a run. Raises UndeclaredWrite."""
+        self.check(sent.method, sent.resource, sent.subresource)
+
     def check(self, method: str, resource: APIResource, subresource: str) -> None:
-        """Before a request for a change. Raises UndeclaredWrite."""
+        """Whether a request for a change is declared. Raises UndeclaredWrite."""
         plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
         if (method, resource.group, plural) not in self._known():
             self._doubt(method, resource, plural, subresource)

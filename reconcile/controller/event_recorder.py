@@ -13,9 +13,9 @@ from attrs import define, field
 from informers import APIResource, Clock, Key, NotFound, get_logger
 from informers.logs import is_worth_a_line
 from reconcile.client.client import Client
-from reconcile.controller.context import PendingEvent
 from reconcile.controller.declaration import Controller
 from reconcile.controller.event_series import EventContent, EventLedger, EventSeries, EventSubject
+from reconcile.controller.run_output import PendingEvent
 from reconcile.models import Object, decode, kind_of, unstructured_kind
 
 WAITING = 1000
@@ -133,7 +133,7 @@ class Recorder:
             patch |= {"count": count, "lastTimestamp": _second(last)}
         key = Key(_namespace(series.content.subject), series.name)
         try:
-            await self.client.patch(self._resource, key, patch, guard={})
+            await self.client.raw.patch(self._resource, key, patch, guard={})
         except NotFound:
             return False
         series.written = count

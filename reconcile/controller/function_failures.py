@@ -11,8 +11,8 @@ from informers import APIResource, Snapshot
 from informers.functions import name_of
 from informers.logs import is_worth_a_line
 from reconcile.client.redaction import concealing
-from reconcile.runs.failures import described
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_failures import described
+from reconcile.runs.run_request import Cause, Request
 
 SWEEP_SECONDS = 5.0
 """How long (s) changes are collected whose keys are not known, before all objects run."""

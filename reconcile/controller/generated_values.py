@@ -6,7 +6,7 @@ from typing import Any
 
 from informers import AlreadyExists, Key, StaleVersion
 from informers.functions import name_of
-from reconcile.client.client import Client
+from reconcile.client.client import Client, core_of
 from reconcile.kinds import Secret
 from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.owners import can_own, with_owner
@@ -24,8 +24,9 @@ async def generate_once(
     keep changing the Secret.
     """
     resource = kind_of(Secret).resource
-    for live in (client.lacks(resource, "/data"), *[True] * ATTEMPTS):
-        stored = await client.snapshot(resource, secret, live=live)
+    core = core_of(client)
+    for live in (core.lacks(resource, "/data"), *[True] * ATTEMPTS):
+        stored = await client.raw.snapshot(resource, secret, live=live)
         data: dict[str, Any] = {} if stored is None else stored.to_dict().get("data") or {}
         if name in data:
             return base64.b64decode(data[name]).decode()
@@ -42,12 +43,11 @@ async def generate_once(
                 await client.create(with_owner(obj, owner) if can_own(owner, obj) else obj)
             else:
                 guard = {"uid": stored.uid, "resourceVersion": str(stored.version)}
-                await client.patch(resource, secret, {"data": {name: encoded}}, guard=guard)
+                await client.raw.patch(resource, secret, {"data": {name: encoded}}, guard=guard)
         except (AlreadyExists, StaleVersion):
             continue
         finally:
-            if client.run is not None:
-                client.run.made_once(resource, secret)
+            core.run.forget_desired(resource, secret)
         return made[name]
     raise StaleVersion(409, "Conflict", f"others keep changing the Secret {str(secret)!r}")
 

@@ -11,7 +11,7 @@ from reconcile.controller.declaration import Watch
 from reconcile.controller.function_failures import FunctionFailures, requests_of
 from reconcile.models import DecodeError, LabelSelector, decode, kind_of
 from reconcile.predicates import Predicate
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 
 V = TypeVar("V")
 

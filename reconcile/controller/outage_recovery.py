@@ -11,7 +11,7 @@ from informers.cancellation import leaf_errors
 from reconcile.client.own_writes import CacheBehind
 from reconcile.controller.declaration import Trigger
 from reconcile.controller.reconcile_run import RunResult
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 from workqueue import WorkQueue
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from informers import APIResource, Key, PreconditionFailed, Snapshot
-from reconcile.client.client import Client
+from reconcile.client.client import Client, core_of, reads_of
 from reconcile.models import Object, kind_of
 
 
@@ -19,13 +19,14 @@ async def prune(
     left alone. Each is deleted by its uid, and its own children with it (of a Job the API server would leave
     them). Does nothing where a request of the run has failed: what should be there is not known then.
     """
-    if client.run is None or not client.run.flawless:
+    run = core_of(client).run
+    if not run.flawless:
         return 0
     deleted = 0
     for kind in kinds:
         resource = kind_of(kind).resource
-        for child in await client.snapshots(resource, owner.namespace, owner=owner):
-            wanted = client.run.keeps(resource, child.key) or (resource, child.key) in spared
+        for child in await reads_of(client).snapshots(resource, owner.namespace, owner=owner):
+            wanted = run.keeps(resource, child.key) or (resource, child.key) in spared
             if wanted or child.terminating or not _controls(owner, child):
                 continue
             deleted += await _delete(client, resource, child)
@@ -34,7 +35,7 @@ async def prune(
 
 async def _delete(client: Client, resource: APIResource, child: Snapshot) -> bool:
     try:
-        await client.delete_snapshot(resource, child, propagation="Background")
+        await client.raw.delete_snapshot(resource, child, propagation="Background")
     except PreconditionFailed:
         return False
     return True

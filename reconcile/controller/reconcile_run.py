@@ -14,21 +14,22 @@ from informers import APIResource, Informer, NotFound, Snapshot, StaleVersion
 from informers.cancellation import as_failure, cancel_requests, leaf_errors
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
-from reconcile.client.client import Client
-from reconcile.client.own_writes import Journal
+from reconcile.client.client import Client, bound, core_of, reads_of
+from reconcile.client.own_writes import Journal, NoJournal
 from reconcile.controller.blocking import Blocking, RunEnded, Threads
-from reconcile.controller.context import Context
+from reconcile.controller.context import Context, output_of
 from reconcile.controller.deadlines import Deadlines, RunLimit
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.event_recorder import Recorder
+from reconcile.controller.run_output import RunOutput
 from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.takeover_selection import TakeoverSelection
 from reconcile.controller.tombstones import Tombstones
 from reconcile.models import DecodeError, Object, kind_of
-from reconcile.runs.failures import Failed, Member, described, identity_of, members_of, place_text
-from reconcile.runs.requests import Cause, Request, Result, TerminalError
+from reconcile.runs.run_failures import Failed, Member, described, identity_of, members_of, place_text
 from reconcile.runs.run_record import RunRecord
+from reconcile.runs.run_request import Cause, Request, Result, TerminalError
 from reconcile.storms import Echoes
 from reconcile.storms.determinism import (
     NondeterministicRun,
@@ -36,6 +37,7 @@ from reconcile.storms.determinism import (
     reordered_lists,
     without_server_set,
 )
+from reconcile.storms.echoes import EchoObserver
 
 T = TypeVar("T", bound=Object)
 
@@ -156,7 +158,6 @@ class RunExecutor(Generic[T]):
         self.deadlines = Deadlines(self.timeout)
         self._resource = kind_of(self.controller.kind).resource
         self.declarations = DeclaredWrites(self.controller, self.log)
-        self.client = self.client.checked(self.declarations.check)
         self.tombstones = Tombstones(self.controller.kind, self.controller.on_deleted)
         given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
         self._plain = [function for function in given if function is not None and not is_async(function)]
@@ -184,23 +185,23 @@ class RunExecutor(Generic[T]):
         journal = self._journals.get(request)
         if journal is None:
             journal = self._journals[request] = Journal(self.on_wait)
-        client = self._bound(self.client, journal)
-        record = client.run
-        assert record is not None
+        client = self._bound(self.client, journal, request)
+        core = core_of(client)
+        record = core.run
         if self.rendering or self.debug:
             record.rendered = {}
         if client.cache is not None:
-            record.told = partial(self.echoes.expect, request)
             causes = self.echoes.begin(request, causes)
         record.causes = causes
         reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
         bind_log = partial(self._log_of, request, reconcile_id)
-        hidden = redaction.seen.set(client.secrets)
+        hidden = redaction.seen.set(core.secrets)
         made: list[Context[T]] = []
         cancels = cancel_requests()
         try:
             if journal:
-                await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
+                # Bounded by itself: a run that is cut short here would only begin to wait anew.
+                await reads_of(client).settle()
             with limit as deadline:
                 if self.controller.on_deleted is not None:
                     await self.tombstones.tell(request, client, bind_log())
@@ -216,31 +217,36 @@ class RunExecutor(Generic[T]):
                 if error is None:
                     raise
                 if _all_are(error, StaleVersion):
-                    why = client.redacted(str(error))
+                    why = core.redacted(str(error))
                     bind_log().info("worked on an old state; running again", error=why)
                     return RunResult(stale=True, reconcile_id=reconcile_id, record=record)
                 return self._failed(error, reconcile_id, client, record)
             finally:
                 del error  # it has this frame in its traceback: each would keep the other for the collector
         finally:
-            self.echoes.end(request, wrote=bool(record.sent))
+            self.echoes.end(request, wrote=bool(record.writes))
             redaction.seen.reset(hidden)
             if not journal:
                 self._journals.pop(request, None)
             if self._distant:
                 self._forget_distant(request)
 
-    def _bound(self, client: Client, journal: Journal, beside: Client | None = None) -> Client:
+    def _bound(
+        self, client: Client, journal: Journal, request: Request, beside: Client | None = None
+    ) -> Client:
         """The client of one run, which writes under the names of the controller."""
         controller = self.controller
-        return client.bound(journal, controller.field_manager, controller.former_field_managers, beside)
+        names = controller.field_manager, controller.former_field_managers
+        # Without a cache no watch brings echoes, and the expected ones would never be forgotten.
+        echoes = () if self.client.cache is None else (EchoObserver(self.echoes, request),)
+        return bound(client, journal, *names, beside, (self.declarations, *echoes))
 
     def _failed(self, error: Exception, reconcile_id: str, client: Client, record: RunRecord) -> RunResult:
         return RunResult(
             error=error,
             reconcile_id=reconcile_id,
-            redact=client.redacted,
-            secretive=bool(client.secrets),
+            redact=core_of(client).redacted,
+            secretive=bool(core_of(client).secrets),
             record=record,
         )
 
@@ -252,8 +258,7 @@ class RunExecutor(Generic[T]):
         if self.client_of is None:
             raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
         journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
-        there = self.client_of(cluster).checked(self.declarations.check)
-        return self._bound(there, journal, client)
+        return self._bound(self.client_of(cluster), journal, request, client)
 
     def _forget_distant(self, request: Request) -> None:
         for place in [
@@ -262,10 +267,10 @@ class RunExecutor(Generic[T]):
             del self._distant[place]
 
     async def _pass(
-        self, request: Request, client: Client, record: RunRecord, make: Callable[[Snapshot], Context[T]]
+        self, request: Request, client: Client, record: RunRecord, make: Callable[..., Context[T]]
     ) -> Result:
         controller = self.controller
-        snapshot = record.primary = await client.snapshot(self._resource, request.key)
+        snapshot = record.primary = await reads_of(client).snapshot(self._resource, request.key)
         if snapshot is None or not await self._is_kept(snapshot, client):
             return _DONE
         if snapshot.terminating:
@@ -286,26 +291,23 @@ class RunExecutor(Generic[T]):
             or await self.selection.holds(snapshot, client)
         )
 
-    async def _call_twice(self, make: Callable[[Snapshot], Context[T]], snapshot: Snapshot) -> Result:
+    async def _call_twice(self, make: Callable[..., Context[T]], snapshot: Snapshot) -> Result:
         """Rehearse, run, and compare what was wanted. A rehearsal that fails is compared with nothing."""
-        function, rehearsal = self.controller.reconcile, make(snapshot)
-        made = rehearsal.rehearse()
-        record = rehearsal.client.run
-        assert record is not None
+        function, rehearsal = self.controller.reconcile, make(snapshot, rehearsal=True)
+        output, record = output_of(rehearsal), core_of(rehearsal.client).run
         record.rendered = {}
         try:
             await self._invoke(function, rehearsal)
-            rehearsal.note_wanted()
+            output.note_desired()
         except Exception as error:
-            why = rehearsal.client.redacted(described(error))
+            why = core_of(rehearsal.client).redacted(described(error))
             rehearsal.log.debug("the rehearsal of a run failed", error=why)
-            return await self._call(function, make(snapshot).taking(made))
-        context = make(snapshot).taking(made)
+            return await self._call(function, make(snapshot, generated=output.generated))
+        context = make(snapshot, generated=output.generated)
         result = await self._call(function, context)
-        done = context.client.run
-        assert done is not None
-        renderings = without_server_set((record.rendered, record.sent), (done.rendered or {}, done.sent))
-        found = [*rendering_differences(*renderings), *reordered_lists(done.sent)]
+        done = core_of(context.client).run
+        renderings = without_server_set((record.rendered, record.writes), (done.rendered or {}, done.writes))
+        found = [*rendering_differences(*renderings), *reordered_lists(done.writes)]
         if found:
             raise NondeterministicRun(found)
         return result
@@ -325,32 +327,38 @@ class RunExecutor(Generic[T]):
         attempt: int,
         deadline: float,
         snapshot: Snapshot,
+        *,
+        rehearsal: bool = False,
+        generated: dict[str, str] | None = None,
     ) -> Context[T]:
+        client_of = partial(self._client_elsewhere, request, client)
+        if rehearsal:
+            of_cluster = client_of
+            client, client_of = _dry(client), partial(_dry_elsewhere, of_cluster)
         context = Context(
-            self.controller.kind,
-            snapshot,
+            RunOutput(self.controller.kind, snapshot, client, generated),
             request,
-            client,
             bind_log,
             blocking=self.blocking,
             causes=causes,
             attempt=attempt,
             deadline=deadline,
-            client_of=partial(self._client_elsewhere, request, client),
+            client_of=client_of,
             owns=self.controller.owns,
         )
-        made.append(context)
+        if not rehearsal:
+            made.append(context)
         return context
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
-        cancels = cancel_requests()
+        cancels, output = cancel_requests(), output_of(context)
         try:
             result = await self._invoke(function, context)
             if self.rendering or self.debug:
-                context.note_wanted()
-            if context.prunes:
-                await context.carry_out_prune()
+                output.note_desired()
+            if deleted := await output.carry_out_prune():
+                context.log.info("pruned children that are wanted no more", deleted=deleted)
         except BaseException as raised:
             error = as_failure(raised, name_of(function), cancels)
             try:
@@ -363,7 +371,7 @@ class RunExecutor(Generic[T]):
                 raise error from raised
             finally:
                 del error  # as in `run`
-        if context.has_news:
+        if not output.is_empty:
             await self._report(context, failed=False)
         return result or _DONE
 
@@ -385,23 +393,25 @@ class RunExecutor(Generic[T]):
         """What a run said of its object is written also where it then took too long."""
         with anyio.move_on_after(REPORT_SECONDS):
             for context in made:
-                if not context.reported:
+                if not output_of(context).reported:
                     await self._report(context, failed=True)
 
     async def _report(self, context: Context[T], *, failed: bool) -> None:
-        context.reported = True
+        output = output_of(context)
+        output.reported = True
         try:
-            for event in context.pending_events():
-                message = context.client.redacted(event.message)
+            for event in output.events:
+                message = core_of(context.client).redacted(event.message)
                 self.recorder.record(context.object, evolve(event, message=message))
-            await context.write_status()
+            await output.write_status()
         except NotFound:
             return
         except Exception as error:
             if not failed:
                 raise
             context.log.warning(
-                "the status of a failed run could not be written", error=context.client.redacted(str(error))
+                "the status of a failed run could not be written",
+                error=core_of(context.client).redacted(str(error)),
             )
 
     def _holds(self, snapshot: Snapshot) -> bool:
@@ -432,7 +442,7 @@ class RunExecutor(Generic[T]):
                 return result
         if not held:
             return result
-        fresh = await context.client.snapshot(self._resource, snapshot.key)
+        fresh = await reads_of(context.client).snapshot(self._resource, snapshot.key)
         if fresh is not None and fresh.uid == snapshot.uid:
             rest = [name for name in fresh.finalizers if name not in controller.finalizers]
             if len(rest) < len(fresh.finalizers):
@@ -444,7 +454,7 @@ class RunExecutor(Generic[T]):
     ) -> Snapshot:
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
-        return await client.patch(self._resource, snapshot.key, patch, guard=guard)
+        return await client.raw.patch(self._resource, snapshot.key, patch, guard=guard)
 
 
 def _checked(result: Any, function: Any) -> Result | None:
@@ -452,6 +462,15 @@ def _checked(result: Any, function: Any) -> Result | None:
     if result is None or isinstance(result, Result):
         return result
     raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")
+
+
+def _dry(client: Client) -> Client:
+    """A client for a rehearsal: nothing is carried out, and nothing is waited for."""
+    return bound(client, NoJournal()).with_options(dry_run=True)
+
+
+def _dry_elsewhere(client_of: Callable[[str], Client], cluster: str) -> Client:
+    return _dry(client_of(cluster))
 
 
 def _all_are(error: BaseException, *kinds: type[Exception]) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 from attrs import define, field
 
 from reconcile.controller.reconcile_run import RunResult
-from reconcile.runs.failures import Member
-from reconcile.runs.requests import Cause, Request
-from reconcile.runs.run_record import Place
+from reconcile.runs.run_failures import Member
+from reconcile.runs.run_record import ObjectRef
+from reconcile.runs.run_request import Cause, Request
 from reconcile.storms.storm_report import describe_write
 from workqueue import Item, QueueMetrics
 
@@ -72,7 +72,7 @@ class PastRun(NamedTuple):
     reconcile_id: str
     result: str
     error: str
-    reads: tuple[Place, ...] = ()
+    reads: tuple[ObjectRef, ...] = ()
     writes: tuple[str, ...] = ()
     at: str = ""
     members: tuple[Member, ...] = ()
@@ -195,7 +195,7 @@ def _past(run: ActiveRun, now: float) -> PastRun:
         outcome.name,
         outcome.message,
         () if record is None else record.reads,
-        () if record is None or not record.sent else tuple(map(describe_write, record.sent[:WRITES_KEPT])),
+        () if record is None else tuple(map(describe_write, record.writes[:WRITES_KEPT])),
         outcome.at if outcome.error is not None else "",
         tuple(outcome.members) if outcome.error is not None else (),
     )

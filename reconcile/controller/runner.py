@@ -15,7 +15,6 @@ from attrs import evolve, frozen
 from informers import APIResource, Cache, Delta, Handler, Informer, Reachability, Registration, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
 from reconcile.controller.background_tasks import BackgroundTasks
-from reconcile.controller.context import PendingEvent
 from reconcile.controller.deadlines import RunLimit
 from reconcile.controller.declaration import DEFAULT_WORKERS, Controller, Watch
 from reconcile.controller.declared_writes import DeclaredWrites
@@ -34,12 +33,13 @@ from reconcile.controller.key_mapping import (
 from reconcile.controller.outage_recovery import OutageRecovery, RunGate
 from reconcile.controller.reconcile_run import ReconcileTimeout, RunExecutor, RunResult
 from reconcile.controller.run_history import ControllerMetrics, ControllerTraces, RunHistory
+from reconcile.controller.run_output import PendingEvent
 from reconcile.controller.selected_objects import is_left_alone, narrowed, of_chosen
 from reconcile.controller.source_tasks import SourceTasks
 from reconcile.controller.triggers import trigger_of
 from reconcile.models import DecodeError, Object, decode, kind_of
-from reconcile.runs.failures import Failures
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_failures import Failures
+from reconcile.runs.run_request import Cause, Request
 from reconcile.storms import Origin
 from reconcile.storms.guard import StormGuard
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
@@ -403,7 +403,7 @@ class Runner(Generic[T]):
         self._runs += 1
         self._follow_up.after(item, outcome)
         record = outcome.record
-        if record is not None and (record.sent or self.guard.storming):
+        if record is not None and (record.writes or self.guard.storming):
             look = await self.guard.run_ended(
                 item.key, record, outcome.result, record.primary, run.ended, repeated=outcome.repeated
             )

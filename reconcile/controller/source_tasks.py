@@ -10,7 +10,7 @@ from attrs import define
 
 from informers import Clock, Informer, Snapshot
 from reconcile.controller.sources import Source, SourceContext, Synced
-from reconcile.runs.requests import Cause, Request, as_request
+from reconcile.runs.run_request import Cause, Request, as_request
 from reconcile.runs.supervision import supervise
 
 SOURCE_PATIENCE = 120.0

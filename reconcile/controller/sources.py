@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from informers import Clock
 from informers.functions import check_function
-from reconcile.runs.requests import Named, Request
+from reconcile.runs.run_request import Named, Request
 
 TICK_JITTER = 0.1
 

@@ -44,7 +44,7 @@ class TakeoverSelection:
             resource = self.kinds.get((group, owner["kind"])) if owner.get("controller") else None
             if resource is not None:
                 namespace = snapshot.key.namespace if resource.namespaced else ""
-                found = await client.snapshot(resource, Key(namespace, owner["name"]))
+                found = await client.raw.snapshot(resource, Key(namespace, owner["name"]))
                 return found if found is not None and found.uid == owner["uid"] else None
         return None
 

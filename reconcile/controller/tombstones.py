@@ -9,9 +9,9 @@ from attrs import define, field, frozen
 from informers import Delta, Key, Snapshot
 from informers.cancellation import as_failure, cancel_requests
 from informers.functions import name_of
-from reconcile.client.client import Client
+from reconcile.client.client import Client, core_of
 from reconcile.models import DecodeError, Object, decode, kind_of
-from reconcile.runs.requests import Request
+from reconcile.runs.run_request import Request
 
 T = TypeVar("T", bound=Object)
 
@@ -60,8 +60,7 @@ class Tombstones(Generic[T]):
             except DecodeError as error:
                 log.warning("gone, and its last state does not fit the model", error=str(error))
             else:
-                if client.secrets is not None:
-                    client.secrets.saw(kind_of(self.kind).resource, waiting[0].raw)
+                core_of(client).note_secrets(kind_of(self.kind).resource, waiting[0])
                 await self._call(self.on_deleted, Deleted(last, request, client, log))
             waiting.pop(0)
         if waiting is not None and not waiting:

@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from reconcile.controller.declaration import Trigger
 from reconcile.controller.run_history import ControllerTraces
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 
 
 def trigger_of(enqueue: Trigger, traces: ControllerTraces | None) -> Trigger:

@@ -8,8 +8,8 @@ import structlog
 
 from informers import Cache, ReachTransport, SystemClock, Transport, get_logger
 from reconcile.client.client import Client
-from reconcile.client.limits import RateLimiter
 from reconcile.client.redaction import redact_event
+from reconcile.client.request_limiter import RequestLimiter
 from reconcile.controller.blocking import Blocking, InStep, Threads
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.controller.event_recorder import recorder_of
@@ -132,11 +132,11 @@ def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -
     )
 
 
-def request_limiter(options: ManagerOptions) -> RateLimiter | None:
+def request_limiter(options: ManagerOptions) -> RequestLimiter | None:
     """The limit of requests: the one that is given, or a new one by `client_qps`; None for no limit."""
     if options["limiter"] is not None or not options["client_qps"]:
         return options["limiter"]
-    return RateLimiter(options["client_qps"], options["client_burst"])
+    return RequestLimiter(options["client_qps"], options["client_burst"])
 
 
 def blocking_code(options: ManagerOptions) -> Blocking:

@@ -180,7 +180,7 @@ class LeaderElector:
         spec = evolve(self._seen.lease.spec, holder_identity="", lease_duration_seconds=1)
         with anyio.move_on_after(self.terms.renew_deadline):
             try:
-                await self._client.update(self._seen.lease.replace(spec=spec), whole=True)
+                await self._client.raw.update(self._seen.lease.replace(spec=spec), whole=True)
             except ApiError as error:
                 _log.warning("the lease could not be released", lease=self._place, error=str(error))
 
@@ -233,7 +233,7 @@ class LeaderElector:
 
     async def _write(self, lease: Lease) -> bool:
         spec = claim(lease.spec, self.election.identity, self.terms, self._now())
-        written = await self._client.update(lease.replace(spec=spec), whole=True)
+        written = await self._client.raw.update(lease.replace(spec=spec), whole=True)
         self._seen = Sighting(written, anyio.current_time())
         return True
 

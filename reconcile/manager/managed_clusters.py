@@ -24,7 +24,7 @@ from reconcile.manager.predecessor_check import PredecessorCheck
 from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.server_readiness import until_ready
 from reconcile.ops.manager_status import ClusterStatus
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.supervision import first_error
 
 RETRY_SECONDS = 5.0

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from informers import Clock, InformerOptions, SystemClock, Transport
 from reconcile.client.field_managers import check_field_manager
-from reconcile.client.limits import RateLimiter
+from reconcile.client.request_limiter import RequestLimiter
 from reconcile.controller.blocking import THREADS, Blocking
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS
 from reconcile.controller.declared_writes import Undeclared
@@ -229,7 +229,7 @@ class ManagerOptions(TypedDict, total=False):
         "TracerProvider | None", _object(None, "OpenTelemetry's tracer provider: each run becomes a span.")
     ]
     limiter: Annotated[
-        RateLimiter | None, _object(None, "One limit for several managers, in place of client_qps.")
+        RequestLimiter | None, _object(None, "One limit for several managers, in place of client_qps.")
     ]
     informers: Annotated[
         Mapping[type[Object], InformerOptions],

@@ -13,7 +13,7 @@ from anyio.abc import TaskStatus
 from informers import get_logger
 from informers.cancellation import Interrupted, asked_to_end, cancel_requests
 from reconcile.manager.signals import on_signal
-from reconcile.runs.failures import described
+from reconcile.runs.run_failures import described
 
 _CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it to end"
 

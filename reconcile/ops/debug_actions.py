@@ -9,7 +9,7 @@ from attrs import frozen
 from reconcile.controller.runner import Runner
 from reconcile.models import kind_of
 from reconcile.ops.debug_state import KEYS_SHOWN, past_run, queued_key, running_run
-from reconcile.runs.requests import Cause, Request, as_request
+from reconcile.runs.run_request import Cause, Request, as_request
 
 
 @frozen

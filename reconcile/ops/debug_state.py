@@ -12,9 +12,9 @@ from attrs import asdict
 from reconcile.controller.run_history import ActiveRun, PastRun
 from reconcile.controller.runner import Runner
 from reconcile.ops.manager_status import ManagerStatus
-from reconcile.runs.failures import DistinctError
 from reconcile.runs.frames import Frame, authors
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_failures import DistinctError
+from reconcile.runs.run_request import Cause, Request
 from reconcile.storms.storm_report import describe_read
 from workqueue import Item
 

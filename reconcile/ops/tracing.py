@@ -29,7 +29,7 @@ from opentelemetry.trace import (
 from informers import Key, Response, Transport
 from informers.transport import PassingTransport
 from reconcile.controller.run_history import ActiveRun
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 
 REMEMBERED = 4096
 """How many writes, runs and triggers are kept as possible causes."""

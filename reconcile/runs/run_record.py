@@ -1,115 +1,133 @@
-"""What one run read, wrote and failed at: which children may be pruned, which news are echoes."""
+"""What one run read, wrote and failed at: it decides what may be pruned and which changes are echoes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from informers import APIResource, Key, Snapshot
-from reconcile.runs.requests import Cause
+from informers import ApiError, APIResource, Key, NotFound, Snapshot
+from reconcile.runs.run_request import Cause
+from reconcile.runs.write_events import Answered, EndedWrite, Failed, WriteObserver
 
-Place = tuple[APIResource, Key | None]
+ObjectRef: TypeAlias = tuple[APIResource, Key | None]
+"""An object, or without a key all objects of a resource."""
 
 READS_KEPT = 32
+"""Reads that are kept for people to look at: more would make a run that lists for each child expensive."""
 
 
 @define(eq=False)
-class Sent:
-    """A mutating request of a run.
+class RunRecord(WriteObserver):
+    """What a run read, which objects it keeps, and which of its requests failed.
 
-    `base` is the object as the cache had it when this was sent, `written` what the server answered: None
-    where there was no answer, or one that is not the object. `fresh`: the answer has fields of this
-    writer alone, so nobody else can have made the object. `dry`: nothing was to be carried out. `changes`
-    is what `storms.changes.changes_of` found between the two, once it was asked.
+    A request that fails and later succeeds for the same object (a conflict, then the patch on fresh
+    state) does not count as failed.
     """
 
-    method: str
-    resource: APIResource
-    key: Key
-    subresource: str
-    body: Any
-    base: Snapshot | None = None
-    written: Snapshot | None = None
-    fresh: bool = False
-    dry: bool = False
-    changes: Sequence[Any] | None = field(default=None, init=False)
-
-
-Told: TypeAlias = Callable[[Sent], None]
-
-
-@define(eq=False)
-class RunRecord:
-    """The objects that a run has written or found as it wants them, and what it asked for in vain.
-
-    A failure that was made good at the same place (a conflict, and then the patch on fresh state) is none.
-    """
-
-    _written: dict[Place, Snapshot | None] = field(factory=dict, init=False)
-    _failed: set[Place] = field(factory=set, init=False)
-    _lost: bool = field(default=False, init=False)
-    reads: tuple[Place, ...] = field(default=(), init=False)
-    _sent: list[Sent] | None = field(default=None, init=False)
-    told: Told | None = field(default=None, init=False)
+    reads: tuple[ObjectRef, ...] = field(default=(), init=False)
     rendered: dict[tuple[APIResource, Key, str], Any] | None = field(default=None, init=False)
+    """The desired state by object and subresource; None where it is not recorded."""
     causes: Sequence[Cause] = field(default=(), init=False)
     primary: Snapshot | None = field(default=None, init=False)
-    """The object that the run was for, as it was when it began."""
+    """The object that the run is for, as it was when the run began."""
+    _kept: dict[ObjectRef, Snapshot | None] = field(factory=dict, init=False)
+    _failed: set[ObjectRef] = field(factory=set, init=False)
+    _flawed: bool = field(default=False, init=False)
+    _writes: list[EndedWrite] | None = field(default=None, init=False)
 
-    def saw(self, resource: APIResource, key: Key | None) -> None:
-        """The run read an object, or all of a resource; the first few are kept, for people to read."""
+    def note_read(self, resource: APIResource, key: Key | None) -> None:
+        """The run reads an object, or all objects of a resource."""
         if len(self.reads) < READS_KEPT:
             self.reads += ((resource, key),)
 
-    def wants(self, resource: APIResource, key: Key, subresource: str, body: Any) -> None:
-        """The run wants an object to be so; kept only where `rendered` is there for it."""
+    def read_failed(self, resource: APIResource, key: Key | None) -> None:
+        """A read of this object, or of its resource, failed."""
+        self._failed.add((resource, key))
+
+    def read_answered(self, resource: APIResource, key: Key | None) -> None:
+        """A read of this object, or of its resource, succeeded."""
+        self._failed.discard((resource, key))
+
+    def note_desired(self, resource: APIResource, key: Key, subresource: str, body: Any) -> None:
+        """The desired state of an object, or of a part of it."""
         if self.rendered is not None:
             self.rendered[resource, key, subresource] = body
 
-    def made_once(self, resource: APIResource, key: Key) -> None:
-        """What the run wanted of an object was made by chance, and is kept: no rendering."""
+    def forget_desired(self, resource: APIResource, key: Key) -> None:
+        """Leave an object out of the desired state: it was made by chance, and two runs may differ in it."""
         if self.rendered is not None:
             self.rendered.pop((resource, key, ""), None)
 
+    def note_kept(self, resource: APIResource, key: Key) -> None:
+        """The object is already as the run wants it, so nothing is sent."""
+        self._keep((resource, key), None)
+
+    def note_failure(self) -> None:
+        """Something other than a request failed in this run."""
+        self._flawed = True
+
+    def answered(self, answered: Answered) -> None:
+        """Keep what was created, updated or patched; a deletion keeps nothing."""
+        # A name that the server chose is not the one that an earlier, failed attempt is noted under.
+        self._failed.discard((answered.resource, answered.sent.key))
+        if answered.written is not None or answered.method in ("PATCH", "PUT"):
+            self._keep((answered.resource, answered.key), None if answered.dry else answered.written)
+        self._append(answered)
+
+    def failed(self, failed: Failed) -> None:
+        """Count it, unless it is a cancellation or a deletion of what is already gone."""
+        sent, error = failed.sent, failed.error
+        if not isinstance(error, ApiError):
+            return
+        if not (sent.method == "DELETE" and isinstance(error, NotFound)):
+            self._failed.add((sent.resource, sent.key))
+        self._append(EndedWrite(sent))
+
     @property
-    def sent(self) -> Sequence[Sent]:
-        """The requests for changes, in their order."""
-        return self._sent or ()
-
-    def asked(self, sent: Sent) -> None:
-        """The run sent a request for a change."""
-        if self._sent is None:
-            self._sent = []
-        self._sent.append(sent)
-        if self.told is not None:
-            self.told(sent)
-
-    def kept(self, resource: APIResource, key: Key, state: Snapshot | None = None) -> None:
-        """The run has this object as it wants it; `state` is what the server answered."""
-        self._written[resource, key] = state
-        self._failed.discard((resource, key))
-
-    def failed(self, resource: APIResource, key: Key | None) -> None:
-        """The run asked for something of this object (or of its kind) and did not get it."""
-        self._failed.add((resource, key))
-
-    def answered(self, resource: APIResource, key: Key | None) -> None:
-        """What was asked of it before, it got now."""
-        self._failed.discard((resource, key))
-
-    def lost(self) -> None:
-        """Something else went wrong in this run."""
-        self._lost = True
+    def writes(self) -> Sequence[EndedWrite]:
+        """The writes of the run, in the order of their ends."""
+        return self._writes or ()
 
     def state_of(self, resource: APIResource, key: Key) -> Snapshot | None:
-        """An object as this run wrote it last, if it did and knows."""
-        return self._written.get((resource, key))
+        """An object as the server answered it to this run's last write of it, if it did."""
+        return self._kept.get((resource, key))
 
     @property
     def flawless(self) -> bool:
-        """Whether nothing that the run asked for was refused it."""
-        return not self._failed and not self._lost
+        """Whether everything that the run asked for succeeded."""
+        return not self._failed and not self._flawed
 
     def keeps(self, resource: APIResource, key: Key) -> bool:
-        """Whether the run wants this object."""
-        return (resource, key) in self._written
+        """Whether the run wants this object to exist."""
+        return (resource, key) in self._kept
+
+    def _keep(self, place: ObjectRef, state: Snapshot | None) -> None:
+        self._kept[place] = state
+        self._failed.discard(place)
+
+    def _append(self, write: EndedWrite) -> None:
+        # Most runs write nothing: a list for each would cost more than this check.
+        if self._writes is None:
+            self._writes = []
+        self._writes.append(write)
+
+
+class NoRun(RunRecord):
+    """The record of a client outside of runs: it stays empty, and prunes nothing."""
+
+    def note_read(self, resource: APIResource, key: Key | None) -> None:
+        """Keep nothing."""
+
+    def read_failed(self, resource: APIResource, key: Key | None) -> None:
+        """Keep nothing."""
+
+    def note_kept(self, resource: APIResource, key: Key) -> None:
+        """Keep nothing."""
+
+    @property
+    def flawless(self) -> bool:
+        """False: nothing is known of what else should exist."""
+        return False
+
+
+NO_RUN = NoRun()

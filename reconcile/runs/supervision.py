@@ -7,7 +7,7 @@ import structlog
 
 from informers import Clock
 from informers.cancellation import Interrupted, as_failure, leaf_errors, live_on, no_silent_end
-from reconcile.runs.failures import described, place_text
+from reconcile.runs.run_failures import described, place_text
 from workqueue import Backoff
 
 RESTARTS = Backoff(base=1.0, limit=60.0)

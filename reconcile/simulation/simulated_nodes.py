@@ -28,7 +28,7 @@ from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import Node, Pod
 from reconcile.models import ObjectMeta
 from reconcile.models.codec import format_time
-from reconcile.runs.requests import Result, TerminalError
+from reconcile.runs.run_request import Result, TerminalError
 
 BEHAVIOUR = "simulated.reconcile-runtime/pod"
 """The annotation of a pod that says what it does instead of running (see the top of this module)."""
@@ -154,7 +154,7 @@ class SimulatedNodes:
             capacity = {"cpu": "64", "memory": "256Gi", "pods": "110"}
             ready = {"type": "Ready", "status": "True", "reason": "Simulated", "lastTransitionTime": now}
             status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
-            await client.merge(node, {"status": status}, guard={"uid": node.uid}, subresource="status")
+            await client.raw.merge(node, {"status": status}, guard={"uid": node.uid}, subresource="status")
 
     async def _keep(self, ctx: Context[Pod]) -> Result | None:
         pod, now = ctx.object, anyio.current_time()
@@ -202,7 +202,7 @@ class SimulatedNodes:
 
     @staticmethod
     async def _set_status(pod: Pod, ctx: Context[Pod], status: Mapping[str, Any]) -> None:
-        await ctx.client.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
+        await ctx.client.raw.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
 
     async def _stop_answering(self, deleted: Deleted[Pod]) -> None:
         if self.network is not None:
@@ -223,7 +223,7 @@ async def bind(client: Client, pod: Pod, node: str) -> None:
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    await client.create_subresource(pod, "binding", binding)
+    await client.raw.create_subresource(pod, "binding", binding)
 
 
 def running_status(pod: Pod, address: str, *, now: str, ready: bool) -> dict[str, Any]:

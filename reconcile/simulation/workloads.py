@@ -23,7 +23,7 @@ from reconcile.kinds import Deployment, Job, Pod, StatefulSet
 from reconcile.models import Object, unstructure
 from reconcile.models.frozen import EMPTY
 from reconcile.replicas import is_active
-from reconcile.runs.requests import Result
+from reconcile.runs.run_request import Result
 from reconcile.simulation.simulated_nodes import BEHAVIOUR
 from reconcile.simulation.workload_steps import REVISION, active_of, next_move, next_sizes, plan_job
 

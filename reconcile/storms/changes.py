@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from informers import APIResource, Key, Snapshot
 from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
-from reconcile.runs.run_record import Sent
+from reconcile.runs.write_events import EndedWrite
 
 PATHS_OF_A_WRITE = 32
 """Further paths of one write are not followed: a loop shows in the first ones, and memory stays bounded."""
@@ -21,6 +22,8 @@ _VOLATILE = frozenset(f".metadata.{name}" for name in SET_BY_EVERY_WRITE)
 
 Difference = tuple[str, Any, Any]
 """Path, old and new value."""
+
+_known_differences: WeakKeyDictionary[EndedWrite, Sequence[Difference]] = WeakKeyDictionary()
 
 
 class FieldRef(NamedTuple):
@@ -40,7 +43,7 @@ class FieldEffect(NamedTuple):
     """The object itself was made or deleted."""
 
 
-def effects_of(sent: Sent) -> Sequence[FieldEffect]:
+def effects_of(sent: EndedWrite) -> Sequence[FieldEffect]:
     """What a write changed. One without effect counts as a write of the whole object."""
     whole = FieldRef(sent.resource, sent.key, WHOLE)
     if sent.dry:
@@ -59,7 +62,7 @@ def effects_of(sent: Sent) -> Sequence[FieldEffect]:
     ]
 
 
-def paths_of(sent: Sent) -> tuple[str, ...]:
+def paths_of(sent: EndedWrite) -> tuple[str, ...]:
     """The paths of the fields that a write changed; none where the object was made or deleted."""
     if sent.dry or sent.method == "DELETE" or sent.base is None or sent.written is None:
         return ()
@@ -68,13 +71,14 @@ def paths_of(sent: Sent) -> tuple[str, ...]:
     return tuple(path for path, _, _ in _differences_of(sent))
 
 
-def _differences_of(sent: Sent) -> Sequence[Difference]:
-    """How a write changed an object; computed once and kept on it, since meter, guard and history all ask."""
-    if sent.changes is None:
+def _differences_of(sent: EndedWrite) -> Sequence[Difference]:
+    """How a write changed an object; computed once, since meter, guard and history all ask."""
+    known = _known_differences.get(sent)
+    if known is None:
         assert sent.base is not None
         assert sent.written is not None
-        sent.changes = differences(sent.base, sent.written)
-    return sent.changes
+        known = _known_differences[sent] = differences(sent.base, sent.written)
+    return known
 
 
 def differences(old: Snapshot, new: Snapshot) -> Sequence[Difference]:

@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from informers import APIResource, Key, Snapshot
-from reconcile.runs.requests import TerminalError
-from reconcile.runs.run_record import Sent
+from reconcile.runs.run_request import TerminalError
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import differing
 
 Rendered: TypeAlias = Mapping[tuple[APIResource, Key, str], Any]
 """What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
 
-Rendering: TypeAlias = tuple[Rendered, Sequence[Sent]]
+Rendering: TypeAlias = tuple[Rendered, Sequence[EndedWrite]]
 """What a run wanted, and its writes with the answers."""
 
 REMEDY = (
@@ -72,7 +72,7 @@ def _named(rendered: Rendered, exact: Mapping[str, str], within: Mapping[str, st
 
 
 def _name_values(
-    sent: Sent,
+    sent: EndedWrite,
     written: Snapshot,
     generated: Counter[tuple[APIResource, str, str]],
     exact: dict[str, str],
@@ -120,7 +120,7 @@ def _is_version(value: Any) -> bool:
     return isinstance(value, str) and value.startswith(_VERSION)
 
 
-def reordered_lists(sent: Sequence[Sent]) -> Sequence[str]:
+def reordered_lists(sent: Sequence[EndedWrite]) -> Sequence[str]:
     """Which writes changed only the order of a list, as one made of a set: that differs between processes."""
     return [
         f"{_name(write.resource, write.key, write.subresource)}: {path}, which has another order only"

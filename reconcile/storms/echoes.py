@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from informers import APIResource, Delta, Key, Snapshot
 from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
 from reconcile.runs.diagnostics import observing
-from reconcile.runs.requests import Cause, Request
-from reconcile.runs.run_record import Sent
+from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.write_events import Answered, EndedWrite, WriteObserver
 
 _Version: TypeAlias = tuple[APIResource, Key, int]
 
@@ -32,10 +32,22 @@ class Origin(Enum):
 class _Expected:
     """A write whose echo is to come. Once that has come, only its origin is kept, for further handlers."""
 
-    sent: Sent | None
+    sent: EndedWrite | None
     seen: bool = False
     origin: Origin | None = None
     since: int = 0
+
+
+@frozen(eq=False)
+class EchoObserver(WriteObserver):
+    """Expects the echoes of what the runs of one key write."""
+
+    echoes: "Echoes"
+    request: Request
+
+    def answered(self, answered: Answered) -> None:
+        """Expect the echo of a write."""
+        self.echoes.expect(self.request, answered)
 
 
 @define(eq=False)
@@ -52,7 +64,7 @@ class Echoes:
     resources: Collection[APIResource] | None = None
     _expected: dict[Request, dict[_Version, _Expected]] = field(factory=dict, init=False)
 
-    def expect(self, request: Request, sent: Sent) -> None:
+    def expect(self, request: Request, sent: EndedWrite) -> None:
         """A run of that key has sent this write."""
         written = sent.written
         if written is None or sent.dry or sent.base == written:
@@ -129,7 +141,7 @@ class Echoes:
 
 
 @observing(lambda *_: False)
-def is_echo(sent: Sent, old: Snapshot | None, new: Snapshot) -> bool:
+def is_echo(sent: EndedWrite, old: Snapshot | None, new: Snapshot) -> bool:
     """Whether the change from `old` to `new` is that write alone.
 
     `new` is the very version that the write returned, `old` the very state that it was computed from, and

@@ -11,8 +11,9 @@ from reconcile.client.client import Client
 from reconcile.client.field_managers import STORMS
 from reconcile.models.codec import format_time
 from reconcile.runs.diagnostics import observing
-from reconcile.runs.requests import Cause, Request, Result
-from reconcile.runs.run_record import RunRecord, Sent
+from reconcile.runs.run_record import RunRecord
+from reconcile.runs.run_request import Cause, Request, Result
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import FieldRef, differences, effects_of
 from reconcile.storms.detection import find_loop
 from reconcile.storms.field_writers import writer_of
@@ -138,7 +139,7 @@ class StormGuard:
         """
         if primary is None:
             return None
-        sent = [one for one in record.sent if not one.dry]
+        sent = [write for write in record.writes if not write.dry]
         if not self._reported_wait:
             self._look_for_status_waits(request, record.causes, sent, result.wants_run or repeated, primary)
         if not self.policy.detect:
@@ -186,7 +187,7 @@ class StormGuard:
         if self._needs_read(active, cause):
             active.reads += 1
             try:
-                fields = await self.client.managed_fields(cause.resource, cause.key)
+                fields = await self.client.raw.managed_fields(cause.resource, cause.key)
             except ApiError:
                 fields = ()
             active.manager = writer_of(fields, paths, but=self.manager) or active.manager
@@ -260,7 +261,7 @@ class StormGuard:
         self,
         request: Request,
         causes: Sequence[Cause],
-        sent: Sequence[Sent],
+        sent: Sequence[EndedWrite],
         runs_again: bool,
         primary: Snapshot,
     ) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from attrs import define, evolve, field
 
 from informers import APIResource, Delta, Key, Snapshot
-from reconcile.runs.requests import Cause, Request
-from reconcile.runs.run_record import Sent
+from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import FieldRef, differences, effects_of, paths_of
 from reconcile.storms.detection import WINDOW, FieldWrite, WokenBy
 
@@ -56,7 +56,7 @@ class ActiveKey:
         paths = (path for path, _, _ in differences(before, primary))
         return any(path not in own and not path.startswith((".status", ".metadata")) for path in paths)
 
-    def note(self, sent: Sequence[Sent], causes: Sequence[Cause], now: float) -> list[FieldRef]:
+    def note(self, sent: Sequence[EndedWrite], causes: Sequence[Cause], now: float) -> list[FieldRef]:
         """Note the writes of a run that has ended; returns the fields."""
         causes = [self._owned(cause) for cause in causes]
         self.writes += len(sent)
@@ -137,7 +137,12 @@ class Meter:
             watched.active.runs += 1
 
     def wrote(
-        self, request: Request, primary: Snapshot, sent: Sequence[Sent], causes: Sequence[Cause], now: float
+        self,
+        request: Request,
+        primary: Snapshot,
+        sent: Sequence[EndedWrite],
+        causes: Sequence[Cause],
+        now: float,
     ) -> list[FieldRef]:
         """Note a run that wrote, on that state of its object; returns the fields, if the key is active."""
         watched = self.keys.get(request)

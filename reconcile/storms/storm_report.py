@@ -7,8 +7,8 @@ from attrs import define
 
 from informers import APIResource, Snapshot
 from reconcile.runs.diagnostics import observing
-from reconcile.runs.requests import Cause, Request
-from reconcile.runs.run_record import Sent
+from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import paths_of
 from reconcile.storms.detection import WakeLoop
 from reconcile.storms.loop_throttle import LoopThrottle
@@ -98,7 +98,7 @@ def storm_of(
 
 
 @observing(lambda sent: f"{sent.method} {sent.resource.plural} {sent.key}")
-def describe_write(sent: Sent) -> str:
+def describe_write(sent: EndedWrite) -> str:
     """A request for a change in one line: `patch configmaps default/c: .data.x -> 12`."""
     what = f"{sent.resource.plural}/{sent.subresource}" if sent.subresource else sent.resource.plural
     verb = (

@@ -17,7 +17,7 @@ from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, definition_of, encode, kind_of
-from reconcile.runs.requests import Request
+from reconcile.runs.run_request import Request
 from reconcile.testing.fake_client import FakeClient
 from reconcile.testing.single_run import executor_of, request_of
 

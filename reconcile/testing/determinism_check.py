@@ -20,7 +20,7 @@ from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
-from reconcile.runs.requests import Request
+from reconcile.runs.run_request import Request
 from reconcile.storms.determinism import (
     NondeterministicRun,
     Rendering,
@@ -104,7 +104,7 @@ async def _run(controller: Controller[Any], request: Request, client: Client) ->
     if outcome.error is not None:
         raise outcome.error
     assert outcome.record is not None
-    return outcome.record.rendered or {}, outcome.record.sent
+    return outcome.record.rendered or {}, outcome.record.writes
 
 
 class _Reordered(PassingTransport):
@@ -152,7 +152,7 @@ async def _question(
     objects = []
     for kind in controller.kinds:
         resource: APIResource = kind_of(kind).resource
-        objects += [one.to_dict() for one in await client.snapshots(resource, live=True)]
+        objects += [one.to_dict() for one in await client.raw.snapshots(resource, live=True)]
     return json.dumps({"place": place, "request": list(request), "objects": objects}).encode()
 
 

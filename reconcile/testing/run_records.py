@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from attrs import field, frozen
 
 from reconcile.embedded.log import StoredChange
-from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_request import Cause, Request
 
 
 @frozen

@@ -13,7 +13,7 @@ from reconcile.controller.declared_writes import Undeclared
 from reconcile.controller.event_recorder import Recorder, recorder_of
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.models import Object, kind_of
-from reconcile.runs.requests import Request, Result
+from reconcile.runs.run_request import Request, Result
 from reconcile.testing.fake_client import FakeClient
 from reconcile.testing.recorded_requests import RecordedRequest
 
@@ -104,6 +104,6 @@ def _event(request: RecordedRequest) -> str:
 async def _conditions(
     controller: Controller[Any], request: Request, client: FakeClient
 ) -> Mapping[str, Mapping[str, Any]]:
-    snapshot = await client.snapshot(kind_of(controller.kind).resource, request.key, live=True)
+    snapshot = await client.raw.snapshot(kind_of(controller.kind).resource, request.key, live=True)
     status = {} if snapshot is None else snapshot.to_dict().get("status") or {}
     return {condition["type"]: condition for condition in status.get("conditions") or ()}

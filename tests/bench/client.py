@@ -11,6 +11,7 @@ from attrs import frozen
 
 from informers import Cache
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
+from reconcile.client.client import bound, core_of
 from reconcile.client.own_writes import Journal
 from reconcile.testing import FakeClient
 
@@ -47,9 +48,9 @@ async def _measure() -> dict[str, float]:
     fake.serve(Site)
     for number in range(SITES):
         fake.add(_site(f"site-{number}"))
-    client = _cached(fake).bound(Journal(), "bench")
+    client = bound(_cached(fake), Journal(), "bench")
     resource = kind_of(Site).resource
-    keys = [snapshot.key for snapshot in await client.snapshots(resource)]
+    keys = [snapshot.key for snapshot in await client.raw.snapshots(resource)]
     intents = [_site(key.name, key.namespace) for key in keys]
     for intent in intents:
         await client.apply(intent)
@@ -57,7 +58,7 @@ async def _measure() -> dict[str, float]:
     sent = len(fake.transport.requests)
     taken = {
         "client.cached_get_us": await _timed(lambda n: client.get(Site, keys[n].name, keys[n].namespace)),
-        "client.cached_snapshot_us": await _timed(lambda n: client.snapshot(resource, keys[n])),
+        "client.cached_snapshot_us": await _timed(lambda n: client.raw.snapshot(resource, keys[n])),
         "client.noop_apply_us": await _timed(lambda n: client.apply(intents[n])),
     }
     assert len(fake.transport.requests) == sent, "a call of the measurement went to the server"
@@ -81,7 +82,7 @@ def _cached(fake: FakeClient, of: Client | None = None) -> Client:
     informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
     if of is None:
         return Client(fake.transport, cache=cache, clock=fake.clock)
-    of.cache = cache
+    core_of(of).cache = cache
     return of
 
 

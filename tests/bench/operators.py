@@ -89,7 +89,7 @@ def tenant_writes(count: int) -> Writes:
 
     async def edit(client: FakeClient) -> None:
         source = await client.get(ConfigMap, SETTINGS.name, SETTINGS.namespace)
-        await client.merge(source, {"data": {"proxy": "proxy-2"}})
+        await client.raw.merge(source, {"data": {"proxy": "proxy-2"}})
 
     client = FakeClient(
         ConfigMap(metadata=ObjectMeta(SETTINGS.name, SETTINGS.namespace), data={"proxy": "proxy-1"})

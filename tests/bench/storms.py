@@ -12,8 +12,10 @@ import msgspec
 from informers import Delta, Key, Snapshot, get_logger
 from reconcile import Cause, Client, Request, Result, Storms, kind_of
 from reconcile.kinds import ConfigMap
-from reconcile.runs.run_record import RunRecord, Sent
+from reconcile.runs.run_record import RunRecord
+from reconcile.runs.write_events import Answered, Sent
 from reconcile.storms import Echoes
+from reconcile.storms.echoes import EchoObserver
 from reconcile.storms.guard import StormGuard
 from reconcile.testing import FakeClient
 
@@ -53,9 +55,9 @@ async def _guarded(requests: Sequence[Request], delta: Delta, cause: Cause) -> f
         known = echoes.begin(request, causes)
         record = RunRecord()
         record.causes = known
-        record.saw(RESOURCE, request.key)
-        echoes.end(request, wrote=bool(record.sent))
-        if record.sent or guard.storming:
+        record.note_read(RESOURCE, request.key)
+        echoes.end(request, wrote=bool(record.writes))
+        if record.writes or guard.storming:
             await guard.run_ended(request, record, result, delta.new, began)
         else:
             guard.idle_run_ended(request, began)
@@ -84,9 +86,9 @@ async def _bytes_per_key() -> float:
     for number in range(KEYS):
         request = Request("default", f"key-{number}")
         record = RunRecord()
-        sent = Sent("PATCH", RESOURCE, key, "", body, base, written)
-        record.told = lambda one, request=request: echoes.expect(request, one)  # type: ignore[misc]
-        record.asked(sent)
+        write = Answered(Sent("PATCH", RESOURCE, key, "", body, base), written)
+        for observer in (record, EchoObserver(echoes, request)):
+            observer.answered(write)
         await guard.run_ended(request, record, Result(), base, float(number))
         echoes.classify(request, RESOURCE, Delta(base, written))
         echoes.begin(request, ())

@@ -63,7 +63,7 @@ async def _fill(user: Client, transport: Transport, clock: VirtualClock) -> None
         await anyio.sleep(30)
         for pod in await user.list(Pod, NAMESPACE):
             status = running_status(pod, "10.1.0.1", now="2026-01-01T00:00:00Z", ready=True)
-            await user.merge(pod, {"status": status}, guard={}, subresource="status")
+            await user.raw.merge(pod, {"status": status}, guard={}, subresource="status")
         await anyio.sleep(30)
     found = await user.list(RayCluster, NAMESPACE)
     assert {one.status.ready_worker_replicas for one in found} == {WORKERS}

@@ -129,7 +129,7 @@ async def test_what_others_wrote_on_a_copy_survives_its_replacement() -> None:
         "data": {"ca.crt": "eA=="},
         "metadata": {"labels": {"team": "blue"}, "annotations": {"why": "so"}},
     }
-    await client.merge(copy, patch, guard={})
+    await client.raw.merge(copy, patch, guard={})
     made = await run_once(teams, "teams/blue", client)
     assert made.writes[:2] == ["delete secrets a/ca", "create secrets a/ca"]
     mended = await client.get(Secret, "ca", "a")
@@ -208,7 +208,7 @@ def test_sources_copies_and_namespaces_wake_exactly_whom_they_concern(seed: int)
             await anyio.sleep(5)
             assert set(await copied(here.user)) == {"a", "b", "later"}
 
-            await here.user.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
+            await here.user.raw.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
             await anyio.sleep(5)
             assert set(map(str, (await copied(here.user)).values())) == {"{'ca.crt': 'bmV3'}"}
             wrote = [r.path for r in recorded.writes if "/secrets" in r.path]
@@ -258,7 +258,7 @@ def test_a_manager_that_dies_within_a_rotation_writes_each_copy_once_all_the_sam
             await anyio.sleep(5)
         before = await here.user.get(Secret, "ca", "a")
         async with here.running(teams) as first:
-            await here.user.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
+            await here.user.raw.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
             await anyio.sleep(0.05 * (1 + seed))
         async with here.running(teams) as second:
             await anyio.sleep(10)

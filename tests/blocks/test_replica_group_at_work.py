@@ -123,4 +123,4 @@ async def fail_running(user: Client) -> None:
     for pod in await user.list(Pod, NAMESPACE):
         if pod.status.phase == "Running":
             patch = {"status": {"phase": "Failed"}}
-            await user.merge(pod, patch, guard={"uid": pod.uid}, subresource="status")
+            await user.raw.merge(pod, patch, guard={"uid": pod.uid}, subresource="status")

@@ -36,7 +36,7 @@ async def fill(client: FakeClient) -> None:
             "readyReplicas": size,
             "observedGeneration": one.metadata.generation,
         }
-        await client.merge(one, {"status": status}, guard={}, subresource="status")
+        await client.raw.merge(one, {"status": status}, guard={}, subresource="status")
 
 
 def respecified(shop: Any, spec: Any) -> Any:

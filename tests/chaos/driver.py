@@ -91,7 +91,7 @@ class User:
         """Change by hand what the operator applies, and add to it."""
         found = await self.client.find(ConfigMap, f"{chosen.name}-{TEXT}", NAMESPACE)
         if found is not None:
-            await self.client.merge(found, {"data": {"revision": "by hand", "by-hand": "yes"}}, guard={})
+            await self.client.raw.merge(found, {"data": {"revision": "by hand", "by-hand": "yes"}}, guard={})
             self._note("meddle", found.name)
 
 

@@ -135,7 +135,7 @@ async def _scale_up(ctx: Context[Fleet]) -> None:
         spec = DeploymentSpec(selector=LabelSelector(labels), template=template, replicas=0)
         owned = [await ctx.create(Deployment(metadata=ObjectMeta(ctx.object.name), spec=spec))]
     for replicas in range(owned[0].spec.replicas or 0, ctx.object.spec.goal):
-        await ctx.client.set_scale(owned[0], replicas + 1, expect=replicas)
+        await ctx.client.raw.set_scale(owned[0], replicas + 1, expect=replicas)
 
 
 async def _count_up(ctx: Context[Fleet], counters: list[ConfigMap]) -> None:

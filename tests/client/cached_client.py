@@ -7,6 +7,7 @@ import msgspec
 
 from informers import APIResource, Cache, InformerOptions
 from reconcile import Client
+from reconcile.client.client import bound
 from reconcile.client.own_writes import Journal
 from reconcile.testing import FakeClient
 
@@ -27,7 +28,7 @@ def cached(
             informer.mark_applies(name)
     client = Client(fake.transport, cache=cache, clock=fake.clock, field_manager=manager)
     refresh(fake, client)
-    return client.bound(Journal(), manager, former)
+    return bound(client, Journal(), manager, former)
 
 
 def refresh(fake: FakeClient, client: Client) -> None:

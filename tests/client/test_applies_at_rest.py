@@ -289,7 +289,7 @@ def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none()
         async with world.running(TENANT):
             await anyio.sleep(30)
             assert len(world.transport.writes) == 4 * TENANTS
-            await world.client.merge(
+            await world.client.raw.merge(
                 await world.client.get(ConfigMap, "shared", "default"), {"data": {"v": "2"}}
             )
             await anyio.sleep(5)

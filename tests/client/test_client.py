@@ -6,6 +6,7 @@ import pytest
 from attrs import frozen
 
 from reconcile import Client, Object, ObjectMeta, resource
+from reconcile.client.client import bound, core_of
 from reconcile.errors import (
     AlreadyExists,
     NotFound,
@@ -47,9 +48,9 @@ async def test_create_needs_a_namespace_for_a_namespaced_kind() -> None:
 async def test_an_update_of_an_old_version_is_stale() -> None:
     client = FakeClient(SETTINGS)
     old = await stored(client)
-    await client.update(old.replace(data={"a": "new"}))
+    await client.raw.update(old.replace(data={"a": "new"}))
     with pytest.raises(StaleVersion):
-        await client.update(old.replace(data={"a": "newer"}))
+        await client.raw.update(old.replace(data={"a": "newer"}))
 
 
 async def test_the_same_intent_is_sent_once_and_drift_in_it_is_repaired() -> None:
@@ -59,7 +60,7 @@ async def test_the_same_intent_is_sent_once_and_drift_in_it_is_repaired() -> Non
     await client.apply(settings(a="1"))
     assert len(client.transport.writes) == before
     live = await stored(client)
-    await client.merge(live, {"data": {"a": "drift"}}, guard={})
+    await client.raw.merge(live, {"data": {"a": "drift"}}, guard={})
     await client.apply(settings(a="1"))
     assert (await stored(client)).data == {"a": "1"}
 
@@ -67,7 +68,7 @@ async def test_the_same_intent_is_sent_once_and_drift_in_it_is_repaired() -> Non
 async def test_what_others_add_beside_an_intent_causes_no_request() -> None:
     client = FakeClient()
     live = await client.apply(settings(a="1"))
-    await client.merge(live, {"metadata": {"labels": {"foreign": "yes"}}, "data": {"z": "9"}}, guard={})
+    await client.raw.merge(live, {"metadata": {"labels": {"foreign": "yes"}}, "data": {"z": "9"}}, guard={})
     before = len(client.transport.writes)
     again = await client.apply(settings(a="1"))
     assert len(client.transport.writes) == before
@@ -83,16 +84,16 @@ async def test_a_field_dropped_from_an_intent_disappears() -> None:
 
 async def test_applying_one_field_never_owns_another() -> None:
     client = FakeClient(SETTINGS)
-    other = client.bound(client._journal, "other")
+    other = bound(client, core_of(client).journal, "other")
     await other.apply(settings(c="3"))
     assert (await stored(client)).data == {"a": "1", "b": "2", "c": "3"}
 
 
 async def test_without_force_a_field_of_another_manager_is_a_conflict_that_names_it() -> None:
     client = FakeClient()
-    await client.bound(client._journal, "first").apply(settings(a="1"))
+    await bound(client, core_of(client).journal, "first").apply(settings(a="1"))
     with pytest.raises(OwnedByOther, match="first") as caught:
-        await client.bound(client._journal, "second").apply(settings(a="2"), force=False)
+        await bound(client, core_of(client).journal, "second").apply(settings(a="2"), force=False)
     assert [cause.field for cause in caught.value.causes] == [".data.a"]
 
 
@@ -178,7 +179,7 @@ async def test_modify_keeps_what_the_model_does_not_know() -> None:
     manifest = {"apiVersion": "example.com/v1", "kind": "Partial", "metadata": {"name": "p"}, "spec": spec}
     client = FakeClient(definition, manifest)
     await client.modify(Partial, "p", "default", lambda p: p.replace(spec=Spec(known=2)))
-    snapshot = await client.snapshot(
+    snapshot = await client.raw.snapshot(
         Partial.__kind__.resource, (await client.get(Partial, "p", "default")).key
     )
     assert snapshot is not None
@@ -232,12 +233,12 @@ async def test_a_scale_is_changed_only_from_the_number_that_was_expected() -> No
     spec = DeploymentSpec(selector=LabelSelector({"a": "b"}), template=template, replicas=3)
     client = FakeClient(Deployment(metadata=ObjectMeta("d", "default"), spec=spec))
     made = await client.get(Deployment, "d", "default")
-    await client.set_scale(made, 0, expect=3)
+    await client.raw.set_scale(made, 0, expect=3)
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 0
     with pytest.raises(StaleVersion, match="has 0 replicas, not 3"):
-        await client.set_scale(made, 5, expect=3)
+        await client.raw.set_scale(made, 5, expect=3)
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 0
-    await client.set_scale(made, 2, expect=0)
+    await client.raw.set_scale(made, 2, expect=0)
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 from informers import Key, Snapshot
 from informers.applied import Appliers
 from reconcile import Client, ObjectMeta
-from reconcile.client.apply_marks import REMEMBERED, AppliedIntents, Place, intent_of
+from reconcile.client.apply_marks import REMEMBERED, AppliedIntents, ApplyKey, intent_of
 from reconcile.errors import OwnedByOther
 from reconcile.kinds import ConfigMap, Deployment, Namespace
 from reconcile.models import kind_of
@@ -38,7 +38,7 @@ def applies(client: FakeClient) -> int:
 
 # --- when an intent holds -----------------------------------------------------------------------------------
 
-PLACE = Place(kind_of(ConfigMap).resource, Key("default", "c"), "m")
+PLACE = ApplyKey(kind_of(ConfigMap).resource, Key("default", "c"), "m")
 INTENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "1", "y": "2"}}
 MARK = PLACE.mark(INTENT)
 OWNED = {"f:data": {"f:x": {}, "f:y": {}}}

@@ -8,6 +8,7 @@ from attrs import evolve, frozen
 
 from informers import Cache, InformerOptions, PreconditionFailed, StaleVersion
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
+from reconcile.client.client import core_of
 from reconcile.kinds import ConfigMap, Deployment
 from reconcile.models import unstructured_kind
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, simulate
@@ -84,7 +85,7 @@ def planned(plan: FaultPlan = NO_FAULTS) -> FakeClient:
 
 
 async def stored(client: Client) -> dict[str, Any]:
-    found = await client.snapshot(kind_of(Plan).resource, (await client.get(Plan, "p", "default")).key)
+    found = await client.raw.snapshot(kind_of(Plan).resource, (await client.get(Plan, "p", "default")).key)
     assert found is not None
     return found.to_dict()
 
@@ -233,7 +234,7 @@ async def test_a_namesake_made_anew_is_never_patched() -> None:
         async with client.editing(plan) as draft:
             draft.spec.count = 9
     with pytest.raises(PreconditionFailed):
-        await client.merge(plan, {"spec": {"count": 9}})
+        await client.raw.merge(plan, {"spec": {"count": 9}})
     assert (await stored(client))["spec"]["count"] == 1
 
 
@@ -242,11 +243,11 @@ async def test_a_patch_of_what_was_not_read_is_refused_unless_a_blind_one_is_mea
     client = planned()
     named = Plan(metadata=ObjectMeta("p", "default"))
     with pytest.raises(ValueError, match="would be blind"):
-        await client.merge(named, {"spec": {"count": 2}})
+        await client.raw.merge(named, {"spec": {"count": 2}})
     with pytest.raises(ValueError, match="would be blind"):
-        await client.merge(named.with_metadata(uid="u"), {"spec": {"steps": []}})
+        await client.raw.merge(named.with_metadata(uid="u"), {"spec": {"steps": []}})
     assert client.transport.writes == []
-    await client.merge(named, {"spec": {"count": 2}}, guard={})
+    await client.raw.merge(named, {"spec": {"count": 2}}, guard={})
     assert (await stored(client))["spec"]["count"] == 2
 
 
@@ -254,10 +255,10 @@ async def test_a_patch_of_what_was_not_read_is_refused_unless_a_blind_one_is_mea
 async def test_every_diff_carries_the_uid_and_one_of_a_list_the_version() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
-    await client.merge(plan, {"spec": {"count": 2}})
+    await client.raw.merge(plan, {"spec": {"count": 2}})
     assert last_body(client)["metadata"] == {"uid": plan.uid}
     plan = await client.get(Plan, "p", "default")
-    await client.merge(plan, {"spec": {"steps": None}})
+    await client.raw.merge(plan, {"spec": {"steps": None}})
     assert last_body(client)["metadata"] == {
         "uid": plan.uid,
         "resourceVersion": plan.metadata.resource_version,
@@ -268,7 +269,7 @@ async def test_a_client_without_a_cache_remembers_none_of_its_writes() -> None:
     client = planned()
     for _ in range(3):
         await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(p.spec.count + 1)))
-    assert not client._journal
+    assert not core_of(client).journal
 
 
 async def test_modify_does_not_go_on_with_a_namesake() -> None:
@@ -341,7 +342,7 @@ def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
             async with cached.editing(known) as draft:
                 draft.data["a"] = "3"
             assert last_body(client) == {"data": {"a": "3"}, "metadata": {"uid": known.uid}}
-            await cached.merge(await cached.get(ConfigMap, "c", "default"), {"data": {"b": "4"}})
+            await cached.raw.merge(await cached.get(ConfigMap, "c", "default"), {"data": {"b": "4"}})
             assert "resourceVersion" in last_body(client)["metadata"]
             group.cancel_scope.cancel()
         assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "4"}

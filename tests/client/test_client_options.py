@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from reconcile import Client, Context, Controller, Intent, ObjectMeta, kind_of
+from reconcile.client.client import bound
 from reconcile.client.own_writes import Journal
 from reconcile.errors import NotFound
 from reconcile.kinds import ConfigMap, Deployment, Pod
@@ -75,12 +76,12 @@ async def test_a_pod_is_bound_and_evicted_through_its_subresources() -> None:
     journal = Journal()
     target = {"apiVersion": "v1", "kind": "Node", "name": "n"}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
-    await client.bound(journal).create_subresource(pod, "binding", binding)
+    await bound(client, journal).raw.create_subresource(pod, "binding", binding)
     assert journal
     body = client.request("GET", "/api/v1/namespaces/default/pods/p")
     assert body["spec"]["nodeName"] == "n"
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
-    await client.create_subresource(pod, "eviction", eviction)
+    await client.raw.create_subresource(pod, "eviction", eviction)
     assert (await client.get(Pod, "p", "default")).terminating
 
 
@@ -90,20 +91,20 @@ async def test_a_dry_run_is_checked_by_the_server_and_changes_nothing() -> None:
     )
     config = await client.get(ConfigMap, "c", "default")
     deployment = await client.get(Deployment, "d", "default")
-    version = await client.version(kind_of(ConfigMap).resource)
+    version = await client.raw.version(kind_of(ConfigMap).resource)
     journal = Journal()
-    dry = client.bound(journal).with_options(dry_run=True)
+    dry = bound(client, journal).with_options(dry_run=True)
     assert (await dry.create(ConfigMap(metadata=ObjectMeta("new", "default")))).uid
-    assert (await dry.update(config.replace(data={"a": "2"}))).data == {"a": "2"}
+    assert (await dry.raw.update(config.replace(data={"a": "2"}))).data == {"a": "2"}
     async with dry.editing(config) as draft:
         draft.data["a"] = "3"
     await dry.modify(ConfigMap, "c", "default", lambda c: c.replace(data={}))
     await dry.apply(Intent(ConfigMap, metadata=ObjectMeta("c", "default"), data={"a": "4"}))
     await dry.scale(deployment, lambda now: now + 1)
-    await dry.set_scale(deployment, 7, expect=1)
+    await dry.raw.set_scale(deployment, 7, expect=1)
     await dry.delete(config)
-    await dry.delete_all(ConfigMap, "default")
-    assert await client.version(kind_of(ConfigMap).resource) == version
+    await dry.raw.delete_all(ConfigMap, "default")
+    assert await client.raw.version(kind_of(ConfigMap).resource) == version
     assert await client.get(ConfigMap, "c", "default") == config
     assert not journal
     with pytest.raises(NotFound):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from informers import Cache, Key, Snapshot
 from reconcile import Client, ObjectMeta, kind_of
-from reconcile.client.limits import RateLimiter
 from reconcile.client.object_selectors import label_text, parse_labels
+from reconcile.client.request_limiter import RequestLimiter
 from reconcile.errors import Expired, NotCached, NotFound, PreconditionFailed
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
@@ -121,7 +121,7 @@ async def test_pages_come_one_by_one_and_show_one_state() -> None:
 
 
 async def test_a_list_whose_pages_expire_is_read_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconcile.client.reader.PAGE", 2)
+    monkeypatch.setattr("reconcile.client.object_reads.PAGE", 2)
     gone = FaultPlan((Fault(When("list", "*/configmaps", nth=2), Refuse(410, "Expired")),))
     client = FakeClient(*(config(name) for name in "abcd"), plan=gone)
     assert sorted(o.name for o in await client.list(ConfigMap, "default")) == ["a", "b", "c", "d"]
@@ -150,17 +150,17 @@ async def test_a_view_of_a_namespace_reaches_nothing_else() -> None:
 
 async def test_delete_all_deletes_what_fits_and_what_is_there_now() -> None:
     client = several()
-    assert await client.delete_all(ConfigMap, "default", labels={"tier": "web"}) == 1
+    assert await client.raw.delete_all(ConfigMap, "default", labels={"tier": "web"}) == 1
     assert sorted(o.name for o in await client.list(ConfigMap, "default")) == ["b", "c", "d"]
     assert all(r.body["preconditions"]["uid"] for r in client.transport.writes if r.verb == "delete")
-    assert await client.delete_all(ConfigMap, "default") == 3
-    assert await client.delete_all(ConfigMap, "default") == 0
+    assert await client.raw.delete_all(ConfigMap, "default") == 3
+    assert await client.raw.delete_all(ConfigMap, "default") == 0
 
 
 async def test_delete_all_passes_over_what_is_going_already() -> None:
     client = FakeClient(config("held").with_metadata(finalizers=("example.com/x",)))
-    assert await client.delete_all(ConfigMap, "default") == 1
-    assert await client.delete_all(ConfigMap, "default") == 0
+    assert await client.raw.delete_all(ConfigMap, "default") == 1
+    assert await client.raw.delete_all(ConfigMap, "default") == 0
 
 
 def test_a_watch_tells_events_bookmarks_and_errors_as_they_are() -> None:
@@ -203,7 +203,7 @@ def deployment() -> dict[str, Any]:
 
 async def test_any_subresource_can_be_read() -> None:
     client = FakeClient(deployment())
-    scale = await client.read_subresource(await client.get(Deployment, "d", "default"), "scale")
+    scale = await client.raw.read_subresource(await client.get(Deployment, "d", "default"), "scale")
     assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
 
 
@@ -260,13 +260,13 @@ async def test_a_kind_that_is_not_cached_is_asked_of_the_server() -> None:
     reader = cached(client)
     assert await reader.find(Pod, "nobody", "default") is None
     assert client.transport.requests[-1].path.endswith("/pods/nobody")
-    assert await reader.snapshot(CONFIG, Key("default", "a")) is not None
+    assert await reader.raw.snapshot(CONFIG, Key("default", "a")) is not None
 
 
 def test_a_client_with_a_limit_asks_no_faster() -> None:
     async def run() -> None:
         server = several()
-        client = Client(server.transport, clock=server.clock, limiter=RateLimiter(qps=10, burst=5))
+        client = Client(server.transport, clock=server.clock, limiter=RequestLimiter(qps=10, burst=5))
         started = anyio.current_time()
         for _ in range(25):
             await client.get(ConfigMap, "a", "default")

@@ -89,7 +89,7 @@ def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing() -> No
         informer = cache.declare(resource)
         informer.store.replace([former], 5)
         journal = Journal()
-        journal.unknown(resource, late.key)
+        journal.doubt(resource, late.key)
         async with anyio.create_task_group() as group:
             group.start_soon(journal.settle, cache, Answers([None, late]))
             await anyio.sleep(0.1)
@@ -160,7 +160,7 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
         patch = {"data": {"seen": ctx.object.data.get("asked", "")}}
         guard = {"uid": ctx.object.uid, "resourceVersion": ctx.object.metadata.resource_version}
         if dict(ctx.object.data).get("seen") != patch["data"]["seen"]:
-            await ctx.client.merge(ctx.object, patch, guard=guard)
+            await ctx.client.raw.merge(ctx.object, patch, guard=guard)
 
     async def scenario(world: World) -> None:
         user = world.client
@@ -170,7 +170,9 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
             for number in range(20):
                 for name, change in (("settings", "asked"), ("beside", "x"), ("settings", "more")):
                     patch = {"data": {change: str(number)}}
-                    await user.merge(await user.get(ConfigMap, name, "default", live=True), patch, guard={})
+                    await user.raw.merge(
+                        await user.get(ConfigMap, name, "default", live=True), patch, guard={}
+                    )
                     await anyio.sleep(0.05)
             await anyio.sleep(30)
             settings = await user.get(ConfigMap, "settings", "default", live=True)

@@ -88,7 +88,7 @@ def test_a_diagnostic_that_fails_fails_no_run(
             for size in (2, 3, 4):
                 await anyio.sleep(5)
                 toy = await world.client.get(Toy, "a", "default")
-                await world.client.merge(toy, {"spec": {"size": size}})
+                await world.client.raw.merge(toy, {"spec": {"size": size}})
             await anyio.sleep(5)
             assert (await world.client.get(Toy, "a", "default")).status.size == 4
             assert len(await world.client.list(ConfigMap, "default")) == 1

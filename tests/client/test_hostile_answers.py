@@ -225,9 +225,9 @@ CALLS: Mapping[str, Callable[[Client], Awaitable[Any]]] = {
     "list": lambda client: client.list(ConfigMap, "default"),
     "pages": paged,
     "watch": watched,
-    "version": lambda client: client.version(RESOURCE),
-    "managed_fields": lambda client: client.managed_fields(RESOURCE, STORED.key),
-    "read_subresource": lambda client: client.read_subresource(DEPLOYED, "scale"),
+    "version": lambda client: client.raw.version(RESOURCE),
+    "managed_fields": lambda client: client.raw.managed_fields(RESOURCE, STORED.key),
+    "read_subresource": lambda client: client.raw.read_subresource(DEPLOYED, "scale"),
     "create": lambda client: client.create(ConfigMap(metadata=ObjectMeta("a", "default"))),
     "generate": lambda client: client.create(
         ConfigMap(metadata=ObjectMeta("", "default", generate_name="a-"))
@@ -236,18 +236,18 @@ CALLS: Mapping[str, Callable[[Client], Awaitable[Any]]] = {
     "apply a manifest": lambda client: client.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
     ),
-    "update": lambda client: client.update(changed(STORED)),
+    "update": lambda client: client.raw.update(changed(STORED)),
     "modify": lambda client: client.modify(
         ConfigMap, "a", "default", lambda obj: obj.replace(data={"a": "b"})
     ),
     "editing": edited,
-    "merge": lambda client: client.merge(STORED, {"data": {"a": "b"}}),
-    "evict": lambda client: client.create_subresource(DEPLOYED, "eviction", {}),
+    "merge": lambda client: client.raw.merge(STORED, {"data": {"a": "b"}}),
+    "evict": lambda client: client.raw.create_subresource(DEPLOYED, "eviction", {}),
     "scale": lambda client: client.scale(DEPLOYED, lambda replicas: replicas + 1),
-    "apply_scale": lambda client: client.apply_scale(DEPLOYED, 2),
-    "set_scale": lambda client: client.set_scale(DEPLOYED, 2, expect=1),
+    "apply_scale": lambda client: client.raw.apply_scale(DEPLOYED, 2),
+    "set_scale": lambda client: client.raw.set_scale(DEPLOYED, 2, expect=1),
     "delete": lambda client: client.delete(STORED),
-    "delete_all": lambda client: client.delete_all(ConfigMap, "default"),
+    "delete_all": lambda client: client.raw.delete_all(ConfigMap, "default"),
 }
 
 

@@ -21,6 +21,7 @@ from informers import (
     StreamingResponse,
 )
 from reconcile import Client, Context, Controller, ObjectMeta, Result, kind_of
+from reconcile.client.client import bound, reads_of
 from reconcile.client.own_writes import Freshness, Journal
 from reconcile.embedded import InProcessTransport
 from reconcile.errors import CacheBehind
@@ -246,19 +247,19 @@ def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
         version = int(listed["metadata"]["resourceVersion"])
         items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
         informer.store.replace(items, version - 1)
-        bound = Client(client.transport, cache=cache, clock=client.clock).bound(Journal())
-        known = await bound.get(ConfigMap, "c", "default")
+        client_of_run = bound(Client(client.transport, cache=cache, clock=client.clock), Journal())
+        known = await client_of_run.get(ConfigMap, "c", "default")
 
         async def delete() -> None:
             with pytest.raises(StaleVersion, match="decide again"):
-                await bound.delete(known)
+                await client_of_run.delete(known)
 
         async with anyio.create_task_group() as group:
             group.start_soon(delete)
             await anyio.sleep(0.1)
             informer.store.reach(version)
         assert client.transport.writes == []
-        await bound.delete(known)
+        await client_of_run.delete(known)
         assert await client.find(ConfigMap, "c", "default") is None
 
     simulate(run, limit_seconds=60)
@@ -275,23 +276,23 @@ def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_aga
         version = int(client.request("GET", CONFIG.path())["metadata"]["resourceVersion"])
         informer.store.replace([], version - 1)
         root = Client(client.transport, cache=cache, clock=client.clock)
-        bound, other = root.bound(Journal()), root.bound(Journal())
+        client_of_run, other = bound(root, Journal()), bound(root, Journal())
         second = ConfigMap(metadata=ObjectMeta(generate_name="c-", namespace="default"))
 
         with pytest.raises(StaleVersion, match="decide again"):
-            await bound.create(second)
+            await client_of_run.create(second)
         assert client.transport.writes == []
         async with anyio.create_task_group() as group:
-            group.start_soon(bound.settle)
+            group.start_soon(reads_of(client_of_run).settle)
             await anyio.sleep(0.1)
             with pytest.raises(StaleVersion):
-                await bound.create(second)
+                await client_of_run.create(second)
             informer.store.reach(version)
-        await bound.create(second)
+        await client_of_run.create(second)
         assert len(await client.list(ConfigMap, "default")) == 2
         with pytest.raises(StaleVersion):
             await other.create(second)  # it may have decided before
-        later = root.bound(Journal())  # of another key, whose run begins after that
+        later = bound(root, Journal())  # of another key, whose run begins after that
         await later.create(second)
 
     simulate(run, limit_seconds=60)
@@ -306,10 +307,10 @@ def test_an_object_outside_the_selectors_of_an_informer_is_not_waited_for() -> N
         )
         informer = cache.declare(CONFIG)
         informer.store.replace([], 1)
-        bound = Client(client.transport, cache=cache, clock=client.clock).bound(Journal())
-        await bound.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"tier": "db"})))
+        client_of_run = bound(Client(client.transport, cache=cache, clock=client.clock), Journal())
+        await client_of_run.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"tier": "db"})))
         started = anyio.current_time()
-        assert await bound.find(ConfigMap, "c", "default") is None
+        assert await client_of_run.find(ConfigMap, "c", "default") is None
         assert anyio.current_time() == started
         assert informer.store.get(Key("default", "c")) is None
 

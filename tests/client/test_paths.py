@@ -34,5 +34,5 @@ async def test_an_api_version_that_would_lead_elsewhere_is_unknown_and_not_sent(
     client = FakeClient()
     sent = len(client.transport.requests)
     with pytest.raises(UnknownKind):
-        await client.unstructured({"apiVersion": api_version, "kind": "Secret"})
+        await client.raw.unstructured({"apiVersion": api_version, "kind": "Secret"})
     assert len(client.transport.requests) == sent

@@ -6,6 +6,7 @@ import pytest
 from attrs import frozen
 
 from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, kind_of, resource
+from reconcile.client.client import bound
 from reconcile.client.object_selectors import parse_labels
 from reconcile.client.own_writes import Journal
 from reconcile.errors import NotFound, OwnedByOther, PreconditionFailed, ServerError
@@ -61,19 +62,19 @@ async def test_the_replicas_are_owned_by_apply_and_nothing_else_is() -> None:
     fleet = await client.get(Deployment, "f", "default")
     autoscaler = client.with_options(field_manager="autoscaler")
     with pytest.raises(OwnedByOther, match="replicas"):
-        await autoscaler.apply_scale(fleet, 3)
-    assert await autoscaler.apply_scale(fleet, 3, force=True) == 3
+        await autoscaler.raw.apply_scale(fleet, 3)
+    assert await autoscaler.raw.apply_scale(fleet, 3, force=True) == 3
     assert await replicas(client, Deployment) == 3
     stored = client.request("GET", kind_of(Deployment).resource.path("default", "f"))
     (entry,) = [one for one in stored["metadata"]["managedFields"] if one["manager"] == "autoscaler"]
     assert (entry["operation"], entry["subresource"]) == ("Apply", "scale")
     assert entry["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
     with pytest.raises(OwnedByOther):
-        await client.apply_scale(fleet, 5)
-    assert await autoscaler.apply_scale(fleet, 0) == 0
+        await client.raw.apply_scale(fleet, 5)
+    assert await autoscaler.raw.apply_scale(fleet, 0) == 0
     assert await replicas(client, Deployment) == 0
     before = await client.get(Deployment, "f", "default")
-    assert await autoscaler.apply_scale(fleet, 0) == 0
+    assert await autoscaler.raw.apply_scale(fleet, 0) == 0
     assert await client.get(Deployment, "f", "default") == before
 
 
@@ -81,7 +82,7 @@ async def test_the_replicas_are_owned_by_apply_and_nothing_else_is() -> None:
 async def test_the_scale_of_a_custom_object_cannot_be_applied_as_on_a_real_server() -> None:
     client = FakeClient(FLEET)
     with pytest.raises(ServerError):
-        await client.apply_scale(await client.get(Fleet, "f", "default"), 3)
+        await client.raw.apply_scale(await client.get(Fleet, "f", "default"), 3)
     assert await replicas(client, Fleet) == 2
 
 
@@ -92,10 +93,10 @@ async def test_a_scale_is_not_applied_to_a_namesake() -> None:
     fleet = await client.get(Deployment, "f", "default")
     await client.delete(fleet)
     with pytest.raises(NotFound):
-        await client.apply_scale(fleet, 3, force=True)
+        await client.raw.apply_scale(fleet, 3, force=True)
     client.add(DEPLOYMENT)
     with pytest.raises(PreconditionFailed):
-        await client.apply_scale(fleet, 3, force=True)
+        await client.raw.apply_scale(fleet, 3, force=True)
     assert await replicas(client, Deployment) == 2
 
 
@@ -104,11 +105,11 @@ async def test_an_applied_scale_is_noted_like_any_write_and_a_dry_run_is_not() -
     client = FakeClient(DEPLOYMENT)
     fleet = await client.get(Deployment, "f", "default")
     journal = Journal()
-    bound = client.bound(journal)
-    await bound.with_options(dry_run=True).apply_scale(fleet, 3, force=True)
+    client_of_run = bound(client, journal)
+    await client_of_run.with_options(dry_run=True).raw.apply_scale(fleet, 3, force=True)
     assert not journal
     assert await replicas(client, Deployment) == 2
-    await bound.apply_scale(fleet, 3, force=True)
+    await client_of_run.raw.apply_scale(fleet, 3, force=True)
     assert journal
 
 
@@ -123,7 +124,7 @@ async def test_the_selector_of_the_scale_contract_is_filled_from_a_typed_one() -
     assert (await run_once(Controller(Fleet, keep), FLEET, client)).error is None
     fleet = await client.get(Fleet, "f", "default")
     assert fleet.status == FleetStatus(2, "app=x,fleet=f")
-    scale = await client.read_subresource(fleet, "scale")
+    scale = await client.raw.read_subresource(fleet, "scale")
     assert scale["status"] == {"replicas": 2, "selector": "app=x,fleet=f"}
     assert len(parse_labels(scale["status"]["selector"])) == 2
     assert (await run_once(Controller(Fleet, keep), FLEET, client)).writes == []

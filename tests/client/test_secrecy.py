@@ -127,15 +127,15 @@ def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere
 
 def test_values_of_a_patch_and_of_string_data_are_known_and_short_ones_left_alone() -> None:
     values = SecretValues()
-    values.saw(SECRETS, b'{"metadata":{"name":"shown"},"stringData":{"a":"plain-text","b":"no"}}')
-    values.saw(SECRETS, b'[{"op":"add","path":"/data/a","value":"' + encoded("patched").encode() + b'"}]')
+    values.add(SECRETS, b'{"metadata":{"name":"shown"},"stringData":{"a":"plain-text","b":"no"}}')
+    values.add(SECRETS, b'[{"op":"add","path":"/data/a","value":"' + encoded("patched").encode() + b'"}]')
     text = f"plain-text {encoded('plain-text')} patched {encoded('patched')} shown no"
     assert values.redact(text) == " ".join([HIDDEN] * 4) + " shown no"
 
 
 def test_bodies_of_other_kinds_are_not_kept() -> None:
     values = SecretValues()
-    values.saw(APIResource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')
+    values.add(APIResource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')
     assert values.redact("visible") == "visible"
 
 
@@ -174,7 +174,7 @@ SERVICE_ACCOUNT = json.dumps(
 def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str, shown: str) -> None:
     values = SecretValues()
     part = {"data": {"a": encoded(value)}} if how == "base64" else {"stringData": {"a": value}}
-    values.saw(SECRETS, json.dumps({"metadata": {"name": "of-no-interest"}, **part}).encode())
+    values.add(SECRETS, json.dumps({"metadata": {"name": "of-no-interest"}, **part}).encode())
     assert values
     text = f"of-no-interest {shown} data {encoded(value)} {value}!"
     assert values.redact(text) == f"of-no-interest {HIDDEN} data {HIDDEN} {HIDDEN}!"
@@ -182,14 +182,14 @@ def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str
 
 def test_of_a_value_that_is_not_base64_from_end_to_end_no_part_is_decoded() -> None:
     values = SecretValues()
-    values.saw(SECRETS, json.dumps({"stringData": {"a": f"!{encoded('innocent')}"}}).encode())
+    values.add(SECRETS, json.dumps({"stringData": {"a": f"!{encoded('innocent')}"}}).encode())
     assert values.redact("innocent") == "innocent"
 
 
 def test_the_longest_value_is_hidden_first_so_that_no_rest_of_it_is_left() -> None:
     values = SecretValues()
-    values.saw(SECRETS, json.dumps({"stringData": {"a": "hors", "b": "horse-battery", "c": "tin"}}).encode())
-    values.saw(SECRETS, json.dumps({"stringData": {"a": "battery"}}).encode())
+    values.add(SECRETS, json.dumps({"stringData": {"a": "hors", "b": "horse-battery", "c": "tin"}}).encode())
+    values.add(SECRETS, json.dumps({"stringData": {"a": "battery"}}).encode())
     assert values.redact("horse-battery, hors, battery, tin") == f"{HIDDEN}, {HIDDEN}, {HIDDEN}, tin"
 
 
@@ -211,7 +211,7 @@ def test_nothing_is_changed_outside_of_runs_and_in_those_that_saw_no_secret(
     assert redacted(PASSWORD) == PASSWORD
     assert redact_event(None, "info", event) is event
     seen.reset(token)
-    a_run_that_saw.saw(SECRETS, json.dumps({"data": {"a": encoded(PASSWORD)}}).encode())
+    a_run_that_saw.add(SECRETS, json.dumps({"data": {"a": encoded(PASSWORD)}}).encode())
     assert redacted(PASSWORD) == HIDDEN
 
 
@@ -264,7 +264,7 @@ def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local
 def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_what_shows_nothing(
     a_run_that_saw: SecretValues,
 ) -> None:
-    a_run_that_saw.saw(
+    a_run_that_saw.add(
         SECRETS, json.dumps({"stringData": {"a": PASSWORD, "b": "1234", "c": "None"}}).encode()
     )
     kept = {"number": 12345, "float": 0.1234, "yes": True, "nothing": None, "list": [1, "a"]}
@@ -343,7 +343,7 @@ def test_what_pages_and_watches_of_secrets_show_is_hidden_in_errors(
 def test_a_secret_is_hidden_however_it_is_encoded(form: Any, secret: str) -> None:
     assume(secret not in HIDDEN)
     values = SecretValues()
-    values.saw(SECRETS, json.dumps({"data": {"password": encoded(secret)}}).encode())
+    values.add(SECRETS, json.dumps({"data": {"password": encoded(secret)}}).encode())
     text = form(secret)
     clean = values.redact(text)
     assert HIDDEN in clean
@@ -395,7 +395,7 @@ def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
             await world.make("a")
             secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data=data))
             await anyio.sleep(5)
-            secret = await world.client.merge(secret, {"metadata": {"labels": {"a": "b"}}})
+            secret = await world.client.raw.merge(secret, {"metadata": {"labels": {"a": "b"}}})
             await anyio.sleep(5)
             await world.client.delete(secret)
             await anyio.sleep(10)

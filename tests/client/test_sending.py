@@ -24,7 +24,7 @@ from informers import (
     TooManyRequests,
     Unreachable,
 )
-from reconcile import Context, Controller, ObjectMeta, RateLimiter
+from reconcile import Context, Controller, ObjectMeta, RequestLimiter
 from reconcile.client.sender import LONGEST_WAIT, RETRIES, Sender, retry_wait
 from reconcile.kinds import ConfigMap
 from reconcile.testing import (
@@ -64,7 +64,7 @@ class Scripted:
         return
 
 
-def sender(*answers: Response, limiter: RateLimiter | None = None) -> Sender:
+def sender(*answers: Response, limiter: RequestLimiter | None = None) -> Sender:
     return Sender(Scripted(*answers), VirtualClock(0), limiter)
 
 
@@ -177,7 +177,7 @@ async def test_a_refusal_that_is_not_of_rbac_is_left_as_it_is() -> None:
 
 @given(st.integers(1, 20), st.floats(0.5, 100), st.lists(st.floats(0, 1), min_size=1, max_size=60))
 def test_never_more_than_the_burst_and_the_rate_allow(burst: int, qps: float, gaps: list[float]) -> None:
-    limiter, now, times = RateLimiter(qps, burst), 0.0, []
+    limiter, now, times = RequestLimiter(qps, burst), 0.0, []
     for gap in gaps:
         now += gap
         times.append(now + limiter.reserve(now))
@@ -191,7 +191,7 @@ def test_never_more_than_the_burst_and_the_rate_allow(burst: int, qps: float, ga
 @pytest.mark.parametrize(("qps", "burst"), [(0, 1), (-1, 1), (1, 0)])
 def test_a_limit_that_lets_nothing_pass_is_refused(qps: float, burst: int) -> None:
     with pytest.raises(ValueError, match="a limit needs"):
-        RateLimiter(qps, burst)
+        RequestLimiter(qps, burst)
 
 
 async def test_unknown_fields_are_treated_as_asked(
@@ -206,14 +206,14 @@ async def test_unknown_fields_are_treated_as_asked(
     client = FakeClient()
     strict = client.with_options(field_validation="Strict")
     with pytest.raises(ApiError, match="dta"):
-        await strict.create(await strict.unstructured(manifest))
+        await strict.create(await strict.raw.unstructured(manifest))
     with caplog.at_level(logging.WARNING, logger="reconcile.client"):
-        await client.create(await client.unstructured(manifest))
+        await client.create(await client.raw.unstructured(manifest))
     assert [record.__dict__["text"] for record in caplog.records] == ['unknown field "dta"']
 
 
 @pytest.mark.parametrize(
-    "limit", [{"limiter": RateLimiter(qps=1, burst=1)}, {"client_qps": 1, "client_burst": 1}]
+    "limit", [{"limiter": RequestLimiter(qps=1, burst=1)}, {"client_qps": 1, "client_burst": 1}]
 )
 def test_the_controllers_of_a_manager_share_one_limit(limit: dict[str, Any]) -> None:
     async def two_children(ctx: Context[Toy]) -> None:

@@ -112,7 +112,7 @@ async def edit_status(client: Client, box: Box) -> None:
 
 
 async def merge(client: Client, box: Box) -> None:
-    await client.merge(box, {"spec": {"label": "mine"}})
+    await client.raw.merge(box, {"spec": {"label": "mine"}})
 
 
 async def modify(client: Client, box: Box) -> None:
@@ -135,11 +135,11 @@ async def scale(client: Client, box: Box) -> None:
 
 
 async def set_scale(client: Client, box: Box) -> None:
-    await client.set_scale(box, 5, expect=1)
+    await client.raw.set_scale(box, 5, expect=1)
 
 
 async def update(client: Client, box: Box) -> None:
-    await client.update(box.replace(spec=evolve(box.spec, label="mine")))
+    await client.raw.update(box.replace(spec=evolve(box.spec, label="mine")))
 
 
 async def delete(client: Client, box: Box) -> None:
@@ -326,7 +326,7 @@ def test_drift_is_repaired_by_the_next_run_and_others_news_cause_no_apply(
                 if second == 15:
                     news["data"][field] = drifted  # type: ignore[assignment]
                 known = await world.client.get(ConfigMap, "child", "default")
-                await world.client.merge(known, news)
+                await world.client.raw.merge(known, news)
                 await anyio.sleep(1)
                 if second == 14:
                     assert len(world.transport.writes) == applied
@@ -355,7 +355,7 @@ async def zeroes_applied(client: FakeClient, box: Box) -> None:
 
 
 async def zeroes_put(client: FakeClient, box: Box) -> None:
-    await client.update(box.replace(spec=BoxSpec(0, False, "")))
+    await client.raw.update(box.replace(spec=BoxSpec(0, False, "")))
 
 
 async def zeroes_created(client: FakeClient, box: Box) -> None:
@@ -389,7 +389,7 @@ async def exists_already(client: Client, box: Box) -> None:
 
 
 async def is_stale(client: Client, box: Box) -> None:
-    await client.merge(box, {"spec": {"parts": []}}, guard={"uid": box.uid, "resourceVersion": "1"})
+    await client.raw.merge(box, {"spec": {"parts": []}}, guard={"uid": box.uid, "resourceVersion": "1"})
 
 
 async def is_owned(client: Client, box: Box) -> None:

@@ -234,7 +234,7 @@ async def story(sample: Mapping[str, Any], admin: Client, manager: Manager) -> N
 
         await eventually(ready)
         now = await admin.get(type(made), "sample", "default")
-        await admin.merge(now, {"spec": {"message": "good morning"}}, guard={})
+        await admin.raw.merge(now, {"spec": {"message": "good morning"}}, guard={})
         await anyio.sleep(5)
         assert (await admin.get(ConfigMap, "sample-config", "default")).data == {"message": "good morning"}
         await admin.delete(now)

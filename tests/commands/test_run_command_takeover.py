@@ -36,7 +36,7 @@ anyio.run(set_up)
 
 
 async def keep(ctx):
-    await ctx.client.merge(ctx.object, {"data": {"kept": "yes"}})
+    await ctx.client.raw.merge(ctx.object, {"data": {"kept": "yes"}})
     print("kept", ctx.object.name, flush=True)
 
 

@@ -133,7 +133,7 @@ class World:
 
     async def resize(self, size: int) -> None:
         for toy in await self.client.list(Toy, "default"):
-            await self.client.merge(toy, {"spec": {"size": size}})
+            await self.client.raw.merge(toy, {"spec": {"size": size}})
 
     async def sizes(self) -> set[int]:
         """The sizes that the statuses tell."""

@@ -111,12 +111,15 @@ def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
         assert client.get(ConfigMap, "one", "default").data == {"a": "3", "c": "4"}
         with pytest.raises(ZeroDivisionError), client.editing(changed) as draft:
             draft.data["c"] = str(1 // 0)
-        assert client.merge(changed, {}) is changed
+        assert client.raw.merge(changed, {}) is changed
         client.with_options(dry_run=True).delete(changed)
-        client.update(client.get(ConfigMap, "one", "default").replace(data={}))
-        assert client.unstructured({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).name == "p"
+        client.raw.update(client.get(ConfigMap, "one", "default").replace(data={}))
+        assert (
+            client.raw.unstructured({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).name
+            == "p"
+        )
         client.delete(client.get(ConfigMap, "one", "default"))
-        assert client.delete_all(ConfigMap, "default") == 1
+        assert client.raw.delete_all(ConfigMap, "default") == 1
 
     async def run() -> None:
         client = FakeClient()

@@ -17,8 +17,9 @@ from reconcile.manager.shadow import REMEMBERED as SHADOW_REMEMBERED
 from reconcile.manager.shadow import ShadowTransport
 from reconcile.ops.access_reviews import REMEMBERED as REVIEWS_REMEMBERED
 from reconcile.ops.access_reviews import _AnswerCache
-from reconcile.runs.requests import Request
-from reconcile.runs.run_record import READS_KEPT, RunRecord, Sent
+from reconcile.runs.run_record import READS_KEPT, RunRecord
+from reconcile.runs.run_request import Request
+from reconcile.runs.write_events import Answered, Sent
 from reconcile.storms.echoes import REMEMBERED as ECHOES_REMEMBERED
 from reconcile.storms.echoes import Echoes
 from reconcile.testing import FakeClient
@@ -64,7 +65,7 @@ async def test_of_so_many_keys_the_last_runs_are_known() -> None:
 def test_a_run_shows_its_first_reads() -> None:
     record = RunRecord()
     for number in range(READS_KEPT + 1):
-        record.saw(CONFIG, Key("default", str(number)))
+        record.note_read(CONFIG, Key("default", str(number)))
     assert [key.name for _, key in record.reads if key is not None] == [str(n) for n in range(READS_KEPT)]
 
 
@@ -133,7 +134,7 @@ def test_a_snapshot_reads_alike_however_many_labels_there_were() -> None:
 async def test_a_run_shows_its_first_writes() -> None:
     record = RunRecord()
     for number in range(WRITES_KEPT + 1):
-        record.asked(Sent("PATCH", CONFIG, Key("default", str(number)), "", {}))
+        record.answered(Answered(Sent("PATCH", CONFIG, Key("default", str(number)), "", {})))
     history, request = RunHistory(), Request("default", "a")
     with history.run(Item(request, 0, (), 0, 0)) as run:
         run.outcome = RunResult(record=record)

@@ -409,7 +409,7 @@ def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_ag
     async def run() -> None:
         from informers import Delta, Snapshot
         from reconcile.controller.tombstones import Tombstones
-        from reconcile.runs.requests import Request
+        from reconcile.runs.run_request import Request
 
         raw = b'{"kind":"Toy","metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":{"size":"x"}}'
         tombstones = Tombstones(Toy, forget)

@@ -101,7 +101,7 @@ def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
 ) -> None:
     async def churn(ctx: Context[ConfigMap]) -> None:
         secret = await ctx.client.create(SECRET)
-        await ctx.client.merge(secret, {"metadata": {"labels": {"a": "b"}}})
+        await ctx.client.raw.merge(secret, {"metadata": {"labels": {"a": "b"}}})
         await ctx.client.delete(secret)
 
     client = FakeClient(SOURCE)

@@ -23,7 +23,8 @@ from reconcile.commands.explain_command import chain
 from reconcile.commands.top_command import summary
 from reconcile.errors import TerminalError
 from reconcile.kinds import ConfigMap
-from reconcile.runs.failures import (
+from reconcile.runs.frames import Frame, authors, is_library
+from reconcile.runs.run_failures import (
     ERRORS_REMEMBERED,
     MEMBERS_SHOWN,
     TRACEBACK_CHARACTERS,
@@ -33,7 +34,6 @@ from reconcile.runs.failures import (
     members_of,
     place_text,
 )
-from reconcile.runs.frames import Frame, authors, is_library
 from tests.helpers.managers import Toy, World, played
 
 ROOT = Path(__file__).parents[2]

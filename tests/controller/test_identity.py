@@ -288,7 +288,7 @@ async def test_what_was_applied_under_a_former_name_can_be_dropped_under_the_pre
     await run_once(keeping("old.example.com", a="1", b="2"), TOY, client)
     now = keeping("new.example.com", "old.example.com/toy", unforced=unforced, a="3")
     assert await applied(client, now, TOY) == {"a": "3"}
-    entries = await client.managed_fields(kind_of(ConfigMap).resource, Key("default", "shared"))
+    entries = await client.raw.managed_fields(kind_of(ConfigMap).resource, Key("default", "shared"))
     assert [(one["manager"], one["operation"]) for one in entries] == [("new.example.com/toy", "Apply")]
     assert (await run_once(now, TOY, client)).error is None
 

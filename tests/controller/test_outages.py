@@ -165,7 +165,7 @@ class Shop:
 
     async def resize(self, size: int) -> None:
         for toy in await self.client.list(Toy, "default"):
-            await self.client.merge(toy, {"spec": {"size": size}})
+            await self.client.raw.merge(toy, {"spec": {"size": size}})
 
     async def keep_open(self, election: LeaderElection | None) -> None:
         """Run a manager, and another one whenever one ends by a lost lease, as a kubelet does."""

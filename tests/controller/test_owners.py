@@ -170,7 +170,7 @@ async def test_without_adopting_an_own_child_is_made_and_kept() -> None:
     client = FakeClient(toy, other)
     assert (await run_once(claiming(adopt=False), toy, client)).writes == ["apply configmaps default/c"]
     child = await client.get(ConfigMap, "c", "default")
-    await client.merge(child, {"data": {"by": "somebody"}})
+    await client.raw.merge(child, {"data": {"by": "somebody"}})
     assert (await run_once(claiming(adopt=False), toy, client)).writes == ["apply configmaps default/c"]
     assert isinstance((await run_once(claiming(adopt=False), other, client)).error, AlreadyExists)
 

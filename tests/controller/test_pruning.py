@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from reconcile import Context, Controller, Intent, ObjectMeta, OwnerReference
+from reconcile.client.object_reads import ObjectReads
 from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, Job, JobSpec, Pod, PodSpec, Secret
 from reconcile.owners import with_owner
@@ -183,7 +184,7 @@ async def test_a_conflict_that_was_made_good_is_no_error() -> None:
 @pytest.mark.rule("prune-1")
 async def test_a_namesake_that_took_the_place_of_a_child_is_spared(monkeypatch: pytest.MonkeyPatch) -> None:
     client = await grown()
-    listed = type(client).snapshots
+    listed = ObjectReads.snapshots
 
     async def too_late(self: Any, resource: Any, *args: Any, **options: Any) -> Any:
         found = await listed(self, resource, *args, **options)
@@ -192,7 +193,7 @@ async def test_a_namesake_that_took_the_place_of_a_child_is_spared(monkeypatch: 
             client.add(ConfigMap(metadata=ObjectMeta("b", "default"), data={"v": "theirs"}))
         return found
 
-    monkeypatch.setattr(type(client), "snapshots", too_late)
+    monkeypatch.setattr(ObjectReads, "snapshots", too_late)
     assert (await Wanted("a", "c").run(client)).error is None
     monkeypatch.undo()
     assert (await client.get(ConfigMap, "b", "default")).data == {"v": "theirs"}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from informers import APIResource
 from reconcile import Client, Context, Controller, ObjectMeta, Result
 from reconcile.client.manifest_text import manifest_of
-from reconcile.controller.context import PendingEvent
 from reconcile.controller.event_recorder import WAITING, Recorder
 from reconcile.controller.event_series import (
     BURST,
@@ -24,6 +23,7 @@ from reconcile.controller.event_series import (
     EventLedger,
     EventSubject,
 )
+from reconcile.controller.run_output import PendingEvent
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Namespace
 from reconcile.testing import (
@@ -49,7 +49,7 @@ FINE = PendingEvent("Normal", "Fine", "all is well")
 
 
 async def written(client: Client, resource: APIResource = NEW) -> list[dict[str, Any]]:
-    return [snapshot.to_dict() for snapshot in await client.snapshots(resource, live=True)]
+    return [snapshot.to_dict() for snapshot in await client.raw.snapshots(resource, live=True)]
 
 
 async def subject(client: FakeClient) -> ConfigMap:

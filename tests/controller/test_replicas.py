@@ -157,7 +157,7 @@ async def test_a_pod_is_read_as_a_replica() -> None:
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
     client = FakeClient(pod)
-    model = type(await client.unstructured(pod))
+    model = type(await client.raw.unstructured(pod))
     read = await client.get(model, "p", "default")
     seen = replica_of(read)
     assert (seen.name, seen.ready, seen.finished, seen.terminating) == ("p", True, False, False)

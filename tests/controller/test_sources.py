@@ -11,7 +11,7 @@ import pytest
 from reconcile import Cause, Context, Controller, Key, Manager, ObjectMeta, Request
 from reconcile.controller.runner import INITIAL_PRIORITY
 from reconcile.controller.sources import SYNCED, Source, SourceContext, Synced, ticker
-from reconcile.runs.requests import Named
+from reconcile.runs.run_request import Named
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, World, played
 

@@ -71,7 +71,7 @@ class Fleets:
     async def annotate(self, **annotations: str) -> None:
         fleet = await self.fleet()
         patch = {"metadata": {"annotations": annotations}}
-        await self.client.merge(fleet, patch, guard={})
+        await self.client.raw.merge(fleet, patch, guard={})
 
     async def serve(self, *names: str, ready: bool = True) -> None:
         """Have clusters become ready (all of them, or those named), or no longer be."""
@@ -79,7 +79,7 @@ class Fleets:
         for cluster in await self.clusters():
             if names and cluster.name not in names:
                 continue
-            await self.client.merge(
+            await self.client.raw.merge(
                 cluster, {"status": said(now, ready=ready)}, guard={}, subresource="status"
             )
 

@@ -119,7 +119,7 @@ UNSCHEDULABLE = {
 async def wait_in_vain(user: Client, manifest: Mapping[str, Any]) -> None:
     """A pod for which the scheduler has found no place."""
     made = await user.create(manifest)
-    await user.merge(made, {"status": UNSCHEDULABLE}, guard={}, subresource="status")
+    await user.raw.merge(made, {"status": UNSCHEDULABLE}, guard={}, subresource="status")
 
 
 async def size_of(user: Client, name: str) -> int:
@@ -156,7 +156,7 @@ async def add_machines(
         machine = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata}
         stored = await user.create({**machine, "spec": spec})
         if status:
-            await user.merge(stored, {"status": status}, guard={}, subresource="status")
+            await user.raw.merge(stored, {"status": status}, guard={}, subresource="status")
 
 
 def _reference(kind: str, owner: Unstructured) -> dict[str, Any]:
@@ -187,7 +187,7 @@ async def say(here: World, text: str) -> None:
     if found is None:
         await here.user.create(ConfigMap(metadata=name, data={"priorities": text}))
     else:
-        await here.user.merge(found, {"data": {"priorities": text}}, guard={})
+        await here.user.raw.merge(found, {"data": {"priorities": text}}, guard={})
 
 
 async def ask(here: World, *names: str, **spec: Any) -> None:
@@ -223,7 +223,7 @@ async def bind(
         manifest["metadata"]["ownerReferences"] = [reference]
     made = await here.user.create(manifest)
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    await here.user.merge(made, {"status": ready}, guard={}, subresource="status")
+    await here.user.raw.merge(made, {"status": ready}, guard={}, subresource="status")
 
 
 async def nodes(here: World) -> list[str]:

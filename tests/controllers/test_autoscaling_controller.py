@@ -82,7 +82,7 @@ def test_a_number_that_another_changed_meanwhile_is_decided_anew() -> None:
         await here.make()
         await anyio.sleep(30)
         target = await here.user.get(Deployment, "model", NAMESPACE)
-        await here.user.set_scale(target, 6, expect=3)
+        await here.user.raw.set_scale(target, 6, expect=3)
         await anyio.sleep(30)
         assert await here.replicas() == 6
         assert all(one.status != 409 for one in here.requests.requests)
@@ -264,7 +264,7 @@ def test_a_target_scaled_to_zero_by_hand_is_left_alone() -> None:
         assert await here.replicas() == 0
         assert (await here.conditions())["ScalingActive"][:2] == ("False", "ScalingDisabled")
         target = await here.user.get(Deployment, "model", NAMESPACE)
-        await here.user.set_scale(target, 1, expect=0)
+        await here.user.raw.set_scale(target, 1, expect=0)
         await anyio.sleep(60)
         assert await here.replicas() == 2
 

@@ -213,7 +213,7 @@ def test_any_kind_with_a_scale_can_be_sized() -> None:
         await here.user.apply(definition_of(Ring))
         ring = await here.user.create(Ring(metadata=ObjectMeta("ring", NAMESPACE)))
         status = {"status": {"replicas": 2, "selector": "ring=one,!retired"}}
-        await here.user.merge(ring, status, guard={}, subresource="status")
+        await here.user.raw.merge(ring, status, guard={}, subresource="status")
         for name, labels in (("a", {}), ("b", {}), ("c", {"retired": "yes"})):
             metadata = ObjectMeta(name, NAMESPACE, labels={"ring": "one", **labels})
             await here.user.create(

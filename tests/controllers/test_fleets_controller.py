@@ -82,7 +82,7 @@ async def test_the_selector_is_text_and_finds_one_head_pod_for_each_replica() ->
             labels = {**head, "ray.io/node-type": node_type}
             pod = Pod(metadata=ObjectMeta(f"{node_type}-{number}", "default", labels=labels))
             await world.client.create(pod.replace(spec={"containers": [{"name": "a", "image": "b"}]}))
-    scale = await world.client.read_subresource(await world.fleet(), "scale")
+    scale = await world.client.raw.read_subresource(await world.fleet(), "scale")
     assert scale["status"] == {"replicas": 2, "selector": text}
     assert len(await world.client.list(Pod, "default", labels=scale["status"]["selector"])) == 2
 
@@ -159,7 +159,7 @@ async def test_recreate_waits_until_the_last_old_cluster_is_gone_for_good() -> N
     world = await settled(2, strategy=Strategy("Recreate"))
     for cluster in await world.clusters():
         held = {"metadata": {"finalizers": ["example.com/held"]}}
-        await world.client.merge(cluster, held, guard={})
+        await world.client.raw.merge(cluster, held, guard={})
     await world.change(template=template("ray:2"))
     await world.roll()
     await world.fill()
@@ -167,7 +167,7 @@ async def test_recreate_waits_until_the_last_old_cluster_is_gone_for_good() -> N
     assert await world.sizes() == [0]
     assert waiting.result.requeue_after == 15
     for cluster in await world.clusters():
-        await world.client.merge(cluster, {"metadata": {"finalizers": None}}, guard={})
+        await world.client.raw.merge(cluster, {"metadata": {"finalizers": None}}, guard={})
     await world.roll()
     assert await world.sizes() == [0, 2]
 
@@ -257,7 +257,7 @@ async def test_a_hash_that_collides_is_counted_and_another_is_taken() -> None:
     await world.roll()
     [made] = await world.sets()
     assert made.name == f"fleet-{mark}"
-    await world.client.merge(made, {"metadata": {"ownerReferences": None, "labels": None}}, guard={})
+    await world.client.raw.merge(made, {"metadata": {"ownerReferences": None, "labels": None}}, guard={})
     collided = await world.roll()
     assert kinds(collided.events) == ["Warning HashCollision"]
     assert collided.result.requeue
@@ -274,7 +274,7 @@ async def test_adding_the_label_of_the_fleet_causes_no_rollout() -> None:
     [made] = await world.sets()
     bare = {"spec": {"headGroupSpec": {"template": {"metadata": None}}}}
     forgotten = {"metadata": {"annotations": {TEMPLATE: None}}, "spec": {"template": bare}}
-    await world.client.merge(made, forgotten, guard={})
+    await world.client.raw.merge(made, forgotten, guard={})
     await world.settle()
     [same] = await world.sets()
     assert same.uid == made.uid
@@ -309,7 +309,7 @@ def test_a_set_notes_the_whole_of_which_it_is_a_part(has: dict[str, str], lacks:
 async def test_a_set_that_was_orphaned_is_adopted_and_one_of_another_owner_is_not() -> None:
     world = await settled(1)
     [made] = await world.sets()
-    await world.client.merge(made, {"metadata": {"ownerReferences": None}}, guard={})
+    await world.client.raw.merge(made, {"metadata": {"ownerReferences": None}}, guard={})
     await world.roll()
     [adopted] = await world.sets()
     assert [one.uid for one in adopted.metadata.owner_references] == [(await world.fleet()).uid]

@@ -98,7 +98,7 @@ async def status_of(world: Fleets) -> tuple[int, ...]:
 
 
 async def resize(world: Fleets, replicas: int) -> None:
-    await world.client.merge((await world.sets())[-1], {"spec": {"replicas": replicas}}, guard={})
+    await world.client.raw.merge((await world.sets())[-1], {"spec": {"replicas": replicas}}, guard={})
 
 
 @pytest.mark.rule("aibrix-3d-integration")
@@ -113,7 +113,7 @@ async def test_two_become_three_and_then_one_and_the_dear_and_ready_one_stays() 
     clusters = await world.clusters()
     dear = next(one for one in clusters if one.status.conditions)
     said = {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "100"}}}
-    await world.client.merge(dear, said, guard={})
+    await world.client.raw.merge(dear, said, guard={})
     await resize(world, 1)
     await world.fill()
     assert [one.name for one in await world.clusters()] == [dear.name]
@@ -143,8 +143,8 @@ async def test_an_orphan_that_fits_is_adopted_and_what_no_longer_fits_is_release
     world = await played(2)
     first, second = await world.clusters()
     owner = (await world.sets())[-1]
-    await world.client.merge(first, {"metadata": {"ownerReferences": None}}, guard={})
-    await world.client.merge(second, {"metadata": {"labels": {"pod-template-hash": "other"}}}, guard={})
+    await world.client.raw.merge(first, {"metadata": {"ownerReferences": None}}, guard={})
+    await world.client.raw.merge(second, {"metadata": {"labels": {"pod-template-hash": "other"}}}, guard={})
     await world.fill()
     by_name = {one.name: one for one in await world.clusters()}
     owners = {name: [r.uid for r in one.metadata.owner_references] for name, one in by_name.items()}
@@ -160,16 +160,16 @@ async def test_a_foreign_cluster_that_fits_the_selector_does_not_count() -> None
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "0", "controller": True}
     metadata = ObjectMeta("foreign", "default", labels=dict(mine.metadata.labels))
     made = await world.client.create(RayCluster(metadata=metadata, spec=mine.spec))
-    await world.client.merge(made, {"metadata": {"ownerReferences": [foreign]}}, guard={})
+    await world.client.raw.merge(made, {"metadata": {"ownerReferences": [foreign]}}, guard={})
     assert [one.writes for one in await world.fill()] == [[]]
 
 
 async def test_a_set_that_is_going_adopts_nothing() -> None:
     world = await played(1)
     [cluster], [owner] = await world.clusters(), await world.sets()
-    await world.client.merge(cluster, {"metadata": {"ownerReferences": None}}, guard={})
+    await world.client.raw.merge(cluster, {"metadata": {"ownerReferences": None}}, guard={})
     held = {"metadata": {"finalizers": ["example.com/held"]}}
-    await world.client.merge(owner, held, guard={})
+    await world.client.raw.merge(owner, held, guard={})
     await world.client.delete(owner)
     await world.fill()
     assert (await world.clusters())[0].metadata.owner_references == ()
@@ -205,7 +205,7 @@ async def test_a_set_that_makes_no_sense_says_which_field_and_touches_nothing(
     patch: dict[str, Any], field: str
 ) -> None:
     world = await played(1)
-    await world.client.merge((await world.sets())[-1], {"spec": patch}, guard={})
+    await world.client.raw.merge((await world.sets())[-1], {"spec": patch}, guard={})
     [run] = await world.fill()
     assert run.conditions["ReplicaFailure"]["message"].startswith(field)
     assert [event.split(":")[0] for event in run.events] == ["Warning InvalidSpec"]
@@ -228,7 +228,7 @@ async def test_a_template_that_the_server_refuses_is_said_with_the_field() -> No
     made = (await world.sets())[-1]
     group = {"groupName": "small", "replicas": "many", "rayStartParams": {}, "template": {"spec": {}}}
     patch = {"replicas": 2, "template": {"spec": {"workerGroupSpecs": [group]}}}
-    await world.client.merge(made, {"spec": patch}, guard={})
+    await world.client.raw.merge(made, {"spec": patch}, guard={})
     [run] = await world.fill()
     assert kinds(run.events) == ["Warning FailedCreate"]
     assert "spec.workerGroupSpecs[0].replicas" in run.conditions["ReplicaFailure"]["message"]

@@ -158,7 +158,7 @@ async def test_the_smallest_number_is_kept_by_the_size_that_the_server_has_and_n
 ) -> None:
     client, one = await three(bounds=("2" if size else "0", "10"))
     live = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
-    await client.merge(live, {"spec": {"replicas": size}}, guard={})
+    await client.raw.merge(live, {"spec": {"replicas": size}}, guard={})
     with pytest.raises(GroupRefused, match=f"would have {size - 1} nodes"):
         await delete_nodes(client, one, ["a"], STAMP)
     assert (await marked(client), await sized(client)) == (set(), size)
@@ -308,7 +308,7 @@ async def test_a_mark_that_a_lost_answer_left_is_taken_off_and_peoples_own_are_n
     with pytest.raises(OutcomeUnknown):
         await delete_nodes(client, one, ["a"], STAMP)
     own = await client.get(API.kind("Machine"), "b", NAMESPACE, live=True)
-    await client.merge(own, {"metadata": {"annotations": {DELETE_MACHINE: "yes"}}}, guard={})
+    await client.raw.merge(own, {"metadata": {"annotations": {DELETE_MACHINE: "yes"}}}, guard={})
     assert await marked(client) == {"a", "b"}
     await unmark_strays(client, (await groups_of(client))["g"])
     assert await marked(client) == {"b"}
@@ -325,7 +325,7 @@ async def test_the_mark_of_another_machine_of_the_same_name_is_not_taken_off() -
     await client.delete(live)
     await client.create({**live.body, "metadata": {"name": "a", "namespace": NAMESPACE}})
     again = await client.get(API.kind("Machine"), "a", NAMESPACE, live=True)
-    await client.merge(again, {"metadata": {"annotations": {DELETE_MACHINE: "yes"}}}, guard={})
+    await client.raw.merge(again, {"metadata": {"annotations": {DELETE_MACHINE: "yes"}}}, guard={})
     with pytest.raises(PreconditionFailed):
         await unmark_strays(client, seen)
     assert await marked(client) == {"a"}
@@ -363,10 +363,10 @@ async def test_a_conflict_that_can_be_solved_is_solved_on_fresh_state() -> None:
 @pytest.mark.rule("capi-2d-patch")
 async def test_a_conflict_that_cannot_be_solved_is_an_error() -> None:
     client, one = await three()
-    await client.merge(one.object, {"metadata": {"labels": {"other": "1"}}}, guard={})
+    await client.raw.merge(one.object, {"metadata": {"labels": {"other": "1"}}}, guard={})
     version = {"resourceVersion": one.object.metadata.resource_version}
     with pytest.raises(StaleVersion):
-        await client.merge(one.object, {"spec": {"replicas": 9}}, guard=version)
+        await client.raw.merge(one.object, {"spec": {"replicas": 9}}, guard=version)
 
 
 @pytest.mark.rule("capi-2d-patch")
@@ -376,7 +376,7 @@ async def test_a_patch_is_not_for_another_object_of_the_same_name() -> None:
     await client.create(group("g", 1))
     replaced: Object = one.object
     with pytest.raises(PreconditionFailed):
-        await client.merge(replaced, {"metadata": {"labels": {"mine": "1"}}})
+        await client.raw.merge(replaced, {"metadata": {"labels": {"mine": "1"}}})
     with pytest.raises(PreconditionFailed):
         await grow_to(client, one, 5)
 

@@ -131,9 +131,9 @@ def test_a_group_grows_from_zero_by_what_its_infrastructure_template_says() -> N
             await ask(here, "a", "b", "c")
             await anyio.sleep(20)
             assert await size_of(here.user, "g") == 0
-            made = await here.user.create(await here.user.unstructured(shape))
+            made = await here.user.create(await here.user.raw.unstructured(shape))
             capacity = {"cpu": "8", "memory": "16Gi"}
-            await here.user.merge(made, {"status": {"capacity": capacity}}, guard={})
+            await here.user.raw.merge(made, {"status": {"capacity": capacity}}, guard={})
             await anyio.sleep(20)
             assert await size_of(here.user, "g") == 1
 
@@ -353,7 +353,7 @@ def test_a_node_stays_whose_pods_could_not_go_elsewhere(why: str) -> None:
             if why == "marked":
                 said = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
                 found = await here.user.get(Node, idle)
-                await here.user.merge(found, {"metadata": {"annotations": said}}, guard={})
+                await here.user.raw.merge(found, {"metadata": {"annotations": said}}, guard={})
             await anyio.sleep(600)
             assert len(await nodes(here)) == 2
 
@@ -367,7 +367,7 @@ def test_nodes_of_a_group_that_is_rolled_out_are_left_alone() -> None:
             status = {"status": {"upToDateReplicas": 1}}
             for _ in range(400):
                 live = (await groups_of(here.user))["g"].object
-                await here.user.merge(live, status, guard={}, subresource="status")
+                await here.user.raw.merge(live, status, guard={}, subresource="status")
                 await anyio.sleep(1)
             assert await size_of(here.user, "g") == 3
 

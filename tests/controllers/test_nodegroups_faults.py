@@ -70,7 +70,7 @@ async def meddle(here: World, chance: random.Random) -> None:
         best = (await groups_of(here.user))["best"]
         await here.user.scale(best.object, lambda size: min(6, max(0, size + chance.choice((-1, 1)))))
         said = {"metadata": {"annotations": {"somebody": str(number)}}}
-        await here.user.merge(best.object, said, guard={})
+        await here.user.raw.merge(best.object, said, guard={})
 
 
 async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
@@ -99,7 +99,7 @@ async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
             assert sizes[0] >= 4, (seed, sizes)
             assert sizes[1] == 0, (seed, sizes)
             for one in pods:
-                await here.user.delete(await here.user.unstructured(one), grace_seconds=0)
+                await here.user.delete(await here.user.raw.unstructured(one), grace_seconds=0)
             await anyio.sleep(420)
             assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 0], seed
             assert [one.name for one in (await groups_of(here.user))["best"].machines] == [], seed

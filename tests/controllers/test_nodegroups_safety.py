@@ -86,7 +86,7 @@ def test_a_selector_leaves_other_autoscalers_alone_and_sees_all_pods() -> None:
             await asked(here, selector="mine=yes")
             assert await size_of(here.user, "first") == 0
             found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
-            await here.user.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
+            await here.user.raw.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
             recorded = FaultyTransport(here.transport)
             controller = make_controller(NodeGroupSettings(API))
             async with Manager(controller, transport=recorded, clock=here.clock, selector="mine=yes"):

@@ -42,7 +42,7 @@ PRIORITIES = {
 async def find_no_place(ctx: Context[Pod]) -> None:
     """Plays a scheduler that has no node for any pod."""
     if not ctx.object.status.conditions:
-        await ctx.client.merge(ctx.object, {"status": UNSCHEDULABLE}, guard={}, subresource="status")
+        await ctx.client.raw.merge(ctx.object, {"status": UNSCHEDULABLE}, guard={}, subresource="status")
 
 
 def sizes(world: World) -> dict[str, int]:

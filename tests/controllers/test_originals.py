@@ -111,7 +111,7 @@ def test_a_controller_does_not_start_where_another_manager_has_just_written_a_st
     async def scenario(here: Played) -> None:
         made = await here.user.create(fleet(1))
         original = here.user.with_options(field_manager="manager")
-        await original.merge(made, {"status": {"replicas": 1}}, guard={}, subresource="status")
+        await original.raw.merge(made, {"status": {"replicas": 1}}, guard={}, subresource="status")
         said = await refused(here, READY_MADE["fleets"][0])
         assert "AIBrix is active on rayclusterfleets" in said
         assert "'manager' wrote the status of default/fleet" in said

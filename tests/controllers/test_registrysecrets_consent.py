@@ -85,7 +85,7 @@ async def test_what_was_copied_stays_as_it_is_when_the_owner_agrees_no_more() ->
     await once(client, namespaces=["*"])
     before = await copies(client)
     labels = {"labels": {ALLOW_COPIES_FOR: None}}
-    await client.merge(source(), {"metadata": labels, "data": dict(source("x").data)}, guard={})
+    await client.raw.merge(source(), {"metadata": labels, "data": dict(source("x").data)}, guard={})
     done = await once(client, namespaces=["*"])
     assert await copies(client) == before
     assert done.conditions["SourceFound"]["status"] == "False"
@@ -148,7 +148,7 @@ async def test_configuration_of_the_operator_agrees_for_one_namespace_of_pipelin
 async def test_copies_in_a_namespace_that_agrees_no_more_stay_until_they_are_not_wanted() -> None:
     client = FakeClient(agreed_source(), pipeline("test"), space("shop-test", NAMESPACE))
     await once(client)
-    await client.merge(space("shop-test"), {"metadata": {"labels": {ALLOW_COPIES_FOR: None}}}, guard={})
+    await client.raw.merge(space("shop-test"), {"metadata": {"labels": {ALLOW_COPIES_FOR: None}}}, guard={})
     assert (await once(client)).conditions["Ready"]["reason"] == "NamespaceNotAllowed"
     assert len(await copies(client)) == 2
     await client.modify(KuberoPipeline, "shop", NAMESPACE, mode("none"))

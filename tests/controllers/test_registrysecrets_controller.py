@@ -309,7 +309,7 @@ async def test_a_hand_edit_is_undone_key_by_key_and_other_labels_stay() -> None:
     await once(client)
     login = (await copies(client))["shop-test", "registry-credentials"]
     edit = {"data": {"password": "eA==", "extra": "eA=="}, "metadata": {"labels": {"team": "blue"}}}
-    await client.merge(login, edit, guard={})
+    await client.raw.merge(login, edit, guard={})
     made = await once(client)
     # The status names the same version of the source as before, so nothing else is written.
     assert made.writes == ["patch secrets shop-test/registry-credentials"]

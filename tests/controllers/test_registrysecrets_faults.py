@@ -78,7 +78,7 @@ class People:
         if await self.here.user.find(Secret, "registry-login", NAMESPACE) is None:
             await self.here.user.create(rotated)
         else:
-            await self.here.user.merge(rotated, {"data": dict(rotated.data)}, guard={})
+            await self.here.user.raw.merge(rotated, {"data": dict(rotated.data)}, guard={})
 
     async def lose(self, number: int) -> None:
         """The source goes, or what it holds is of no use."""
@@ -86,7 +86,7 @@ class People:
         if found is not None and number % 2:
             await self.here.user.delete(found)
         elif found is not None:
-            await self.here.user.merge(found, {"data": {DOCKER: "e30="}}, guard={})
+            await self.here.user.raw.merge(found, {"data": {DOCKER: "e30="}}, guard={})
 
     async def switch(self, number: int) -> None:
         """Another mode."""
@@ -106,7 +106,9 @@ class People:
         """A hand in a copy."""
         for copy in list((await copies(self.here.user)).values())[:1]:
             if copy.namespace != "shop-review":
-                await self.here.user.merge(copy, {"metadata": {"labels": {"hand": str(number)}}}, guard={})
+                await self.here.user.raw.merge(
+                    copy, {"metadata": {"labels": {"hand": str(number)}}}, guard={}
+                )
                 await self.here.user.delete(copy)
 
 

@@ -93,7 +93,7 @@ async def noise(here: World, number: int) -> None:
     await here.user.create(Secret(metadata=metadata))
     await here.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"noise-{number}"}})
     touch = {"metadata": {"annotations": {"noise": str(number)}}}
-    await here.user.merge(pipeline(name="blog"), touch, guard={})
+    await here.user.raw.merge(pipeline(name="blog"), touch, guard={})
 
 
 @pytest.mark.timeout(180)
@@ -113,7 +113,7 @@ def test_a_thousand_pipelines_share_one_watch_and_a_rotation_costs_one_write_a_c
                 assert watches.count(SECRETS) == 1
                 assert len(watches) == 3
                 sent = len(recorded.writes)
-                await here.user.merge(first, {"data": {DOCKER: docker_config("rotated")}}, guard={})
+                await here.user.raw.merge(first, {"data": {DOCKER: docker_config("rotated")}}, guard={})
                 await settled(recorded)
                 wrote = [request.path for request in recorded.writes[sent:] if "/secrets/" in request.path]
                 assert (len(wrote), len(set(wrote))) == (2 * number, 2 * number)

@@ -77,7 +77,7 @@ def test_a_rotated_source_is_written_to_each_copy_once(seed: int) -> None:
         await here.user.create(pipeline())
         await anyio.sleep(5)
         patch = {"data": {DOCKER: docker_config("rotated")}}
-        done = await written(recorded, lambda: here.user.merge(first, patch, guard={}))
+        done = await written(recorded, lambda: here.user.raw.merge(first, patch, guard={}))
         assert done == ["patch shop-production"] * 2 + ["patch shop-test"] * 2
         login = (await copies(here.user))["shop-test", "registry-credentials"]
         assert base64.b64decode(login.data["password"]) == b"rotated"
@@ -130,7 +130,7 @@ def test_a_copy_edited_by_hand_is_repaired_once_and_a_deleted_one_made_again(see
         await anyio.sleep(5)
         login = (await copies(here.user))["shop-test", "registry-credentials"]
         edit = {"data": {"password": "eA=="}}
-        done = await written(recorded, lambda: here.user.merge(login, edit, guard={}))
+        done = await written(recorded, lambda: here.user.raw.merge(login, edit, guard={}))
         assert done == ["patch shop-test"]
         done = await written(recorded, lambda: here.user.delete(login))
         assert done == ["create shop-test"]
@@ -167,7 +167,7 @@ def test_a_namespace_on_its_way_out_is_waited_for_without_an_error_loop(seed: in
         waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
         assert said(waiting)["Ready"] == "Waiting"
         patch: dict[str, Any] = {"metadata": {"finalizers": None}}
-        await here.user.merge(holding, patch, guard={})
+        await here.user.raw.merge(holding, patch, guard={})
         await anyio.sleep(5)
         assert set(await copies(here.user)) == {("shop-test", name) for name in COPIES}
 
@@ -198,7 +198,7 @@ def test_a_source_that_is_touched_without_a_change_of_content_causes_no_write() 
         sent = len(recorded.writes)
         for number in range(60):
             touch = {"metadata": {"annotations": {"checked": str(number)}}}
-            await here.user.merge(first, touch, guard={})
+            await here.user.raw.merge(first, touch, guard={})
             await anyio.sleep(1)
         assert len(recorded.writes) == sent
 
@@ -221,7 +221,7 @@ def test_a_namespace_that_ends_unseen_while_a_copy_is_made_is_waited_for_without
         waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
         assert said(waiting)["Ready"] == "Waiting"
         assert not [event for event in recorded.writes if "WriteFailed" in str(event.body)]
-        await here.user.merge(holding, {"metadata": {"finalizers": None}}, guard={})
+        await here.user.raw.merge(holding, {"metadata": {"finalizers": None}}, guard={})
         await anyio.sleep(5)
         assert set(await copies(here.user)) == {("shop-test", name) for name in COPIES}
 

@@ -104,7 +104,7 @@ def test_worker_groups_work_under_their_rights() -> None:
         cluster = await admin.create(RAY_CLUSTER)
         await anyio.sleep(10)
         groups = [{**RAY_CLUSTER["spec"]["workerGroupSpecs"][0], "replicas": 1}]  # type: ignore[index]
-        await admin.merge(cluster, {"spec": {"workerGroupSpecs": groups}}, guard={})
+        await admin.raw.merge(cluster, {"spec": {"workerGroupSpecs": groups}}, guard={})
         await anyio.sleep(10)
         await admin.delete(cluster)
         await anyio.sleep(400)
@@ -125,10 +125,10 @@ def test_fleets_work_under_their_rights() -> None:
         await admin.modify(type(made), "fleet", "default", lambda old: old.replace(spec=changed))
         await anyio.sleep(10)
         back = {"metadata": {"annotations": {"deprecated.deployment.rollback.to": "1"}}}
-        await admin.merge(await admin.get(type(made), "fleet", "default"), back, guard={})
+        await admin.raw.merge(await admin.get(type(made), "fleet", "default"), back, guard={})
         await anyio.sleep(10)
         none = {"spec": {"replicas": 0}}
-        await admin.merge(await admin.get(type(made), "fleet", "default"), none, guard={})
+        await admin.raw.merge(await admin.get(type(made), "fleet", "default"), none, guard={})
         await anyio.sleep(10)
 
     definitions = [workergroups.definition(), fleets.definition(), fleets.set_definition()]
@@ -144,7 +144,7 @@ def test_registry_secrets_work_under_their_rights() -> None:
         made = await admin.create(pipelines.pipeline(removal="namespaces"))
         await anyio.sleep(10)
         source = pipelines.source("another")
-        await admin.merge(source, {"data": dict(source.data)}, guard={})
+        await admin.raw.merge(source, {"data": dict(source.data)}, guard={})
         await anyio.sleep(10)
         await admin.delete(made)
         await anyio.sleep(10)

@@ -226,7 +226,7 @@ async def test_a_service_that_was_changed_by_hand_is_put_right() -> None:
     client = FakeClient(cluster(1))
     await once(client)
     service = await client.get(Service, "ray-head-svc", "default")
-    await client.merge(service, {"spec": {"selector": {"ray.io/cluster": "elsewhere"}}}, guard={})
+    await client.raw.merge(service, {"spec": {"selector": {"ray.io/cluster": "elsewhere"}}}, guard={})
     await once(client)
     mended = await client.get(Service, "ray-head-svc", "default")
     assert mended.spec.selector["ray.io/cluster"] == "ray"

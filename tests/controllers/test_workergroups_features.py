@@ -158,7 +158,7 @@ async def test_a_head_that_kuberay_made_is_only_marked() -> None:
     await settled(client)
     head = next(pod for pod in await pods(client) if "-head-" in pod.name)
     theirs = {"ray.io/kuberay-version": "v1.5.1", "ray.io/upgrade-strategy-recreate-hash": "theirs"}
-    await client.merge(head, {"metadata": {"annotations": theirs}})
+    await client.raw.merge(head, {"metadata": {"annotations": theirs}})
     assert (await once(client)).writes == [f"patch pods default/{head.name}"]
     assert (await once(client)).writes == []
 
@@ -366,7 +366,7 @@ async def test_an_autoscaler_reads_and_writes_the_size_of_the_only_group() -> No
     client.add(RayCluster(metadata=made.metadata, spec=evolve(made.spec, replicas=2)))
     await once(client)
     await settled(client)
-    scale = await client.read_subresource(await live(client), "scale")
+    scale = await client.raw.read_subresource(await live(client), "scale")
     assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (2, 2)
     selector = scale["status"]["selector"]
     assert len(await client.list(Pod, "default", labels=selector)) == 2

@@ -57,13 +57,13 @@ async def conditions(here: World, name: str = "ray") -> dict[str, str]:
 
 async def hold_pods(here: World) -> None:
     for pod in await here.user.list(Pod, NAMESPACE):
-        await here.user.merge(pod, {"metadata": {"finalizers": [HELD]}})
+        await here.user.raw.merge(pod, {"metadata": {"finalizers": [HELD]}})
 
 
 async def release_pods(here: World) -> None:
     for pod in await here.user.list(Pod, NAMESPACE):
         if HELD in pod.metadata.finalizers:
-            await here.user.merge(pod, {"metadata": {"finalizers": []}}, guard={"uid": pod.uid})
+            await here.user.raw.merge(pod, {"metadata": {"finalizers": []}}, guard={"uid": pod.uid})
 
 
 @pytest.mark.rule("kuberay-1d-e2e-scale-down")
@@ -139,7 +139,7 @@ def test_a_quota_is_a_condition_and_what_it_lets_through_is_used_later() -> None
         found = await here.user.get(RayCluster, "ray", NAMESPACE)
         assert "exceeded quota" in found.status.reason
         stored = await here.user.get(ResourceQuota, "few", NAMESPACE)
-        await here.user.merge(stored, {"spec": {"hard": {"pods": "9"}}})
+        await here.user.raw.merge(stored, {"spec": {"hard": {"pods": "9"}}})
         await anyio.sleep(1100)
         await all_ready(here, 4)
         assert (await conditions(here))["ReplicaFailure"] == "False"

@@ -94,7 +94,7 @@ async def settled(user: Client, recorded: FaultyTransport) -> None:
         for pod in await user.list(Pod, NAMESPACE):
             if pod.status.phase == "Pending":
                 status = running_status(pod, "10.1.0.1", now="2026-01-01T00:00:00Z", ready=True)
-                await user.merge(pod, {"status": status}, guard={}, subresource="status")
+                await user.raw.merge(pod, {"status": status}, guard={}, subresource="status")
 
 
 async def go_on(user: Client, trigger: Callable[[Request, str], None]) -> None:
@@ -105,7 +105,7 @@ async def go_on(user: Client, trigger: Callable[[Request, str], None]) -> None:
             for each in range(CLUSTERS):
                 trigger(Request(NAMESPACE, f"ray-{each}"), "forced")
         touch = {"metadata": {"annotations": {"example.com/noise": str(number)}}}
-        await user.merge(pods[number % len(pods)], touch, guard={})
+        await user.raw.merge(pods[number % len(pods)], touch, guard={})
         name = ObjectMeta(f"ray-{number % CLUSTERS}", NAMESPACE)
-        await user.merge(RayCluster(metadata=name, spec=cluster(0).spec), touch, guard={})
+        await user.raw.merge(RayCluster(metadata=name, spec=cluster(0).spec), touch, guard={})
         await anyio.sleep(6)

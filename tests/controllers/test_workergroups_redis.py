@@ -94,7 +94,7 @@ async def end_job(client: Client, job: Job, how: str) -> None:
     else:
         conditions.insert(0, {"type": "FailureTarget", "status": "True", "lastTransitionTime": now})
         status |= {"failed": 1}
-    await client.merge(job, {"status": status}, guard={"uid": job.uid}, subresource="status")
+    await client.raw.merge(job, {"status": status}, guard={"uid": job.uid}, subresource="status")
 
 
 @pytest.mark.rule("kuberay-1d-redis")
@@ -216,7 +216,7 @@ def test_the_job_of_a_long_name_is_named_by_its_end() -> None:
 async def test_a_refused_cluster_loses_its_state_too_and_goes() -> None:
     client = FakeClient(tolerant())
     await once(client)
-    await client.merge(await live(client), {"spec": {"networkPolicy": {"mode": "DenyAll"}}})
+    await client.raw.merge(await live(client), {"spec": {"networkPolicy": {"mode": "DenyAll"}}})
     await client.delete(await live(client))
     await once(client)
     assert (await once(client)).writes == ["create jobs default/ray-redis-cleanup"]

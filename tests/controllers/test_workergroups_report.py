@@ -82,7 +82,7 @@ async def test_a_cluster_that_is_refused_later_keeps_its_endpoints_and_has_no_sc
     await become_ready(client)
     await once(client)
     before = (await live(client)).status
-    await client.merge(await live(client), {"spec": {"networkPolicy": {"mode": "DenyAll"}}})
+    await client.raw.merge(await live(client), {"spec": {"networkPolicy": {"mode": "DenyAll"}}})
     made = await once(client)
     after = (await live(client)).status
     what = "no NetworkPolicy is made; write one yourself and remove the field"
@@ -98,7 +98,7 @@ async def test_a_cluster_that_is_refused_later_keeps_its_endpoints_and_has_no_sc
     assert after.observed_generation == 2
     assert sorted(after.state_transition_times or ()) == ["failed", "ready"]
     assert (await once(client)).events == []
-    await client.merge(
+    await client.raw.merge(
         await live(client), {"spec": {"networkPolicy": None, "historyServerOptions": {"a": "b"}}}
     )
     (event,) = (await once(client)).events
@@ -125,7 +125,7 @@ async def test_conditions_of_a_suspension_stay_once_there_was_one() -> None:
     assert told((await live(client)).status) == {}
     seen = []
     for suspend in (True, True, True, False, False):
-        await client.merge(await live(client), {"spec": {"suspend": suspend}})
+        await client.raw.merge(await live(client), {"spec": {"suspend": suspend}})
         await once(client)
         found = told((await live(client)).status)
         seen.append((found["RayClusterSuspending"], found["RayClusterSuspended"]))

@@ -61,7 +61,7 @@ def quota(pods: int) -> Apply:
 async def hold_workers(world: World) -> None:
     """From now on workers stay Terminating, until somebody lets them go."""
     for pod in await world.user.list(Pod, "default", labels=WORKER):
-        await world.user.merge(pod, {"metadata": {"finalizers": [HELD]}}, guard={"uid": pod.uid})
+        await world.user.raw.merge(pod, {"metadata": {"finalizers": [HELD]}}, guard={"uid": pod.uid})
 
 
 async def finalize(world: World) -> None:

@@ -71,7 +71,7 @@ def test_an_example_is_refused_nothing_from_the_first_run_to_the_deletion(exampl
             STORAGE.end()
             for job in await admin.list(Job):
                 done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
-                await admin.merge(job, done, subresource="status")
+                await admin.raw.merge(job, done, subresource="status")
             await anyio.sleep(60)
             for obj in reversed(objects):
                 await admin.delete(await admin.get(type(obj), obj.name, obj.namespace))

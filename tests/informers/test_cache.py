@@ -124,7 +124,7 @@ def test_an_object_that_stops_matching_leaves_the_store() -> None:
         cache = world.cache(defaults=InformerOptions(labels="app=web"))
         cache.declare(CONFIG_MAPS)
         async with world.running(cache):
-            await world.client.merge(made, {"metadata": {"labels": {"app": "db"}}}, guard={})
+            await world.client.raw.merge(made, {"metadata": {"labels": {"app": "db"}}}, guard={})
             await anyio.sleep(1)
             assert names(cache) == []
 

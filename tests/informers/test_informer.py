@@ -67,7 +67,7 @@ class Writer:
                 self.deletions[name] = self.deletions.get(name, 0) + 1
                 continue
             else:
-                made = await self.client.merge(found, {"data": {"n": str(number)}}, guard={})
+                made = await self.client.raw.merge(found, {"data": {"n": str(number)}}, guard={})
             self.states.setdefault(name, []).append(int(made.metadata.resource_version))
             await anyio.sleep(self.chance.random() * 3)
 

@@ -64,14 +64,14 @@ class Rollout:
 
     async def __call__(self, ctx: Context[Toy]) -> Result | None:
         self.runs += 1
-        owned = await ctx.client.snapshots(CONFIG, "default", owner=ctx.object)
+        owned = await ctx.client.raw.snapshots(CONFIG, "default", owner=ctx.object)
         children = sorted(owned, key=lambda child: child.key.name)
         wanted = ctx.object.spec.size
         missing = wanted - len(children)
         if missing > 0:
             await self._make(ctx, missing, {child.key.name for child in children})
         for child in children[wanted:] if missing < 0 else ():
-            await ctx.client.delete_snapshot(CONFIG, child)
+            await ctx.client.raw.delete_snapshot(CONFIG, child)
         await self._copy(ctx)
         ready = sum(child.labels.get("ready") == "yes" for child in children[:wanted])
         ctx.status(size=ready)
@@ -130,7 +130,7 @@ async def _nodes(case: Healthy, kubelet: Client, world: World) -> None:
     """Children become ready one after the other; some of them lose it and get it back."""
     while True:
         await anyio.sleep(1)
-        for child in await kubelet.snapshots(CONFIG):
+        for child in await kubelet.raw.snapshots(CONFIG):
             chance = world.clock.random()
             ready = child.labels.get("ready")
             if ready is None and chance < 0.1:
@@ -143,7 +143,7 @@ async def _nodes(case: Healthy, kubelet: Client, world: World) -> None:
 
 async def _label(kubelet: Client, child: Any, ready: str) -> None:
     patch = {"metadata": {"labels": {"ready": ready}}}
-    await _quietly(lambda: kubelet.patch(CONFIG, child.key, patch, guard={}))
+    await _quietly(lambda: kubelet.raw.patch(CONFIG, child.key, patch, guard={}))
 
 
 async def _scale(case: Healthy, user: Client, world: World) -> None:
@@ -151,7 +151,7 @@ async def _scale(case: Healthy, user: Client, world: World) -> None:
         await anyio.sleep(40 * world.clock.random())
         size = max(1, int(case.size * (0.5 + world.clock.random())))
         toy = await user.get(Toy, "a", "default")
-        await user.patch(TOYS, toy.key, {"spec": {"size": min(size, 500)}}, guard={})
+        await user.raw.patch(TOYS, toy.key, {"spec": {"size": min(size, 500)}}, guard={})
 
 
 async def _rotate(case: Healthy, user: Client, world: World) -> None:
@@ -160,7 +160,7 @@ async def _rotate(case: Healthy, user: Client, world: World) -> None:
         await anyio.sleep(30 * world.clock.random())
         source = await user.get(Secret, "source", "default")
         patch = {"stringData": {"password": str(number)}}
-        await user.patch(kind_of(Secret).resource, source.key, patch, guard={})
+        await user.raw.patch(kind_of(Secret).resource, source.key, patch, guard={})
 
 
 async def _lose(user: Client, world: World) -> None:

@@ -119,7 +119,7 @@ async def _change(shop: Shop) -> None:
     if chance.random() < 0.3:
         await client.delete(toy)
     else:
-        await client.merge(toy, {"spec": {"size": chance.randrange(100)}})
+        await client.raw.merge(toy, {"spec": {"size": chance.randrange(100)}})
 
 
 async def _calm(shop: Shop, size: int) -> None:

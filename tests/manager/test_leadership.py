@@ -181,7 +181,7 @@ def test_a_leader_renews_by_one_update_and_reads_only_after_one_that_failed() ->
             await anyio.sleep(5)
             assert [request.verb for request in transport.requests[began:]] == ["update", "update"]
             touched = await arena.client.get(Lease, "lock", "default")
-            await arena.client.merge(touched, {"metadata": {"labels": {"touched": "yes"}}})
+            await arena.client.raw.merge(touched, {"metadata": {"labels": {"touched": "yes"}}})
             await anyio.sleep(2)
             assert [request.verb for request in transport.requests[began + 2 :]] == [
                 "update",
@@ -200,7 +200,7 @@ def test_a_leader_that_sees_another_holder_stops_at_once() -> None:
         one = arena.elector("one")
         await one.acquire()
         lease = await arena.client.get(Lease, "lock", "default")
-        await arena.client.update(
+        await arena.client.raw.update(
             lease.replace(spec=LeaseSpec(holder_identity="thief", lease_duration_seconds=15))
         )
         started = anyio.current_time()
@@ -417,7 +417,7 @@ def test_a_manager_that_loses_its_lease_stops_and_says_why() -> None:
                     await anyio.sleep(3)
                     held = await world.client.get(Lease, "toys", "default")
                     thief = LeaseSpec(holder_identity="thief", lease_duration_seconds=15)
-                    await world.client.update(held.replace(spec=thief))
+                    await world.client.raw.update(held.replace(spec=thief))
                     await anyio.sleep(30)
             assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == "thief"
             group.cancel_scope.cancel()

@@ -52,7 +52,7 @@ def test_children_that_the_cache_does_not_follow_hold_up_no_run() -> None:
             made = await world.make(size=1)
             for size in (2, 3):
                 await anyio.sleep(1)
-                await world.client.merge(made, {"spec": {"size": size}})
+                await world.client.raw.merge(made, {"spec": {"size": size}})
             await anyio.sleep(30)
         child = await world.client.get(ConfigMap, "child", "default")
         assert child.data == {"a": "3"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import Context, Controller, InformerOptions, LeaderElection, Manager, RateLimiter
+from reconcile import Context, Controller, InformerOptions, LeaderElection, Manager, RequestLimiter
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.manager.assembly import request_limiter
@@ -168,7 +168,7 @@ def test_workers_and_time_outs_reach_the_controllers() -> None:
 
 
 def test_a_rate_said_in_text_goes_before_a_limiter_of_the_constructor() -> None:
-    limiter = RateLimiter(1, 1)
+    limiter = RequestLimiter(1, 1)
     assert request_limiter(configured({}, limiter=limiter)) is limiter
     assert request_limiter(configured({"RECONCILE_CLIENT_QPS": "0"}, limiter=limiter)) is None
     default = request_limiter(configured({}))

@@ -48,7 +48,7 @@ async def stamp(ctx: Context[Pod]) -> None:
     """Writes what a run of it would: a status, and a child."""
     patch = {"metadata": {"labels": {"stamped": "yes"}}}
     if "stamped" not in ctx.object.metadata.labels:
-        await ctx.client.merge(ctx.object, patch)
+        await ctx.client.raw.merge(ctx.object, patch)
     ctx.condition("Stamped", True, reason="Test")
 
 
@@ -73,7 +73,7 @@ def played(scenario: Any) -> None:
 async def wrote_a_status(here: Played, seconds_ago: float) -> None:
     rival = here.user.with_options(field_manager="rival-manager")
     made = await here.user.create(pod())
-    await rival.merge(made, {"status": {"message": "x"}}, guard={}, subresource="status")
+    await rival.raw.merge(made, {"status": {"message": "x"}}, guard={}, subresource="status")
     here.clock.advance(seconds_ago)
 
 
@@ -246,7 +246,7 @@ def test_what_a_chosen_object_controls_is_chosen_too() -> None:
         await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"of-{ctx.object.name}"}})
 
     async def mark(ctx: Context[Secret]) -> None:
-        await ctx.client.merge(ctx.object, {"metadata": {"labels": {"kept": "yes"}}})
+        await ctx.client.raw.merge(ctx.object, {"metadata": {"labels": {"kept": "yes"}}})
 
     async def scenario(here: Played) -> None:
         for name, team in (("mine", "a"), ("theirs", "b")):
@@ -272,7 +272,7 @@ def test_what_is_no_selector_is_refused() -> None:
 @pytest.mark.rule("takeover-shadow")
 def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     async def everything(ctx: Context[ConfigMap]) -> None:
-        await ctx.client.merge(ctx.object, {"data": {"size": "2"}})
+        await ctx.client.raw.merge(ctx.object, {"data": {"size": "2"}})
         await ctx.create(Secret(metadata=ObjectMeta("new"), data={"key": "c2VjcmV0LXZhbHVl"}))
         await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="made-")))
         await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "applied"}})
@@ -334,10 +334,10 @@ def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_carried_out
         shadow = ShadowTransport(here.recorded, here.clock)
         client = Client(shadow, clock=here.clock, dry_run=True)
         if kind == "merge":
-            answered = await client.merge(made, {"spec": {"replicas": 3}}, guard={})
+            answered = await client.raw.merge(made, {"spec": {"replicas": 3}}, guard={})
             assert answered["spec"]["replicas"] == 3
         elif kind == "update":
-            answered = await client.update(made)
+            answered = await client.raw.update(made)
             assert answered.uid == made.uid
         elif kind == "scale":
             assert await client.scale(made, lambda replicas: replicas + 2) == 3

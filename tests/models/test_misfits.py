@@ -89,7 +89,7 @@ def test_a_misfit_is_told_with_its_path_and_others_go_on(seed: int, caplog: pyte
             )
             assert failures == 2
             wrong = await world.client.get(
-                type(await world.client.unstructured(lamp("x"))), "early-misfit", "default"
+                type(await world.client.raw.unstructured(lamp("x"))), "early-misfit", "default"
             )
             async with world.client.editing(wrong) as draft:
                 draft["spec"]["watts"] = 4

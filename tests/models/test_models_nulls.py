@@ -7,6 +7,7 @@ from attrs import evolve, frozen
 
 from reconcile import UNSET, Key, Object, ObjectMeta, kind_of, resource
 from reconcile.client.diff import overlaid, sets_null
+from reconcile.client.object_writes import ObjectWrites
 from reconcile.errors import StaleVersion
 from reconcile.models import Schema, UnsetType
 from reconcile.testing import FakeClient
@@ -37,7 +38,7 @@ GATE = Gate(
 
 
 async def stored(client: FakeClient) -> Any:
-    snapshot = await client.snapshot(kind_of(Gate).resource, Key("default", "g"), live=True)
+    snapshot = await client.raw.snapshot(kind_of(Gate).resource, Key("default", "g"), live=True)
     assert snapshot is not None
     return snapshot.to_dict()
 
@@ -78,23 +79,23 @@ async def test_a_null_is_written_at_the_version_that_was_read_alone() -> None:
     assert (await stored(client))["spec"]["colour"] == "red"
 
 
-async def test_modify_writes_a_null_on_the_state_that_others_left() -> None:
+async def test_modify_writes_a_null_on_the_state_that_others_left(monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeClient(GATE)
     interfered: list[int] = []
 
     async def interfere() -> None:
         await client.modify(Gate, "g", "default", change=lambda g: g.with_metadata(labels={"x": "y"}))
 
-    real = client._stored_form
+    real = ObjectWrites._stored_form
 
-    async def late(obj: Object) -> Any:
-        found = await real(obj)
+    async def late(writes: ObjectWrites, obj: Object) -> Any:
+        found = await real(writes, obj)
         if not interfered:
             interfered.append(1)
             await interfere()
         return found
 
-    client._stored_form = late  # type: ignore[method-assign]
+    monkeypatch.setattr(ObjectWrites, "_stored_form", late)
     await client.modify(Gate, "g", "default", change=lambda g: g.replace(spec=evolve(g.spec, colour=None)))
     body = await stored(client)
     assert (body["spec"]["colour"], body["metadata"]["labels"], interfered) == (None, {"x": "y"}, [1])

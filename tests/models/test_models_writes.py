@@ -85,7 +85,7 @@ async def stored() -> FakeClient:
 async def spec_of(client: FakeClient) -> dict[str, Any]:
     snapshot = await client.find(Gate, "g", "default")
     assert snapshot is not None
-    raw = await client.snapshot(Gate.__kind__.resource, snapshot.key, live=True)
+    raw = await client.raw.snapshot(Gate.__kind__.resource, snapshot.key, live=True)
     assert raw is not None
     spec: dict[str, Any] = raw.to_dict()["spec"]
     return spec
@@ -126,11 +126,11 @@ async def test_an_update_keeps_what_the_class_does_not_know() -> None:
     client = await stored()
     gate = await client.get(Gate, "g", "default")
     first, second = gate.spec.ports
-    await client.update(gate.replace(spec=evolve(gate.spec, size=7, ports=(second, first))))
+    await client.raw.update(gate.replace(spec=evolve(gate.spec, size=7, ports=(second, first))))
     wanted = copy.deepcopy(SPEC)
     wanted["size"] = 7
     wanted["ports"].reverse()
     assert await spec_of(client) == wanted
     with pytest.raises(StaleVersion):
-        await client.update(gate)
+        await client.raw.update(gate)
     assert await spec_of(client) == wanted

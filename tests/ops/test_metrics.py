@@ -262,7 +262,7 @@ def test_a_wait_for_own_writes_is_measured() -> None:
             await world.make(size=3)
             await anyio.sleep(2)
             toy = await world.client.get(Toy, "a", "default")
-            await world.client.merge(toy, {"metadata": {"labels": {"a": "b"}}})
+            await world.client.raw.merge(toy, {"metadata": {"labels": {"a": "b"}}})
             await anyio.sleep(2)
             labels = {"controller": "toy"}
             count = registry.get_sample_value("reconcile_own_write_wait_seconds_count", labels)

@@ -24,7 +24,7 @@ LOST = 3
 async def count(ctx: Context[ConfigMap]) -> None:
     """Count in the object, and say who did."""
     counted = int(ctx.object.data.get("count", "0")) + 1
-    await ctx.client.merge(ctx.object, {"data": {"count": str(counted), "by": ctx.client.field_manager}})
+    await ctx.client.raw.merge(ctx.object, {"data": {"count": str(counted), "by": ctx.client.field_manager}})
 
 
 def run(folder: Path, name: str, kubeconfig: str, namespace: str) -> None:

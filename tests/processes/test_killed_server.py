@@ -22,7 +22,7 @@ FIRST_SECOND = 100
 async def copy(ctx: Context[ConfigMap]) -> None:
     wanted = ctx.object.data.get("wanted")
     if wanted is not None and ctx.object.data.get("done") != wanted:
-        await ctx.client.merge(ctx.object, {"data": {"done": wanted}})
+        await ctx.client.raw.merge(ctx.object, {"data": {"done": wanted}})
 
 
 async def stock(folder: Path, wanted: str) -> None:

@@ -64,7 +64,7 @@ def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
         await client.delete(await client.get(Pod, "p", "default"))
         await anyio.sleep(30)
         held = await client.get(Pod, "p", "default")
-        await client.merge(held, {"metadata": {"finalizers": None}}, guard={})
+        await client.raw.merge(held, {"metadata": {"finalizers": None}}, guard={})
         await anyio.sleep(5)
         assert await client.find(Pod, "p", "default") is None
 
@@ -106,7 +106,7 @@ def test_a_cordoned_node_takes_no_pods() -> None:
     async def scenario(client: Client) -> None:
         for name in ("node-0", "node-1"):
             node = await client.get(Node, name)
-            await client.merge(node, {"spec": {"unschedulable": True}}, guard={})
+            await client.raw.merge(node, {"spec": {"unschedulable": True}}, guard={})
         await anyio.sleep(2)
         for number in range(3):
             await client.create(pod(f"p{number}"))

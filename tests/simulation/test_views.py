@@ -139,7 +139,7 @@ def test_somebody_else_may_write_just_before_a_request_so_that_its_conflict_is_g
     async def keep(ctx: Context[Plot]) -> None:
         child = await ctx.client.find(ConfigMap, "shared", ctx.object.namespace)
         if child is not None and child.data.get("crop") != ctx.object.spec.crop:
-            await ctx.client.update(child.replace(data={"crop": ctx.object.spec.crop}))
+            await ctx.client.raw.update(child.replace(data={"crop": ctx.object.spec.crop}))
 
     shared = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"crop": ""}}
     told = scenario(keep, Apply(PLOT), objects=[shared], without=["extra-run", "end-state"])

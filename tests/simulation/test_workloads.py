@@ -141,7 +141,7 @@ def test_a_deployment_is_scaled_up_and_down_and_to_nothing() -> None:
         await anyio.sleep(10)
         first = {pod.uid for pod in await pods(client)}
         for size in (5, 2, 0):
-            await client.set_scale(deployment(), size, expect=len(await pods(client)))
+            await client.raw.set_scale(deployment(), size, expect=len(await pods(client)))
             await anyio.sleep(10)
             found = await client.get(Deployment, "web", "default")
             assert len(await pods(client)) == found.status.replicas == size
@@ -206,7 +206,7 @@ def test_a_stateful_set_makes_and_removes_its_pods_in_order(seed: int) -> None:
         found = await client.get(StatefulSet, "web", "default")
         assert found.rolled_out
         assert found.status.available_replicas == 3
-        await client.set_scale(stateful_set(), 1, expect=3)
+        await client.raw.set_scale(stateful_set(), 1, expect=3)
         await watch(15)
         ordered = [[], ["web-0"], ["web-0", "web-1"], ["web-0", "web-1", "web-2"]]
         assert [names for names in seen if names] == ordered[1:]
@@ -296,7 +296,9 @@ def test_a_job_that_is_suspended_has_no_pods_until_it_goes_on() -> None:
         await client.create(job(suspend=True))
         await anyio.sleep(5)
         assert await pods(client) == []
-        await client.merge(await client.get(Job, "job", "default"), {"spec": {"suspend": False}}, guard={})
+        await client.raw.merge(
+            await client.get(Job, "job", "default"), {"spec": {"suspend": False}}, guard={}
+        )
         await anyio.sleep(10)
         assert (await client.get(Job, "job", "default")).finished
 

@@ -126,10 +126,10 @@ class Operator:
     async def _write(self, ctx: Context[Toy]) -> None:
         case, client = self.case, ctx.client
         resource = kind_of(case.kind).resource
-        found = await client.snapshot(resource, case.key)
+        found = await client.raw.snapshot(resource, case.key)
         if found is None:
             made = await ctx.create(case.kind(metadata=ObjectMeta(case.key.name)))
-            found = await client.snapshot(resource, made.key)
+            found = await client.raw.snapshot(resource, made.key)
             assert found is not None
         if case.writers == 2 or self.mended:
             value = self.wanted if self.mended or case.values == 1 else self._fought(found.to_dict(), ctx)
@@ -138,7 +138,7 @@ class Operator:
         if _at(found.to_dict(), case.path) != _at(case.patch(value), case.path):
             part = "status" if case.target == "status" else ""
             guard = {"uid": found.uid}
-            await client.patch(resource, case.key, case.patch(value), guard=guard, subresource=part)
+            await client.raw.patch(resource, case.key, case.patch(value), guard=guard, subresource=part)
 
     def _fought(self, found: dict[str, Any], ctx: Context[Toy]) -> str:
         """One of a few values, another one each time that the other writer has been there."""
@@ -162,7 +162,7 @@ class Operator:
             return Result(requeue_after=2)
         if self.mended:
             return None
-        await ctx.client.patch(kind_of(ConfigMap).resource, child.key, {"data": {"x": "same"}}, guard={})
+        await ctx.client.raw.patch(kind_of(ConfigMap).resource, child.key, {"data": {"x": "same"}}, guard={})
         return Result(requeue_after=2)
 
 
@@ -181,13 +181,13 @@ class Stranger:
         mine = [_at(case.patch(value), case.path) for value in theirs]
         while not self.gone:
             await anyio.sleep(case.answer)
-            found = await self.client.snapshot(resource, case.key, live=True)
+            found = await self.client.raw.snapshot(resource, case.key, live=True)
             if self.gone or found is None or _at(found.to_dict(), case.path) in mine:
                 continue
             turn += 1
             value = theirs[turn % len(theirs)]
             part = "status" if case.target == "status" else ""
-            await self.client.patch(resource, case.key, case.patch(value), guard={}, subresource=part)
+            await self.client.raw.patch(resource, case.key, case.patch(value), guard={}, subresource=part)
 
 
 def _at(body: Any, path: str) -> Any:
@@ -231,7 +231,7 @@ def play(case: Case) -> Played:
                 await _mended(world, guard, operator, stranger, played_so)
             stranger.gone = True
             group.cancel_scope.cancel()
-        news = await world.client.snapshots(_EVENTS)
+        news = await world.client.raw.snapshots(_EVENTS)
         told = [one.to_dict() for one in news]
         played_so.events = sum(one.get("reason") == "ReconcileStorm" for one in told)
 
@@ -282,7 +282,7 @@ async def _mended(
     while anyio.current_time() < deadline and not (_released(guard) and await _is_right(world, case)):
         await anyio.sleep(0.5)
     patch = {"metadata": {"labels": {"ask": "now"}}}
-    await world.client.patch(kind_of(Toy).resource, Key("default", "a"), patch, guard={})
+    await world.client.raw.patch(kind_of(Toy).resource, Key("default", "a"), patch, guard={})
     came.recovered = await until(lambda: operator.seen == "now", 3)
     if not came.recovered:
         came.notes.append("not recovered within one interval")
@@ -298,7 +298,7 @@ def _released(guard: StormGuard) -> bool:
 
 
 async def _is_right(world: World, case: Case) -> bool:
-    found = await world.client.snapshot(kind_of(case.kind).resource, case.key, live=True)
+    found = await world.client.raw.snapshot(kind_of(case.kind).resource, case.key, live=True)
     if found is None or not case.path:
         return found is not None
     return bool(_at(found.to_dict(), case.path) == _at(case.patch("fine"), case.path))

@@ -12,10 +12,11 @@ from informers import APIResource, Delta, Key, Snapshot
 from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Request, kind_of
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
-from reconcile.runs.run_record import Sent
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms import Echoes, Origin, is_echo
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.writes import ended_write
 
 CONFIG = kind_of(ConfigMap).resource
 A, C = Request("default", "a"), Key("default", "c")
@@ -32,8 +33,8 @@ def state(version: int, **data: Any) -> Snapshot:
     return Snapshot.from_json(msgspec.json.encode(body))
 
 
-def sent(body: Any, base: Snapshot | None, written: Snapshot, fresh: bool = False) -> Sent:
-    return Sent("PATCH", CONFIG, C, "", body, base, written, fresh)
+def sent(body: Any, base: Snapshot | None, written: Snapshot, fresh: bool = False) -> EndedWrite:
+    return ended_write("PATCH", CONFIG, C, "", body, base, written, fresh)
 
 
 OLD = state(4)
@@ -223,12 +224,12 @@ def test_a_resync_the_end_of_an_object_and_another_version_are_no_echoes() -> No
 @pytest.mark.parametrize(
     "write",
     [
-        Sent("DELETE", CONFIG, C, "", None, OLD, None),
-        Sent("PATCH", CONFIG, C, "", {}, OLD, state(5), dry=True),
-        Sent("PATCH", CONFIG, C, "", {}, OLD, OLD),
+        ended_write("DELETE", CONFIG, C, "", None, OLD, None),
+        ended_write("PATCH", CONFIG, C, "", {}, OLD, state(5), dry=True),
+        ended_write("PATCH", CONFIG, C, "", {}, OLD, OLD),
     ],
 )
-def test_a_write_that_changed_nothing_has_no_echo_to_wait_for(write: Sent) -> None:
+def test_a_write_that_changed_nothing_has_no_echo_to_wait_for(write: EndedWrite) -> None:
     echoes = Echoes()
     echoes.expect(A, write)
     assert len(echoes) == 0
@@ -353,7 +354,7 @@ def test_add_a_finalizer_and_return_goes_on(seed: int) -> None:
     async def stepwise(ctx: Context[Toy]) -> None:
         toy = ctx.object
         if not toy.metadata.finalizers:
-            await ctx.client.merge(toy, {"metadata": {"finalizers": ["example.com/held"]}})
+            await ctx.client.raw.merge(toy, {"metadata": {"finalizers": ["example.com/held"]}})
             return
         ctx.status(size=7)
 
@@ -415,7 +416,7 @@ def survived(seed: int) -> Mapping[str, Any]:
             await world.make()
             await anyio.sleep(1 + world.clock.random())
             for number in range(12):
-                await stranger.patch(
+                await stranger.raw.patch(
                     CONFIG, Key("default", "c"), {"data": _foreign(number, world.clock.random())}, guard={}
                 )
                 await anyio.sleep(0.4 * world.clock.random() ** 3)
@@ -437,7 +438,7 @@ def _foreign(number: int, chance: float) -> dict[str, str]:
 
 async def _resize(world: World, number: int) -> None:
     toy = await world.client.get(Toy, "a", "default")
-    await world.client.merge(toy, {"spec": {"size": number + 2}}, guard={})
+    await world.client.raw.merge(toy, {"spec": {"size": number + 2}}, guard={})
 
 
 @pytest.mark.rule("storm-foreign")

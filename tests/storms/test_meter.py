@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from informers import APIResource, Key, Snapshot
-from reconcile.runs.requests import Cause, Request
-from reconcile.runs.run_record import Sent
+from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms import meter
 from reconcile.storms.changes import PATHS_OF_A_WRITE, WHOLE, FieldRef, fingerprint
 from reconcile.storms.detection import WINDOW, FieldWrite, WokenBy, find_loop
@@ -21,6 +21,7 @@ from reconcile.storms.meter import (
     Meter,
     woken_by_of,
 )
+from tests.helpers.writes import ended_write
 
 TOYS = APIResource("example.com", "v1", "Toy", "toys")
 UPDATED = Cause("updated", TOYS, Key("default", "a"), 1)
@@ -44,7 +45,9 @@ def wrote(here: Meter, now: float, name: str = "a", primary: Snapshot | None = N
     """One run that wrote its own object; whether the key is active then."""
     request = Request("default", name)
     base, written = primary or toy(), toy(2, **(spec or {"size": now}))
-    here.wrote(request, base, [Sent("PATCH", TOYS, request.key, "", {}, base, written)], [UPDATED], now)
+    here.wrote(
+        request, base, [ended_write("PATCH", TOYS, request.key, "", {}, base, written)], [UPDATED], now
+    )
     return here.active(request) is not None
 
 
@@ -108,9 +111,9 @@ def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, ac
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_key_begins_anew_for_no_change_that_came_with_its_own_write(answered: bool) -> None:
     here, request, changed = Meter(TOYS), Request("default", "a"), toy(2, generation=2, other=5)
-    unknown = Sent("PATCH", TOYS, request.key, "", {}, None, changed)  # from no state that is known
-    unanswered = Sent("PATCH", TOYS, request.key, "", {}, toy(), None)
-    of_another = Sent("PATCH", TOYS, Key("default", "b"), "", {}, None, toy(3, generation=3))
+    unknown = ended_write("PATCH", TOYS, request.key, "", {}, None, changed)  # from no state that is known
+    unanswered = ended_write("PATCH", TOYS, request.key, "", {}, toy(), None)
+    of_another = ended_write("PATCH", TOYS, Key("default", "b"), "", {}, None, toy(3, generation=3))
     for second in range(2):
         sent = [unknown, of_another] if answered else [unknown, of_another, unanswered]
         here.wrote(request, toy(), sent, [UPDATED], second)
@@ -121,7 +124,7 @@ def test_a_key_begins_anew_for_no_change_that_came_with_its_own_write(answered: 
 def test_runs_and_writes_are_counted_from_the_first_run_on() -> None:
     here, request = Meter(TOYS), Request("default", "a")
     for second in range(4):
-        write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=second))
+        write = ended_write("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=second))
         here.wrote(request, toy(), [write] * 2, [UPDATED], second)
     for second in range(4, 7):
         here.quiet(request, second)
@@ -141,16 +144,16 @@ def test_a_trail_is_the_last_writes_to_a_field_and_what_woke_the_runs_that_made_
         FieldWrite(second, "reverted", fingerprint(second % 3), False)
         for second in range(5, WRITES_A_FIELD + 5)
     ]
-    made = Sent("POST", TOYS, Key("default", "b"), "", {}, None, toy(), fresh=True)
-    write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=7))
+    made = ended_write("POST", TOYS, Key("default", "b"), "", {}, None, toy(), fresh=True)
+    write = ended_write("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=7))
     assert here.wrote(request, toy(), [write, made], [], 90) == [ref, FieldRef(TOYS, made.key, WHOLE)]
     assert active_of(here).histories[ref][-1] == FieldWrite(90, "timed", fingerprint(7), True)
     assert active_of(here).written == {(TOYS, request.key): (".spec.size",), (TOYS, made.key): ()}
 
 
 B = Key("default", "b")
-DELETED = Sent("DELETE", TOYS, B, "", None, toy(), None)
-PATCHED = Sent("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
+DELETED = ended_write("DELETE", TOYS, B, "", None, toy(), None)
+PATCHED = ended_write("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
 
 
 @pytest.mark.rule("storm-found")
@@ -164,10 +167,10 @@ PATCHED = Sent("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
     ],
 )
 def test_the_end_of_an_object_that_the_key_deleted_is_of_its_own_making(
-    sent: Sent, cause: Cause, woken_by: str
+    sent: EndedWrite, cause: Cause, woken_by: str
 ) -> None:
     here, request = Meter(TOYS), Request("default", "a")
-    write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=1))
+    write = ended_write("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=1))
     wrote(here, 0)
     here.wrote(request, toy(), [sent], [UPDATED], 1)
     here.wrote(request, toy(), [write], [cause], 2)
@@ -249,7 +252,9 @@ def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> 
                 continue
             request = Request("default", name)
             written = toy(2, size=turn % 2)
-            sent = [Sent("PATCH", TOYS, Key("default", "x"), "", {}, toy(1, size=(turn + 1) % 2), written)]
+            sent = [
+                ended_write("PATCH", TOYS, Key("default", "x"), "", {}, toy(1, size=(turn + 1) % 2), written)
+            ]
             here.wrote(request, toy(), sent, [Cause("updated", TOYS, Key("default", "x"), 1)], float(turn))
             active = here.active(request)
             if active is not None and find_loop(active.histories, float(turn)) is not None:

@@ -4,16 +4,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from attrs import evolve
 
 from informers import Key, Snapshot
 from reconcile import Cause, Request
-from reconcile.runs.run_record import Sent
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.detection import LoopKind, WakeLoop
 from reconcile.storms.loop_throttle import LoopThrottle
 from reconcile.storms.meter import ActiveKey
 from reconcile.storms.storm_report import Storm, describe_read, describe_write, storm_of
-from tests.storms.test_echoes import CONFIG, C, sent, state
+from tests.helpers.writes import ended_write
+from tests.storms.test_echoes import CONFIG, C, state
 
 REQUEST = Request("default", "a")
 END = "; trigger: its own timer; field manager: m; 9 writes in 7 runs without a change of the spec"
@@ -96,8 +96,10 @@ def test_the_trigger_and_the_other_writer_are_those_of_the_kind_of_storm(
     assert (told.manager, told.other, told.trigger, told.runs, told.writes) == ("m", other, trigger, 7, 9)
 
 
-def a_write(method: str, base: Snapshot | None, came: Snapshot | None, body: Any = None, **more: Any) -> Sent:
-    return evolve(sent(body, base, state(1)), method=method, written=came, **more)
+def a_write(
+    method: str, base: Snapshot | None, came: Snapshot | None, body: Any = None, **more: Any
+) -> EndedWrite:
+    return ended_write(method, CONFIG, C, base=base, body=body, written=came, **more)
 
 
 def ending(version: int, *finalizers: str) -> Snapshot:
@@ -155,7 +157,7 @@ def ending(version: int, *finalizers: str) -> Snapshot:
         (a_write("HEAD", None, state(5)), "HEAD configmaps default/c -> 5"),
     ],
 )
-def test_a_write_in_a_line(write: Sent, line: str) -> None:
+def test_a_write_in_a_line(write: EndedWrite, line: str) -> None:
     assert describe_write(write) == line
 
 

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from informers import Key
 from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Result, Storms, kind_of
+from reconcile.controller.context import output_of
 from reconcile.embedded import InProcessTransport
 from reconcile.errors import StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap
@@ -59,7 +60,7 @@ async def stamp(ctx: Context[Toy]) -> None:
 
 
 async def the_events(world: World) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in await world.client.snapshots(EVENTS)]
+    return [one.to_dict() for one in await world.client.raw.snapshots(EVENTS)]
 
 
 @pytest.mark.rule("storm-told")
@@ -103,7 +104,7 @@ def test_a_key_that_keeps_running_knows_paths_and_writer_of_its_causes() -> None
             await world.make()
             for _ in range(6):
                 await anyio.sleep(2)
-                await stranger.patch(CONFIG, CHILD, {"data": {"x": "theirs"}}, guard={})
+                await stranger.raw.patch(CONFIG, CHILD, {"data": {"x": "theirs"}}, guard={})
             await anyio.sleep(2)
         foreign = [cause for cause in known if cause.key == CHILD and not cause.echo]
         assert foreign[0].manager == ""
@@ -126,15 +127,15 @@ def test_a_condition_says_so_only_where_the_author_wants_it(wanted: bool) -> Non
             await world.make()
             assert await until(lambda: guard_of(manager).storming, 60)
             await anyio.sleep(1000)
-            toy = await world.client.snapshot(kind_of(Toy).resource, Key("default", "a"))
+            toy = await world.client.raw.snapshot(kind_of(Toy).resource, Key("default", "a"))
             assert toy is not None
             conditions = toy.to_dict().get("status", {}).get("conditions", [])
             assert [one["type"] for one in conditions] == (["ReconcileStorm"] if wanted else [])
             assert len(_status_writes(world)) == int(wanted)
-            await world.client.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
+            await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
             await anyio.sleep(0.5)
             assert (len(_status_writes(world)) > 1) is wanted
-            managers = await world.client.managed_fields(kind_of(Toy).resource, Key("default", "a"))
+            managers = await world.client.raw.managed_fields(kind_of(Toy).resource, Key("default", "a"))
             assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is wanted
 
     played(scenario)
@@ -153,7 +154,7 @@ def test_a_change_of_the_spec_is_never_held_back() -> None:
             await world.make()
             assert await until(lambda: guard_of(manager).storming, 60)
             await anyio.sleep(400)
-            await world.client.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
+            await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
             await anyio.sleep(1)
             assert sizes[-1] == 9
 
@@ -280,7 +281,7 @@ def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not
             if how == "terminal":
                 raise TerminalError("the disk is full")
             if how == "stale":
-                await ctx.write_status()
+                await output_of(ctx).write_status()
                 raise StaleVersion(409, "Conflict", "the object has been modified")
             raise OSError("no answer")
         ctx.condition("Ready", True, reason="Up")

@@ -9,7 +9,7 @@ import pytest
 from informers import Key, Snapshot
 from reconcile import kind_of
 from reconcile.kinds import ConfigMap
-from reconcile.runs.run_record import Sent
+from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import (
     ABSENT,
     PATHS_OF_A_WRITE,
@@ -24,6 +24,7 @@ from reconcile.storms.changes import (
     paths_of,
 )
 from reconcile.storms.field_writers import writer_of
+from tests.helpers.writes import ended_write
 
 CONFIG = kind_of(ConfigMap).resource
 CHILD = Key("default", "child")
@@ -35,8 +36,8 @@ def snapshot(version: int, uid: str = "u", **more: Any) -> Snapshot:
     return Snapshot.from_json(msgspec.json.encode({"kind": "ConfigMap", "metadata": metadata, **more}))
 
 
-def wrote(base: Snapshot | None, written: Snapshot | None, method: str = "PATCH", **more: bool) -> Sent:
-    return Sent(method, CONFIG, CHILD, "", {}, base, written, **more)
+def wrote(base: Snapshot | None, written: Snapshot | None, method: str = "PATCH", **more: bool) -> EndedWrite:
+    return ended_write(method, CONFIG, CHILD, "", {}, base, written, **more)
 
 
 def at(path: str) -> FieldRef:
@@ -73,7 +74,7 @@ def at(path: str) -> FieldRef:
     ],
 )
 def test_a_write_is_a_step_of_each_field_that_it_changed_or_one_of_the_whole_object(
-    sent: Sent, effects: Sequence[FieldEffect]
+    sent: EndedWrite, effects: Sequence[FieldEffect]
 ) -> None:
     assert list(effects_of(sent)) == effects
     assert paths_of(sent) == tuple(effect.ref.path for effect in effects if effect.ref.path)

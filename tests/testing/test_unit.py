@@ -113,7 +113,7 @@ async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: RequestFailu
 
 async def test_somebody_else_may_write_in_between() -> None:
     async def keep_text(ctx: Context[Site]) -> None:
-        await ctx.client.update(ctx.object.replace(spec=SiteSpec("mine")))
+        await ctx.client.raw.update(ctx.object.replace(spec=SiteSpec("mine")))
 
     client = FakeClient(site())
     client.fail("update", Site, Meanwhile(Touch()))

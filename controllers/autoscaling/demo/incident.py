@@ -154,7 +154,7 @@ class DemoWorkload:
         address = DEAF_ADDRESS if pod.uid == self.deaf else await self.pages.begin(pod)
         self.running[pod.uid] = address
         status = {"phase": "Running", "podIP": address, "conditions": [{"type": "Ready", "status": "True"}]}
-        await ctx.client.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
+        await ctx.client.raw.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
 
 
 @define

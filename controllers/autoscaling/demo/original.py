@@ -36,10 +36,10 @@ class AskEveryPod:
         source = policy.sources[0]
         assert isinstance(source, PodMetric)
         name = {"name": policy.target.name, "namespace": ctx.object.namespace}
-        target = await ctx.client.unstructured(
+        target = await ctx.client.raw.unstructured(
             {"apiVersion": policy.target.api_version, "kind": policy.target.kind, "metadata": name}
         )
-        scale = await ctx.client.read_subresource(target, "scale")
+        scale = await ctx.client.raw.read_subresource(target, "scale")
         pods = await ctx.client.list(Pod, ctx.object.namespace, labels=scale["status"]["selector"])
         total = 0
         async with self.fetch() as fetch:

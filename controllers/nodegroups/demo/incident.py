@@ -89,7 +89,7 @@ class GroupPlay:
             body["spec"] = {**live["spec"], "replicas": size}
             changed = live.with_metadata(annotations=said).replace(body=body)
             try:
-                await self.user.update(changed, whole=True)
+                await self.user.raw.update(changed, whole=True)
             except (StaleVersion, NotFound):
                 continue
             taken = size < int(live["spec"]["replicas"])
@@ -161,7 +161,7 @@ async def _start_over(played: GroupPlay) -> None:
     """The pods go, and their nodes with them."""
     for number in range(played.scenario.goal):
         pod = _pod(played.stage.namespace, number)
-        await played.user.delete(await played.user.unstructured(pod), grace_seconds=0)
+        await played.user.delete(await played.user.raw.unstructured(pod), grace_seconds=0)
     await played.user.scale(await played.group(BEST), lambda _: played.scenario.start)
     await anyio.sleep(10 * TICK)
 
@@ -274,7 +274,7 @@ def _pod(namespace: str, number: int) -> dict[str, Any]:
 async def _wait_in_vain(user: Client, manifest: dict[str, Any]) -> None:
     made = await user.create(manifest)
     status = {"conditions": [UNSCHEDULABLE]}
-    await user.merge(made, {"status": status}, guard={}, subresource="status")
+    await user.raw.merge(made, {"status": status}, guard={}, subresource="status")
 
 
 incident = Incident(

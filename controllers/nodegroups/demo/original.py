@@ -18,7 +18,7 @@ async def grow_like_7872(client: Client, group: NodeGroup, size: int) -> None:
     """One attempt, for the state that this run saw. Raises the errors of requests."""
     live = await client.get(type(group.object), group.name, group.namespace, live=True)
     guard = {"uid": live.uid, "resourceVersion": live.metadata.resource_version}
-    await client.merge(live, {"spec": {"replicas": size}}, guard=guard)
+    await client.raw.merge(live, {"spec": {"replicas": size}}, guard=guard)
 
 
 LIKE_7872 = GroupGrowth(grow_like_7872, lacking=get_args(ErrorClass))

@@ -67,7 +67,7 @@ class SimulatedMachines:
             assert made is not None
             if behaviour == "fail":
                 failed = {"failureReason": "InsufficientResources", "failureMessage": "no capacity"}
-                await ctx.client.merge(machine, {"status": failed}, guard={}, subresource="status")
+                await ctx.client.raw.merge(machine, {"status": failed}, guard={}, subresource="status")
             elif behaviour != "never" and (now - made).total_seconds() >= self.seconds:
                 await self._start(ctx, machine, deployment)
                 waiting.remove(machine)
@@ -140,12 +140,12 @@ class SimulatedMachines:
         capacity = {"pods": "110", **{one: said.get(CAPACITY + one, "4") for one in ("cpu", "memory")}}
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
         try:
-            await ctx.client.merge(node, {"spec": {"providerID": provider}}, guard={})
+            await ctx.client.raw.merge(node, {"spec": {"providerID": provider}}, guard={})
             status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
-            await ctx.client.merge(node, {"status": status}, guard={}, subresource="status")
-            await ctx.client.merge(machine, {"spec": {"providerID": provider}}, guard={})
+            await ctx.client.raw.merge(node, {"status": status}, guard={}, subresource="status")
+            await ctx.client.raw.merge(machine, {"spec": {"providerID": provider}}, guard={})
             ran = {"nodeRef": {"name": name}, "phase": "Running"}
-            await ctx.client.merge(machine, {"status": ran}, guard={}, subresource="status")
+            await ctx.client.raw.merge(machine, {"status": ran}, guard={}, subresource="status")
         except NotFound:
             return
 

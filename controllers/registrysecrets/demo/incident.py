@@ -85,7 +85,7 @@ async def play(
                 rotation, quiet = scenario.of(logic)
                 stage.report(f"the Secrets are there; rotating the source, then counting for {quiet:g} s")
                 before = len(observer.changes)
-                await user.merge(source, {"data": dict(_login("rotated"))}, guard={})
+                await user.raw.merge(source, {"data": dict(_login("rotated"))}, guard={})
                 await anyio.sleep(rotation)
                 rotated = _by_secret(observer.changes[before:], stage.namespace)
                 counted = await _count(observer, recorded, stage.namespace, quiet, rotated)

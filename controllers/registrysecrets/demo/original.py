@@ -73,7 +73,7 @@ async def keep(ctx: Context[KuberoPipeline]) -> None:
         if stands is None:
             await client.create(secret)
         elif stands.data != secret.data:
-            await client.merge(stands, {"data": dict(secret.data)})
+            await client.raw.merge(stands, {"data": dict(secret.data)})
     ctx.condition("Ready", True, reason="Deployed")
 
 

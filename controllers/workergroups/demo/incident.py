@@ -260,11 +260,11 @@ async def _touch(client: Client, pod: Pod, number: int) -> None:
     try:
         match number % 3:
             case 0:
-                await client.merge(pod, {"metadata": {"labels": {"demo/flood": said}}}, guard={})
+                await client.raw.merge(pod, {"metadata": {"labels": {"demo/flood": said}}}, guard={})
             case 1:
-                await client.merge(pod, {"metadata": {"annotations": {"demo/flood": said}}}, guard={})
+                await client.raw.merge(pod, {"metadata": {"annotations": {"demo/flood": said}}}, guard={})
             case _:
-                await client.merge(pod, {"status": {"message": said}}, guard={}, subresource="status")
+                await client.raw.merge(pod, {"status": {"message": said}}, guard={}, subresource="status")
     except NotFound:
         # It has ended meanwhile; at the next tick the observer knows.
         return

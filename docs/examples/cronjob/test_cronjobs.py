@@ -46,7 +46,7 @@ async def minutes_later(client: FakeClient, minutes: float) -> RunReport:
 async def all_end(client: FakeClient, how: str) -> None:
     for job in await client.list(Job):
         if not job.finished:
-            await client.merge(job, ended(how), subresource="status")
+            await client.raw.merge(job, ended(how), subresource="status")
 
 
 async def names(client: FakeClient) -> list[str]:

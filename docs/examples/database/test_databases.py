@@ -23,7 +23,7 @@ async def with_its_server_up() -> FakeClient:
     client = FakeClient(SHOP)
     await run_once(databases, SHOP, client)
     server = await client.get(StatefulSet, "shop", "default")
-    await client.merge(server, UP, subresource="status")
+    await client.raw.merge(server, UP, subresource="status")
     return client
 
 

@@ -82,7 +82,7 @@ async def forget_kopf(ctx: Context[Notebook]) -> None:
     """Remove the annotations in which kopf keeps its state. Needed once, after the switch."""
     left = {name: None for name in ctx.object.metadata.annotations if name.startswith(KOPF)}
     if left:
-        await ctx.client.merge(ctx.object, {"metadata": {"annotations": left}})
+        await ctx.client.raw.merge(ctx.object, {"metadata": {"annotations": left}})
 
 
 async def drop_notebook(ctx: Context[Notebook]) -> None:

@@ -43,7 +43,7 @@ async def test_changed_settings_are_copied_and_a_copy_outlives_its_source() -> N
     client = FakeClient(settings("proxy-1"), SHOP)
     await run_once(tenants, SHOP, client)
     source = await client.get(ConfigMap, SETTINGS.name, SETTINGS.namespace)
-    await client.merge(source, {"data": {"proxy": "proxy-2"}})
+    await client.raw.merge(source, {"data": {"proxy": "proxy-2"}})
     assert (await run_once(tenants, SHOP, client)).writes == ["apply configmaps shop/settings"]
     await client.delete(await client.get(ConfigMap, SETTINGS.name, SETTINGS.namespace))
     done = await run_once(tenants, SHOP, client)

@@ -213,7 +213,7 @@ class Autoscaler(Generic[T]):
         current = scaled.current or 0
         change = Scaling(current, replicas, why)
         try:
-            await ctx.client.set_scale(target, replicas, expect=current)
+            await ctx.client.raw.set_scale(target, replicas, expect=current)
         except (Forbidden, Invalid, NotFound) as error:
             change = evolve(change, error=f"{error.code} {error.reason}")
             refused = f"the /scale of {policy.target} refused the number: {change.error}"
@@ -256,7 +256,7 @@ async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructu
     metadata = {"name": target.name, "namespace": ctx.object.namespace}
     manifest = {"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata}
     try:
-        named = await ctx.client.unstructured(manifest)
+        named = await ctx.client.raw.unstructured(manifest)
     except (LookupError, ValueError):
         why = f"the server has no kind {target.kind} of {target.api_version}"
         raise _NotScalable("TargetKindUnknown", why) from None
@@ -264,7 +264,7 @@ async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructu
         why = f"{target} belongs to no namespace: an object of a namespace sizes what is in it"
         raise _NotScalable("TargetNotInNamespace", why)
     try:
-        scale = await ctx.client.read_subresource(named, "scale")
+        scale = await ctx.client.raw.read_subresource(named, "scale")
     except NotFound:
         there = await ctx.client.find(type(named), target.name, ctx.object.namespace, live=True)
         if there is None:
@@ -276,7 +276,7 @@ async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructu
         # So a server answers for a custom resource whose replicas are not set.
         raise _NotScalable("TargetHasNoReplicas", f"{target} says no number of replicas") from None
     metadata = {**metadata, "uid": scale["metadata"].get("uid") or ""}
-    return await ctx.client.unstructured({**manifest, "metadata": metadata}), {
+    return await ctx.client.raw.unstructured({**manifest, "metadata": metadata}), {
         **scale,
         "spec": scale.get("spec") or {},
     }

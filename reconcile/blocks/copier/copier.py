@@ -369,7 +369,7 @@ class _PlanExecution:
         patch = difference(self.owner, write.content, stands)
         metadata = {**patch.get("metadata", {}), "annotations": {SOURCE_VERSION: write.source_version}}
         guard = {"uid": stands.uid, "resourceVersion": stands.metadata.resource_version}
-        await self.ctx.client.merge(stands, {**patch, "metadata": metadata}, guard=guard)
+        await self.ctx.client.raw.merge(stands, {**patch, "metadata": metadata}, guard=guard)
 
     async def _create(self, write: CopyWrite) -> None:
         kept: Mapping[str, str] = {}

@@ -189,7 +189,7 @@ async def _update(
     if not patch:
         return
     guard = {"uid": obj.uid, "resourceVersion": obj.metadata.resource_version}
-    await ctx.client.merge(obj, patch, guard=guard)
+    await ctx.client.raw.merge(obj, patch, guard=guard)
     if size != one.replicas:
         word = "up" if size > one.replicas else "down"
         ctx.event("ScalingReplicaSet", f"scaled {word} {one.name} from {one.replicas} to {size}")

@@ -43,7 +43,7 @@ async def keep(ctx: Context[Pool]) -> None:
         if missing > 0 and group.name not in backed_off:
             replicas = group.spec.replicas + missing
             try:
-                await ctx.client.update(group.replace(spec=NodeGroupSpec(group.spec.price, replicas)))
+                await ctx.client.raw.update(group.replace(spec=NodeGroupSpec(group.spec.price, replicas)))
                 missing = 0
             except ApiError:
                 backed_off.append(group.name)

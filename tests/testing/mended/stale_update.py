@@ -43,7 +43,7 @@ async def keep(ctx: Context[Pool]) -> None:
         if missing > 0 and group.name not in backed_off:
             replicas = group.spec.replicas + missing
             try:
-                await ctx.client.merge(group, {"spec": {"replicas": replicas}})
+                await ctx.client.raw.merge(group, {"spec": {"replicas": replicas}})
                 missing = 0
             except Forbidden:
                 backed_off.append(group.name)

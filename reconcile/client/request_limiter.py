@@ -5,7 +5,7 @@ from attrs import define, field
 
 
 @define(eq=False)
-class RateLimiter:
+class RequestLimiter:
     """`qps` requests a second over time, `burst` of them at once; the rest wait for their turn, in order.
 
     Raises ValueError for a rate or a burst of nothing.

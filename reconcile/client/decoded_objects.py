@@ -1,4 +1,4 @@
-"""Objects that were decoded already: who reads the same state again gets the same immutable object."""
+"""Decoded objects, kept so that a state that is read twice is decoded once."""
 
 from typing import Any, TypeVar
 
@@ -10,23 +10,22 @@ from reconcile.models import Object, Unstructured, decode
 O = TypeVar("O", bound=Object)  # noqa: E741
 
 BUDGET = 2 << 20
-"""Bytes of JSON whose decoded objects are kept: some ten times as much memory."""
+"""Bytes of JSON whose decoded objects are kept; the objects take some ten times as much memory."""
 
 
 @define(eq=False)
-class Decoded:
-    """The last decoded objects, by model and key; when the budget is spent, keeping starts anew.
+class DecodedObjects:
+    """The objects decoded last, by model and key; when the budget is spent, keeping starts anew.
 
-    An object is handed out again only for the state that it was decoded from, be that the answer to a
-    write or what the cache heard of it. A kind without a model is decoded each time: its reader may do
-    with the body what it likes.
+    An object is handed out again only for the state that it was decoded from, which may be the answer to
+    a write or come from the cache. A kind without a model is decoded each time, since its objects are dicts.
     """
 
     _kept: dict[tuple[type[Object], Key], tuple[Snapshot, Any]] = field(factory=dict, init=False)
     _spent: int = field(default=0, init=False)
 
     def of(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
-        """The object of a snapshot, kept for whoever asks next unless it is not to be. Raises DecodeError."""
+        """The object of a snapshot; kept for the next reader if `keep`. Raises DecodeError."""
         if issubclass(model, Unstructured):
             return decode(model, snapshot.raw)
         place = (model, snapshot.key)
@@ -39,6 +38,7 @@ class Decoded:
         if not keep:
             return obj
         if self._spent + len(raw) > BUDGET:
+            # All at once: keeping track of which object was used last would cost each read of the cache.
             self._kept.clear()
             self._spent = 0
         self._kept[place] = (snapshot, obj)

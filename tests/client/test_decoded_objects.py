@@ -1,9 +1,9 @@
-"""Decoded objects are shared between reads of one state, and of nothing else."""
+"""DecodedObjects objects are shared between reads of one state, and of nothing else."""
 
 import msgspec
 
 from informers import Snapshot
-from reconcile.client.decoded import BUDGET, Decoded
+from reconcile.client.decoded_objects import BUDGET, DecodedObjects
 from reconcile.kinds import ConfigMap
 from reconcile.models import unstructured_kind
 
@@ -14,18 +14,18 @@ def snapshot(version: int, name: str = "c", **data: str) -> Snapshot:
 
 
 def test_one_state_is_decoded_once() -> None:
-    decoded, state = Decoded(), snapshot(1, a="1")
+    decoded, state = DecodedObjects(), snapshot(1, a="1")
     assert decoded.of(ConfigMap, state) is decoded.of(ConfigMap, state)
 
 
 def test_the_answer_to_a_write_and_the_news_of_it_are_decoded_once() -> None:
-    decoded, answer, news = Decoded(), snapshot(1, a="1"), snapshot(1, a="1")
+    decoded, answer, news = DecodedObjects(), snapshot(1, a="1"), snapshot(1, a="1")
     assert answer is not news
     assert decoded.of(ConfigMap, news) is decoded.of(ConfigMap, answer)
 
 
 def test_what_is_not_to_be_kept_is_given_where_it_is_there_already() -> None:
-    decoded, state = Decoded(), snapshot(1, a="1")
+    decoded, state = DecodedObjects(), snapshot(1, a="1")
     first = decoded.of(ConfigMap, state, keep=False)
     kept = decoded.of(ConfigMap, state)
     assert first is not kept
@@ -33,12 +33,12 @@ def test_what_is_not_to_be_kept_is_given_where_it_is_there_already() -> None:
 
 
 def test_another_state_of_the_same_object_is_decoded_anew_even_at_the_same_version() -> None:
-    decoded = Decoded()
+    decoded = DecodedObjects()
     assert [decoded.of(ConfigMap, snapshot(1, a=value)).data["a"] for value in ("1", "2")] == ["1", "2"]
 
 
 def test_two_models_of_one_kind_are_kept_apart() -> None:
-    decoded, state = Decoded(), snapshot(1, a="1")
+    decoded, state = DecodedObjects(), snapshot(1, a="1")
     plain = unstructured_kind("v1", "ConfigMap")
     assert isinstance(decoded.of(ConfigMap, state), ConfigMap)
     assert isinstance(decoded.of(plain, state), plain)
@@ -46,7 +46,7 @@ def test_two_models_of_one_kind_are_kept_apart() -> None:
 
 
 def test_what_is_kept_stays_within_its_budget() -> None:
-    decoded, first = Decoded(), snapshot(1, a="x" * 1000)
+    decoded, first = DecodedObjects(), snapshot(1, a="x" * 1000)
     known = decoded.of(ConfigMap, first)
     for number in range(BUDGET // 1000 + 1):
         decoded.of(ConfigMap, snapshot(1, f"c-{number}", a="x" * 1000))

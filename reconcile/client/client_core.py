@@ -1,0 +1,157 @@
+"""What the parts of a client share, and what the runtime does with a client that authors do not see."""
+
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+from attrs import define, field
+
+from informers import APIResource, Cache, Clock, Informer, Key, Snapshot, Transport
+from reconcile.client.apply_marks import AppliedIntents
+from reconcile.client.decoded_objects import DecodedObjects
+from reconcile.client.manifest_objects import ManifestObjects
+from reconcile.client.own_writes import Freshness, Journal
+from reconcile.client.redaction import NO_SECRETS, SecretValues, is_sensitive
+from reconcile.client.sender import FieldValidation, Sender
+from reconcile.models import Object, decode, kind_of
+from reconcile.runs.run_record import NO_RUN, RunRecord
+from reconcile.runs.write_events import WriteObserver
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+
+@define(eq=False, slots=False)
+class ClientCore:
+    """What the parts of one client share.
+
+    A view of a client, or the client of a run, has a changed copy; what the fields hold is shared.
+    `observers` get each write, in this order.
+    """
+
+    transport: Transport
+    cache: Cache | None
+    clock: Clock
+    sender: Sender
+    journal: Journal
+    manifests: ManifestObjects
+    namespace: str
+    field_manager: str
+    dry_run: bool
+    field_validation: FieldValidation | None
+    former_field_managers: Sequence[str] = field(default=(), init=False)
+    freshness: Freshness = field(factory=Freshness, init=False)
+    intents: AppliedIntents = field(factory=AppliedIntents, init=False)
+    of_run: bool = field(default=False, init=False)
+    run: RunRecord = field(default=NO_RUN, init=False)
+    secrets: SecretValues = field(default=NO_SECRETS, init=False)
+    certain: frozenset[APIResource] = field(default=frozenset(), init=False)
+    """The resources of which the cache was up to date when the run began."""
+    observers: Sequence[WriteObserver] = field(init=False)
+    added_observers: Sequence[WriteObserver] = field(default=(), init=False)
+    _decoded: DecodedObjects = field(factory=DecodedObjects, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.observers = (self.journal,)
+
+    def changed(self, **changes: Any) -> Self:
+        """A copy with other values in some fields. (A client is copied for each run: evolve() is slow.)"""
+        copy = object.__new__(type(self))
+        copy.__dict__ = {**self.__dict__, **changes}
+        return copy
+
+    def bound(
+        self,
+        journal: Journal,
+        field_manager: str = "",
+        former_field_managers: Sequence[str] | None = None,
+        beside: "ClientCore | None" = None,
+        observers: Sequence[WriteObserver] | None = None,
+    ) -> Self:
+        """A copy for one run, which notes its writes in `journal` and reads what it has written.
+
+        The next apply takes over what was applied under `former_field_managers`. Record and Secrets are those
+        of `beside`, a client of the same run, if there is one. `observers` are added (None: those of this).
+        """
+        run, secrets = (RunRecord(), SecretValues()) if beside is None else (beside.run, beside.secrets)
+        added = self.added_observers if observers is None else observers
+        former = self.former_field_managers if former_field_managers is None else former_field_managers
+        return self.changed(
+            journal=journal,
+            run=run,
+            secrets=secrets,
+            # Secrets first: the error of an observer after it may quote the body. The journal comes before
+            # what may look at the cache.
+            observers=(secrets, journal, run, *added),
+            added_observers=added,
+            field_manager=field_manager or self.field_manager,
+            former_field_managers=former,
+            of_run=True,
+            certain=self.freshness.certain,
+        )
+
+    # --- places ---------------------------------------------------------------------------------
+
+    def namespace_of(self, resource: APIResource, namespace: str) -> str:
+        """The namespace to ask for in this view. Raises ValueError for one that is outside of it."""
+        if not self.namespace or not resource.namespaced:
+            return namespace
+        if namespace not in ("", self.namespace):
+            raise ValueError(
+                f"this client is a view of namespace {self.namespace!r}; it cannot reach {resource} in "
+                f"{namespace!r}"
+            )
+        return self.namespace
+
+    def key_of(self, resource: APIResource, key: Key) -> Key:
+        """A key in the namespace of this view. Raises ValueError for one that is outside of it."""
+        return Key(self.namespace_of(resource, key.namespace), key.name) if self.namespace else key
+
+    def placed(self, obj: O) -> O:
+        """The object in the namespace of this view. Raises ValueError for one without a namespace."""
+        resource = kind_of(obj).resource
+        namespace = self.namespace_of(resource, obj.namespace)
+        if resource.namespaced and not namespace:
+            raise ValueError(f"{resource} {obj.name!r} has no namespace: set metadata.namespace")
+        return obj if namespace == obj.namespace else obj.with_metadata(namespace=namespace)
+
+    # --- the cache ------------------------------------------------------------------------------
+
+    def informer(self, resource: APIResource, namespace: str) -> Informer | None:
+        """The informer that has all objects of a resource in a namespace (empty: in all it follows)."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        if informer is None or (namespace and not informer.covers(namespace)):
+            return None
+        return informer
+
+    def cached(self, resource: APIResource, key: Key) -> Snapshot | None:
+        """An object as the cache has it."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        return None if informer is None else informer.store.get(key)
+
+    def keeps_all(self, resource: APIResource) -> bool:
+        """Whether what is read from the cache is the object as the server has it."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        return informer is None or informer.store.shape.keeps_all
+
+    def lacks(self, resource: APIResource, pointer: str) -> bool:
+        """Whether the cache drops what stands at a JSON pointer in objects of a resource."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        return informer is not None and informer.store.lacks(pointer)
+
+    def decoded(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
+        """The object of a snapshot; with a cache, one that was kept for that state. Raises DecodeError."""
+        if self.cache is None:
+            return decode(model, snapshot.raw)
+        return self._decoded.of(model, snapshot, keep=keep)
+
+    # --- secrets --------------------------------------------------------------------------------
+
+    def redacted(self, text: str) -> str:
+        """A text without the values of Secrets that this run has read or tried to write."""
+        return self.secrets.redact(text)
+
+    def note_secrets(self, resource: APIResource, *snapshots: Snapshot | None) -> None:
+        """Remember the values of what was read, to keep them out of texts, if it is a Secret."""
+        if is_sensitive(resource):
+            for snapshot in snapshots:
+                if snapshot is not None:
+                    self.secrets.add(resource, snapshot.raw)

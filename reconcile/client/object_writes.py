@@ -1,0 +1,404 @@
+"""The writes of a client: each guarded by uid or version, and each step of it given to the observers."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import anyio
+import msgspec
+from attrs import frozen
+
+from informers import APIResource, Invalid, Key, NotFound, PreconditionFailed, Snapshot, StaleVersion
+from informers.apimachinery.server_fields import SET_BY_SERVER
+from informers.applied import Appliers
+from reconcile.client.client_core import ClientCore
+from reconcile.client.diff import merge_diff, needs_version, overlaid, pointers, sets_null
+from reconcile.client.object_reads import ObjectReads, stored_object
+from reconcile.client.patch_types import JSON_PATCH, MERGE, Guard, PatchType
+from reconcile.client.sender import JSON, json_object
+from reconcile.models import Object, Unstructured, decode, encode, kind_of
+from reconcile.runs.write_events import Answered, Failed, Sent
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+R = TypeVar("R")
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+MODIFY_ATTEMPTS = 20
+
+
+@frozen(eq=False)
+class ObjectWrites:
+    """Writes objects, and parts of them."""
+
+    core: ClientCore
+    reads: ObjectReads
+
+    # --- one request ----------------------------------------------------------------------------
+
+    async def send_object(
+        self,
+        method: str,
+        resource: APIResource,
+        key: Key,
+        body: Any,
+        headers: Mapping[str, str] = JSON,
+        *,
+        subresource: str = "",
+        query: Mapping[str, str] | None = None,
+        appliers: Appliers | None = None,
+    ) -> tuple[Snapshot, bytes]:
+        """Send a write that is answered with the object: its state, and the answer with managedFields."""
+        read = partial(_object_in, method, resource, key, self.core.dry_run, appliers)
+        return await self.send(
+            method, resource, key, body, headers, self._object_answered, read, subresource, query
+        )
+
+    async def send(
+        self,
+        method: str,
+        resource: APIResource,
+        key: Key,
+        body: Any,
+        headers: Mapping[str, str],
+        answered: Callable[[Sent, R], Answered],
+        read: Callable[[bytes], R],
+        subresource: str = "",
+        query: Mapping[str, str] | None = None,
+    ) -> R:
+        """Send a write, and give each step of it to the observers.
+
+        `read` makes a reply of the body of the answer, `answered` of the reply what the observers get.
+        """
+        core = self.core
+        sent = Sent(
+            method, resource, key, subresource, body, base=core.cached(resource, key), dry=core.dry_run
+        )
+        for observer in core.observers:
+            observer.sent(sent)
+        try:
+            reply = await self._request(sent, headers, {**self._query(method), **(query or {})}, read)
+        except BaseException as error:  # a write that was cancelled may have been carried out
+            self._note_failed(sent, error)
+            raise
+        event = answered(sent, reply)
+        for observer in core.observers:
+            observer.answered(event)
+        return reply
+
+    async def _request(
+        self, sent: Sent, headers: Mapping[str, str], query: Mapping[str, str], read: Callable[[bytes], R]
+    ) -> R:
+        key = sent.key
+        if sent.method == "POST" and not sent.subresource:
+            path = sent.resource.path(key.namespace)
+        else:
+            path = sent.resource.path(key.namespace, key.name, sent.subresource)
+        body = msgspec.json.encode(sent.body)
+        try:
+            return await self.core.sender.send(sent.method, path, read, query, headers, body)
+        except Invalid as error:
+            # A deletion that names another uid is a Conflict, a patch that does is Invalid: one error here.
+            if not any(cause.field == "metadata.uid" for cause in error.causes):
+                raise
+            raise _replaced(error) from error
+
+    def _note_failed(self, sent: Sent, error: BaseException) -> None:
+        failed = Failed(sent, error)
+        for observer in self.core.observers:
+            observer.failed(failed)
+
+    def _object_answered(self, sent: Sent, reply: tuple[Snapshot, bytes]) -> Answered:
+        written, answer = reply
+        fresh = sent.base is None and (sent.method == "POST" or _is_all_of(self.core.field_manager, answer))
+        return Answered(sent, written, fresh)
+
+    def _query(self, method: str) -> dict[str, str]:
+        core = self.core
+        query = {} if method == "DELETE" else {"fieldManager": core.field_manager}
+        if core.dry_run:
+            query["dryRun"] = "All"
+        if core.field_validation is not None and method != "DELETE":
+            query["fieldValidation"] = core.field_validation
+        return query
+
+    # --- patches --------------------------------------------------------------------------------
+
+    async def patch(
+        self,
+        resource: APIResource,
+        key: Key,
+        patch: Any,
+        *,
+        guard: Guard,
+        patch_type: PatchType = MERGE,
+        subresource: str = "",
+    ) -> Snapshot:
+        """Send a patch. `guard` (uid, resourceVersion) says for which state it is meant.
+
+        Raises StaleVersion and PreconditionFailed where the object is in another state, or another one.
+        """
+        key = self.core.key_of(resource, key)
+        body = patch_type.guarded(patch, guard)
+        return (
+            await self.send_object("PATCH", resource, key, body, patch_type.headers, subresource=subresource)
+        )[0]
+
+    async def merge(self, obj: O, patch: Mapping[str, Any], guard: Guard | None, subresource: str) -> O:
+        """Send a merge patch for an object. Without a `guard` it is meant for this very object.
+
+        It names the version too where it touches status, a list, the choice within a union, or what the
+        cache drops. Raises ValueError for an object that was not read.
+        """
+        if not patch:
+            return obj
+        resource = kind_of(obj).resource
+        if guard is None:
+            unseen = any(self.core.lacks(resource, pointer) for pointer in pointers(patch))
+            guard = guard_of(obj, patch, versioned=subresource == "status" or unseen)
+        written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
+        return self.core.decoded(type(obj), written)
+
+    # --- changed objects ------------------------------------------------------------------------
+
+    async def modify(self, model: type[O], key: Key, change: Callable[[O], O], subresource: str) -> O:
+        """Write what `change` makes of a live read; anew on fresh state where that was stale."""
+        resource = kind_of(model).resource
+        key = self.core.key_of(resource, key)
+        uid = ""
+        for attempt in range(1, MODIFY_ATTEMPTS + 1):
+            stored = await self.reads.read(resource, key)
+            if stored is None:
+                raise NotFound(404, "NotFound", f'{resource} "{key.name}" not found')
+            if uid and uid != stored.uid:
+                raise PreconditionFailed(409, "Conflict", f"{resource} {key.name!r} was replaced by another")
+            uid = stored.uid
+            before = decode(model, stored.raw)
+            try:
+                return await self.write_change(before, change(before), stored, subresource)
+            except StaleVersion:
+                if attempt == MODIFY_ATTEMPTS:
+                    raise
+            # Chance sets writers of one object apart that would collide for ever in step.
+            await anyio.sleep(min(1.0, 0.01 * 2 ** (attempt - 1)) * self.core.clock.random())
+        raise AssertionError("unreachable")
+
+    async def write_change(self, before: O, after: O, stored: Snapshot | None, subresource: str) -> O:
+        """Write the difference between two states of an object; `stored` is the live state before.
+
+        List elements are written from their stored form, so that members that the class does not have stay.
+        """
+        old, new = encode(before), encode(after)
+        if sets_null(old, new):
+            return await self._rewrite(before, after, subresource)
+        patch = _authored(merge_diff(old, new), subresource)
+        form = stored
+        if form is None and not isinstance(before, Unstructured) and _has_list(patch):
+            form = await self._stored_form(before)
+        if form is not None:
+            patch = _authored(merge_diff(old, new, form.to_dict()), subresource)
+        # What was decided on a live read may rest on any field of it, so it is for that version only.
+        guard = guard_of(before, patch, versioned=stored is not None or subresource == "status")
+        return await self.merge(before, patch, guard, subresource)
+
+    async def _rewrite(self, before: O, after: O, subresource: str) -> O:
+        """Write a change that sets null: each changed part whole, as a JSON patch for this version only.
+
+        In a merge patch null removes, so it cannot set it.
+        """
+        old, new = encode(before), encode(after)
+        target = overlaid(old, new, (await self._stored_form(before)).to_dict())
+        operations: list[dict[str, Any]] = []
+        for name, change in _authored(merge_diff(old, new), subresource).items():
+            if name == "metadata":
+                operations += [_put(target[name], member, "/metadata") for member in change]
+            else:
+                operations.append(_put(target, name))
+        guard = guard_of(before, {}, versioned=True)
+        resource = kind_of(before).resource
+        written = await self.patch(
+            resource, before.key, operations, guard=guard, patch_type=JSON_PATCH, subresource=subresource
+        )
+        return self.core.decoded(type(before), written)
+
+    async def update(self, obj: O, subresource: str, whole: bool) -> O:
+        """Replace an object; without `whole` the fields stay that its class does not have."""
+        obj = self.core.placed(obj)
+        resource = kind_of(obj).resource
+        body = encode(obj) if whole else await self._whole_body(obj)
+        written, _ = await self.send_object("PUT", resource, obj.key, body, subresource=subresource)
+        return self.core.decoded(type(obj), written)
+
+    async def whole(self, obj: O) -> O:
+        """The object, or where the cache keeps less than all of objects, the same object read live."""
+        resource = kind_of(obj).resource
+        if self.core.keeps_all(resource):
+            return obj
+        stored = await self.reads.read(resource, self.core.key_of(resource, obj.key))
+        if stored is None or stored.uid != obj.uid:
+            raise PreconditionFailed(409, "Conflict", f"{resource} {str(obj.key)!r} is gone or was replaced")
+        return decode(type(obj), stored.raw)
+
+    async def _whole_body(self, obj: Object) -> dict[str, Any]:
+        """An object for a PUT: what was read and has a class is written over its stored form."""
+        if isinstance(obj, Unstructured) or not obj.uid:
+            return encode(obj)
+        raw = (await self._stored_form(obj)).to_dict()
+        body: dict[str, Any] = overlaid(encode(decode(type(obj), raw)), encode(obj), raw)
+        return body
+
+    async def _stored_form(self, obj: Object) -> Snapshot:
+        """The whole object at the version at which it was read. Raises StaleVersion if it has changed."""
+        core, resource = self.core, kind_of(obj).resource
+        key = core.key_of(resource, obj.key)
+        informer = core.informer(resource, key.namespace)
+        cached = None if informer is None else informer.store.get(key)
+        for stored in (cached if core.keeps_all(resource) else None, await self.reads.read(resource, key)):
+            if stored is not None and stored.uid == obj.uid and str(stored.version) == _version(obj):
+                return stored
+        raise StaleVersion(409, "Conflict", f"{resource} {str(key)!r} has changed since it was read")
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    async def decide_on_fresh_state(self, resource: APIResource) -> None:
+        """Before a deletion. Raises StaleVersion if it is the first of its kind, and the cache was behind."""
+        core = self.core
+        if not core.of_run or core.cache is None or core.dry_run:
+            return
+        if not await core.freshness.confirm(core.cache, self.reads, resource):
+            why = f"the cache of {resource} had not caught up when a deletion was decided: decide again"
+            raise StaleVersion(409, "Conflict", why)
+
+    async def delete(
+        self,
+        resource: APIResource,
+        key: Key,
+        uid: str,
+        propagation: Propagation | None = None,
+        grace_seconds: int | None = None,
+        version: str = "",
+    ) -> bool:
+        """Delete by uid, and by version where one is given; false if the object is gone already."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = {"uid": uid, "resourceVersion": version}
+        if uid or version:
+            options["preconditions"] = {name: value for name, value in preconditions.items() if value}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if self.core.dry_run:
+            options["dryRun"] = ["All"]  # a server that is given a body looks for it there alone
+        try:
+            await self.send("DELETE", resource, key, options, JSON, _accepted, json_object)
+        except NotFound:
+            return False
+        return True
+
+
+def guard_of(obj: Object, patch: Mapping[str, Any], *, versioned: bool = False) -> dict[str, str]:
+    """For which state of `obj` a patch is meant: its uid, and its version where the patch needs it.
+
+    `versioned`: it does in any case. A patch of /status does, because for the status of a custom resource
+    an API server ignores the uid, and would patch a namesake. Raises ValueError for an object that
+    was not read: nothing would guard the patch.
+    """
+    version = _version(obj)
+    if not (obj.uid and version):
+        raise ValueError(
+            f"{type(obj).__name__} {str(obj.key)!r} was not read, so a patch of it would be blind: "
+            f"read it first, or say guard={{}} if that is meant"
+        )
+    if versioned or needs_version(patch, encode(obj)):
+        return {"uid": obj.uid, "resourceVersion": version}
+    return {"uid": obj.uid}
+
+
+def _version(obj: Object) -> str:
+    return obj.metadata.resource_version
+
+
+def _authored(patch: dict[str, Any], subresource: str) -> dict[str, Any]:
+    """The patch without what only the server sets. Raises ValueError for what a write cannot reach."""
+    metadata = {k: v for k, v in (patch.get("metadata") or {}).items() if k not in SET_BY_SERVER}
+    rest = {name: value for name, value in patch.items() if name != "metadata"}
+    if metadata:
+        rest["metadata"] = metadata
+    if subresource == "status" and set(rest) - {"status"}:
+        beside = ", ".join(sorted(set(rest) - {"status"}))
+        raise ValueError(f"a write to /status changes status alone, and this one changes {beside} as well")
+    return rest
+
+
+def _put(body: Mapping[str, Any], name: str, above: str = "") -> dict[str, Any]:
+    """The operation of a JSON patch that makes a member what it is in `body`."""
+    path = f"{above}/{name}"
+    return (
+        {"op": "add", "path": path, "value": body[name]} if name in body else {"op": "remove", "path": path}
+    )
+
+
+class _Entry(msgspec.Struct):
+    manager: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Entry] = []
+
+
+class _Managed(msgspec.Struct):
+    metadata: _Metadata
+
+
+_managed = msgspec.json.Decoder(_Managed)
+
+
+def _object_in(
+    method: str, resource: APIResource, key: Key, dry: bool, appliers: Appliers | None, answer: bytes
+) -> tuple[Snapshot, bytes]:
+    """The object that a write answered, and the answer itself. Raises ValueError if it is another object.
+
+    What a POST answers need not be stored: a review (of access, of a token) may have no name, and kinds of
+    aggregated APIs have no uid. What was patched or replaced is stored, unless a dry run was to create it.
+    """
+    if method != "POST" and not dry:
+        written = stored_object(answer, appliers)
+        if written.key.name != key.name:
+            raise ValueError(f"expected {key.name!r}, got {written.key.name!r}")
+        return written, answer
+    written = Snapshot.from_json(answer, appliers=appliers)
+    name = written.key.name
+    if name and key.name in (name, ""):
+        return written, answer
+    if not name and json_object(answer).get("kind") == resource.kind:
+        return written, answer
+    raise ValueError(f"expected {key.name!r}, got {name!r}")
+
+
+def _accepted(sent: Sent, _answer: object) -> Answered:
+    """A write whose answer is not the object."""
+    return Answered(sent)
+
+
+def _is_all_of(manager: str, answer: bytes) -> bool:
+    """Whether every field of an object is of this field manager."""
+    entries = _managed.decode(answer).metadata.managed_fields
+    return bool(entries) and all(entry.manager == manager for entry in entries)
+
+
+def _has_list(patch: Any) -> bool:
+    if isinstance(patch, Mapping):
+        return any(map(_has_list, patch.values()))
+    return isinstance(patch, list | tuple)
+
+
+def _replaced(error: Invalid) -> PreconditionFailed:
+    """How a server says of a patch that the object is another one than was meant."""
+    return PreconditionFailed(
+        error.code,
+        error.reason,
+        f"the object was replaced by another of its name: {error.message}",
+        causes=error.causes,
+        details=error.details,
+        request=error.request,
+    )

@@ -1,0 +1,187 @@
+"""What a run wants written at its end: status, conditions, Events, children to delete."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeVar
+
+import attrs
+
+from informers import APIResource, Key, Snapshot
+from reconcile.client.client import Client, core_of, reads_of
+from reconcile.client.diff import merge_diff, pointers
+from reconcile.conditions import merge_conditions
+from reconcile.controller.pruning import prune
+from reconcile.models import LabelSelector, Object, Unstructured, kind_of, unstructure
+from reconcile.models.codec import format_time
+from reconcile.models.fields import fields_of
+
+T = TypeVar("T", bound=Object)
+
+
+@attrs.frozen
+class PendingEvent:
+    """An Event about the object of a run, to be written."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    action: str = "Reconcile"
+
+
+class RunOutput(Generic[T]):
+    """What one run collected, and how it is written.
+
+    `generated` are the values that `generate_once` made: the run after a rehearsal takes those of the
+    rehearsal. `reported` is whether Events and status have been written.
+    """
+
+    def __init__(
+        self, model: type[T], snapshot: Snapshot, client: Client, generated: dict[str, str] | None = None
+    ) -> None:
+        self.client = client
+        self.generated: dict[str, str] = {} if generated is None else generated
+        self.reported = False
+        self.events: list[PendingEvent] = []
+        self._model = model
+        self._resource = kind_of(model).resource
+        self._snapshot = snapshot
+        self._status: dict[str, Any] = {}
+        self._conditions: dict[str, dict[str, Any]] = {}
+        self._removed: set[str] = set()
+        self._pruned: dict[type[Object], None] = {}
+        self._spared: set[tuple[APIResource, Key]] = set()
+
+    @cached_property
+    def object(self) -> T:
+        """The object as it was when the run began; decoded when first read. Raises DecodeError."""
+        # Not kept: to keep an object of each state that comes costs more than to decode one twice at times.
+        return core_of(self.client).decoded(self._model, self._snapshot, keep=False)
+
+    # --- collecting -----------------------------------------------------------------------------
+
+    def set_status(self, fields: Mapping[str, Any]) -> None:
+        """Collect status fields by their Python names. Raises TypeError for one that the status lacks."""
+        names = self._status_fields()
+        for name, value in fields.items():
+            if names is not None and name not in names:
+                raise TypeError(f"the status of {type(self.object).__name__} has no field {name!r}")
+            wire = names[name] if names is not None else name
+            self._status[wire] = unstructure(self._selector_text(wire, value))
+
+    def set_condition(self, name: str, condition: dict[str, Any]) -> None:
+        """Collect a condition."""
+        self._removed.discard(name)
+        self._conditions[name] = condition
+
+    def remove_condition(self, name: str) -> None:
+        """Collect that a condition is to go."""
+        self._conditions.pop(name, None)
+        self._removed.add(name)
+
+    def prune(self, kinds: Iterable[type[Object]], keep: Iterable[Object]) -> None:
+        """Collect the kinds of which children are to be deleted, and the objects to spare."""
+        self._pruned.update(dict.fromkeys(kinds))
+        self._spared.update((kind_of(obj).resource, obj.key) for obj in keep)
+
+    def note_desired(self) -> None:
+        """Note in the run's record what was said of the object, the times of conditions aside."""
+        if self._status or self._conditions:
+            said = {"status": self._status, "conditions": self._conditions}
+            core_of(self.client).run.note_desired(self._resource, self.object.key, "status", said)
+
+    # --- writing --------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a status to write nor an Event."""
+        return not (self._status or self._conditions or self._removed or self.events)
+
+    async def carry_out_prune(self) -> int:
+        """Delete what `prune` asked for; says how many. Raises StaleVersion, and the errors of requests."""
+        if not self._pruned:
+            return 0
+        return await prune(self.client, self.object, tuple(self._pruned), self._spared)
+
+    async def write_status(self) -> bool:
+        """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.
+
+        The difference is to the object of this run as it is after the run's own writes to it, or to a
+        live read where the cache does not keep what would be written. It is meant for that very version:
+        for a status an API server may ignore the uid.
+        """
+        if not (self._status or self._conditions or self._removed):
+            return False
+        before = self._latest()
+        patch = self._status_patch(before)
+        core = core_of(self.client)
+        if any(core.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
+            live = await reads_of(self.client).read(self._resource, self._snapshot.key)
+            if live is None or live.uid != before.uid:
+                return False
+            before, patch = live, self._status_patch(live)
+        if not patch:
+            return False
+        guard = {"uid": before.uid, "resourceVersion": str(before.version)}
+        await self.client.raw.merge(self.object, {"status": patch}, guard=guard, subresource="status")
+        return True
+
+    def _latest(self) -> Snapshot:
+        """The object as this run knows it: as it was read, or as the run itself wrote it since."""
+        written = core_of(self.client).run.state_of(self._resource, self._snapshot.key)
+        if written is None or written.uid != self._snapshot.uid:
+            return self._snapshot
+        return written
+
+    def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
+        """From what is stored to what was collected; conditions speak of the generation that the run saw."""
+        stored = _status_of(snapshot)
+        core = core_of(self.client)
+        obj = self.object if snapshot is self._snapshot else core.decoded(self._model, snapshot)
+        seen = {**stored, **_seen_status(obj)}
+        before = {name: value for name, value in seen.items() if name in stored}
+        after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
+        for name in [name for name, value in self._status.items() if value is None]:
+            after.pop(name, None)
+        if self._conditions or self._removed:
+            now = format_time(self.client.clock.now())
+            before["conditions"] = stored.get("conditions") or []
+            after["conditions"] = merge_conditions(
+                before["conditions"], self._conditions.values(), now, self._observed, self._removed
+            )
+        return merge_diff(before, after, stored)
+
+    @property
+    def _observed(self) -> int | None:
+        """The generation that conditions are to name; None in the oldest groups of Kubernetes.
+
+        Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
+        would write it anew.
+        """
+        return self._snapshot.generation if "." in self._resource.group else None
+
+    def _status_fields(self) -> dict[str, str] | None:
+        if isinstance(self.object, Unstructured):
+            return None
+        status = getattr(self.object, "status", None)
+        if status is None or not attrs.has(type(status)):
+            raise TypeError(f"{type(self.object).__name__} has no status")
+        return {field.name: field.wire for field in fields_of(type(status))}
+
+    def _selector_text(self, wire: str, value: Any) -> Any:
+        scale = kind_of(self._model).scale
+        if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
+            return value
+        return value.text()
+
+
+def _seen_status(obj: Object) -> dict[str, Any]:
+    """The status as the model shows it: what is stored may have more, also within lists."""
+    status = getattr(obj, "status", None)
+    if isinstance(obj, Unstructured) or status is None:
+        return {}
+    seen: dict[str, Any] = unstructure(status)
+    return seen
+
+
+def _status_of(snapshot: Snapshot) -> dict[str, Any]:
+    return snapshot.to_dict().get("status") or {}
