@@ -1,6 +1,7 @@
 """The embedded server's face on a socket: HTTP(S) on loopback, around an engine that knows neither.
 
-A request is read whole and handed to the engine, which answers at once; only a watch takes time. Bodies
+A request is read whole and handed to the engine, which answers at once unless admission waits; a watch
+takes as long as it is read. Bodies
 pass as they are, in and out, but for protobuf ones, which the engine gets as JSON.
 """
 
@@ -203,10 +204,10 @@ class _Handler:
 
     async def _outcome(self, request: web.BaseRequest, asked: ApiRequest) -> Response | WatchStream:
         try:
-            outcome = self.server.handle(asked)
+            outcome = await self.server.respond(asked)
             if not isinstance(outcome, WatchStream) and outcome.status == _TOO_NEW:
                 await self._catch_up(asked)
-                outcome = self.server.handle(asked)
+                outcome = await self.server.respond(asked)
             return outcome
         except Exception as error:
             return _unexpected(request, error)

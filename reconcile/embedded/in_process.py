@@ -20,9 +20,9 @@ class InProcessTransport:
     """An `informers.transport.Transport` into `server`.
 
     Every request passes one checkpoint before it is carried out, so that it can be cancelled, and
-    none after. With `settle` the server settles after each request that may change something, so
-    that a test never waits for garbage collection. `user` is who asks: with another one than the
-    administrator an operator is held to the roles that are bound to it.
+    none after, unless admission waits. With `settle` the server settles after each request that may
+    change something, so that a test never waits for garbage collection. `user` is who asks: with another
+    one than the administrator an operator is held to the roles that are bound to it.
     """
 
     def __init__(self, server: ApiServer, *, settle: bool = False, user: User = ADMIN) -> None:
@@ -46,7 +46,7 @@ class InProcessTransport:
     ) -> Response:
         """Carry out one request and return its whole answer."""
         await self._admit(method, path)
-        answer = self._server.handle(self._asked(method, path, query, headers, body))
+        answer = await self._server.respond(self._asked(method, path, query, headers, body))
         if self._settle and method not in _READS:
             self._server.settle()
         if isinstance(answer, WatchStream):
@@ -68,7 +68,7 @@ class InProcessTransport:
     ) -> Response | WatchStream:
         """What `stream` reads: a watch, which is then to be closed, or a whole answer."""
         await self._admit(method, path)
-        return self._server.handle(self._asked(method, path, query, headers, None))
+        return await self._server.respond(self._asked(method, path, query, headers, None))
 
     def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch, as soon as they are there; another transport may have them come later."""

@@ -1,7 +1,8 @@
-"""The embedded API server: requests in, answers and watches out, one thread, no waiting."""
+"""The embedded API server: requests in, answers and watches out, on one thread; only admission may wait."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from attrs import evolve
 
@@ -9,7 +10,8 @@ from informers.clock import Clock, SystemClock
 from informers.transport import Response
 from reconcile.embedded.admission.chain import Admission
 from reconcile.embedded.admission.role_escalation import RoleGuard
-from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
+from reconcile.embedded.admission.waiting import finished
+from reconcile.embedded.api import ApiRequest, RequestTarget, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
@@ -33,13 +35,17 @@ from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.verbs.bodies import warning_text
-from reconcile.embedded.verbs.dispatch import act_for
+from reconcile.embedded.verbs.dispatch import Answer, act_for
 from reconcile.embedded.verbs.rendering import json_response
 from reconcile.embedded.verbs.watching import WatchStream
+from reconcile.embedded.verbs.write_request import Outdated
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 Route = Callable[["ApiServer", ApiRequest], Response | None]
+
+_REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
+"""What becomes an answer. The last two come out of whatever reads or writes JSON that is hostile."""
 
 
 class ApiServer:
@@ -155,24 +161,25 @@ class ApiServer:
         self._engine.table = renderer
 
     def handle(self, request: ApiRequest) -> Response | WatchStream:
-        """Answer one request; a watch is returned to be read, and closed, by the caller."""
+        """Answer one request at once; a watch is returned to be read, and closed, by the caller.
+
+        A write whose admission has to wait for its answer is a 500 here: await `respond` for those.
+        """
+        answer = self._answer(request)
+        if isinstance(answer, (Response, WatchStream)):
+            return answer
         try:
-            info = request_info(request.method, request.path, request.query)
-            request = self._admit(request, info)
-            for route in self.routes:
-                response = route(self, request)
-                if response is not None:
-                    return response
-            return self._serve(request, info)
+            return finished(answer)
         except ApiFailure as failure:
             return failure_response(failure)
-        except RecursionError:
-            return failure_response(too_deep())
-        except UnicodeEncodeError:
-            return failure_response(bad_request("invalid UTF-8: half of a surrogate pair"))
-        except PlainText as answer:
-            headers = {"content-type": "text/plain; charset=utf-8"}
-            return Response(answer.code, headers, answer.text.encode())
+
+    async def respond(self, request: ApiRequest) -> Response | WatchStream:
+        """The same, waiting where admission does, and nowhere else. Nothing is held meanwhile.
+
+        Cancelling it while it waits leaves everything as it was.
+        """
+        answer = self._answer(request)
+        return answer if isinstance(answer, (Response, WatchStream)) else await answer
 
     def settle(self) -> None:
         """Collect garbage, end namespaces and definitions, make default accounts, expire events, count for
@@ -225,9 +232,39 @@ class ApiServer:
 
     # --- dispatch ---
 
-    def _serve(self, request: ApiRequest, info: RequestInfo) -> Response | WatchStream:
-        target = target_at(info.place, self._engine.registry)
-        answer = act_for(info, request, target)(self._engine, request, target)
+    def _answer(self, request: ApiRequest) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer, or what has to be awaited for it: of writes alone, so that reads cost no coroutine."""
+        try:
+            info = request_info(request.method, request.path, request.query)
+            request = self._admit(request, info)
+            for route in self.routes:
+                response = route(self, request)
+                if response is not None:
+                    return response
+            target = target_at(info.place, self._engine.registry)
+            outcome = act_for(info, request, target)(self._engine, request, target)
+            if isinstance(outcome, (Response, WatchStream)):
+                return self._served(outcome, target)
+            return self._write(outcome, request, info, target)
+        except _REFUSALS as refusal:
+            return _refused(refusal)
+
+    async def _write(
+        self, writing: Awaitable[Answer], request: ApiRequest, info: RequestInfo, target: RequestTarget
+    ) -> Answer:
+        try:
+            while True:
+                try:
+                    return self._served(await writing, target)
+                except Outdated:
+                    target = target_at(info.place, self._engine.registry)
+                    again = act_for(info, request, target)(self._engine, request, target)
+                    assert not isinstance(again, (Response, WatchStream)), "a verb is either read or write"
+                    writing = again
+        except _REFUSALS as refusal:
+            return _refused(refusal)
+
+    def _served(self, answer: Answer, target: RequestTarget) -> Answer:
         self._definitions.sync()
         if isinstance(answer, WatchStream):
             self._register(answer)
@@ -273,6 +310,19 @@ def _end_watches(
         for watch in list(watches.get(resource.storage_key, ())):
             if watch.resource is resource:
                 watch.finish()
+
+
+def _refused(refusal: Exception) -> Response:
+    match refusal:
+        case ApiFailure():
+            return failure_response(refusal)
+        case PlainText():
+            headers = {"content-type": "text/plain; charset=utf-8"}
+            return Response(refusal.code, headers, refusal.text.encode())
+        case UnicodeEncodeError():
+            return failure_response(bad_request("invalid UTF-8: half of a surrogate pair"))
+        case _:
+            return failure_response(too_deep())
 
 
 def failure_response(failure: ApiFailure) -> Response:

@@ -72,11 +72,11 @@ class Recording(ApiServer):
         super().__init__()
         self.asked.clear()
 
-    def handle(self, request: ApiRequest) -> Response | WatchStream:
+    async def respond(self, request: ApiRequest) -> Response | WatchStream:
         if self.refuse and request.method not in ("GET", "DELETE") and request.path.endswith(self.refuse):
             self.refuse = ""
             return Response(500, {"content-type": "application/json"}, REFUSAL)
-        answer = super().handle(request)
+        answer = await super().respond(request)
         verb = "WATCH" if isinstance(answer, WatchStream) else request.method
         self.asked.append(f"{verb} {request.path}")
         self.last = time.monotonic()

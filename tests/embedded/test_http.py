@@ -227,14 +227,14 @@ async def test_each_event_of_a_watch_arrives_when_it_happens(client: aiohttp.Cli
 async def test_a_watch_ends_in_the_engine_when_its_reader_goes_away() -> None:
     server = ApiServer()
     opened = []
-    handle = server.handle
+    respond = server.respond
 
-    def spying(request: ApiRequest) -> Any:
-        outcome = handle(request)
+    async def spying(request: ApiRequest) -> Any:
+        outcome = await respond(request)
         opened.append(outcome)
         return outcome
 
-    server.handle = spying  # type: ignore[method-assign]
+    server.respond = spying  # type: ignore[method-assign]
     async with serve(server, tls=False) as face:
         async with aiohttp.ClientSession(face.url) as session, watching(session):
             assert not opened[-1].closed

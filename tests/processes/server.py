@@ -45,9 +45,9 @@ class _Recorded(ApiServer):
         self._changes.write(json.dumps(line) + "\n")
         self._changes.flush()
 
-    def handle(self, request: ApiRequest) -> Response | WatchStream:
+    async def respond(self, request: ApiRequest) -> Response | WatchStream:
         holder_before = self._holder
-        answer = super().handle(request)
+        answer = await super().respond(request)
         status = answer.status if isinstance(answer, Response) else 200
         line = {
             "at": time.monotonic(),

@@ -1,10 +1,11 @@
 """Admission in process: functions that complete or refuse what is about to be written.
 
 They stand where a cluster calls webhooks: after defaults, before validation. An operator's own webhook
-logic runs here as the plain function that it is.
+logic runs here as the plain function that it is. One that has to wait for its answer returns an awaitable:
+the server holds nothing meanwhile and answers other requests, and writes only if what it read is still so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
@@ -41,9 +42,13 @@ class AdmissionRequest:
 
 
 class Admission(Protocol):
-    """Sees every write in turn. Changes `request.object`, or raises Denied, or does nothing."""
+    """Sees every write in turn. Changes `request.object`, or raises Denied, or does nothing.
 
-    def __call__(self, request: AdmissionRequest) -> None: ...
+    What it returns is awaited before the next one is asked. It is asked again about a newer state of the
+    object if another write came between.
+    """
+
+    def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None: ...
 
 
 @frozen
@@ -51,38 +56,47 @@ class AdmissionFor:
     """An admission for one resource, `widgets.example.com`, and some of its operations."""
 
     resource: str
-    function: Callable[[AdmissionRequest], None]
+    function: Callable[[AdmissionRequest], Awaitable[None] | None]
     operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
     subresources: tuple[str, ...] = ("",)
 
-    def __call__(self, request: AdmissionRequest) -> None:
+    def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None:
         """Call the function for what it is meant for."""
         if (
             request.resource.name == self.resource
             and request.operation in self.operations
             and request.subresource in self.subresources
         ):
-            self.function(request)
+            return self.function(request)
+        return None
 
 
-class Guard(Admission, Protocol):
-    """An admission of the server's own, asked after all others and only about what it is for."""
+class Guard(Protocol):
+    """An admission of the server's own, asked after all others and only about what it is for.
+
+    It never waits: a quota that was judged before a wait might be exceeded after it.
+    """
+
+    def __call__(self, request: AdmissionRequest) -> None: ...
 
     def concerns(self, resource: ServedResource) -> bool:
         """Whether it wants to see writes of this resource now."""
         ...
 
 
-def admit(admissions: Sequence[Admission], request: AdmissionRequest) -> None:
+async def admit(admissions: Sequence[Admission], guards: Sequence[Guard], request: AdmissionRequest) -> None:
     """Ask all of them, in order; what they leave behind has unknown fields pruned and defaults filled in.
 
     Raises ApiFailure (403) when one refuses.
     """
-    if not admissions:
-        return
     try:
         for admission in admissions:
-            admission(request)
+            waiting = admission(request)
+            if waiting is not None:
+                await waiting
+        for guard in guards:
+            if guard.concerns(request.resource):
+                guard(request)
     except Denied as denied:
         raise forbidden(request.resource, request.name, str(denied)) from None
     if request.object is not None:

@@ -5,12 +5,13 @@ finds no metrics API: it raises a target to `minReplicas`, lowers it to `maxRepl
 more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from informers.transport import Response
+from reconcile.embedded.admission.waiting import finished
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
@@ -124,7 +125,9 @@ class _Look:
     def _scale(self, verb: Any, target: RequestTarget, method: str, body: Any = None) -> dict[str, Any]:
         headers = {"content-type": "application/json", "user-agent": _MANAGER}
         encoded = b"" if body is None else msgspec.json.encode(body)
-        response: Response = verb(self._engine, ApiRequest(method, "", {}, headers, encoded), target)
+        answer: Response | Coroutine[Any, Any, Response]
+        answer = verb(self._engine, ApiRequest(method, "", {}, headers, encoded), target)
+        response = answer if isinstance(answer, Response) else finished(answer)
         scale: dict[str, Any] = msgspec.json.decode(response.body)
         return scale
 

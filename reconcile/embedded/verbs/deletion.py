@@ -151,7 +151,7 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
 # --- one object -------------------------------------------------------------------------------
 
 
-def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """DELETE of an object: gone now, or marked as terminating until nothing holds it."""
     resource = target.resource
     form = wanted_form(request, listing=False)
@@ -161,7 +161,9 @@ def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
         raise not_found(resource, target.name)
     if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
         raise forbidden(resource, target.name, "this namespace may not be deleted")
-    _admit(engine, request, resource, stored, options)
+    stored = await _admitted(engine, request, resource, stored, options)
+    if stored is None:
+        raise not_found(resource, target.name)
     warnings = [_JOB_WARNING] if resource.storage_key == JOBS and options.propagation is None else []
     headers = {"content-type": JSON, **warning_headers(warnings)}
     outcome = remove(engine, resource, stored, _with_default(resource, stored, options))
@@ -186,23 +188,32 @@ def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptio
     return options if decided or resource.storage_key != JOBS else evolve(options, propagation="Orphan")
 
 
-def _admit(
+async def _admitted(
     engine: Engine, request: ApiRequest, resource: ServedResource, stored: Stored, options: DeleteOptions
-) -> None:
+) -> Stored | None:
+    """The state that admission lets go, which is the newest; None for an object that went meanwhile."""
     if not engine.admission:
-        return
-    asked = AdmissionRequest(
-        "DELETE",
-        resource,
-        request.user,
-        namespace=stored.key.namespace,
-        name=stored.key.name,
-        subresource="",
-        dry_run=options.dry_run,
-        object=None,
-        old=object_in(stored, resource),
-    )
-    admit(engine.admission, asked)
+        return stored
+    uid = stored.uid
+    while True:
+        asked = AdmissionRequest(
+            "DELETE",
+            resource,
+            request.user,
+            namespace=stored.key.namespace,
+            name=stored.key.name,
+            subresource="",
+            dry_run=options.dry_run,
+            object=None,
+            old=object_in(stored, resource),
+        )
+        await admit(engine.admission, (), asked)
+        newest = engine.log.get(resource.storage_key, stored.key)
+        if newest is stored:
+            return stored
+        if newest is None or newest.uid != uid:
+            return None
+        stored = newest
 
 
 @frozen
@@ -297,7 +308,7 @@ def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: 
 # --- a collection -----------------------------------------------------------------------------
 
 
-def delete_collection(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def delete_collection(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """DELETE of all that the selectors choose, one by one; answers what was there."""
     resource = target.resource
     chosen = selection(resource, target.namespace, request.query)
@@ -307,7 +318,8 @@ def delete_collection(engine: Engine, request: ApiRequest, target: RequestTarget
     for stored in page.items:
         now = engine.log.get(resource.storage_key, stored.key)
         if now is not None and now.uid == stored.uid:
-            _admit(engine, request, resource, now, options)
+            now = await _admitted(engine, request, resource, now, options)
+        if now is not None and now.uid == stored.uid:
             remove(engine, resource, now, _with_default(resource, now, options))
     body = render_list(engine.table, resource, page.items, page.metadata(resource.custom), form)
     return Response(200, {"content-type": JSON}, body)

@@ -1,7 +1,7 @@
 """Which function carries out a request: by the verb that authorisation decided on, and by nothing else."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget
@@ -18,7 +18,9 @@ from reconcile.embedded.refusals import (
 from reconcile.embedded.verbs import deletion, eviction, reads, reviewing, subresources, writes
 from reconcile.embedded.verbs.watching import WatchStream
 
-Act = Callable[[Engine, ApiRequest, RequestTarget], Response | WatchStream]
+Answer = Response | WatchStream
+Act = Callable[[Engine, ApiRequest, RequestTarget], Answer | Coroutine[Any, Any, Response]]
+"""Reads answer at once. Writes are coroutines, which wait for admission, and for nothing else."""
 
 _UNSUPPORTED: Final = frozenset(
     {"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}

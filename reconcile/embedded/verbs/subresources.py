@@ -61,14 +61,14 @@ def get_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Res
     return json_response(200, _scale_of(obj, paths))
 
 
-def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """Set the replicas; everything else in the Scale is passed over."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     scale = read_body(request, [])
-    return _write_scale(write, _stored(engine, target), scale)
+    return await _write_scale(write, _stored(engine, target), scale)
 
 
-def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """Patch the Scale and set the replicas that come out."""
     write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
     kind = media_type(request)
@@ -78,15 +78,15 @@ def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> R
         raise bare_server_error(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = _stored(engine, target)
     if kind == APPLY_PATCH:
-        return _apply_scale(write, stored)
+        return await _apply_scale(write, stored)
     scale = _scale_of(object_in(stored, target.resource), _paths(target))
     body = parse_json(request.body)
-    return _write_scale(
+    return await _write_scale(
         write, stored, json_patch(scale, body) if kind == JSON_PATCH else merge_patch(scale, body)
     )
 
 
-def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
+async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     """Own the replicas: an apply of that one field of the object, as a manager of its scale."""
     target, resource, paths = write.target, write.resource, _paths(write.target)
     live = object_in(stored, resource)
@@ -111,16 +111,16 @@ def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
         api_version=resource.api_version,
         time=write.engine.now(),
     )
-    replace(write, stored, obj, tracked=True, subresource="")
+    await replace(write, stored, obj, tracked=True, subresource="")
     return _scale_after(write, obj)
 
 
-def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Response:
+async def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Response:
     target, paths = write.target, _paths(write.target)
     _check_scale(target, stored, scale, target.resource.custom)
     obj = object_in(stored, target.resource)
     _put_at(obj, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
-    replace(write, stored, obj, tracked=target.resource.custom, subresource="", through="scale")
+    await replace(write, stored, obj, tracked=target.resource.custom, subresource="", through="scale")
     return _scale_after(write, obj)
 
 

@@ -39,6 +39,10 @@ class WriteRequest:
     """What a built-in kind's schema missed in the object as it came."""
     patching: bool = False
     """Whether the object is what a patch, other than an apply, has made of the stored one."""
+    stored: Stored | None = None
+    """What it changes; None while it creates."""
+    upserting: bool = False
+    """Whether it creates an object only because none was found to change."""
     resource: ServedResource = field(init=False)
     """What is written."""
     form: Form = field(init=False)
@@ -92,10 +96,34 @@ class _DecodeScope:
             raise unreadable_patch(failure.message) from failure
 
 
+class Outdated(Exception):
+    """What a write has read is no longer so, now that admission has let it go on: it has to begin again.
+
+    A real server does the same (GuaranteedUpdate): a write that names its version is then refused with 409,
+    and one that does not is made of the new state, which admission sees again.
+    """
+
+
 # --- where it goes ----------------------------------------------------------------------------
 
 
-def require_namespace(write: WriteRequest, name: str) -> None:
+def require_place(write: WriteRequest, name: str) -> None:
+    """Refuse a new object where none may be."""
+    _require_namespace(write, name)
+    _refuse_while_definition_ends(write, name)
+
+
+def _refuse_while_definition_ends(write: WriteRequest, name: str) -> None:
+    """403 for a new object of a resource whose definition is being deleted."""
+    resource = write.resource
+    if not resource.custom:
+        return
+    definition = write.engine.definition_of(resource)
+    if definition is not None and definition.deleting:
+        raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
+
+
+def _require_namespace(write: WriteRequest, name: str) -> None:
     """404 for a namespace that is not there, 403 for one that takes nothing new."""
     target = write.target
     if not target.resource.namespaced:
@@ -115,7 +143,7 @@ def require_namespace(write: WriteRequest, name: str) -> None:
 # --- completing -------------------------------------------------------------------------------
 
 
-def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
+async def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
     """Give a new object what the server gives, and take away what only the server may set."""
     engine, resource, metadata = write.engine, write.resource, obj["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
@@ -126,16 +154,20 @@ def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
         metadata["generation"] = 1
     if resource.has_status:
         obj.pop("status", None)
-    complete(write, obj, None)
+    await complete(write, obj, None)
 
 
-def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
     """Defaults, and what the kind derives; 400 for a built-in kind that does not decode."""
     if not write.resource.custom:
         with write.reading():
             write.shape = _checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
-    _admit(write, obj, old)
+    if write.engine.is_guarded(write.resource):
+        seen = write.engine.log.version
+        await _admit(write, obj, old)
+        if write.engine.log.version != seen:
+            _require_current(write, obj["metadata"].get("name", ""))
     with write.reading():
         write.engine.kinds.of(write.resource).defaults(obj, old)
     warning = drop_duplicate_owners(obj["metadata"])
@@ -144,10 +176,8 @@ def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | Non
     drop_empty(obj["metadata"])
 
 
-def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
-    admissions = write.engine.admissions_for(write.resource)
-    if not admissions:
-        return
+async def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+    engine = write.engine
     request = AdmissionRequest(
         "CREATE" if old is None else "UPDATE",
         write.resource,
@@ -160,7 +190,23 @@ def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None)
         old=old,
         warnings=write.warnings,
     )
-    admit(admissions, request)
+    await admit(engine.admission, engine.guards, request)
+
+
+def _require_current(write: WriteRequest, name: str) -> None:
+    """Begin again, or refuse, where another write has changed what this one rests on.
+
+    Raises Outdated, or ApiFailure for a namespace or a definition that has begun to end.
+    """
+    engine, resource, namespace = write.engine, write.resource, write.target.namespace
+    if engine.registry.get(resource.group, resource.version, resource.plural) is not resource:
+        raise Outdated
+    if write.stored is None:
+        require_place(write, name)
+    if (write.stored is not None or write.upserting) and engine.get(
+        resource, namespace, name
+    ) is not write.stored:
+        raise Outdated
 
 
 def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:

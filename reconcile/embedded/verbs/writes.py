@@ -17,7 +17,6 @@ from reconcile.embedded.refusals import (
     bad_request,
     bare_server_error,
     conflict,
-    forbidden,
     invalid,
     invalid_kind,
     missing_version,
@@ -49,7 +48,7 @@ from reconcile.embedded.verbs.write_request import (
     changes_nothing,
     complete,
     complete_new,
-    require_namespace,
+    require_place,
     restore_system_fields,
     track,
     validate,
@@ -70,7 +69,7 @@ _METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
 # --- create -----------------------------------------------------------------------------------
 
 
-def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST to a collection."""
     write = WriteRequest(engine, request, target, write_options(request, "CreateOptions"))
     obj = _read_object(write)
@@ -78,18 +77,17 @@ def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
         obj["metadata"].setdefault("name", target.name)
         if obj["metadata"]["name"] != target.name:
             raise bad_request("the name of the object does not match the name on the URL")
-    return create_object(write, obj)
+    return await create_object(write, obj)
 
 
-def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
+async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     """Create what has been read and is of the right kind."""
     metadata, resource = obj["metadata"], write.resource
-    require_namespace(write, metadata.get("name", ""))
-    refuse_while_definition_ends(write, metadata.get("name", ""))
+    require_place(write, metadata.get("name", ""))
     metadata.pop("managedFields", None)
     if not metadata.get("name"):
         metadata["name"] = _generate_name(write, metadata.get("generateName") or "")
-    complete_new(write, obj)
+    await complete_new(write, obj)
     causes = require_name(metadata)
     if causes:
         raise invalid(resource, "", causes)
@@ -130,16 +128,6 @@ def require_create(write: WriteRequest) -> None:
         raise access_denied(act, decision.reason)
 
 
-def refuse_while_definition_ends(write: WriteRequest, name: str) -> None:
-    """403 for a new object of a resource whose definition is being deleted."""
-    resource = write.resource
-    if not resource.custom:
-        return
-    definition = write.engine.definition_of(resource)
-    if definition is not None and definition.deleting:
-        raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
-
-
 def _read_object(write: WriteRequest) -> dict[str, Any]:
     duplicates: list[str] = []
     obj = check_type(read_body(write.request, duplicates), write.target)
@@ -172,7 +160,7 @@ def _generate_name(write: WriteRequest, base: str) -> str:
 # --- update -----------------------------------------------------------------------------------
 
 
-def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PUT to an object or to its status."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     obj = _read_object(write)
@@ -181,14 +169,15 @@ def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
     if stored is None:
         if target.resource.create_on_update and not target.subresource:
             require_create(write)
-            return create_object(write, obj)
+            write.upserting = True
+            return await create_object(write, obj)
         raise not_found(target.resource, target.name)
     uid = obj["metadata"].get("uid")
     if uid and uid != stored.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored.uid}"
         raise conflict(target.resource, target.name, why)
     _check_version(write, obj, stored)
-    return replace(write, stored, obj)
+    return await replace(write, stored, obj)
 
 
 def _check_version(write: WriteRequest, obj: dict[str, Any], stored: Stored) -> None:
@@ -204,7 +193,7 @@ def _check_version(write: WriteRequest, obj: dict[str, Any], stored: Stored) -> 
         raise stale(resource, name)
 
 
-def replace(
+async def replace(
     write: WriteRequest,
     stored: Stored,
     obj: dict[str, Any],
@@ -222,7 +211,8 @@ def replace(
     old = object_in(stored, resource)
     _keep_other_parts(write, obj, old, part)
     restore_system_fields(obj, old)
-    complete(write, obj, old)
+    write.stored = stored
+    await complete(write, obj, old)
     validate(write, obj, old, subresource=part)
     bump_generation(resource, obj, old)
     if not tracked:
@@ -261,7 +251,7 @@ def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
 # --- patch ------------------------------------------------------------------------------------
 
 
-def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PATCH an object or its status, in any of the four ways."""
     kind = media_type(request)
     accepted = accepted_patches(target)
@@ -270,14 +260,14 @@ def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respons
     options = write_options(request, "PatchOptions")
     write = WriteRequest(engine, request, target, options)
     if kind == APPLY_PATCH:
-        return _apply(write)
+        return await _apply(write)
     write.patching = True
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         raise not_found(target.resource, target.name)
     old = object_in(stored, target.resource)
     obj = patched(write, old, kind)
-    return replace_patched(write, stored, obj)
+    return await replace_patched(write, stored, obj)
 
 
 def accepted_patches(target: RequestTarget) -> tuple[str, ...]:
@@ -310,7 +300,7 @@ def _mapping(body: Any) -> dict[str, Any]:
     return body
 
 
-def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, Any]) -> Response:
+async def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, Any]) -> Response:
     """Write the result of a patch, with the checks that a patch meets."""
     target = write.target
     with write.reading():
@@ -320,7 +310,7 @@ def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, Any]) ->
     require_object_name(obj, target)
     _check_version(write, obj, stored)
     _judge_patch(write, strict_problems((), _prune(write, obj)))
-    return replace(write, stored, obj)
+    return await replace(write, stored, obj)
 
 
 def _check_kept_type(write: WriteRequest, obj: dict[str, Any]) -> None:
@@ -349,7 +339,7 @@ def _judge_patch(write: WriteRequest, problems: list[str]) -> None:
 # --- apply ------------------------------------------------------------------------------------
 
 
-def _apply(write: WriteRequest) -> Response:
+async def _apply(write: WriteRequest) -> Response:
     target, resource = write.target, write.resource
     stored = write.engine.get(resource, target.namespace, target.name)
     intent = _read_intent(write, named=stored is not None)
@@ -372,8 +362,8 @@ def _apply(write: WriteRequest) -> Response:
     )
     if stored is None:
         require_create(write)
-        return _create_applied(write, obj)
-    return replace(write, stored, obj, tracked=True)
+        return await _create_applied(write, obj)
+    return await replace(write, stored, obj, tracked=True)
 
 
 def _missing_for_apply(write: WriteRequest, intent: Mapping[str, Any]) -> Exception:
@@ -401,12 +391,12 @@ def _read_intent(write: WriteRequest, *, named: bool) -> dict[str, Any]:
     return intent
 
 
-def _create_applied(write: WriteRequest, obj: dict[str, Any]) -> Response:
+async def _create_applied(write: WriteRequest, obj: dict[str, Any]) -> Response:
     metadata = obj["metadata"]
-    require_namespace(write, metadata["name"])
-    refuse_while_definition_ends(write, metadata["name"])
+    require_place(write, metadata["name"])
     entries = metadata.pop("managedFields", None)
-    complete_new(write, obj)
+    write.upserting = True
+    await complete_new(write, obj)
     validate(write, obj, None)
     if entries:
         metadata["managedFields"] = entries
