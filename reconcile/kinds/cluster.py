@@ -1,19 +1,20 @@
-"""Kinds that bound and furnish what others use: quotas, ranges, priorities, networks, storage."""
+"""Kinds that bound, size and furnish what others use: quotas, budgets, autoscalers, networks, storage."""
 
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
 
-from reconcile.kinds.core import BuiltIn, ObjectReference
-from reconcile.models import ExtraFields, LabelSelector, Quantity, resource
+from reconcile.kinds.core import BuiltIn, ObjectReference, PodCondition
+from reconcile.models import ExtraFields, LabelSelector, ResourceAmounts, resource
 
 
 @frozen
 class ResourceQuotaSpec(ExtraFields):
     """How much the objects of a namespace may use together, by resource: `requests.cpu`, `pods`."""
 
-    hard: Mapping[str, Quantity] = field(factory=dict)
+    hard: ResourceAmounts = field(factory=dict)
     scopes: tuple[str, ...] | None = None
 
 
@@ -21,8 +22,8 @@ class ResourceQuotaSpec(ExtraFields):
 class ResourceQuotaStatus(ExtraFields):
     """How much is allowed, and how much is used."""
 
-    hard: Mapping[str, Quantity] = field(factory=dict)
-    used: Mapping[str, Quantity] = field(factory=dict)
+    hard: ResourceAmounts = field(factory=dict)
+    used: ResourceAmounts = field(factory=dict)
 
 
 @resource("v1")
@@ -38,11 +39,11 @@ class LimitRangeItem(ExtraFields):
     """The bounds and defaults of one type of object: Container, Pod or PersistentVolumeClaim."""
 
     type: str
-    max: Mapping[str, Quantity] | None = None
-    min: Mapping[str, Quantity] | None = None
-    default: Mapping[str, Quantity] | None = None
-    default_request: Mapping[str, Quantity] | None = None
-    max_limit_request_ratio: Mapping[str, Quantity] | None = None
+    max: ResourceAmounts | None = None
+    min: ResourceAmounts | None = None
+    default: ResourceAmounts | None = None
+    default_request: ResourceAmounts | None = None
+    max_limit_request_ratio: ResourceAmounts | None = None
 
 
 @frozen
@@ -93,7 +94,7 @@ class NetworkPolicy(BuiltIn):
 class PersistentVolumeSpec(ExtraFields):
     """A piece of storage; where it comes from, such as `csi` or `nfs`, is in `extra`."""
 
-    capacity: Mapping[str, Quantity] | None = None
+    capacity: ResourceAmounts | None = None
     access_modes: tuple[str, ...] | None = None
     storage_class_name: str | None = None
     persistent_volume_reclaim_policy: str | None = None
@@ -129,3 +130,105 @@ class StorageClass(BuiltIn):
     volume_binding_mode: str | None = None
     allow_volume_expansion: bool | None = None
     mount_options: tuple[str, ...] | None = None
+
+
+@frozen
+class ScaleTargetRef(ExtraFields):
+    """What an autoscaler sizes."""
+
+    kind: str
+    name: str
+    api_version: str | None = None
+
+
+@frozen
+class HorizontalPodAutoscalerSpec(ExtraFields):
+    """Between which sizes, and by which metrics; metrics and behaviour as manifests write them."""
+
+    scale_target_ref: ScaleTargetRef
+    max_replicas: int
+    min_replicas: int | None = None
+    metrics: tuple[Mapping[str, Any], ...] | None = None
+    behavior: Mapping[str, Any] | None = None
+
+
+@frozen
+class HorizontalPodAutoscalerStatus(ExtraFields):
+    """What an autoscaler saw and decided."""
+
+    observed_generation: int | None = None
+    current_replicas: int = 0
+    desired_replicas: int = 0
+    last_scale_time: datetime.datetime | None = None
+    current_metrics: tuple[Mapping[str, Any], ...] | None = None
+    conditions: tuple[PodCondition, ...] = ()
+
+
+@resource("autoscaling/v2")
+class HorizontalPodAutoscaler(BuiltIn):
+    """autoscaling/v2 HorizontalPodAutoscaler."""
+
+    spec: HorizontalPodAutoscalerSpec
+    status: HorizontalPodAutoscalerStatus = HorizontalPodAutoscalerStatus()
+
+
+@frozen
+class IngressSpec(ExtraFields):
+    """Which hosts and paths lead where; rules and TLS as manifests write them."""
+
+    ingress_class_name: str | None = None
+    rules: tuple[Mapping[str, Any], ...] | None = None
+    tls: tuple[Mapping[str, Any], ...] | None = None
+
+
+@resource("networking.k8s.io/v1", plural="ingresses")
+class Ingress(BuiltIn):
+    """networking.k8s.io/v1 Ingress."""
+
+    spec: IngressSpec = IngressSpec()
+
+
+@frozen
+class PodDisruptionBudgetSpec(ExtraFields):
+    """How many pods evictions must leave, as a number or a percentage."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+@frozen
+class PodDisruptionBudgetStatus(ExtraFields):
+    """How many evictions there may be now."""
+
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+
+
+@resource("policy/v1")
+class PodDisruptionBudget(BuiltIn):
+    """policy/v1 PodDisruptionBudget."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+@frozen
+class LeaseSpec(ExtraFields):
+    """Who holds a lease, and for how long."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+@resource("coordination.k8s.io/v1")
+class Lease(BuiltIn):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: LeaseSpec = LeaseSpec()

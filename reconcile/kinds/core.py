@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import attrs
 from attrs import frozen
 
-from reconcile.models import ExtraFields, Object, ObjectMeta, Quantity, Schema, field, resource
+from reconcile.models import ExtraFields, Object, ResourceAmounts, Schema, field, resource
 
 
 class BuiltIn(Object):
@@ -20,72 +20,12 @@ attrs.define(BuiltIn, frozen=True, kw_only=True, slots=False)
 
 
 @frozen
-class ContainerState(ExtraFields):
-    """What a container does: one of the three is set."""
-
-    running: Mapping[str, Any] | None = None
-    waiting: Mapping[str, Any] | None = None
-    terminated: Mapping[str, Any] | None = None
-
-
-@frozen
-class ContainerStatus(ExtraFields):
-    """A container of a running pod."""
-
-    name: str
-    ready: bool = False
-    restart_count: int = 0
-    state: ContainerState = ContainerState()
-
-
-@frozen
-class PodSpec(ExtraFields):
-    """What a pod runs, and where."""
-
-    containers: tuple[Mapping[str, Any], ...] = ()
-    node_name: str | None = None
-    restart_policy: str | None = None
-    service_account_name: str | None = None
-
-
-@frozen
-class PodTemplate(ExtraFields):
-    """A pod to be made: its metadata and what it runs."""
-
-    metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
-    spec: PodSpec = PodSpec()
-
-
-@frozen
 class PodCondition(ExtraFields):
     """A condition of a pod, whose reason and message may be missing."""
 
     type: str
     status: str
     reason: str = ""
-
-
-@frozen
-class PodStatus(ExtraFields):
-    """What became of a pod."""
-
-    phase: str = ""
-    pod_ip: Annotated[str, Schema(wire="podIP")] = ""
-    conditions: tuple[PodCondition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-
-
-@resource("v1")
-class Pod(BuiltIn):
-    """v1 Pod."""
-
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-    @property
-    def ready(self) -> bool:
-        """Whether its Ready condition is True."""
-        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
 @frozen
@@ -218,7 +158,7 @@ class PersistentVolumeClaimStatus(ExtraFields):
     """What storage there is; Bound is the phase of one that has some."""
 
     phase: str = ""
-    capacity: Mapping[str, Quantity] = attrs.field(factory=dict)
+    capacity: ResourceAmounts = attrs.field(factory=dict)
 
 
 @resource("v1")

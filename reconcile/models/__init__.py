@@ -22,7 +22,7 @@ from reconcile.models.objects import (
 from reconcile.models.reading import DecodeError, FieldError
 from reconcile.models.scale import Scale
 from reconcile.models.values import Quantity
-from reconcile.models.writing import MicroTime
+from reconcile.models.writing import MicroTime, ResourceAmounts
 
 __all__ = [
     "UNSET",
@@ -42,6 +42,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "Quantity",
+    "ResourceAmounts",
     "Rule",
     "Scale",
     "Schema",

@@ -18,6 +18,10 @@ MICRO: Final = "micro"
 MicroTime = Annotated[datetime.datetime, MICRO]
 """A time that is written with six digits of a second (`coordination.k8s.io` and `events.k8s.io`)."""
 
+CANONICAL: Final = "canonical"
+ResourceAmounts = Annotated[Mapping[str, Quantity], CANONICAL]
+"""Amounts by resource, written as a server stores those of its own kinds: `Quantity("1000m")` as `1`."""
+
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _writers: dict[type[Any], Writer] = {}
 
@@ -91,4 +95,10 @@ def _omitted(field: ModelField, sparse: bool) -> Any:
 def _field_writer(field: ModelField) -> Writer:
     if MICRO in split_annotated(field.type)[1]:
         return lambda value: None if value is None else format_micro_time(value)
+    if CANONICAL in split_annotated(field.type)[1]:
+        return _canonical_amounts
     return to_json
+
+
+def _canonical_amounts(amounts: Mapping[str, Quantity] | None) -> dict[str, str] | None:
+    return None if amounts is None else {name: amount.canonical for name, amount in amounts.items()}

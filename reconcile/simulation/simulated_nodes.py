@@ -25,7 +25,7 @@ from reconcile.client.client import Client
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Controller, Write
 from reconcile.controller.tombstones import Deleted
-from reconcile.kinds import Node, Pod
+from reconcile.kinds import Container, Node, Pod
 from reconcile.models import ObjectMeta
 from reconcile.models.codec import format_time
 from reconcile.runs.run_request import Result, TerminalError
@@ -251,10 +251,10 @@ def ended_status(pod: Pod, *, now: str, success: bool) -> dict[str, Any]:
     }
 
 
-def _container(container: Mapping[str, Any], state: Mapping[str, Any], *, ready: bool) -> dict[str, Any]:
+def _container(container: Container, state: Mapping[str, Any], *, ready: bool) -> dict[str, Any]:
     return {
-        "name": container["name"],
-        "image": container.get("image", ""),
+        "name": container.name,
+        "image": container.image,
         "imageID": "",
         "ready": ready,
         "started": "running" in state,

@@ -19,7 +19,7 @@ from attrs import frozen
 from reconcile.blocks import Host, Marks, ReplicaGroup, carry_out_group, host_of
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Controller, Reconciler, Write
-from reconcile.kinds import Deployment, Job, Pod, StatefulSet
+from reconcile.kinds import Deployment, Job, Pod, PodTemplate, StatefulSet
 from reconcile.models import Object, unstructure
 from reconcile.models.frozen import EMPTY
 from reconcile.replicas import is_active
@@ -166,23 +166,23 @@ async def _keep_job(ctx: Context[Job]) -> Result | None:
 # --- pods -----------------------------------------------------------------------------------------------
 
 
-def _hash_of(template: Mapping[str, Any]) -> str:
+def _hash_of(template: PodTemplate) -> str:
     text = msgspec.json.encode(unstructure(template), order="deterministic")
     return hashlib.sha256(text).hexdigest()[:10]
 
 
 def _pod_of(
-    template: Mapping[str, Any],
+    template: PodTemplate,
     named: Mapping[str, str],
     labels: Mapping[str, str] = EMPTY,
     annotations: Mapping[str, str] = EMPTY,
 ) -> dict[str, Any]:
     """A pod of a template, with these labels added, and `annotations` unless the template has the same."""
-    metadata = template.get("metadata") or {}
+    metadata = template.metadata
     pod_metadata = {
         **named,
-        "labels": {**(metadata.get("labels") or {}), **labels},
-        "annotations": {**annotations, **(metadata.get("annotations") or {})},
-        "finalizers": list(metadata.get("finalizers") or ()),
+        "labels": {**metadata.labels, **labels},
+        "annotations": {**annotations, **metadata.annotations},
+        "finalizers": list(metadata.finalizers),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template["spec"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": unstructure(template.spec)}

@@ -71,8 +71,8 @@ class PodPages:
 
     def port_of(self, pod: Pod) -> int:
         """The port on which a pod answers."""
-        ports = [port for one in pod.spec.containers for port in one.get("ports") or ()]
-        named = [port["containerPort"] for port in ports if port.get("name") == "metrics"]
+        ports = [port for one in pod.spec.containers for port in one.ports]
+        named = [port.container_port for port in ports if port.name == "metrics"]
         return named[0] if named else self.port
 
     def _address(self) -> str:

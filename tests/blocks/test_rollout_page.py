@@ -64,6 +64,6 @@ async def test_the_code_of_the_page_rolls_out_within_its_bounds(names: dict[str,
             sets = await client.list(Deployment, "default")
             assert sum(one.spec.replicas or 0 for one in sets) <= 4
             await fill(client)
-    sizes = {one.spec.template["spec"]["containers"][0]["image"]: one.spec.replicas for one in sets}
+    sizes = {one.spec.template.spec.containers[0].image: one.spec.replicas for one in sets}
     assert sizes == {"shop:3": 0, "shop:4": 0, "shop:5": 0, "shop:6": 3}
     assert (await client.get(names["Shop"], "corner", "default")).status.available == 3

@@ -10,7 +10,22 @@ import pytest
 
 from informers import InformerOptions, Key
 from reconcile import Client, Context, Controller, Intent, ObjectMeta, kind_of
-from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Namespace
+from reconcile.kinds import (
+    ConfigMap,
+    Container,
+    ContainerPort,
+    Deployment,
+    DeploymentSpec,
+    EnvVar,
+    LabelSelector,
+    Namespace,
+    PodSpec,
+    PodTemplate,
+    ResourceRequirements,
+    Volume,
+    VolumeMount,
+)
+from reconcile.models import Quantity
 from reconcile.testing import FakeClient
 from tests.client.cached_client import applies, cached, refresh
 from tests.helpers.managers import Toy, ToySpec, World, played
@@ -27,10 +42,10 @@ def config(name: str = "c", **data: str) -> Intent[ConfigMap]:
 
 
 def deployment(image: str = "i", **spec: Any) -> Intent[Deployment]:
-    """Of this a server writes the processors and the reference to a field in its own words."""
-    environment = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    container = {"name": "c", "image": image, "resources": {"limits": {"cpu": "1000m"}}, "env": environment}
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    """Of this a server writes the size of the volume in its own words."""
+    container = {"name": "c", "image": image}
+    volume = {"name": "v", "emptyDir": {"sizeLimit": "1024Mi"}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container], "volumes": [volume]}}
     return Intent(
         Deployment,
         metadata=ObjectMeta("d", "default"),
@@ -102,6 +117,36 @@ async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_p
 
 
 @pytest.mark.rule("write-7")
+async def test_what_a_server_defaults_in_a_typed_pod_template_is_not_applied_again() -> None:
+    main = Container(
+        "main",
+        image="i",
+        env=(EnvVar("EMPTY"), EnvVar("POD", value_from={"fieldRef": {"fieldPath": "metadata.name"}})),
+        ports=(ContainerPort(80),),
+        resources=ResourceRequirements(limits={"cpu": Quantity("1000m"), "memory": Quantity("1024Mi")}),
+        volume_mounts=(VolumeMount("cache", "/cache"),),
+        readiness_probe={"httpGet": {"port": 80}},
+    )
+    pod = PodSpec((main,), volumes=(Volume("cache", empty_dir={}),))
+    template = PodTemplate(ObjectMeta(labels={"a": "b"}), pod)
+    intent = Intent(
+        Deployment,
+        metadata=ObjectMeta("d", "default"),
+        spec=DeploymentSpec(LabelSelector({"a": "b"}), template),
+    )
+    fake = FakeClient()
+    client = cached(fake, DEPLOYMENT)
+    await client.apply(intent)
+    refresh(fake, client)
+    restarted = cached(fake, DEPLOYMENT)
+    live = await restarted.apply(intent)
+    assert applies(fake) == 1
+    stored = live.spec.template.spec.containers[0]
+    assert (stored.name, stored.ports[0].container_port) == ("main", 80)
+    assert stored.resources.limits == {"cpu": Quantity("1"), "memory": Quantity("1Gi")}
+
+
+@pytest.mark.rule("write-7")
 async def test_what_was_learned_of_an_object_goes_with_it() -> None:
     fake = FakeClient()
     client = cached(fake, DEPLOYMENT)
@@ -141,7 +186,7 @@ async def test_drift_is_repaired_before_and_after_a_restart(restart: bool, chang
     refresh(fake, client)
     repaired = await client.apply(wanted)
     assert repaired.spec.replicas == 2
-    assert repaired.spec.template["spec"]["containers"][0]["image"] == "i"
+    assert repaired.spec.template.spec.containers[0].image == "i"
 
 
 @pytest.mark.rule("write-7")

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from informers import Cache, InformerOptions, PreconditionFailed, StaleVersion
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
 from reconcile.client.client import core_of
-from reconcile.kinds import ConfigMap, Deployment
+from reconcile.kinds import ConfigMap, Deployment, EnvVar
 from reconcile.models import unstructured_kind
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, simulate
 
@@ -363,11 +363,11 @@ async def test_mappings_and_lists_inside_a_model_are_edited_in_place() -> None:
     )
     deployed = await client.get(Deployment, "d", "default")
     async with client.editing(deployed) as draft:
-        inner = draft.spec.template["spec"]["containers"][0]
-        inner["image"] = "i:2"
-        inner["env"].append({"name": "B", "value": ""})
-    stored = (await client.get(Deployment, "d", "default")).spec.template["spec"]["containers"][0]
-    assert (stored["image"], [dict(env) for env in stored["env"]]) == (
-        "i:2",
-        [{"name": "A", "value": "1"}, {"name": "B", "value": ""}],
-    )
+        inner = draft.spec.template.spec.containers[0]
+        inner.image = "i:2"
+        inner.env = (*inner.env, EnvVar("B", "2"))
+        draft.spec.template.spec.node_selector["zone"] = "a"
+    stored = (await client.get(Deployment, "d", "default")).spec.template.spec
+    assert stored.containers[0].image == "i:2"
+    assert stored.containers[0].env == (EnvVar("A", "1"), EnvVar("B", "2"))
+    assert stored.node_selector == {"zone": "a"}

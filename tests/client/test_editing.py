@@ -78,9 +78,11 @@ def test_free_form_fields_are_edited_like_the_json_they_are() -> None:
         metadata=ObjectMeta("a", "b"), spec=DeploymentSpec(LabelSelector({"a": "b"}), template, 3)
     )
     draft: Any = Draft(before)
-    draft.spec.template["spec"]["containers"][0]["args"].append("y")
+    draft.spec.template.spec.containers[0].args += ("y",)
+    draft.spec.template.spec.extra["hostNetwork"] = True
     draft.metadata.labels["l"] = "v"
     after = encode(finished(draft))
-    assert after["spec"]["template"]["spec"]["containers"] == [{"name": "c", "args": ["x", "y"]}]
+    pod = {"containers": [{"name": "c", "args": ["x", "y"]}], "hostNetwork": True}
+    assert after["spec"]["template"]["spec"] == pod
     assert after["metadata"]["labels"] == {"l": "v"}
     assert encode(before)["spec"]["template"] == template

@@ -4,6 +4,7 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
 import pytest
 from attrs import frozen
 
@@ -64,8 +65,8 @@ async def run_pods(ctx: Context[Deployment]) -> None:
     for _ in range(diff.create):
         template = ctx.object.spec.template
         name = f"{ctx.object.name}-{ctx.clock.uuid().hex[:8]}"
-        metadata = {**template["metadata"], "name": name}
-        await ctx.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+        metadata = attrs.evolve(template.metadata, name=name, namespace=ctx.object.namespace)
+        await ctx.create(Pod(metadata=metadata, spec=template.spec))
 
 
 def deployment() -> dict[str, Any]:

@@ -74,7 +74,7 @@ ANY = st.recursive(
 
 
 def some(**known: Any) -> st.SearchStrategy[dict[str, Any]]:
-    more = st.dictionaries(st.sampled_from(["volumes", "x-y", "extra", "kind"]), ANY, max_size=2)
+    more = st.dictionaries(st.sampled_from(["hostAliases", "x-y", "extra", "kind"]), ANY, max_size=2)
     fields = st.fixed_dictionaries({}, optional=known)
     return st.builds(lambda one, other: {**one, **other}, more, fields)
 
@@ -89,7 +89,10 @@ STATUS = some(
         max_size=2,
     ),
 )
-SPEC = some(nodeName=st.just("n"), containers=st.lists(some(), max_size=2))
+SPEC = some(
+    nodeName=st.just("n"),
+    containers=st.lists(some().map(lambda c: {**c, "name": "c"}), min_size=1, max_size=2),
+)
 
 
 def shown(of: Any, like: Any) -> Any:
@@ -148,14 +151,14 @@ class Gate(Object):
 def test_an_embedded_pod_template_keeps_all_that_a_pod_has() -> None:
     template: dict[str, Any] = {
         "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
-        "spec": {"containers": [{"name": "c", "env": []}], "volumes": [{"name": "v", "emptyDir": {}}]},
+        "spec": {"containers": [{"name": "c", "env": []}], "hostAliases": [{"ip": "10.0.0.1"}]},
     }
     client = FakeClient(Gate(metadata=ObjectMeta("other", "default")))
     gate = {"apiVersion": "example.com/v1", "kind": "Gate", "metadata": {"name": "g", "namespace": "default"}}
     assert client.add({**gate, "spec": {"template": template}})["spec"]["template"] == template
     read = decode(Gate, {**gate, "spec": {"template": template}}).spec.template
     assert read.metadata.labels == {"a": "b"}
-    assert read.spec.extra == {"volumes": template["spec"]["volumes"]}
+    assert read.spec.extra == {"hostAliases": template["spec"]["hostAliases"]}
     schema = definition_of(Gate)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     inside = schema["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
     assert inside["x-kubernetes-preserve-unknown-fields"] is True

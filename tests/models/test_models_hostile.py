@@ -82,7 +82,10 @@ def is_declaration(statement: ast.stmt) -> bool:
     """Whether a statement of a generated module only declares: no call but of our own words."""
     if isinstance(statement, ast.ImportFrom | ast.Import):
         names = [getattr(statement, "module", None), *(alias.name for alias in statement.names)]
-        return names[0] in (None, "collections.abc", "typing", "attrs", "reconcile") and "os" not in names
+        return (
+            names[0] in (None, "collections.abc", "typing", "attrs", "reconcile", "reconcile.models")
+            and "os" not in names
+        )
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.ClassDef):

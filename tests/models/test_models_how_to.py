@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reconcile.kinds import Pod
 from reconcile.models import definition_of, encode, thaw
 from reconcile.testing import FakeClient
 
@@ -30,8 +31,8 @@ async def test_the_three_forms_of_a_pod_are_one_pod(names: dict[str, Any]) -> No
     stored = []
     for form in ("as_model", "as_mapping", "as_yaml"):
         client = FakeClient()
-        live = await client.with_options(namespace="default").apply(names[form])
-        body = encode(await client.get(type(live), "web", "default"))
+        await client.with_options(namespace="default").apply(names[form])
+        body = encode(await client.get(Pod, "web", "default"))
         stored.append((body["metadata"]["labels"], thaw(body["spec"])))
     assert stored[0][1]["volumes"] == [{"name": "cache", "emptyDir": {}}]
     assert stored[0][1]["containers"][0]["readinessProbe"]["httpGet"] == names["READY"]["httpGet"]

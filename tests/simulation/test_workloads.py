@@ -65,7 +65,7 @@ async def pods(client: Client) -> list[Pod]:
 
 
 async def images(client: Client) -> list[str]:
-    return [str(pod.spec.containers[0]["image"]) for pod in await pods(client)]
+    return [str(pod.spec.containers[0].image) for pod in await pods(client)]
 
 
 # --- Deployments ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from reconcile import (
     Client,
@@ -293,15 +293,12 @@ def _deployment(namespace: str, replicas: int) -> Deployment:
     return Deployment(metadata=_meta(namespace), spec=spec)
 
 
-def _pod(deployment: Deployment, suffix: str) -> dict[str, Any]:
+def _pod(deployment: Deployment, suffix: str) -> Pod:
     """A pod that no simulated node takes: here they are played by the workload."""
     template = deployment.spec.template
-    metadata = {
-        **template["metadata"],
-        "name": f"{deployment.name}-{suffix}",
-        "annotations": {BEHAVIOUR: "pending"},
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    name, annotations = f"{deployment.name}-{suffix}", {BEHAVIOUR: "pending"}
+    metadata = evolve(template.metadata, name=name, namespace=deployment.namespace, annotations=annotations)
+    return Pod(metadata=metadata, spec=template.spec)
 
 
 incident = Incident(

@@ -33,7 +33,7 @@ pods = Controller(
 
 
 def image_of(deployment: Deployment) -> str:
-    return str(deployment.spec.template["spec"]["containers"][0]["image"])
+    return str(deployment.spec.template.spec.containers[0].image)
 
 
 async def decided(client: FakeClient) -> RunReport:

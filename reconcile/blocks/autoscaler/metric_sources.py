@@ -155,11 +155,8 @@ class ResourceMetric:
             return Missing("NotMeasured", "the metrics API has nothing of it")
         try:
             used = sum(milli_of(one["usage"][self.resource]) for one in item["containers"])
-            asked = sum(
-                milli_of((one.get("resources") or {})["requests"][self.resource])
-                for one in pod.spec.containers
-                if self.of_requests
-            )
+            requests = [one.resources.requests for one in pod.spec.containers if self.of_requests]
+            asked = sum(milli_of(one[self.resource].value) for one in requests)
         except (KeyError, TypeError, ValueError):
             return Missing("NotMeasured", f"its {self.resource} is not measured, or not requested")
         if not self.of_requests:

@@ -1,0 +1,181 @@
+"""Pods, and the templates from which workloads make them.
+
+Every class leaves out what is empty, as the API server does with its own: so what is applied is what is
+stored, and an apply that changes nothing is seen to change nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import attrs
+from attrs import frozen
+
+from reconcile.kinds.core import BuiltIn, PodCondition
+from reconcile.models import ExtraFields, ObjectMeta, ResourceAmounts, Schema, resource, structure
+
+
+@frozen
+class ContainerPort(ExtraFields):
+    """A port that a container listens on."""
+
+    __sparse__: ClassVar[bool] = True
+
+    container_port: int
+    name: str = ""
+    protocol: str = ""
+    host_port: int | None = None
+
+
+@frozen
+class EnvVar(ExtraFields):
+    """A variable of a container's environment: a `value`, or `value_from` as manifests write it."""
+
+    __sparse__: ClassVar[bool] = True
+
+    name: str
+    value: str = ""
+    value_from: Mapping[str, Any] | None = None
+
+
+@frozen
+class ResourceRequirements(ExtraFields):
+    """How much of each resource a container asks for, and how much it may use."""
+
+    __sparse__: ClassVar[bool] = True
+
+    requests: ResourceAmounts = attrs.field(factory=dict)
+    limits: ResourceAmounts = attrs.field(factory=dict)
+
+
+@frozen
+class VolumeMount(ExtraFields):
+    """Where a container sees a volume of its pod."""
+
+    __sparse__: ClassVar[bool] = True
+
+    name: str
+    mount_path: str
+    sub_path: str = ""
+    read_only: bool = False
+
+
+@frozen
+class Container(ExtraFields):
+    """A container of a pod; probes, sources of variables and the security context as manifests write them."""
+
+    __sparse__: ClassVar[bool] = True
+
+    name: str
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    env: tuple[EnvVar, ...] = ()
+    env_from: tuple[Mapping[str, Any], ...] = ()
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    image_pull_policy: str = ""
+    liveness_probe: Mapping[str, Any] | None = None
+    readiness_probe: Mapping[str, Any] | None = None
+    startup_probe: Mapping[str, Any] | None = None
+    security_context: Mapping[str, Any] | None = None
+
+
+@frozen
+class Volume(ExtraFields):
+    """A volume of a pod and its source; other sources, such as `csi` or `nfs`, are in `extra`."""
+
+    __sparse__: ClassVar[bool] = True
+
+    name: str
+    config_map: Mapping[str, Any] | None = None
+    secret: Mapping[str, Any] | None = None
+    empty_dir: Mapping[str, Any] | None = None
+    persistent_volume_claim: Mapping[str, Any] | None = None
+
+
+def _containers(given: "Sequence[Container | Mapping[str, Any]]") -> tuple[Container, ...]:
+    return tuple(one if isinstance(one, Container) else structure(Container, one) for one in given)
+
+
+@frozen
+class PodSpec(ExtraFields):
+    """What a pod runs, and where. A container may be given as a manifest writes it."""
+
+    __sparse__: ClassVar[bool] = True
+
+    containers: tuple[Container, ...] = attrs.field(default=(), converter=_containers)
+    init_containers: tuple[Container, ...] = attrs.field(default=(), converter=_containers)
+    volumes: tuple[Volume, ...] = ()
+    node_name: str | None = None
+    restart_policy: str | None = None
+    service_account_name: str | None = None
+    node_selector: Mapping[str, str] = attrs.field(factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    affinity: Mapping[str, Any] | None = None
+    security_context: Mapping[str, Any] | None = None
+    image_pull_secrets: tuple[Mapping[str, Any], ...] = ()
+    priority_class_name: str = ""
+    termination_grace_period_seconds: int | None = None
+
+
+@frozen
+class PodTemplate(ExtraFields):
+    """A pod to be made: its metadata and what it runs."""
+
+    __sparse__: ClassVar[bool] = True
+
+    metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
+    spec: PodSpec = PodSpec()
+
+
+GivenTemplate: TypeAlias = PodTemplate | Mapping[str, Any]
+"""A pod template as an author gives it: typed, or as a manifest writes it."""
+
+
+def pod_template(given: GivenTemplate) -> PodTemplate:
+    """A typed template. Raises DecodeError for a mapping that is not one."""
+    return given if isinstance(given, PodTemplate) else structure(PodTemplate, given)
+
+
+@frozen
+class ContainerState(ExtraFields):
+    """What a container does: one of the three is set."""
+
+    running: Mapping[str, Any] | None = None
+    waiting: Mapping[str, Any] | None = None
+    terminated: Mapping[str, Any] | None = None
+
+
+@frozen
+class ContainerStatus(ExtraFields):
+    """A container of a running pod."""
+
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+@frozen
+class PodStatus(ExtraFields):
+    """What became of a pod."""
+
+    phase: str = ""
+    pod_ip: Annotated[str, Schema(wire="podIP")] = ""
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+@resource("v1")
+class Pod(BuiltIn):
+    """v1 Pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def ready(self) -> bool:
+        """Whether its Ready condition is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
