@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,12 @@ def test_a_file_that_is_listed_as_long_is_long() -> None:
     for name, reason in LONG_FILES.items():
         assert reason
         assert len((ROOT / name).read_text().splitlines()) > LINES_OF_A_ROOM
+
+
+def test_no_two_files_import_each_other_directly_or_by_way_of_others() -> None:
+    graph = {name_of(file): set(imports(file)) for package in PACKAGES for file in modules(package)}
+    sorter = TopologicalSorter({name: graph[name] & graph.keys() - {name} for name in graph})
+    sorter.prepare()
 
 
 def test_the_root_of_reconcile_holds_the_public_face_alone() -> None:
