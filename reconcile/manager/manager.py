@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from informers import SystemClock, Transport
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
+from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.installed_definitions import install_missing
@@ -181,6 +182,17 @@ class Manager(Service):
         Kinds that only it reads are followed no longer. Raises LookupError for a name that no controller has.
         """
         await self._clusters.remove(name, self.options["stop_seconds"])
+
+    def runs(self, name: str, cluster: str = "") -> RunHistory:
+        """The runs of a controller: those under way, and the last ones of each key that ran of late.
+
+        `running()`, `past(request)` and `recent()` read them. Of several clusters it is the first, unless
+        `cluster` names another. Raises LookupError, and RuntimeError while the manager does not run.
+        """
+        for runner in self._clusters.named(name):
+            if cluster in ("", runner.cluster):
+                return runner.history
+        raise LookupError(f"no cluster {cluster!r} has a controller {name!r}")
 
     def pause(self, name: str) -> None:
         """Begin no runs of a controller until `resume`; its keys are collected. Raises LookupError."""

@@ -237,12 +237,12 @@ async def test_a_thread_that_takes_too_long_keeps_its_key_until_it_returns_and_t
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
     async with Manager(Controller(Toy, stuck, timeout=0.2), transport=client.transport) as manager:
         await wait_until(lambda: "blocking code goes on until it returns" in caplog.text)
-        (run,) = manager._runners[0].history.running()
+        (run,) = manager.runs("toy").running()
         assert str(run.request) == "default/a"
         assert manager.status().controllers[0].failures == 0
         release.set()
         await wait_until(lambda: manager.status().controllers[0].failures > 0)
-        (_, (past, *_)), *_ = manager._runners[0].history.recent()
+        (_, (past, *_)), *_ = manager.runs("toy").recent()
         assert past.error == "ReconcileTimeout: took longer than 0.2 s"
         assert after[0] == "over"
 
@@ -259,7 +259,7 @@ async def test_a_stop_waits_for_threads_beyond_its_deadline_and_says_so(
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
     timer = threading.Timer(0.5, release.set)
     async with Manager(Controller(Toy, stuck), transport=client.transport, stop_seconds=0.1) as manager:
-        await wait_until(lambda: bool(list(manager._runners[0].history.running())))
+        await wait_until(lambda: bool(list(manager.runs("toy").running())))
         timer.start()
     assert release.is_set()
     assert not ended.is_set()

@@ -77,7 +77,7 @@ def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_re
         await world.make()
 
         async def act(ctx: Context[Toy]) -> Result | None:
-            (run,) = running._runners[0].history.running()
+            (run,) = running.runs("toy").running()
             step: Any = plan[len(seen)]
             seen.append((type(step).__name__, run.priority))
             if isinstance(step, Exception):
@@ -272,11 +272,11 @@ def test_only_the_controllers_own_deadline_is_told_as_its_time_out() -> None:
         async with world.running(Controller(Toy, act, timeout=5)) as manager:
             await world.make("own")
             await anyio.sleep(1)
-            (past,) = {run.error for _, runs in manager._runners[0].history.recent() for run in runs}
+            (past,) = {run.error for _, runs in manager.runs("toy").recent() for run in runs}
             assert past == "TimeoutError: a socket's"
             await world.make("late")
             await anyio.sleep(7)
-            errors = {run.error for _, runs in manager._runners[0].history.recent() for run in runs}
+            errors = {run.error for _, runs in manager.runs("toy").recent() for run in runs}
             assert f"{ReconcileTimeout.__name__}: took longer than 5 s" in errors
 
     played(scenario)
@@ -355,7 +355,7 @@ def test_a_resync_runs_all_objects_past_the_predicates_behind_all_else() -> None
 
     async def scenario(world: World) -> None:
         async def note(ctx: Context[Toy]) -> None:
-            (run,) = running._runners[0].history.running()
+            (run,) = running.runs("toy").running()
             seen.append((run.priority, ctx.causes[0].verb))
 
         async with world.running(
@@ -438,7 +438,7 @@ def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go()
         async with world.running(Controller(Toy, idle, on_deleted=forget), namespace="default") as manager:
             await world.make()
             await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system")))
-            cache = manager._running.members[0].cache
+            cache = manager._clusters.members[0].cache
             cache.add_namespace("kube-system")
             await anyio.sleep(5)
             await cache.remove_namespace("kube-system")

@@ -187,7 +187,7 @@ def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_l
         begun = anyio.current_time()
 
         async def note(ctx: Context[Toy]) -> None:
-            (run,) = running._runners[0].history.running()
+            (run,) = running.runs("toy").running()
             runs.append((anyio.current_time() - begun, run.priority))
 
         source = Source(slow_to_start, "slow", initial=True)

@@ -189,7 +189,7 @@ def test_the_deadline_of_a_run_is_still_a_time_out_after_a_cancellation_of_its_o
         await world.make()
         async with world.running(Controller(Toy, first_this_then_that, timeout=2)) as manager:
             await anyio.sleep(5)
-            errors.extend(run.error for run in manager._runners[0].history.past(Request("default", "a")))
+            errors.extend(run.error for run in manager.runs("toy").past(Request("default", "a")))
 
     played(scenario)
     assert [error.partition(":")[0] for error in errors] == [

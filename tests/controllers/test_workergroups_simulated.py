@@ -30,7 +30,7 @@ from reconcile.testing import (
     seeds,
     sweep,
 )
-from reconcile.testing.scenario import Step
+from reconcile.testing.scenario import ScenarioStep
 from tests.simulation.scenarios import DEMO, cluster
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "5")) or None
@@ -135,7 +135,7 @@ def _is_worker(pod: Pod) -> bool:
     return pod.metadata.labels.get("ray.io/node-type") == "worker"
 
 
-def scenario(*steps: Step, **options: Any) -> Scenario:
+def scenario(*steps: ScenarioStep, **options: Any) -> Scenario:
     return Scenario(
         controllers=make_controller,
         definitions=[definition()],

@@ -301,11 +301,27 @@ def test_plain_functions_and_further_parts_work_in_several_clusters() -> None:
     played(scenario)
 
 
+def test_the_runs_of_a_controller_are_those_of_one_cluster() -> None:
+    async def scenario(sites: Sites) -> None:
+        async with sites.running(Controller(Toy, keep_size)) as manager:
+            await sites.west.make()
+            await anyio.sleep(3)
+            assert not list(manager.runs("toy").recent())
+            ((_, runs),) = manager.runs("toy", "west").recent()
+            assert [run.result for run in runs] == ["success"]
+            with pytest.raises(LookupError, match="no cluster 'north' has a controller 'toy'"):
+                manager.runs("toy", "north")
+            with pytest.raises(LookupError):
+                manager.runs("other")
+
+    played(scenario)
+
+
 def test_controllers_come_rest_and_go_in_all_clusters_at_once() -> None:
     async def scenario(sites: Sites) -> None:
         async with sites.running(Controller(Toy, keep_size, name="first")) as manager:
             await manager.add(Controller(ConfigMap, touch))
-            assert [runner.name for runner in manager._runners] == [
+            assert [controller.name for controller in manager.status().controllers] == [
                 "east/first",
                 "east/configmap",
                 "west/first",
@@ -349,7 +365,7 @@ def test_the_lease_is_in_the_first_cluster_and_guards_writes_to_all() -> None:
                 await sites.west.make(size=3)
                 await anyio.sleep(3)
                 assert await sites.west.size() == 3
-                assert sum(runner.status().runs for runner in standby._runners) == 0
+                assert sum(controller.runs for controller in standby.status().controllers) == 0
 
     played(scenario)
 

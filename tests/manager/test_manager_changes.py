@@ -201,7 +201,7 @@ def test_what_is_added_while_the_manager_stops_runs_and_is_awaited_or_is_refused
             stopped = list(log)
         assert log.count("begun") == log.count("ended")
         assert [line for line in log if line != "refused"] == [line for line in stopped if line != "refused"]
-        assert "refused" in log or controller in [r.controller for r in manager._runners]
+        assert "refused" in log or controller.name in [one.name for one in manager.status().controllers]
         assert asyncio.all_tasks() == tasks
 
     played(scenario, seed)
