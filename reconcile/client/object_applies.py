@@ -10,7 +10,7 @@ from informers.applied import Appliers
 from reconcile.client.apply_marks import ApplyKey, intent_of, without_server_set
 from reconcile.client.client_core import ClientCore
 from reconcile.client.former_managers import has_applied, is_in_the_way, renamed
-from reconcile.client.object_reads import ObjectReads, managed_fields_of, stored_object
+from reconcile.client.object_reads import ObjectReads, managed_fields_of, object_path, stored_object
 from reconcile.client.object_writes import ObjectWrites
 from reconcile.client.patch_types import APPLY
 from reconcile.models import Object, encode, kind_of
@@ -188,7 +188,7 @@ class ObjectApplies:
     async def _take_over(self, place: ApplyKey) -> None:
         """Make the fields of former field managers ours. Raises NotFound, and StaleVersion in the end."""
         core, resource, key = self.core, place.resource, place.key
-        path = resource.path(key.namespace, key.name)
+        path = object_path(resource, key)
         for attempt in range(1, APPLY_ATTEMPTS + 1):
             stored, entries = await self.reads.ask(resource, key, path, read=_with_entries)
             guard = {"uid": stored.uid, "resourceVersion": str(stored.version)}

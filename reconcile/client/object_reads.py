@@ -128,8 +128,7 @@ class ObjectReads:
     async def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
         """The managedFields of an object as the server has it now; empty where there is no object."""
         try:
-            path = resource.path(key.namespace, key.name)
-            return await self.core.sender.send("GET", path, managed_fields_of)
+            return await self.core.sender.send("GET", object_path(resource, key), managed_fields_of)
         except NotFound:
             return ()
 
@@ -168,7 +167,7 @@ class ObjectReads:
         self, resource: APIResource, key: Key, read: Callable[[bytes], Snapshot]
     ) -> Snapshot | None:
         try:
-            snapshot = await self.ask(resource, key, resource.path(key.namespace, key.name), read=read)
+            snapshot = await self.ask(resource, key, object_path(resource, key), read=read)
         except NotFound:
             return None
         self.core.note_secrets(resource, snapshot)
@@ -184,6 +183,13 @@ class ObjectReads:
             pages = [page async for page in self.pages(resource, namespace, labels, fields, 0)]
         request = f"GET {resource.path(namespace)}"
         return [parsed(Snapshot.from_json, bytes(item), request) for page in pages for item in page]
+
+
+def object_path(resource: APIResource, key: Key, subresource: str = "") -> str:
+    """The path of an object. Raises NotFound without a name: the path would be that of all objects."""
+    if not key.name:
+        raise NotFound(404, "NotFound", f"{resource} in {key.namespace!r}: an object has a name")
+    return resource.path(key.namespace, key.name, subresource)
 
 
 def stored_object(body: bytes, appliers: Appliers | None = None) -> Snapshot:

@@ -71,6 +71,10 @@ class ObjectWrites:
         `read` makes a reply of the body of the answer, `answered` of the reply what the observers get.
         """
         core = self.core
+        creates = method == "POST" and not subresource
+        if not (key.name or creates):
+            # Without a name the path is that of the collection: a DELETE would delete every object of it.
+            raise ValueError(f"{resource} in {key.namespace!r}: the object to write has no name")
         sent = Sent(
             method, resource, key, subresource, body, base=core.cached(resource, key), dry=core.dry_run
         )

@@ -8,7 +8,7 @@ from attrs import frozen
 from informers import APIResource, Key, MalformedAnswer, PreconditionFailed, Snapshot
 from reconcile.client import scale_writes
 from reconcile.client.client_core import ClientCore
-from reconcile.client.object_reads import ObjectReads
+from reconcile.client.object_reads import ObjectReads, object_path
 from reconcile.client.object_selectors import Fields, Labels
 from reconcile.client.object_writes import ObjectWrites, Propagation
 from reconcile.client.patch_types import BY_NAME, PatchName
@@ -56,7 +56,7 @@ class RawClient:
         """A subresource of an object, such as its Scale, as the server has it now. Raises NotFound."""
         resource = kind_of(obj).resource
         key = self._core.key_of(resource, obj.key)
-        path = resource.path(key.namespace, key.name, subresource)
+        path = object_path(resource, key, subresource)
         return await self._reads.ask(resource, key, path, read=json_object)
 
     async def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
@@ -171,8 +171,8 @@ class RawClient:
         for snapshot in snapshots:
             if snapshot.terminating:
                 continue
-            if not snapshot.uid:
-                raise MalformedAnswer(f"{resource} {str(snapshot.key)!r} has no uid to be deleted by")
+            if not (snapshot.key.name and snapshot.uid):
+                raise MalformedAnswer(f"the server listed {resource} without the name or the uid of one")
             try:
                 deleted += await self._writes.delete(resource, snapshot.key, snapshot.uid, propagation)
             except PreconditionFailed:

@@ -7,6 +7,7 @@ import anyio
 import msgspec
 
 from informers import Invalid, PreconditionFailed, Snapshot, StaleVersion
+from reconcile.client.object_reads import object_path
 from reconcile.client.object_writes import ObjectWrites
 from reconcile.client.patch_types import APPLY, JSON_PATCH, PatchType
 from reconcile.client.sender import json_object
@@ -88,7 +89,7 @@ async def apply_scale(writes: ObjectWrites, obj: Object, replicas: int, force: b
 async def _read_scale(writes: ObjectWrites, obj: Object) -> dict[str, Any]:
     resource = kind_of(obj).resource
     key = writes.core.key_of(resource, obj.key)
-    path = resource.path(key.namespace, key.name, "scale")
+    path = object_path(resource, key, "scale")
     current = await writes.reads.ask(resource, key, path, read=_readable_scale)
     if obj.uid and current["metadata"]["uid"] != obj.uid:
         raise PreconditionFailed(409, "Conflict", f"{str(obj.key)!r} was replaced by another of its name")

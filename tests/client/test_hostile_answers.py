@@ -2,14 +2,14 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import pytest
 from attrs import define, field
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from informers import MalformedAnswer, Response, StreamingResponse, error_from_response
@@ -281,6 +281,7 @@ class Scripted(PassingTransport):
 
 @pytest.mark.parametrize("name", CALLS)
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+@example(answers=[Response(200, {}, b'{"metadata":{"":""}}')])
 @given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=3))
 def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_and_a_bounded_wait(
     name: str, answers: list[Response]
@@ -295,3 +296,47 @@ def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_a
         assert anyio.current_time() - started <= LONGEST_WAIT
 
     simulate(scenario, limit_seconds=3600)
+
+
+async def edited_list(client: Client) -> None:
+    async with client.editing(STORED) as draft:
+        draft.metadata.finalizers = ("example.com/held",)
+
+
+REFUSED = Response(
+    409,
+    {},
+    b'{"kind":"Status","reason":"Conflict","code":409,"details":{"causes":'
+    b'[{"reason":"FieldManagerConflict","field":".spec","message":"conflict with \\"other\\""}]}}',
+)
+UNFORCED = Intent(ConfigMap, metadata=ObjectMeta("a", "default"))
+OBJECT = ("name", "uid", "resourceVersion")
+GOES_ON: Mapping[str, tuple[Callable[[Client], Awaitable[Any]], Sequence[str], Sequence[Response]]] = {
+    "modify": (CALLS["modify"], OBJECT, ()),
+    "editing a list": (edited_list, OBJECT, ()),
+    "merge": (CALLS["merge"], OBJECT, ()),
+    "apply": (CALLS["apply"], OBJECT, ()),
+    "apply except": (lambda client: client.apply(UNFORCED, unforced=[".data"]), OBJECT, [REFUSED]),
+    "update": (CALLS["update"], OBJECT, ()),
+    "scale": (CALLS["scale"], ["uid"], ()),
+    "set_scale": (CALLS["set_scale"], ["uid"], ()),
+    "apply_scale": (CALLS["apply_scale"], ["uid"], ()),
+    "delete_all": (CALLS["delete_all"], ["name", "uid"], ()),
+}
+"""Calls that guard a further request by an answer, or note it as the state of an object; what they need of
+it, and what is answered before."""
+
+
+@pytest.mark.parametrize(("name", "missing"), [(name, part) for name in GOES_ON for part in GOES_ON[name][1]])
+async def test_an_object_without_what_every_stored_object_has_is_an_unreadable_answer(
+    name: str, missing: str
+) -> None:
+    metadata = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    del metadata[missing]
+    obj = {"kind": "ConfigMap", "metadata": metadata, "spec": {"replicas": 1}}
+    body = json.dumps({**obj, "items": [obj]}).encode()
+    call, _, before = GOES_ON[name]
+    transport = Scripted([Response(200, {}, body), *before])
+    with pytest.raises(MalformedAnswer):
+        await call(Client(transport, clock=VirtualClock(1)))
+    assert transport.requests == 1 + len(before)
