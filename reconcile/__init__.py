@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from informers import Clock, InformerOptions, Key, Snapshot, SystemClock, Transport
     from reconcile import conditions, errors, owners, predicates, replicas
     from reconcile.client.client import Client
+    from reconcile.client.raw_client import RawClient
     from reconcile.client.request_limiter import RequestLimiter
     from reconcile.client.watch_events import WatchEvent
     from reconcile.controller.background_tasks import Background
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from reconcile.controller.declaration import Cleanup, Controller, Reconciler, Watch, Write
     from reconcile.controller.predecessors import Predecessor
     from reconcile.controller.sources import SYNCED, Source, ticker
-    from reconcile.controller.synchronous import SyncClient, SyncContext
+    from reconcile.controller.synchronous import SyncClient, SyncContext, SyncRawClient
     from reconcile.controller.tombstones import Deleted
     from reconcile.manager.leadership import LeaderElection
     from reconcile.manager.manager import Manager
@@ -68,6 +69,7 @@ __all__ = [
     "Predecessor",
     "Predicate",
     "Quantity",
+    "RawClient",
     "Reconciler",
     "Request",
     "RequestLimiter",
@@ -77,6 +79,7 @@ __all__ = [
     "Storms",
     "SyncClient",
     "SyncContext",
+    "SyncRawClient",
     "SystemClock",
     "Transport",
     "Unstructured",

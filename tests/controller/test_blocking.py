@@ -1,8 +1,8 @@
 """Blocking code: `ctx.run_sync`, and reconcilers that are plain functions."""
 
+import ast
 import asyncio
 import functools
-import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +13,6 @@ import pytest
 
 from informers import get_logger
 from reconcile import (
-    Client,
     Context,
     Controller,
     Intent,
@@ -28,6 +27,7 @@ from reconcile.errors import AlreadyExists, NotFound, RunEnded, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, RealWorldError, run_once, simulate
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tools.sync_faces import TARGET, generated
 
 LOG = get_logger("t")
 
@@ -129,31 +129,9 @@ def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
     simulate(run)
 
 
-HAVE_NO_NAMESAKE = {
-    "bound", "checked", "decoded", "lacks", "patch", "read", "redacted", "settle", "snapshots", "watch",
-}  # fmt: skip
-"""For the runtime, or, as a watch, nothing for code that blocks."""
-
-
-@pytest.mark.parametrize(("waiting", "blocking"), [(Client, SyncClient), (Context, SyncContext)])
-def test_every_method_has_a_namesake_that_takes_the_same(waiting: type, blocking: type) -> None:
-    for name, method in inspect.getmembers(waiting, inspect.isfunction):
-        if name.startswith("_") or name in HAVE_NO_NAMESAKE | {
-            "run_sync",
-            "pending_events",
-            "write_status",
-            "carry_out_prune",
-            "note_wanted",
-            "rehearse",
-            "taking",
-        }:
-            continue
-        parameters = inspect.signature(method).parameters
-        namesake = inspect.signature(getattr(blocking, name)).parameters
-        assert list(namesake) == list(parameters), name
-        for parameter in parameters.values():
-            twin = namesake[parameter.name]
-            assert (twin.kind, twin.default) == (parameter.kind, parameter.default), name
+def test_the_faces_that_block_are_what_their_generator_writes() -> None:
+    there = ast.parse(TARGET.read_text())
+    assert ast.dump(there) == ast.dump(ast.parse(generated())), "run: python tools/sync_faces.py"
 
 
 def wrapped(ctx: SyncContext[Toy]) -> Any:
