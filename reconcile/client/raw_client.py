@@ -161,7 +161,7 @@ class RawClient:
     ) -> int:
         """Delete the objects that fit and are not terminating, as the server has them now; says how many.
 
-        Each by its uid, so that what appears meanwhile is spared.
+        Each by its uid, so that what appears meanwhile is spared. Raises MalformedAnswer for one without.
         """
         resource = kind_of(model).resource
         snapshots = await self._reads.snapshots(
