@@ -69,7 +69,7 @@ async def installed(change: Any) -> FakeClient:
         (without_selector, ".status.selector is no string there"),
     ],
 )
-async def test_what_the_installed_definition_lacks_is_named(change: Any, missing: str) -> None:
+async def test_the_error_names_what_the_installed_definition_lacks(change: Any, missing: str) -> None:
     client = await installed(change)
     with pytest.raises(
         DefinitionMismatch, match="Apply the definition that `reconcile crds` prints"
@@ -83,7 +83,7 @@ async def test_a_definition_that_keeps_the_contract_passes() -> None:
     await check_scales(client.transport, [Fleet])
 
 
-async def test_a_kind_that_is_not_served_is_not_this_check_s_business() -> None:
+async def test_a_kind_that_is_not_served_is_skipped_by_the_check() -> None:
     await check_scales(FakeClient().transport, [Fleet])
 
 
@@ -101,7 +101,7 @@ async def test_a_manager_does_not_start_on_a_definition_that_cannot_be_scaled() 
 
 
 @pytest.mark.rule("model-scale")
-async def test_a_controller_that_is_added_to_a_running_manager_is_held_to_it_too() -> None:
+async def test_a_controller_added_to_a_running_manager_is_checked_too() -> None:
     client = await installed(without_default)
 
     async def keep(ctx: Context[Any]) -> None:

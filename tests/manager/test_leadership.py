@@ -38,6 +38,7 @@ from reconcile.testing import (
     simulate,
 )
 from tests.helpers.managers import Toy, World
+from tests.helpers.scenarios import in_world
 
 TERMS = LeaseTerms()
 NO_FAULTS = FaultPlan()
@@ -90,147 +91,137 @@ def played(scenario: Callable[[Arena], Any], seed: int = 0) -> None:
 
 
 @pytest.mark.rule("L4")
-def test_the_first_candidate_makes_the_lease_and_renews_it() -> None:
-    async def scenario(arena: Arena) -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(arena.run, arena.elector("one"))
-            await anyio.sleep(1)
-            first = await arena.lease()
-            assert (first.holder_identity, first.lease_duration_seconds, first.lease_transitions) == (
-                "one",
-                15,
-                0,
-            )
-            await anyio.sleep(60)
-            later = await arena.lease()
-            assert later.acquire_time == first.acquire_time
-            assert later.renew_time != first.renew_time
-            assert arena.electors[0].is_leader
-            group.cancel_scope.cancel()
-
-    played(scenario)
+@in_world(played)
+async def test_the_first_candidate_makes_the_lease_and_renews_it(arena: Arena) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(arena.run, arena.elector("one"))
+        await anyio.sleep(1)
+        first = await arena.lease()
+        assert (first.holder_identity, first.lease_duration_seconds, first.lease_transitions) == (
+            "one",
+            15,
+            0,
+        )
+        await anyio.sleep(60)
+        later = await arena.lease()
+        assert later.acquire_time == first.acquire_time
+        assert later.renew_time != first.renew_time
+        assert arena.electors[0].is_leader
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L1")
 @pytest.mark.parametrize("seed", range(5))
-def test_when_a_leader_dies_another_leads_within_duration_and_two_retries(seed: int) -> None:
-    async def scenario(arena: Arena) -> None:
-        async with anyio.create_task_group() as group:
-            async with anyio.create_task_group() as dying:
-                dying.start_soon(arena.run, arena.elector("one"))
-                await anyio.sleep(1)
-                group.start_soon(arena.run, arena.elector("two"))
-                await anyio.sleep(30)
-                assert [name for name, _ in arena.led] == ["one"]
-                died = anyio.current_time()
-                dying.cancel_scope.cancel()
-            await anyio.sleep(30)
-            assert [name for name, _ in arena.led] == ["one", "two"]
-            assert arena.led[1][1] - died <= TERMS.duration + 2 * TERMS.retry
-            assert (await arena.lease()).lease_transitions == 1
-            group.cancel_scope.cancel()
-
-    played(scenario, seed)
-
-
-@pytest.mark.rule("L7")
-def test_a_released_lease_is_taken_at_once() -> None:
-    async def scenario(arena: Arena) -> None:
-        one, two = arena.elector("one"), arena.elector("two")
-        await one.acquire()
-        async with anyio.create_task_group() as group:
-            group.start_soon(arena.run, two)
-            await anyio.sleep(5)
-            await one.release()
-            assert not one.is_leader
+@in_world(played)
+async def test_when_a_leader_dies_another_leads_within_duration_and_two_retries(
+    arena: Arena, seed: int
+) -> None:
+    async with anyio.create_task_group() as group:
+        async with anyio.create_task_group() as dying:
+            dying.start_soon(arena.run, arena.elector("one"))
             await anyio.sleep(1)
-            assert two.is_leader
-            group.cancel_scope.cancel()
-
-    played(scenario)
+            group.start_soon(arena.run, arena.elector("two"))
+            await anyio.sleep(30)
+            assert [name for name, _ in arena.led] == ["one"]
+            died = anyio.current_time()
+            dying.cancel_scope.cancel()
+        await anyio.sleep(30)
+        assert [name for name, _ in arena.led] == ["one", "two"]
+        assert arena.led[1][1] - died <= TERMS.duration + 2 * TERMS.retry
+        assert (await arena.lease()).lease_transitions == 1
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L7")
-def test_a_standby_watches_the_lease_and_asks_for_it_within_a_second_of_its_release() -> None:
-    async def scenario(arena: Arena) -> None:
-        one, two = arena.elector("one"), arena.elector("two")
-        await one.acquire()
-        async with anyio.create_task_group() as group:
-            group.start_soon(arena.run, two)
-            await anyio.sleep(0.1)
-            released = anyio.current_time()
-            await one.release()
-            await anyio.sleep(0.05)
-            assert arena.led == [("two", released)]
-            assert (await arena.lease()).lease_transitions == 1
-            group.cancel_scope.cancel()
+@in_world(played)
+async def test_a_released_lease_is_taken_at_once(arena: Arena) -> None:
+    one, two = arena.elector("one"), arena.elector("two")
+    await one.acquire()
+    async with anyio.create_task_group() as group:
+        group.start_soon(arena.run, two)
+        await anyio.sleep(5)
+        await one.release()
+        assert not one.is_leader
+        await anyio.sleep(1)
+        assert two.is_leader
+        group.cancel_scope.cancel()
 
-    played(scenario)
+
+@pytest.mark.rule("L7")
+@in_world(played)
+async def test_a_standby_watches_the_lease_and_asks_for_it_within_a_second_of_its_release(
+    arena: Arena,
+) -> None:
+    one, two = arena.elector("one"), arena.elector("two")
+    await one.acquire()
+    async with anyio.create_task_group() as group:
+        group.start_soon(arena.run, two)
+        await anyio.sleep(0.1)
+        released = anyio.current_time()
+        await one.release()
+        await anyio.sleep(0.05)
+        assert arena.led == [("two", released)]
+        assert (await arena.lease()).lease_transitions == 1
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L3")
-def test_a_leader_renews_by_one_update_and_reads_only_after_one_that_failed() -> None:
-    async def scenario(arena: Arena) -> None:
-        one = arena.elector("one")
-        transport = one._client.transport
-        assert isinstance(transport, FaultyTransport)
-        await one.acquire()
-        began = len(transport.requests)
-        async with anyio.create_task_group() as group:
-            group.start_soon(one.hold)
-            await anyio.sleep(5)
-            assert [request.verb for request in transport.requests[began:]] == ["update", "update"]
-            touched = await arena.client.get(Lease, "lock", "default")
-            await arena.client.raw.merge(touched, {"metadata": {"labels": {"touched": "yes"}}})
-            await anyio.sleep(2)
-            assert [request.verb for request in transport.requests[began + 2 :]] == [
-                "update",
-                "get",
-                "update",
-            ]
-            assert one.is_leader
-            group.cancel_scope.cancel()
-
-    played(scenario)
+@in_world(played)
+async def test_a_leader_renews_by_one_update_and_reads_only_after_one_that_failed(arena: Arena) -> None:
+    one = arena.elector("one")
+    transport = one._client.transport
+    assert isinstance(transport, FaultyTransport)
+    await one.acquire()
+    began = len(transport.requests)
+    async with anyio.create_task_group() as group:
+        group.start_soon(one.hold)
+        await anyio.sleep(5)
+        assert [request.verb for request in transport.requests[began:]] == ["update", "update"]
+        touched = await arena.client.get(Lease, "lock", "default")
+        await arena.client.raw.merge(touched, {"metadata": {"labels": {"touched": "yes"}}})
+        await anyio.sleep(2)
+        assert [request.verb for request in transport.requests[began + 2 :]] == [
+            "update",
+            "get",
+            "update",
+        ]
+        assert one.is_leader
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L5")
-def test_a_leader_that_sees_another_holder_stops_at_once() -> None:
-    async def scenario(arena: Arena) -> None:
-        one = arena.elector("one")
-        await one.acquire()
-        lease = await arena.client.get(Lease, "lock", "default")
-        await arena.client.raw.update(
-            lease.replace(spec=LeaseSpec(holder_identity="thief", lease_duration_seconds=15))
-        )
-        started = anyio.current_time()
-        with pytest.raises(LeadershipLost, match="held by 'thief'"):
-            await one.hold()
-        assert anyio.current_time() - started < 3
-        assert not one.is_leader
-
-    played(scenario)
+@in_world(played)
+async def test_a_leader_that_sees_another_holder_stops_at_once(arena: Arena) -> None:
+    one = arena.elector("one")
+    await one.acquire()
+    lease = await arena.client.get(Lease, "lock", "default")
+    await arena.client.raw.update(
+        lease.replace(spec=LeaseSpec(holder_identity="thief", lease_duration_seconds=15))
+    )
+    started = anyio.current_time()
+    with pytest.raises(LeadershipLost, match="held by 'thief'"):
+        await one.hold()
+    assert anyio.current_time() - started < 3
+    assert not one.is_leader
 
 
 @pytest.mark.rule("L6")
 @pytest.mark.parametrize(
     "what", [Drop(), Delay(1000), SlowReply(1000), LoseReply(), Refuse(500, "InternalError")]
 )
-def test_a_leader_that_is_cut_off_stops_before_another_can_start(what: Any) -> None:
-    async def scenario(arena: Arena) -> None:
-        plan = FaultPlan([Fault(When(nth=8, times=None), what)])
-        one, two = arena.elector("one", plan), arena.elector("two")
-        await one.acquire()
-        async with anyio.create_task_group() as group:
-            group.start_soon(arena.run, two)
-            with pytest.raises(LeadershipLost):
-                await one.hold()
-            assert not two.is_leader
-            await anyio.sleep(40)
-            assert two.is_leader
-            group.cancel_scope.cancel()
-
-    played(scenario)
+@in_world(played)
+async def test_a_leader_that_is_cut_off_stops_before_another_can_start(arena: Arena, what: Any) -> None:
+    plan = FaultPlan([Fault(When(nth=8, times=None), what)])
+    one, two = arena.elector("one", plan), arena.elector("two")
+    await one.acquire()
+    async with anyio.create_task_group() as group:
+        group.start_soon(arena.run, two)
+        with pytest.raises(LeadershipLost):
+            await one.hold()
+        assert not two.is_leader
+        await anyio.sleep(40)
+        assert two.is_leader
+        group.cancel_scope.cancel()
 
 
 FAULTS = st.lists(
@@ -262,21 +253,19 @@ def test_there_are_never_two_leaders_and_in_the_end_there_is_one(plans: list[lis
     played(scenario, seed)
 
 
-def test_writes_are_held_back_where_leadership_is_not_certain_and_reads_are_not() -> None:
-    async def scenario(arena: Arena) -> None:
-        one = arena.elector("one")
-        client = Client(LedTransport(InProcessTransport(arena.server), one), clock=arena.clock)
-        settings_map = ConfigMap(metadata=ObjectMeta("c", "default"))
-        with pytest.raises(NotLeading, match=r"POST .*/configmaps was not sent"):
-            await client.create(settings_map)
-        await one.acquire()
+@in_world(played)
+async def test_writes_are_refused_while_leadership_is_not_certain_and_reads_are_sent(arena: Arena) -> None:
+    one = arena.elector("one")
+    client = Client(LedTransport(InProcessTransport(arena.server), one), clock=arena.clock)
+    settings_map = ConfigMap(metadata=ObjectMeta("c", "default"))
+    with pytest.raises(NotLeading, match=r"POST .*/configmaps was not sent"):
         await client.create(settings_map)
-        await anyio.sleep(TERMS.renew_deadline)
-        with pytest.raises(NotLeading):
-            await client.create(ConfigMap(metadata=ObjectMeta("d", "default")))
-        assert len(await client.list(ConfigMap, "default")) == 1
-
-    played(scenario)
+    await one.acquire()
+    await client.create(settings_map)
+    await anyio.sleep(TERMS.renew_deadline)
+    with pytest.raises(NotLeading):
+        await client.create(ConfigMap(metadata=ObjectMeta("d", "default")))
+    assert len(await client.list(ConfigMap, "default")) == 1
 
 
 @pytest.mark.rule("L2")
@@ -316,7 +305,7 @@ def test_a_record_ages_from_when_it_was_first_seen() -> None:
 
 
 @pytest.mark.rule("L4")
-def test_taking_over_counts_a_transition_and_renewing_does_not() -> None:
+def test_a_takeover_counts_as_a_transition_and_a_renewal_does_not() -> None:
     first = claim(LeaseSpec(), "a", TERMS, "t0")
     renewed = claim(first, "a", TERMS, "t1")
     taken = claim(renewed, "b", TERMS, "t2")
@@ -367,7 +356,7 @@ def test_a_standby_is_warm_writes_nothing_and_takes_over_when_the_leader_stops(s
 
 
 @pytest.mark.rule("L8")
-def test_a_manager_that_never_led_stops_without_a_word_of_loss_and_without_a_write() -> None:
+def test_a_manager_that_never_led_stops_without_an_error_and_without_a_write() -> None:
     async def run() -> None:
         world = World()
         await world.define()
@@ -400,7 +389,7 @@ def test_a_manager_that_never_led_stops_without_a_word_of_loss_and_without_a_wri
 
 
 @pytest.mark.rule("L9")
-def test_a_manager_that_loses_its_lease_stops_and_says_why() -> None:
+def test_a_manager_that_loses_its_lease_stops_and_reports_the_reason() -> None:
     async def run() -> None:
         world = World()
         await world.define()

@@ -11,22 +11,22 @@ from reconcile.errors import TerminalError
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, simulate
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_objects_from_before_and_after_the_start_are_reconciled(seed: int) -> None:
-    async def scenario(world: World) -> None:
-        await world.make("early", size=2)
-        async with world.running(Controller(Toy, keep_size)):
-            await world.make("late", size=3)
-            await anyio.sleep(2)
-            assert (await world.client.get(Toy, "early", "default")).status.size == 2
-            assert (await world.client.get(Toy, "late", "default")).status.size == 3
-
-    played(scenario, seed)
+@in_world(played)
+async def test_objects_from_before_and_after_the_start_are_reconciled(world: World, seed: int) -> None:
+    await world.make("early", size=2)
+    async with world.running(Controller(Toy, keep_size)):
+        await world.make("late", size=3)
+        await anyio.sleep(2)
+        assert (await world.client.get(Toy, "early", "default")).status.size == 2
+        assert (await world.client.get(Toy, "late", "default")).status.size == 3
 
 
-def test_its_own_status_write_does_not_wake_a_reconciler() -> None:
+@in_world(played)
+async def test_its_own_status_write_does_not_wake_a_reconciler(world: World) -> None:
     runs = 0
 
     async def count(ctx: Context[Toy]) -> None:
@@ -34,69 +34,65 @@ def test_its_own_status_write_does_not_wake_a_reconciler() -> None:
         runs += 1
         ctx.status(size=ctx.object.status.size + 1)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, count)):
-            await world.make()
-            await anyio.sleep(60)
-        assert runs == 1
-
-    played(scenario)
+    async with world.running(Controller(Toy, count)):
+        await world.make()
+        await anyio.sleep(60)
+    assert runs == 1
 
 
 @pytest.mark.rule("inv-36")
 @pytest.mark.parametrize("seed", range(10))
-def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(seed: int) -> None:
+@in_world(played)
+async def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(
+    world: World, seed: int
+) -> None:
     async def make_one(ctx: Context[Toy]) -> Result:
         if not await ctx.owned(ConfigMap):
             await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="child-")))
         return Result()
 
-    async def scenario(world: World) -> None:
-        runs = 0
+    runs = 0
 
-        async def limited(ctx: Context[Toy]) -> Result:
-            nonlocal runs
-            runs += 1
-            await make_one(ctx)
-            return Result(requeue_after=0.001 if runs < 20 else None)
+    async def limited(ctx: Context[Toy]) -> Result:
+        nonlocal runs
+        runs += 1
+        await make_one(ctx)
+        return Result(requeue_after=0.001 if runs < 20 else None)
 
-        async with world.running(Controller(Toy, limited, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(30)
-            assert runs >= 20
-            assert len(await world.client.list(ConfigMap, "default")) == 1
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, limited, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(30)
+        assert runs >= 20
+        assert len(await world.client.list(ConfigMap, "default")) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_is(seed: int) -> None:
-    async def scenario(world: World) -> None:
-        runs = 0
+@in_world(played)
+async def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_is(
+    world: World, seed: int
+) -> None:
+    runs = 0
 
-        async def keep_three(ctx: Context[Toy]) -> Result:
-            nonlocal runs
-            runs += 1
-            children = [child for child in await ctx.owned(ConfigMap) if not child.terminating]
-            if not children and runs <= 2:  # the first is repeated before a name is generated
-                for _ in range(5):
-                    await ctx.create(
-                        ConfigMap(metadata=ObjectMeta(generate_name="c-", finalizers=("x.io/y",)))
-                    )
-            elif len(children) > 3:
-                await ctx.delete(children[0])
-            return Result(requeue_after=0.001 if runs < 20 else None)
+    async def keep_three(ctx: Context[Toy]) -> Result:
+        nonlocal runs
+        runs += 1
+        children = [child for child in await ctx.owned(ConfigMap) if not child.terminating]
+        if not children and runs <= 2:  # the first is repeated before a name is generated
+            for _ in range(5):
+                await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="c-", finalizers=("x.io/y",))))
+        elif len(children) > 3:
+            await ctx.delete(children[0])
+        return Result(requeue_after=0.001 if runs < 20 else None)
 
-        async with world.running(Controller(Toy, keep_three, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(60)
-            left = await world.client.list(ConfigMap, "default")
-            assert [child.terminating for child in left].count(True) == 2
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, keep_three, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(60)
+        left = await world.client.list(ConfigMap, "default")
+        assert [child.terminating for child in left].count(True) == 2
 
 
-def test_success_starts_the_back_off_afresh() -> None:
+@in_world(played)
+async def test_success_resets_the_back_off(world: World) -> None:
     attempts: list[int] = []
 
     async def fail_now_and_then(ctx: Context[Toy]) -> Result | None:
@@ -105,16 +101,14 @@ def test_success_starts_the_back_off_afresh() -> None:
             raise RuntimeError("no")
         return Result(requeue_after=1) if len(attempts) == 3 else None
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, fail_now_and_then)):
-            await world.make()
-            await anyio.sleep(10)
-        assert attempts == [0, 1, 2, 0, 1]
-
-    played(scenario)
+    async with world.running(Controller(Toy, fail_now_and_then)):
+        await world.make()
+        await anyio.sleep(10)
+    assert attempts == [0, 1, 2, 0, 1]
 
 
-def test_a_failing_key_is_retried_with_growing_delays_and_does_not_stop_others() -> None:
+@in_world(played)
+async def test_a_failing_key_is_retried_with_growing_delays_and_does_not_stop_others(world: World) -> None:
     times: list[float] = []
 
     async def fail_some(ctx: Context[Toy]) -> None:
@@ -123,21 +117,19 @@ def test_a_failing_key_is_retried_with_growing_delays_and_does_not_stop_others()
             raise RuntimeError("no")
         ctx.status(size=ctx.object.spec.size)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, fail_some, workers=1)):
-            await world.make("bad")
-            await world.make("good", size=7)
-            await anyio.sleep(10)
-            assert (await world.client.get(Toy, "good", "default")).status.size == 7
-        gaps = [b - a for a, b in itertools.pairwise(times)]
-        assert len(gaps) > 5
-        assert gaps[-1] > 50 * gaps[0]
-
-    played(scenario)
+    async with world.running(Controller(Toy, fail_some, workers=1)):
+        await world.make("bad")
+        await world.make("good", size=7)
+        await anyio.sleep(10)
+        assert (await world.client.get(Toy, "good", "default")).status.size == 7
+    gaps = [b - a for a, b in itertools.pairwise(times)]
+    assert len(gaps) > 5
+    assert gaps[-1] > 50 * gaps[0]
 
 
 @pytest.mark.rule("inv-11")
-def test_a_terminal_error_is_not_retried_until_the_object_changes() -> None:
+@in_world(played)
+async def test_a_terminal_error_is_not_retried_until_the_object_changes(world: World) -> None:
     runs = 0
 
     async def refuse(ctx: Context[Toy]) -> None:
@@ -145,43 +137,41 @@ def test_a_terminal_error_is_not_retried_until_the_object_changes() -> None:
         runs += 1
         raise TerminalError("not like this")
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, refuse)):
-            await world.make()
-            await anyio.sleep(100)
-            assert runs == 1
-            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
-            await anyio.sleep(100)
-            assert runs == 2
-
-    played(scenario)
+    async with world.running(Controller(Toy, refuse)):
+        await world.make()
+        await anyio.sleep(100)
+        assert runs == 1
+        await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
+        await anyio.sleep(100)
+        assert runs == 2
 
 
-def test_a_stale_write_repeats_the_run_at_once_and_is_no_failure() -> None:
-    async def scenario(world: World) -> None:
-        foreign = 0
+@in_world(played)
+async def test_a_stale_write_repeats_the_run_at_once_and_is_not_a_failure(world: World) -> None:
+    foreign = 0
 
-        async def race(ctx: Context[Toy]) -> None:
-            nonlocal foreign
-            if foreign < 3:
-                foreign += 1
-                await world.client.modify(
-                    Toy, "a", "default", lambda toy: toy.with_metadata(annotations={"n": str(foreign)})
-                )
-            ctx.condition("Ready", True, reason="Done")
+    async def race(ctx: Context[Toy]) -> None:
+        nonlocal foreign
+        if foreign < 3:
+            foreign += 1
+            await world.client.modify(
+                Toy, "a", "default", lambda toy: toy.with_metadata(annotations={"n": str(foreign)})
+            )
+        ctx.condition("Ready", True, reason="Done")
 
-        async with world.running(Controller(Toy, race)) as manager:
-            await world.make()
-            await anyio.sleep(30)
-            toy = await world.client.get(Toy, "a", "default")
-            assert [c.status for c in toy.status.conditions] == ["True"]
-            assert manager.status().controllers[0].failures == 0
-
-    played(scenario)
+    async with world.running(Controller(Toy, race)) as manager:
+        await world.make()
+        await anyio.sleep(30)
+        toy = await world.client.get(Toy, "a", "default")
+        assert [c.status for c in toy.status.conditions] == ["True"]
+        assert manager.status().controllers[0].failures == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_cleanup_runs_before_an_object_goes_and_exactly_until_it_succeeds(seed: int) -> None:
+@in_world(played)
+async def test_cleanup_runs_before_an_object_goes_and_exactly_until_it_succeeds(
+    world: World, seed: int
+) -> None:
     calls: list[str] = []
 
     async def clean(ctx: Context[Toy]) -> None:
@@ -189,41 +179,37 @@ def test_cleanup_runs_before_an_object_goes_and_exactly_until_it_succeeds(seed: 
         if len(calls) < 3:
             raise RuntimeError("not yet")
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_size, cleanup=clean)):
-            await world.make()
-            await anyio.sleep(2)
-            assert len((await world.client.get(Toy, "a", "default")).metadata.finalizers) == 1
-            await world.client.delete(await world.client.get(Toy, "a", "default"))
-            await anyio.sleep(10)
-            assert await world.client.find(Toy, "a", "default") is None
-        assert calls == ["a"] * 3
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, keep_size, cleanup=clean)):
+        await world.make()
+        await anyio.sleep(2)
+        assert len((await world.client.get(Toy, "a", "default")).metadata.finalizers) == 1
+        await world.client.delete(await world.client.get(Toy, "a", "default"))
+        await anyio.sleep(10)
+        assert await world.client.find(Toy, "a", "default") is None
+    assert calls == ["a"] * 3
 
 
-def test_an_object_that_is_watched_by_name_wakes_who_uses_it() -> None:
+@in_world(played)
+async def test_an_object_that_is_watched_by_name_wakes_the_objects_that_refer_to_it(world: World) -> None:
     async def copy(ctx: Context[Toy]) -> None:
         secret = await ctx.client.find(Secret, ctx.object.spec.secret or "", ctx.object.namespace)
         ctx.status(size=len(secret.data) if secret else 0)
 
-    async def scenario(world: World) -> None:
-        watches = [Watch(Secret, by=lambda toy: toy.spec.secret)]
-        async with world.running(Controller(Toy, copy, watches=watches)) as manager:
-            await world.make(secret="s")
-            await world.make("other", secret="t")
-            await anyio.sleep(2)
-            runs = manager.status().controllers[0].runs
-            secret = Secret(metadata=ObjectMeta("s", "default"), data={"k": "dg=="})
-            await world.client.create(secret)
-            await anyio.sleep(2)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 1
-            assert manager.status().controllers[0].runs == runs + 1
-
-    played(scenario)
+    watches = [Watch(Secret, by=lambda toy: toy.spec.secret)]
+    async with world.running(Controller(Toy, copy, watches=watches)) as manager:
+        await world.make(secret="s")
+        await world.make("other", secret="t")
+        await anyio.sleep(2)
+        runs = manager.status().controllers[0].runs
+        secret = Secret(metadata=ObjectMeta("s", "default"), data={"k": "dg=="})
+        await world.client.create(secret)
+        await anyio.sleep(2)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 1
+        assert manager.status().controllers[0].runs == runs + 1
 
 
-def test_a_watch_can_map_objects_to_whom_they_concern_in_any_namespace() -> None:
+@in_world(played)
+async def test_a_watch_can_map_an_object_to_keys_in_any_namespace(world: World) -> None:
     seen: list[Request] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -232,19 +218,16 @@ def test_a_watch_can_map_objects_to_whom_they_concern_in_any_namespace() -> None
     def concerned(config: ConfigMap) -> list[Request]:
         return [Request(*config.metadata.labels["toy"].split("."))] if "toy" in config.metadata.labels else []
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
-            await world.make()
-            await anyio.sleep(2)
-            labels = {"toy": "default.a"}
-            await world.client.create(ConfigMap(metadata=ObjectMeta("c", "kube-system", labels=labels)))
-            await anyio.sleep(2)
-        assert seen == [Request("default", "a")] * 2
-
-    played(scenario)
+    async with world.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
+        await world.make()
+        await anyio.sleep(2)
+        labels = {"toy": "default.a"}
+        await world.client.create(ConfigMap(metadata=ObjectMeta("c", "kube-system", labels=labels)))
+        await anyio.sleep(2)
+    assert seen == [Request("default", "a")] * 2
 
 
-def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_what_to_do() -> None:
+def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_a_hint() -> None:
     async def run() -> None:
         world = World()
         manager = Manager(Controller(Toy, keep_size), transport=world.transport, clock=world.clock)
@@ -273,37 +256,17 @@ def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(caplog: pytest.
     assert (said["seconds"], said["keys"]) == (5, ["toy default/long"])
 
 
-def test_a_run_that_takes_too_long_fails() -> None:
-    async def scenario(world: World) -> None:
-        async def hang(ctx: Context[Toy]) -> None:
-            await anyio.sleep_forever()
-
-        async with world.running(Controller(Toy, hang, timeout=5)) as manager:
-            await world.make()
-            await anyio.sleep(8)
-            assert manager.status().controllers[0].failures == 1
-
-    played(scenario)
+@in_world(played)
+async def test_a_manager_kept_to_a_namespace_leaves_others_alone(world: World) -> None:
+    async with world.running(Controller(Toy, keep_size), namespace="default"):
+        await world.make(size=4)
+        await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system"), spec=ToySpec(size=4)))
+        await anyio.sleep(5)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 4
+        assert (await world.client.get(Toy, "b", "kube-system")).status.size == 0
 
 
-def test_two_controllers_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two controllers are named 'toy'"):
-        Manager(Controller(Toy, keep_size), Controller(Toy, keep_size))
-
-
-def test_a_manager_kept_to_a_namespace_leaves_others_alone() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_size), namespace="default"):
-            await world.make(size=4)
-            await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system"), spec=ToySpec(size=4)))
-            await anyio.sleep(5)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 4
-            assert (await world.client.get(Toy, "b", "kube-system")).status.size == 0
-
-    played(scenario)
-
-
-def test_a_manager_on_a_fake_client_hears_late() -> None:
+def test_a_manager_on_a_fake_client_gets_late_watch_events() -> None:
     async def run() -> None:
         client = FakeClient(Toy(metadata=ObjectMeta("a", "default")), seed=3)
         async with Manager(
@@ -315,22 +278,6 @@ def test_a_manager_on_a_fake_client_hears_late() -> None:
             assert (await manager.client.get(Toy, "b", "default")).status.size == 2
 
     simulate(run)
-
-
-def test_a_failure_is_logged_with_controller_key_and_reconcile_id(caplog: pytest.LogCaptureFixture) -> None:
-    async def fail(ctx: Context[Toy]) -> None:
-        raise TerminalError("why")
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, fail)):
-            await world.make()
-            await anyio.sleep(1)
-
-    played(scenario)
-    (record,) = [r for r in caplog.records if vars(r)["event"] == "failed for good"]
-    said = vars(record)
-    assert (said["controller"], said["key"], said["error"]) == ("toy", "default/a", "TerminalError: why")
-    assert len(said["reconcile_id"]) == 8
 
 
 async def test_a_manager_is_an_async_context_with_an_embedded_server() -> None:

@@ -83,7 +83,7 @@ def test_a_manager_of_two_namespaces_keeps_both_and_no_other_under_roles_alone()
         ),
     ],
 )
-def test_what_roles_cannot_allow_is_refused_at_the_start_and_later(
+def test_a_controller_that_needs_more_than_roles_is_refused_at_the_start_and_later(
     controller: Controller[Any], said: str
 ) -> None:
     client = FakeClient()
@@ -100,7 +100,7 @@ def test_what_roles_cannot_allow_is_refused_at_the_start_and_later(
     simulate(add_later)
 
 
-def test_a_namespace_and_namespaces_are_not_given_together_but_one_goes_before_the_other() -> None:
+def test_namespace_and_namespaces_exclude_each_other_but_a_variable_replaces_either() -> None:
     with pytest.raises(ConfigurationError, match="exclude each other"):
         Manager(namespace="a", namespaces=["b"], environ={}).configure()
     manager = Manager(namespace="a", environ={"RECONCILE_NAMESPACES": "b, c"})
@@ -112,6 +112,6 @@ def test_a_namespace_and_namespaces_are_not_given_together_but_one_goes_before_t
 
 
 @pytest.mark.parametrize("names", [[""], ["A"], ["a/b"]])
-def test_what_is_no_name_of_a_namespace_is_refused(names: list[str]) -> None:
+def test_an_invalid_name_of_a_namespace_is_refused(names: list[str]) -> None:
     with pytest.raises(ValueError, match="expected a name of a namespace"):
         Manager(namespaces=names)

@@ -9,7 +9,9 @@ import pytest
 
 @pytest.mark.parametrize("name", ["informers", "workqueue"])
 @pytest.mark.parametrize("kind", ["a module", "a package", "a folder"])
-def test_a_namesake_of_a_floor_that_is_found_first_is_named(tmp_path: Path, name: str, kind: str) -> None:
+def test_a_foreign_package_that_shadows_one_of_ours_is_named_in_the_error(
+    tmp_path: Path, name: str, kind: str
+) -> None:
     mine = tmp_path / f"{name}.py" if kind == "a module" else tmp_path / name / "__init__.py"
     mine.parent.mkdir(exist_ok=True)
     if kind != "a folder":

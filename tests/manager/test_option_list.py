@@ -39,7 +39,7 @@ def configured(environ: dict[str, str], flags: dict[str, str | None] | None = No
     return manager.options
 
 
-def test_a_variable_goes_before_the_constructor_and_a_flag_before_the_variable() -> None:
+def test_a_variable_overrides_the_constructor_and_a_flag_the_variable() -> None:
     assert configured({}, namespace="a")["namespace"] == "a"
     assert configured({"RECONCILE_NAMESPACE": "b"}, namespace="a")["namespace"] == "b"
     assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": "c"}, namespace="a")["namespace"] == "c"
@@ -47,67 +47,42 @@ def test_a_variable_goes_before_the_constructor_and_a_flag_before_the_variable()
     assert configured({"RECONCILE_NAMESPACE": ""}, namespace="a")["namespace"] == ""
 
 
-def test_every_option_can_be_said_in_text() -> None:
-    environ = {
-        "RECONCILE_NAMESPACE": "shop",
-        "RECONCILE_SELECTOR": "team=a",
-        "RECONCILE_DRY_RUN": "false",
-        "RECONCILE_TAKE_OVER": "true",
-        "RECONCILE_NAME": "me",
-        "RECONCILE_EMBEDDED": "true",
-        "RECONCILE_CLUSTERS": "",
-        "RECONCILE_SERVE": ":8080",
-        "RECONCILE_SERVE_CERTIFICATES": "/certificates",
-        "RECONCILE_SERVE_REVIEW": "true",
-        "RECONCILE_SERVE_METRICS": "local",
-        "RECONCILE_READY_WHEN": "leading",
-        "RECONCILE_LEADER_ELECTION": "kube-system/lamps",
-        "RECONCILE_LEASE_SECONDS": "30",
-        "RECONCILE_RENEW_SECONDS": "20",
-        "RECONCILE_RETRY_SECONDS": "4",
-        "RECONCILE_WORKERS": "3, toy=5",
-        "RECONCILE_TIMEOUT": "60",
-        "RECONCILE_THREADS": "7",
-        "RECONCILE_DEBUG": "true",
-        "RECONCILE_UNDECLARED": "refuse",
-        "RECONCILE_CLIENT_QPS": "12.5",
-        "RECONCILE_CLIENT_BURST": "3",
-        "RECONCILE_SYNC_SECONDS": "7",
-        "RECONCILE_STOP_SECONDS": "0.5",
-        "HOME": "/root",
-    }
-    other_way = {"RECONCILE_NAMESPACES"}
-    assert set(environ) - {"HOME"} == {variable_of(name) for name in TEXT_OPTIONS} - other_way
+TEXTS: dict[str, tuple[str, Any]] = {
+    "namespace": ("shop", "shop"),
+    "selector": ("team=a", "team=a"),
+    "dry_run": ("false", False),
+    "take_over": ("true", True),
+    "name": ("me", "me"),
+    "embedded": ("true", True),
+    "clusters": ("", ""),
+    "serve": (":8080", ":8080"),
+    "serve_certificates": ("/certificates", "/certificates"),
+    "serve_review": ("true", True),
+    "serve_metrics": ("local", "local"),
+    "ready_when": ("leading", "leading"),
+    "leader_election": ("kube-system/lamps", "kube-system/lamps"),
+    "lease_seconds": ("30", 30.0),
+    "renew_seconds": ("20", 20.0),
+    "retry_seconds": ("4", 4.0),
+    "workers": ("3, toy=5", {"": 3, "toy": 5}),
+    "timeout": ("60", 60.0),
+    "threads": ("7", 7),
+    "debug": ("false", False),
+    "undeclared": ("refuse", "refuse"),
+    "client_qps": ("12.5", 12.5),
+    "client_burst": ("3", 3),
+    "sync_seconds": ("7", 7.0),
+    "stop_seconds": ("0.5", 0.5),
+}
+
+
+def test_every_text_option_can_be_set_by_a_variable() -> None:
+    assert set(TEXTS) == set(TEXT_OPTIONS) - {"namespaces"}, "namespaces excludes namespace"
+    environ = {variable_of(name): text for name, (text, _) in TEXTS.items()} | {"HOME": "/root"}
     manager = Manager(Controller(ConfigMap, idle, name="toy"), environ=environ)
     manager.configure()
-    assert shown(manager.options) == {
-        "namespace": "shop",
-        "namespaces": "",
-        "selector": "team=a",
-        "dry_run": False,
-        "take_over": True,
-        "name": "me",
-        "embedded": True,
-        "clusters": "",
-        "serve": ":8080",
-        "serve_certificates": "/certificates",
-        "serve_review": True,
-        "serve_metrics": "local",
-        "ready_when": "leading",
-        "leader_election": "kube-system/lamps",
-        "lease_seconds": 30.0,
-        "renew_seconds": 20.0,
-        "retry_seconds": 4.0,
-        "workers": {"": 3, "toy": 5},
-        "timeout": 60.0,
-        "threads": 7,
-        "debug": True,
-        "undeclared": "refuse",
-        "client_qps": 12.5,
-        "client_burst": 3,
-        "sync_seconds": 7.0,
-        "stop_seconds": 0.5,
-    }
+    expected = {name: value for name, (_, value) in TEXTS.items()} | {"namespaces": ""}
+    assert shown(manager.options) == expected
 
 
 def test_a_lease_in_text_keeps_the_identity_of_the_constructors() -> None:
@@ -138,7 +113,7 @@ def test_the_times_of_a_lease_change_one_by_one_and_must_leave_a_margin() -> Non
         ({"pod": 5}, None, 7),
     ],
 )
-def test_what_is_said_of_one_controller_goes_before_what_it_says_itself(
+def test_a_value_for_one_controller_overrides_what_it_sets_itself(
     said: Any, own: int | None, holds: int
 ) -> None:
     assert for_controller(said, "toy", own, 7) == holds
@@ -152,7 +127,7 @@ def test_an_option_for_a_controller_that_does_not_exist_is_an_error_with_the_nea
         manager.configure()
 
 
-def test_workers_and_time_outs_reach_the_controllers() -> None:
+def test_workers_and_timeouts_reach_the_controllers() -> None:
     said = {"RECONCILE_WORKERS": "3,second=7", "RECONCILE_TIMEOUT": "second=9"}
     controllers = [Controller(ConfigMap, idle, name=name) for name in ("first", "second")]
 
@@ -167,7 +142,7 @@ def test_workers_and_time_outs_reach_the_controllers() -> None:
     simulate(run)
 
 
-def test_a_rate_said_in_text_goes_before_a_limiter_of_the_constructor() -> None:
+def test_a_rate_in_text_overrides_a_limiter_of_the_constructor() -> None:
     limiter = RequestLimiter(1, 1)
     assert request_limiter(configured({}, limiter=limiter)) is limiter
     assert request_limiter(configured({"RECONCILE_CLIENT_QPS": "0"}, limiter=limiter)) is None
@@ -221,7 +196,7 @@ def test_an_unknown_variable_is_an_error_with_the_nearest_name(variable: str, ne
         ("lease_seconds", "0"),
     ],
 )
-def test_a_value_that_is_none_is_an_error_that_names_where_it_was_said(name: str, text: str) -> None:
+def test_an_invalid_value_is_an_error_that_names_its_variable_or_flag(name: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^RECONCILE_{name.upper()}: "):
         from_environment({f"RECONCILE_{name.upper()}": text})
     with pytest.raises(ConfigurationError, match=f"^--{name.replace('_', '-')}: "):
@@ -238,7 +213,7 @@ def test_a_value_that_is_none_is_an_error_that_names_where_it_was_said(name: str
         ("serve", "x"),
     ],
 )
-def test_a_value_of_the_constructor_is_held_to_the_same_bounds(name: str, value: Any) -> None:
+def test_values_of_the_constructor_have_the_same_bounds(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"^{name}: expected .*, got "):
         Manager(**{name: value})
 
@@ -261,18 +236,18 @@ def test_a_new_option_is_one_entry_of_the_list(monkeypatch: pytest.MonkeyPatch) 
     assert shown(Manager().options)["nap_seconds"] == 1.5
 
 
-def test_what_is_kept_can_be_said_of_kinds_alone() -> None:
+def test_informer_options_are_refused_for_a_class_that_is_not_a_kind() -> None:
     with pytest.raises(TypeError, match="str is not a kind"):
         Manager(informers={str: InformerOptions()})  # type: ignore[dict-item]
 
 
-def test_an_embedded_server_and_a_transport_cannot_be_had_together() -> None:
+def test_an_embedded_server_and_a_transport_exclude_each_other() -> None:
     transport = InProcessTransport(ApiServer())
     with pytest.raises(ConfigurationError, match="exclude each other"):
         Manager(transport=transport, environ={"RECONCILE_EMBEDDED": "1"}).configure()
 
 
-def test_a_manager_reads_its_variables_when_it_runs_and_says_once_what_holds(
+def test_a_manager_reads_its_variables_when_it_runs_and_logs_the_options_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     manager = Manager(
@@ -288,7 +263,7 @@ def test_a_manager_reads_its_variables_when_it_runs_and_says_once_what_holds(
     assert (line.stop_seconds, line.namespace) == (3.0, "shop")  # type: ignore[attr-defined]
 
 
-def test_the_process_environment_is_read_where_no_other_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECONCILE_BOGUS", "1")
     with pytest.raises(ConfigurationError, match="RECONCILE_BOGUS"):
         simulate(Manager(transport=InProcessTransport(ApiServer())).run)

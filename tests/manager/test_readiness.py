@@ -34,7 +34,7 @@ class Server:
         UnknownKind("no such kind"),
     ],
 )
-def test_what_is_not_ready_is_asked_again_with_one_line(
+def test_a_server_that_is_not_ready_is_retried_with_one_log_line(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(error, 8)
@@ -51,7 +51,7 @@ def test_what_is_not_ready_is_asked_again_with_one_line(
 
 @pytest.mark.rule("start-waits")
 @pytest.mark.parametrize("seconds", [0, 1, 120])
-def test_after_its_time_the_last_error_is_raised(seconds: float) -> None:
+def test_the_last_error_is_raised_after_the_time_limit(seconds: float) -> None:
     server = Server(Unreachable("nothing listens"), None)
 
     async def scenario() -> None:
@@ -64,7 +64,7 @@ def test_after_its_time_the_last_error_is_raised(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("error", [Unauthorized(401, "", ""), Forbidden(403, "", ""), ValueError("no")])
-def test_a_last_word_is_raised_at_once(error: ApiError | ValueError) -> None:
+def test_a_final_error_is_raised_at_once(error: ApiError | ValueError) -> None:
     server = Server(error, None)
 
     async def scenario() -> None:

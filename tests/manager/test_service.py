@@ -18,6 +18,7 @@ from reconcile import Context, Controller, Manager
 from reconcile.embedded import InProcessTransport
 from reconcile.errors import Unreachable
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,27 +97,28 @@ def test_a_manager_is_a_yield_fixture_in_both_modes_of_pytest_asyncio(mode: str,
 
 
 @pytest.mark.rule("life-context")
-def test_a_start_that_is_given_up_leaves_no_task() -> None:
-    async def scenario(world: World) -> None:
-        before = asyncio.all_tasks()
+@in_world(played)
+async def test_a_start_that_is_cancelled_leaves_no_task(world: World) -> None:
+    before = asyncio.all_tasks()
 
-        class Silent(InProcessTransport):
-            def stream(self, *_: Any, **__: Any) -> Any:
-                raise Unreachable("nobody there")
+    class Silent(InProcessTransport):
+        def stream(self, *_: Any, **__: Any) -> Any:
+            raise Unreachable("nobody there")
 
-        manager = Manager(Controller(Toy, keep_size), transport=Silent(world.server), clock=world.clock)
-        with anyio.move_on_after(5) as scope:
-            async with manager:
-                raise AssertionError("started")
-        assert scope.cancelled_caught
-        await anyio.sleep(0.1)
-        assert asyncio.all_tasks() == before
-
-    played(scenario)
+    manager = Manager(Controller(Toy, keep_size), transport=Silent(world.server), clock=world.clock)
+    with anyio.move_on_after(5) as scope:
+        async with manager:
+            raise AssertionError("started")
+    assert scope.cancelled_caught
+    await anyio.sleep(0.1)
+    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.rule("life-context")
-def test_a_cancellation_while_it_stops_makes_it_a_hard_stop_and_still_leaves_no_task() -> None:
+@in_world(played)
+async def test_a_cancellation_during_the_stop_makes_it_a_hard_stop_and_leaves_no_task(
+    world: World,
+) -> None:
     ended: list[str] = []
 
     async def endless(ctx: Context[Toy]) -> None:
@@ -125,27 +127,24 @@ def test_a_cancellation_while_it_stops_makes_it_a_hard_stop_and_still_leaves_no_
         finally:
             ended.append(ctx.object.name)
 
-    async def scenario(world: World) -> None:
-        before = asyncio.all_tasks()
-        await world.make()
+    before = asyncio.all_tasks()
+    await world.make()
 
-        async def application() -> None:
-            async with Manager(
-                Controller(Toy, endless), transport=world.transport, clock=world.clock, stop_seconds=1000
-            ):
-                await anyio.sleep(3)
+    async def application() -> None:
+        async with Manager(
+            Controller(Toy, endless), transport=world.transport, clock=world.clock, stop_seconds=1000
+        ):
+            await anyio.sleep(3)
 
-        task = asyncio.ensure_future(application())
-        await anyio.sleep(10)
-        assert ended == []
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert ended == ["a"]
-        assert anyio.current_time() < 15
-        assert asyncio.all_tasks() == before
-
-    played(scenario)
+    task = asyncio.ensure_future(application())
+    await anyio.sleep(10)
+    assert ended == []
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["a"]
+    assert anyio.current_time() < 15
+    assert asyncio.all_tasks() == before
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -168,69 +167,65 @@ async def idle(ctx: Context[Any]) -> None:
 
 @pytest.mark.rule("M2")
 @pytest.mark.parametrize("how", ["run", "context"])
-def test_an_error_surfaces_once_and_says_where_it_came_from(
-    how: str, caplog: pytest.LogCaptureFixture
+@in_world(played)
+async def test_an_error_is_raised_once_with_a_note_of_where_it_came_from(
+    world: World, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
-        before = asyncio.all_tasks()
-        manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
-        provoking: asyncio.Future[None] | None = None
-        with pytest.raises(ZeroDivisionError) as caught:
-            if how == "context":
-                async with manager:
-                    broken(manager, "toy")
-                    await world.make()
-                    await anyio.sleep(5)
-            else:
-
-                async def provoke() -> None:
-                    await anyio.sleep(2)
-                    broken(manager, "toy")
-                    await world.make()
-
-                provoking = asyncio.ensure_future(provoke())
-                await manager.run()
-        assert provoking is None or provoking.done()
-        assert caught.value.__notes__ == ["in controller toy"]
-        (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-        assert (vars(line)["event"], line.exc_info[1]) == ("the manager has ended", caught.value)  # type: ignore[index]
-        await anyio.sleep(0.1)
-        assert asyncio.all_tasks() == before
-
-    played(scenario)
-
-
-@pytest.mark.rule("M2")
-def test_of_two_errors_one_is_raised_and_the_other_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
-        both = [Controller(Toy, idle, name="first"), Controller(Toy, idle, name="second")]
-        manager = Manager(*both, transport=world.transport, clock=world.clock)
-        with pytest.raises(ZeroDivisionError):
-            async with manager:
-                broken(manager, "first", "second")
-                await world.make()
-                await anyio.sleep(5)
-        places = {"in controller first", "in controller second"}
-        logged = [str(record.exc_info[1].__notes__[0]) for record in caplog.records if record.exc_info]  # type: ignore[union-attr]
-        assert set(logged) == places
-        assert len(logged) == 2
-
-    played(scenario)
-
-
-@pytest.mark.rule("M2")
-def test_an_error_of_the_application_and_one_of_the_manager_are_both_told() -> None:
-    async def scenario(world: World) -> None:
-        manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
-        with pytest.raises(ZeroDivisionError) as caught:
+    before = asyncio.all_tasks()
+    manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+    provoking: asyncio.Future[None] | None = None
+    with pytest.raises(ZeroDivisionError) as caught:
+        if how == "context":
             async with manager:
                 broken(manager, "toy")
                 await world.make()
                 await anyio.sleep(5)
-                raise LookupError("of the application")
-        assert isinstance(caught.value.__context__, LookupError)
+        else:
 
-    played(scenario)
+            async def provoke() -> None:
+                await anyio.sleep(2)
+                broken(manager, "toy")
+                await world.make()
+
+            provoking = asyncio.ensure_future(provoke())
+            await manager.run()
+    assert provoking is None or provoking.done()
+    assert caught.value.__notes__ == ["in controller toy"]
+    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (vars(line)["event"], line.exc_info[1]) == ("the manager has ended", caught.value)  # type: ignore[index]
+    await anyio.sleep(0.1)
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.rule("M2")
+@in_world(played)
+async def test_of_two_errors_one_is_raised_and_the_other_is_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = [Controller(Toy, idle, name="first"), Controller(Toy, idle, name="second")]
+    manager = Manager(*both, transport=world.transport, clock=world.clock)
+    with pytest.raises(ZeroDivisionError):
+        async with manager:
+            broken(manager, "first", "second")
+            await world.make()
+            await anyio.sleep(5)
+    places = {"in controller first", "in controller second"}
+    logged = [str(record.exc_info[1].__notes__[0]) for record in caplog.records if record.exc_info]  # type: ignore[union-attr]
+    assert set(logged) == places
+    assert len(logged) == 2
+
+
+@pytest.mark.rule("M2")
+@in_world(played)
+async def test_an_error_of_the_application_is_the_context_of_one_of_the_manager(world: World) -> None:
+    manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with manager:
+            broken(manager, "toy")
+            await world.make()
+            await anyio.sleep(5)
+            raise LookupError("of the application")
+    assert isinstance(caught.value.__context__, LookupError)
 
 
 # --- as a program ---------------------------------------------------------------------------------

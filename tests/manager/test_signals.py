@@ -29,7 +29,7 @@ async def test_what_a_signal_starts_runs_in_the_loop_and_in_the_context_of_its_h
 
 
 @pytest.mark.rule("life-signals")
-async def test_the_first_signal_stops_in_the_context_of_the_one_who_waits_for_it() -> None:
+async def test_the_first_signal_stops_in_the_context_of_its_handler_s_creator() -> None:
     ended = anyio.Event()
 
     def stop() -> None:

@@ -12,7 +12,7 @@ PLAYED = WARM_UP + 1
 
 @pytest.mark.rule("outage-2")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_hours_of_faults_leave_nothing_behind() -> None:
+def test_hours_of_faults_leak_nothing() -> None:
     counts = play(PLAYED, seed=1)
     print(f"hours played: {PLAYED}, in full (make soak): {HOURS}")
     assert grown(counts) == []

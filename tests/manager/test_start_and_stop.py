@@ -14,6 +14,7 @@ from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Delay, Fault, FaultPlan, When, simulate
 from tests.controller.test_sources import Notes
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 
 async def idle(ctx: Context[Any]) -> None:
@@ -59,43 +60,45 @@ class Diary:
 @pytest.mark.rule("start-order")
 @pytest.mark.rule("stop-order")
 @pytest.mark.parametrize("seed", range(5))
-def test_lists_then_leadership_then_sources_and_runs_and_backwards_at_the_stop(seed: int) -> None:
+@in_world(played)
+async def test_lists_then_leadership_then_sources_and_runs_and_backwards_at_the_stop(
+    world: World, seed: int
+) -> None:
     diary = Diary()
-
-    async def scenario(world: World) -> None:
-        world.transport.plan = FaultPlan([Fault(When("watch", "*/toys"), Delay(5))])
-        world.transport._counts = [0]
-        await world.make()
-        controller = Controller(Toy, diary.work, background=diary.listen, sources=[diary.source])
-        manager = Manager(
-            controller,
-            transport=world.transport,
-            clock=world.clock,
-            leader_election=LeaderElection("toys", "default"),
-        )
-        diary.look = lambda: (
-            manager.status().leading,
-            [(informer.synced, informer.state) for informer in manager.status().informers],
-        )
-        async with manager:
-            await anyio.sleep(6)
-        assert diary.lines[-3:] == ["run ends", "background ends", "source ends"] or diary.lines[-3:] == [
-            "run ends",
-            "source ends",
-            "background ends",
-        ]
-        assert set(diary.lines[:3]) == {"source begins", "background begins", "run begins"}
-        assert diary.seen == [(True, [(True, "watching")])] * 6
-        assert not manager.status().leading
-        assert [informer.state for informer in manager.status().informers] == ["stopped"]
-        assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == ""
-
-    played(scenario, seed)
+    world.transport.plan = FaultPlan([Fault(When("watch", "*/toys"), Delay(5))])
+    world.transport._counts = [0]
+    await world.make()
+    controller = Controller(Toy, diary.work, background=diary.listen, sources=[diary.source])
+    manager = Manager(
+        controller,
+        transport=world.transport,
+        clock=world.clock,
+        leader_election=LeaderElection("toys", "default"),
+    )
+    diary.look = lambda: (
+        manager.status().leading,
+        [(informer.synced, informer.state) for informer in manager.status().informers],
+    )
+    async with manager:
+        await anyio.sleep(6)
+    assert diary.lines[-3:] == ["run ends", "background ends", "source ends"] or diary.lines[-3:] == [
+        "run ends",
+        "source ends",
+        "background ends",
+    ]
+    assert set(diary.lines[:3]) == {"source begins", "background begins", "run begins"}
+    assert diary.seen == [(True, [(True, "watching")])] * 6
+    assert not manager.status().leading
+    assert [informer.state for informer in manager.status().informers] == ["stopped"]
+    assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == ""
 
 
 @pytest.mark.rule("stop-order")
 @pytest.mark.parametrize("seed", range(3))
-def test_the_lease_is_released_only_after_the_last_run_has_ended_cancelled_ones_too(seed: int) -> None:
+@in_world(played)
+async def test_the_lease_is_released_only_after_the_last_run_has_ended_cancelled_ones_too(
+    world: World, seed: int
+) -> None:
     order: list[str] = []
 
     async def stubborn(ctx: Context[Toy]) -> None:
@@ -114,67 +117,60 @@ def test_the_lease_is_released_only_after_the_last_run_has_ended_cancelled_ones_
                 return
             await anyio.sleep(0.05)
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with anyio.create_task_group() as group:
-            group.start_soon(watch, world)
-            async with world.running(
-                Controller(Toy, stubborn), leader_election=LeaderElection("toys", "default")
-            ):
-                await anyio.sleep(5)
-            await anyio.sleep(1)
-        assert order == ["run ended", "released"]
-
-    played(scenario, seed)
+    await world.make()
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch, world)
+        async with world.running(
+            Controller(Toy, stubborn), leader_election=LeaderElection("toys", "default")
+        ):
+            await anyio.sleep(5)
+        await anyio.sleep(1)
+    assert order == ["run ended", "released"]
 
 
 @pytest.mark.rule("start-once")
-def test_a_manager_runs_once() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, idle)) as manager:
-            with pytest.raises(RuntimeError, match="a manager runs once"):
-                await manager.run()
+@in_world(played)
+async def test_a_manager_runs_once(world: World) -> None:
+    async with world.running(Controller(Toy, idle)) as manager:
         with pytest.raises(RuntimeError, match="a manager runs once"):
             await manager.run()
-
-    played(scenario)
-
-
-@pytest.mark.rule("names")
-def test_names_are_unique_in_a_manager_and_not_in_a_process() -> None:
-    async def scenario(world: World) -> None:
-        both = Controller(Toy, keep_size)
-        async with world.running(both) as one, world.running(both) as two:
-            await world.make(size=4)
-            await anyio.sleep(3)
-            assert [len(manager.status().controllers) for manager in (one, two)] == [1, 1]
-            assert (await world.client.get(Toy, "a", "default")).status.size == 4
-        with pytest.raises(ValueError, match="two controllers are named 'toy'"):
-            Manager(both, Controller(ConfigMap, idle, name="toy"))
-
-    played(scenario)
+    with pytest.raises(RuntimeError, match="a manager runs once"):
+        await manager.run()
 
 
 @pytest.mark.rule("names")
-def test_one_controller_in_two_managers_is_triggered_in_both() -> None:
+@in_world(played)
+async def test_names_are_unique_in_a_manager_and_not_in_a_process(world: World) -> None:
+    both = Controller(Toy, keep_size)
+    async with world.running(both) as one, world.running(both) as two:
+        await world.make(size=4)
+        await anyio.sleep(3)
+        assert [len(manager.status().controllers) for manager in (one, two)] == [1, 1]
+        assert (await world.client.get(Toy, "a", "default")).status.size == 4
+    with pytest.raises(ValueError, match="two controllers are named 'toy'"):
+        Manager(both, Controller(ConfigMap, idle, name="toy"))
+
+
+@pytest.mark.rule("names")
+@in_world(played)
+async def test_one_controller_in_two_managers_is_triggered_in_both(world: World) -> None:
     notes = Notes()
     controller = Controller(Toy, notes.note)
-
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with world.running(controller), world.running(controller):
-            await anyio.sleep(3)
-            notes.runs.clear()
-            controller.trigger("default/a", "now")
-            await anyio.sleep(3)
-            assert notes.runs == [("a", "triggered: now")] * 2
-
-    played(scenario)
+    await world.make()
+    async with world.running(controller), world.running(controller):
+        await anyio.sleep(3)
+        notes.runs.clear()
+        controller.trigger("default/a", "now")
+        await anyio.sleep(3)
+        assert notes.runs == [("a", "triggered: now")] * 2
 
 
 @pytest.mark.rule("workers")
 @pytest.mark.parametrize(("own", "most"), [(None, 10), (3, 3)])
-def test_so_many_objects_are_worked_on_at_a_time_and_ten_by_default(own: int | None, most: int) -> None:
+@in_world(played)
+async def test_workers_limit_the_objects_reconciled_at_a_time_and_are_ten_by_default(
+    world: World, own: int | None, most: int
+) -> None:
     running = 0
     seen = 0
 
@@ -185,17 +181,15 @@ def test_so_many_objects_are_worked_on_at_a_time_and_ten_by_default(own: int | N
         await anyio.sleep(1)
         running -= 1
 
-    async def scenario(world: World) -> None:
-        for number in range(25):
-            await world.make(f"t{number}")
-        async with world.running(Controller(Toy, count, workers=own)):
-            await anyio.sleep(12)
-        assert seen == most
-
-    played(scenario)
+    for number in range(25):
+        await world.make(f"t{number}")
+    async with world.running(Controller(Toy, count, workers=own)):
+        await anyio.sleep(12)
+    assert seen == most
 
 
-def test_a_worker_begins_when_there_is_a_key_and_nobody_who_waits_for_it() -> None:
+@in_world(played)
+async def test_a_worker_starts_when_a_key_waits_and_no_worker_is_idle(world: World) -> None:
     async def slow(ctx: Context[Toy]) -> None:
         await anyio.sleep(10)
 
@@ -203,30 +197,30 @@ def test_a_worker_begins_when_there_is_a_key_and_nobody_who_waits_for_it() -> No
         (runner,) = manager._runners
         return 1 + len(runner._begun)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, slow, workers=3)) as manager:
-            await world.make("a")
-            await anyio.sleep(1)
-            assert workers(manager) == 1
-            await world.make("b")
-            await anyio.sleep(1)
-            assert workers(manager) == 2
-            assert manager.status().controllers[0].queue.working == 2
-            await anyio.sleep(20)
-            await world.make("c")
-            await world.make("d")
-            await anyio.sleep(1)
-            assert workers(manager) == 2
-            await world.make("e")
-            await world.make("f")
-            await anyio.sleep(1)
-            assert workers(manager) == 3
-            assert manager.status().controllers[0].queue.working == 3
-
-    played(scenario)
+    async with world.running(Controller(Toy, slow, workers=3)) as manager:
+        await world.make("a")
+        await anyio.sleep(1)
+        assert workers(manager) == 1
+        await world.make("b")
+        await anyio.sleep(1)
+        assert workers(manager) == 2
+        assert manager.status().controllers[0].queue.working == 2
+        await anyio.sleep(20)
+        await world.make("c")
+        await world.make("d")
+        await anyio.sleep(1)
+        assert workers(manager) == 2
+        await world.make("e")
+        await world.make("f")
+        await anyio.sleep(1)
+        assert workers(manager) == 3
+        assert manager.status().controllers[0].queue.working == 3
 
 
-def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_worked_on_at_once() -> None:
+@in_world(played)
+async def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_reconciled_at_once(
+    world: World,
+) -> None:
     began: set[str] = set()
 
     async def work(ctx: Context[Toy]) -> Result:
@@ -238,57 +232,52 @@ def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_worked_on_at_o
         began.add(name)
         return Result(requeue_after=5)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, work, workers=2)) as manager:
-            await world.make("short")
-            await anyio.sleep(1)
-            await world.make("long")
-            await anyio.sleep(10)
-            (status,) = manager.status().controllers
-            assert (status.runs, status.queue.working, status.queue.delayed) == (2, 1, 0)
-
-    played(scenario)
+    async with world.running(Controller(Toy, work, workers=2)) as manager:
+        await world.make("short")
+        await anyio.sleep(1)
+        await world.make("long")
+        await anyio.sleep(10)
+        (status,) = manager.status().controllers
+        assert (status.runs, status.queue.working, status.queue.delayed) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_manager_without_controllers_runs_until_it_is_stopped_also_before_its_start(before: bool) -> None:
-    async def scenario(world: World) -> None:
-        manager = Manager(transport=world.transport, clock=world.clock)
-        ended: list[float] = []
+@in_world(played)
+async def test_a_manager_without_controllers_runs_until_it_is_stopped_also_before_its_start(
+    world: World, before: bool
+) -> None:
+    manager = Manager(transport=world.transport, clock=world.clock)
+    ended: list[float] = []
 
-        async def run() -> None:
-            await manager.run()
-            ended.append(anyio.current_time())
+    async def run() -> None:
+        await manager.run()
+        ended.append(anyio.current_time())
 
-        if before:
-            manager.stop()
-        async with anyio.create_task_group() as group:
-            group.start_soon(run)
-            await anyio.sleep(3600)
-            assert bool(ended) is before
-            manager.stop()
-            manager.stop()
+    if before:
         manager.stop()
-        assert ended == [0.0 if before else 3600.0]
-
-    played(scenario)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await anyio.sleep(3600)
+        assert bool(ended) is before
+        manager.stop()
+        manager.stop()
+    manager.stop()
+    assert ended == [0.0 if before else 3600.0]
 
 
 @pytest.mark.rule("timeout")
-def test_a_run_may_take_five_minutes_by_default() -> None:
+@in_world(played)
+async def test_a_run_may_take_five_minutes_by_default(world: World) -> None:
     async def endless(ctx: Context[Toy]) -> None:
         assert ctx.remaining == pytest.approx(300)
         await anyio.sleep_forever()
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, endless)) as manager:
-            await world.make()
-            await anyio.sleep(299)
-            assert manager.status().controllers[0].failures == 0
-            await anyio.sleep(2)
-            assert manager.status().controllers[0].failures == 1
-
-    played(scenario)
+    async with world.running(Controller(Toy, endless)) as manager:
+        await world.make()
+        await anyio.sleep(299)
+        assert manager.status().controllers[0].failures == 0
+        await anyio.sleep(2)
+        assert manager.status().controllers[0].failures == 1
 
 
 @pytest.mark.rule("inv-11")
@@ -301,15 +290,14 @@ def test_a_run_may_take_five_minutes_by_default() -> None:
         ([ValueError("a")], False),
     ],
 )
-def test_a_group_of_errors_is_final_where_each_of_them_is(
-    errors: Sequence[Exception], terminal: bool
-) -> None:
+def test_a_group_of_errors_is_final_if_each_of_them_is(errors: Sequence[Exception], terminal: bool) -> None:
     group = ExceptionGroup("of a task group", errors)
     assert RunResult(error=group).terminal is terminal
     assert RunResult(error=ExceptionGroup("around it", [group])).terminal is terminal
 
 
-def test_a_stale_write_within_a_task_group_repeats_the_run_and_is_no_failure() -> None:
+@in_world(played)
+async def test_a_stale_write_within_a_task_group_repeats_the_run_and_is_not_a_failure(world: World) -> None:
     runs = 0
 
     async def race(ctx: Context[Toy]) -> Result | None:
@@ -320,54 +308,47 @@ def test_a_stale_write_within_a_task_group_repeats_the_run_and_is_no_failure() -
                 raise StaleVersion(409, "Conflict", "somebody was faster")
         return None
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, race)) as manager:
-            await world.make()
-            await anyio.sleep(3)
-            assert (runs, manager.status().controllers[0].failures) == (3, 0)
-
-    played(scenario)
+    async with world.running(Controller(Toy, race)) as manager:
+        await world.make()
+        await anyio.sleep(3)
+        assert (runs, manager.status().controllers[0].failures) == (3, 0)
 
 
 @pytest.mark.rule("M1")
-def test_what_is_added_to_a_running_manager_works_at_once() -> None:
-    async def scenario(world: World) -> None:
-        await world.make(size=9)
-        async with world.running(Controller(ConfigMap, idle)) as manager:
-            await manager.add(Controller(Toy, keep_size))
-            await anyio.sleep(1)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 9
-
-    played(scenario)
+@in_world(played)
+async def test_a_controller_added_to_a_running_manager_works_at_once(world: World) -> None:
+    await world.make(size=9)
+    async with world.running(Controller(ConfigMap, idle)) as manager:
+        await manager.add(Controller(Toy, keep_size))
+        await anyio.sleep(1)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 9
 
 
-def test_a_cluster_that_a_controller_names_must_be_one_of_the_managers() -> None:
-    async def scenario(world: World) -> None:
-        with pytest.raises(ConfigurationError, match="names the cluster east; the manager has: none by name"):
-            await Manager(Controller(Toy, idle, clusters=["east"]), transport=world.transport).run()
-
-    played(scenario)
+@in_world(played)
+async def test_a_controller_that_names_an_unknown_cluster_is_refused(world: World) -> None:
+    with pytest.raises(ConfigurationError, match="names the cluster east; the manager has: none by name"):
+        await Manager(Controller(Toy, idle, clusters=["east"]), transport=world.transport).run()
 
 
 @pytest.mark.rule("stop-grace")
 @pytest.mark.parametrize(("seconds", "ends"), [({}, 30), ({"stop_seconds": 0}, 0), ({"stop_seconds": 7}, 7)])
-def test_a_stop_waits_for_runs_so_long_and_half_a_minute_by_default(seconds: Any, ends: float) -> None:
+@in_world(played)
+async def test_a_stop_waits_for_runs_for_stop_seconds_and_half_a_minute_by_default(
+    world: World, seconds: Any, ends: float
+) -> None:
     async def endless(ctx: Context[Toy]) -> None:
         await anyio.sleep_forever()
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock, **seconds):
-            await anyio.sleep(3)
-            begun = anyio.current_time()
-        assert -0.001 <= anyio.current_time() - begun - ends < 1
-
-    played(scenario)
+    await world.make()
+    async with Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock, **seconds):
+        await anyio.sleep(3)
+        begun = anyio.current_time()
+    assert -0.001 <= anyio.current_time() - begun - ends < 1
 
 
 @pytest.mark.rule("start-late-kind")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_kind_whose_definition_comes_late_is_waited_for_at_the_start(seed: int) -> None:
+def test_the_start_waits_for_a_kind_whose_definition_is_installed_late(seed: int) -> None:
     world = World(seed)
 
     async def install() -> None:

@@ -13,6 +13,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.manager.predecessor_check import PredecessorActive
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
+from tests.helpers.scenarios import in_world
 
 ORIGINAL = Predecessor(
     "Rival", leases=("rival-leader",), deployments=("rival-operator",), images=("example.com/rival",)
@@ -113,47 +114,39 @@ async def refusal(here: Played, **options: Any) -> str:
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_who_wrote_a_status_of_late_is_named_and_nothing_is_written() -> None:
-    async def scenario(here: Played) -> None:
-        await wrote_a_status(here, 540)
-        said = await refusal(here)
-        assert "stamps: Rival is active on pods" in said
-        assert "field manager 'rival-manager' wrote the status of default/one 540 s ago" in said
-        assert "--take-over" in said
-
-    played(scenario)
+@in_world(played)
+async def test_a_recent_writer_of_the_status_is_named_and_nothing_is_written(here: Played) -> None:
+    await wrote_a_status(here, 540)
+    said = await refusal(here)
+    assert "stamps: Rival is active on pods" in said
+    assert "field manager 'rival-manager' wrote the status of default/one 540 s ago" in said
+    assert "--take-over" in said
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_who_wrote_a_status_long_ago_is_not_at_work() -> None:
-    async def scenario(here: Played) -> None:
-        await wrote_a_status(here, 660)
-        assert await refusal(here) == ""
-        assert here.writes
-
-    played(scenario)
+@in_world(played)
+async def test_a_field_manager_that_wrote_the_status_long_ago_is_not_active(here: Played) -> None:
+    await wrote_a_status(here, 660)
+    assert await refusal(here) == ""
+    assert here.writes
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_own_writes_to_a_status_are_not_anothers() -> None:
-    async def scenario(here: Played) -> None:
-        await here.user.create(pod())
-        assert await refusal(here) == ""
-        here.recorded = FaultyTransport(here.transport)
-        assert await refusal(here) == ""
-
-    played(scenario)
+@in_world(played)
+async def test_own_writes_to_the_status_do_not_count(here: Played) -> None:
+    await here.user.create(pod())
+    assert await refusal(here) == ""
+    here.recorded = FaultyTransport(here.transport)
+    assert await refusal(here) == ""
 
 
 @pytest.mark.rule("takeover-predecessor")
 @pytest.mark.parametrize(("seconds", "found"), [(10, True), (120, False)])
-def test_a_lease_counts_while_it_is_renewed(seconds: float, found: bool) -> None:
-    async def scenario(here: Played) -> None:
-        await holds_a_lease(here, seconds)
-        said = await refusal(here)
-        assert ("Lease default/rival-leader was renewed 10 s ago" in said) == found
-
-    played(scenario)
+@in_world(played)
+async def test_a_lease_counts_while_it_is_renewed(here: Played, seconds: float, found: bool) -> None:
+    await holds_a_lease(here, seconds)
+    said = await refusal(here)
+    assert ("Lease default/rival-leader was renewed 10 s ago" in said) == found
 
 
 @pytest.mark.rule("takeover-predecessor")
@@ -166,44 +159,40 @@ def test_a_lease_counts_while_it_is_renewed(seconds: float, found: bool) -> None
         ("other", "example.com/other", 1, False),
     ],
 )
-def test_a_deployment_counts_by_its_name_or_its_image(
-    name: str, image: str, replicas: int, found: bool
+@in_world(played)
+async def test_a_deployment_counts_by_its_name_or_its_image(
+    here: Played, name: str, image: str, replicas: int, found: bool
 ) -> None:
-    async def scenario(here: Played) -> None:
-        await here.user.create(deployment(name, image, replicas))
-        said = await refusal(here)
-        assert (f"Deployment default/{name} has {replicas} replicas" in said) == found
-
-    played(scenario)
+    await here.user.create(deployment(name, image, replicas))
+    said = await refusal(here)
+    assert (f"Deployment default/{name} has {replicas} replicas" in said) == found
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_told_to_take_over_it_starts_all_the_same() -> None:
-    async def scenario(here: Played) -> None:
-        await wrote_a_status(here, 0)
-        assert await refusal(here, take_over=True) == ""
-        assert here.writes
-
-    played(scenario)
+@in_world(played)
+async def test_take_over_starts_in_spite_of_an_active_predecessor(here: Played) -> None:
+    await wrote_a_status(here, 0)
+    assert await refusal(here, take_over=True) == ""
+    assert here.writes
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_a_controller_that_is_added_looks_as_well() -> None:
-    async def scenario(here: Played) -> None:
-        await here.user.create(deployment("rival-operator", "some", 1))
-        manager = here.manager()
-        async with anyio.create_task_group() as group:
-            group.start_soon(here.server.run)
-            await group.start(manager.run)
-            with pytest.raises(PredecessorActive):
-                await manager.add(stamps())
-            group.cancel_scope.cancel()
-
-    played(scenario)
+@in_world(played)
+async def test_an_added_controller_is_checked_for_its_predecessor_too(here: Played) -> None:
+    await here.user.create(deployment("rival-operator", "some", 1))
+    manager = here.manager()
+    async with anyio.create_task_group() as group:
+        group.start_soon(here.server.run)
+        await group.start(manager.run)
+        with pytest.raises(PredecessorActive):
+            await manager.add(stamps())
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trace_that_may_not_be_read_is_logged_and_the_others_are_checked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(deployment("rival-operator", "some", 1))
         here.recorded.add(Fault(When("list", "*/leases"), Refuse(403, "Forbidden", "leases is forbidden")))
@@ -215,53 +204,47 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.L
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_of_several_clusters_one_with_the_original_is_enough_to_stop() -> None:
-    async def scenario(here: Played) -> None:
-        beside = Played()
-        await here.user.create(deployment("rival-operator", "some", 1))
-        ways = {"east": beside.recorded, "west": here.recorded}
-        manager = Manager(stamps(), clusters=ways, clock=here.clock, environ={})
-        with pytest.raises((PredecessorActive, BaseExceptionGroup)):
-            await here.runs(manager)
-        assert here.writes == []
-
-    played(scenario)
+@in_world(played)
+async def test_a_predecessor_in_one_of_several_clusters_prevents_the_start(here: Played) -> None:
+    beside = Played()
+    await here.user.create(deployment("rival-operator", "some", 1))
+    ways = {"east": beside.recorded, "west": here.recorded}
+    manager = Manager(stamps(), clusters=ways, clock=here.clock, environ={})
+    with pytest.raises((PredecessorActive, BaseExceptionGroup)):
+        await here.runs(manager)
+    assert here.writes == []
 
 
 @pytest.mark.rule("takeover-selector")
-def test_a_selector_limits_a_manager_to_what_has_the_labels() -> None:
-    async def scenario(here: Played) -> None:
-        await here.user.create(pod("mine", labels={"team": "a"}))
-        await here.user.create(pod("theirs", labels={"team": "b"}))
-        await here.runs(here.manager(stamps(cleanup=stamp), selector="team in (a,c)"))
-        assert here.writes
-        assert all("/pods/mine" in write for write in here.writes)
-
-    played(scenario)
+@in_world(played)
+async def test_a_selector_limits_a_manager_to_objects_with_the_labels(here: Played) -> None:
+    await here.user.create(pod("mine", labels={"team": "a"}))
+    await here.user.create(pod("theirs", labels={"team": "b"}))
+    await here.runs(here.manager(stamps(cleanup=stamp), selector="team in (a,c)"))
+    assert here.writes
+    assert all("/pods/mine" in write for write in here.writes)
 
 
 @pytest.mark.rule("takeover-selector")
-def test_what_a_chosen_object_controls_is_chosen_too() -> None:
+@in_world(played)
+async def test_objects_controlled_by_a_selected_object_are_selected_too(here: Played) -> None:
     async def make_child(ctx: Context[ConfigMap]) -> None:
         await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"of-{ctx.object.name}"}})
 
     async def mark(ctx: Context[Secret]) -> None:
         await ctx.client.raw.merge(ctx.object, {"metadata": {"labels": {"kept": "yes"}}})
 
-    async def scenario(here: Played) -> None:
-        for name, team in (("mine", "a"), ("theirs", "b")):
-            await here.user.create(ConfigMap(metadata=ObjectMeta(name, "default", labels={"team": team})))
-        await here.user.create(Secret(metadata=ObjectMeta("nobodys", "default")))
-        above = Controller(ConfigMap, make_child, owns=[Secret], name="above", operator="example.com")
-        below = Controller(Secret, mark, writes=[Secret], name="below", operator="example.com")
-        await here.runs(here.manager(above, below, selector="team=a"))
-        found = {one.name: dict(one.metadata.labels) for one in await here.user.list(Secret, "default")}
-        assert found == {"of-mine": {"kept": "yes"}, "nobodys": {}}
-
-    played(scenario)
+    for name, team in (("mine", "a"), ("theirs", "b")):
+        await here.user.create(ConfigMap(metadata=ObjectMeta(name, "default", labels={"team": team})))
+    await here.user.create(Secret(metadata=ObjectMeta("nobodys", "default")))
+    above = Controller(ConfigMap, make_child, owns=[Secret], name="above", operator="example.com")
+    below = Controller(Secret, mark, writes=[Secret], name="below", operator="example.com")
+    await here.runs(here.manager(above, below, selector="team=a"))
+    found = {one.name: dict(one.metadata.labels) for one in await here.user.list(Secret, "default")}
+    assert found == {"of-mine": {"kept": "yes"}, "nobodys": {}}
 
 
-def test_what_is_no_selector_is_refused() -> None:
+def test_an_invalid_selector_is_refused() -> None:
     with pytest.raises(ValueError, match="selector"):
         Manager(selector="a=b=c,,(")
 
@@ -312,53 +295,51 @@ def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCap
 
 
 @pytest.mark.rule("takeover-shadow")
-def test_in_shadow_nobody_leads_and_others_may_be_at_work() -> None:
+@in_world(played)
+async def test_a_shadow_neither_leads_nor_minds_an_active_predecessor(here: Played) -> None:
     from reconcile import LeaderElection
 
-    async def scenario(here: Played) -> None:
-        await wrote_a_status(here, 0)
-        manager = here.manager(stamps(), dry_run=True, leader_election=LeaderElection("mine", "default"))
-        await here.runs(manager)
-        assert here.recorded.writes == []
-
-    played(scenario)
+    await wrote_a_status(here, 0)
+    manager = here.manager(stamps(), dry_run=True, leader_election=LeaderElection("mine", "default"))
+    await here.runs(manager)
+    assert here.recorded.writes == []
 
 
 @pytest.mark.rule("takeover-shadow")
 @pytest.mark.parametrize("kind", ["merge", "json", "scale", "update"])
-def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_carried_out(kind: str) -> None:
+@in_world(played)
+async def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_stored(
+    here: Played, kind: str
+) -> None:
     from reconcile.manager.shadow import ShadowTransport
 
-    async def scenario(here: Played) -> None:
-        made = await here.user.create(deployment("web", "some", 1))
-        shadow = ShadowTransport(here.recorded, here.clock)
-        client = Client(shadow, clock=here.clock, dry_run=True)
-        if kind == "merge":
-            answered = await client.raw.merge(made, {"spec": {"replicas": 3}}, guard={})
-            assert answered["spec"]["replicas"] == 3
-        elif kind == "update":
-            answered = await client.raw.update(made)
-            assert answered.uid == made.uid
-        elif kind == "scale":
-            assert await client.scale(made, lambda replicas: replicas + 2) == 3
-        else:
-            operations = [
-                {"op": "test", "path": "/spec/replicas", "value": 1},
-                {"op": "replace", "path": "/spec/replicas", "value": 5},
-                {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},
-                {"op": "remove", "path": "/spec/paused"},
-            ]
-            import msgspec
+    made = await here.user.create(deployment("web", "some", 1))
+    shadow = ShadowTransport(here.recorded, here.clock)
+    client = Client(shadow, clock=here.clock, dry_run=True)
+    if kind == "merge":
+        answered = await client.raw.merge(made, {"spec": {"replicas": 3}}, guard={})
+        assert answered["spec"]["replicas"] == 3
+    elif kind == "update":
+        answered = await client.raw.update(made)
+        assert answered.uid == made.uid
+    elif kind == "scale":
+        assert await client.scale(made, lambda replicas: replicas + 2) == 3
+    else:
+        operations = [
+            {"op": "test", "path": "/spec/replicas", "value": 1},
+            {"op": "replace", "path": "/spec/replicas", "value": 5},
+            {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},
+            {"op": "remove", "path": "/spec/paused"},
+        ]
+        import msgspec
 
-            answer = await shadow.request(
-                "PATCH",
-                "/apis/apps/v1/namespaces/default/deployments/web",
-                {},
-                {"content-type": "application/json-patch+json"},
-                msgspec.json.encode(operations),
-            )
-            body = msgspec.json.decode(answer.body)
-            assert (body["spec"]["replicas"], body["metadata"]["labels"]) == (5, {"a": "b"})
-        assert here.recorded.writes == []
-
-    played(scenario)
+        answer = await shadow.request(
+            "PATCH",
+            "/apis/apps/v1/namespaces/default/deployments/web",
+            {},
+            {"content-type": "application/json-patch+json"},
+            msgspec.json.encode(operations),
+        )
+        body = msgspec.json.decode(answer.body)
+        assert (body["spec"]["replicas"], body["metadata"]["labels"]) == (5, {"a": "b"})
+    assert here.recorded.writes == []

@@ -127,7 +127,7 @@ async def test_a_slow_write_goes_on_while_leadership_is_renewed(connecting: Conn
 
 
 @pytest.mark.rule("L10")
-def test_the_time_for_which_a_machine_was_suspended_counts() -> None:
+def test_the_time_of_a_suspension_counts_against_the_lease() -> None:
     async def scenario() -> None:
         clock = VirtualClock(1)
         elector = await leading(clock)

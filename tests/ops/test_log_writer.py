@@ -44,7 +44,7 @@ def record(message: str) -> logging.LogRecord:
     return logging.LogRecord("toys", logging.INFO, __file__, 1, message, (), None)
 
 
-def test_a_pipe_that_is_not_read_holds_up_nothing_and_its_end_says_how_many_lines_were_dropped() -> None:
+def test_a_pipe_that_is_not_read_delays_nothing_and_the_number_of_dropped_lines_is_logged() -> None:
     with pipe() as (reading, stream):
         handler = ThreadedHandler(stream)
         began = time.monotonic()
@@ -88,7 +88,7 @@ def drained(reading: int, handler: ThreadedHandler) -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=20))
-def test_what_is_read_in_time_is_all_there_in_its_order(messages: list[str]) -> None:
+def test_a_reader_that_keeps_up_gets_every_line_in_order(messages: list[str]) -> None:
     with pipe() as (reading, stream):
         handler = ThreadedHandler(stream)
         for message in messages:
@@ -101,7 +101,7 @@ def test_what_is_read_in_time_is_all_there_in_its_order(messages: list[str]) -> 
     assert text.decode("utf-8") == "".join(f"{message}\n" for message in messages)
 
 
-def test_a_reader_that_has_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_goes_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pipe() as (reading, stream):
         elsewhere = os.dup(reading)
         handler = ThreadedHandler(stream)
@@ -114,7 +114,7 @@ def test_a_reader_that_has_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) ->
         assert not handler._lines
 
 
-def test_a_closed_stream_does_not_lead_lines_into_the_next_file_of_its_number(tmp_path: Path) -> None:
+def test_lines_do_not_go_to_a_later_file_with_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     stream = os.fdopen(writing, "w")
     handler = ThreadedHandler(stream)
@@ -150,7 +150,7 @@ def test_a_forked_child_writes_its_own_lines_alone() -> None:
     assert said == ["of the child", "of the parent", "of the parent again"]
 
 
-def test_a_process_ends_although_its_log_is_not_read() -> None:
+def test_a_process_ends_even_if_its_log_is_not_read() -> None:
     code = """
         import logging, reconcile
         reconcile.configure_logging(format="json")
@@ -166,7 +166,7 @@ def test_a_process_ends_although_its_log_is_not_read() -> None:
             process.kill()
 
 
-def test_all_that_was_logged_stands_before_the_end_of_the_process() -> None:
+def test_every_line_is_written_before_the_process_ends() -> None:
     code = """
         import logging, reconcile
         reconcile.configure_logging(format="json")
@@ -184,7 +184,7 @@ def test_files_and_memory_are_written_at_once(tmp_path: Path) -> None:
     assert type(handler_on(StringIO())) is logging.StreamHandler
 
 
-def test_logging_that_is_configured_anew_ends_the_former_thread() -> None:
+def test_configuring_logging_again_ends_the_former_thread() -> None:
     root = logging.getLogger()
     former = list(root.handlers)
     level = root.level
@@ -200,7 +200,7 @@ def test_logging_that_is_configured_anew_ends_the_former_thread() -> None:
         root.setLevel(level)
 
 
-def test_the_event_loop_turns_while_the_log_of_a_running_manager_is_not_read(tmp_path: Path) -> None:
+def test_the_event_loop_goes_on_while_the_log_of_a_manager_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(
         textwrap.dedent(
             """

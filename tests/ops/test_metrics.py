@@ -19,6 +19,7 @@ from reconcile.ops.metric_levels import EXCEEDED, LevelCollector
 from reconcile.ops.metrics import Metrics, is_panic
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, LateTransport, Refuse, When
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 from workqueue import QueueStatus
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -61,21 +62,19 @@ def documented() -> Iterator[tuple[str, set[str]]]:
         yield row[0].removesuffix("_total"), set(re.findall(r"`(\w+)`", row[1]))
 
 
-def test_names_and_labels_are_those_of_controller_runtime_and_of_the_reference() -> None:
-    async def scenario(world: World) -> None:
-        registry = CollectorRegistry()
-        controller = Controller(Toy, keep_size)
-        election = LeaderElection("toys")
-        async with world.running(controller, metrics=registry, leader_election=election):
-            await world.make()
-            await anyio.sleep(5)
-            await world.make("b")
-            await anyio.sleep(5)
-            found = labels_by_family(registry)
-        assert {name: found[name] for name in OF_CONTROLLER_RUNTIME} == OF_CONTROLLER_RUNTIME
-        assert dict(documented()) == found
-
-    played(scenario)
+@in_world(played)
+async def test_names_and_labels_are_those_of_controller_runtime_and_of_the_reference(world: World) -> None:
+    registry = CollectorRegistry()
+    controller = Controller(Toy, keep_size)
+    election = LeaderElection("toys")
+    async with world.running(controller, metrics=registry, leader_election=election):
+        await world.make()
+        await anyio.sleep(5)
+        await world.make("b")
+        await anyio.sleep(5)
+        found = labels_by_family(registry)
+    assert {name: found[name] for name in OF_CONTROLLER_RUNTIME} == OF_CONTROLLER_RUNTIME
+    assert dict(documented()) == found
 
 
 def test_buckets_are_those_of_controller_runtime() -> None:
@@ -89,7 +88,8 @@ def test_buckets_are_those_of_controller_runtime() -> None:
     assert list(QUEUE_BUCKETS) == pytest.approx([10e-9 * 10**step for step in range(12)])
 
 
-def test_each_way_to_end_a_run_counts_as_controller_runtime_counts_it() -> None:
+@in_world(played)
+async def test_each_way_to_end_a_run_counts_as_controller_runtime_counts_it(world: World) -> None:
     done: set[str] = set()
 
     async def once(ctx: Context[Toy]) -> Result | None:
@@ -112,60 +112,55 @@ def test_each_way_to_end_a_run_counts_as_controller_runtime_counts_it() -> None:
                 raise TerminalError("no")
         return None
 
-    async def scenario(world: World) -> None:
-        registry = CollectorRegistry()
+    registry = CollectorRegistry()
 
-        def value(name: str, /, **labels: str) -> float | None:
-            return registry.get_sample_value(name, {"controller": "toy", **labels})
+    def value(name: str, /, **labels: str) -> float | None:
+        return registry.get_sample_value(name, {"controller": "toy", **labels})
 
-        async with world.running(Controller(Toy, once, timeout=30, workers=3), metrics=registry):
-            assert value("controller_runtime_reconcile_total", result="requeue_after") == 0
-            assert value("controller_runtime_reconcile_panics_total") == 0
-            for name in ("fine", "again", "after", "fails", "panics", "late", "for-good"):
-                await world.make(name)
-            await anyio.sleep(60)
-            results = {
-                result: value("controller_runtime_reconcile_total", result=result)
-                for result in ("success", "error", "requeue", "requeue_after")
-            }
-            assert results == {"success": 6, "error": 4, "requeue": 1, "requeue_after": 1}
-            assert value("controller_runtime_reconcile_errors_total") == 4
-            assert value("controller_runtime_terminal_reconcile_errors_total") == 1
-            assert value("controller_runtime_reconcile_panics_total") == 1
-            assert value("controller_runtime_reconcile_timeouts_total") == 1
-            assert value("controller_runtime_reconcile_time_seconds_count") == 12
-            assert value("controller_runtime_reconcile_time_seconds_bucket", le="25.0") == 11
-            assert value("controller_runtime_max_concurrent_reconciles") == 3
-            assert value("controller_runtime_active_workers") == 0
-            assert value("workqueue_retries_total", name="toy") == 4
-            assert value("workqueue_work_duration_seconds_count", name="toy") == 12
-
-    played(scenario)
+    async with world.running(Controller(Toy, once, timeout=30, workers=3), metrics=registry):
+        assert value("controller_runtime_reconcile_total", result="requeue_after") == 0
+        assert value("controller_runtime_reconcile_panics_total") == 0
+        for name in ("fine", "again", "after", "fails", "panics", "late", "for-good"):
+            await world.make(name)
+        await anyio.sleep(60)
+        results = {
+            result: value("controller_runtime_reconcile_total", result=result)
+            for result in ("success", "error", "requeue", "requeue_after")
+        }
+        assert results == {"success": 6, "error": 4, "requeue": 1, "requeue_after": 1}
+        assert value("controller_runtime_reconcile_errors_total") == 4
+        assert value("controller_runtime_terminal_reconcile_errors_total") == 1
+        assert value("controller_runtime_reconcile_panics_total") == 1
+        assert value("controller_runtime_reconcile_timeouts_total") == 1
+        assert value("controller_runtime_reconcile_time_seconds_count") == 12
+        assert value("controller_runtime_reconcile_time_seconds_bucket", le="25.0") == 11
+        assert value("controller_runtime_max_concurrent_reconciles") == 3
+        assert value("controller_runtime_active_workers") == 0
+        assert value("workqueue_retries_total", name="toy") == 4
+        assert value("workqueue_work_duration_seconds_count", name="toy") == 12
 
 
-def test_requests_are_counted_by_method_code_and_host() -> None:
-    async def scenario(world: World) -> None:
-        registry = CollectorRegistry()
-        plan = FaultPlan([Fault(When("patch"), Refuse(500))])
-        world.transport = FaultyTransport(LateTransport(InProcessTransport(world.server)), plan)
-        async with world.running(Controller(Toy, keep_size), metrics=registry):
-            await world.make(size=3)
-            await anyio.sleep(10)
-            counts = {
-                (sample.labels["method"], sample.labels["code"]): sample.value
-                for family in registry.collect()
-                for sample in family.samples
-                if sample.name == "rest_client_requests_total"
-            }
-            host = registry.get_sample_value(
-                "rest_client_requests_total", {"method": "GET", "code": "200", "host": "embedded"}
-            )
-        assert counts["PATCH", "500"] == 1
-        assert counts["PATCH", "200"] == 1
-        assert host is not None
-        assert host >= 1
-
-    played(scenario)
+@in_world(played)
+async def test_requests_are_counted_by_method_code_and_host(world: World) -> None:
+    registry = CollectorRegistry()
+    plan = FaultPlan([Fault(When("patch"), Refuse(500))])
+    world.transport = FaultyTransport(LateTransport(InProcessTransport(world.server)), plan)
+    async with world.running(Controller(Toy, keep_size), metrics=registry):
+        await world.make(size=3)
+        await anyio.sleep(10)
+        counts = {
+            (sample.labels["method"], sample.labels["code"]): sample.value
+            for family in registry.collect()
+            for sample in family.samples
+            if sample.name == "rest_client_requests_total"
+        }
+        host = registry.get_sample_value(
+            "rest_client_requests_total", {"method": "GET", "code": "200", "host": "embedded"}
+        )
+    assert counts["PATCH", "500"] == 1
+    assert counts["PATCH", "200"] == 1
+    assert host is not None
+    assert host >= 1
 
 
 def status_of(depths: dict[int, int]) -> ManagerStatus:
@@ -192,24 +187,22 @@ def test_a_queue_with_very_many_priorities_has_a_bounded_number_of_depths() -> N
     assert len(samples) == 26
 
 
-def test_labels_hold_no_names_of_objects_and_no_messages() -> None:
+@in_world(played)
+async def test_labels_hold_no_names_of_objects_and_no_messages(world: World) -> None:
     async def fail(ctx: Context[Toy]) -> None:
         raise ValueError("message-in-an-error")
 
-    async def scenario(world: World) -> None:
-        registry = CollectorRegistry()
-        async with world.running(Controller(Toy, fail), metrics=registry):
-            await world.make("name-of-an-object")
-            await anyio.sleep(10)
-            text = repr(list(registry.collect()))
-        assert 'result="error"' in text or "'result': 'error'" in text
-        for word in ("name-of-an-object", "message-in-an-error", "default", "/apis"):
-            assert word not in text
-
-    played(scenario)
+    registry = CollectorRegistry()
+    async with world.running(Controller(Toy, fail), metrics=registry):
+        await world.make("name-of-an-object")
+        await anyio.sleep(10)
+        text = repr(list(registry.collect()))
+    assert 'result="error"' in text or "'result': 'error'" in text
+    for word in ("name-of-an-object", "message-in-an-error", "default", "/apis"):
+        assert word not in text
 
 
-def test_a_panic_is_a_fault_of_the_code_and_not_of_the_world() -> None:
+def test_a_panic_is_an_error_in_the_code_and_not_in_the_world() -> None:
     faults = [
         KeyError("a"),
         IndexError(),
@@ -223,7 +216,7 @@ def test_a_panic_is_a_fault_of_the_code_and_not_of_the_world() -> None:
     assert not is_panic(None)
 
 
-def test_a_registry_is_a_managers_own_and_can_be_used_again() -> None:
+def test_a_registry_belongs_to_one_manager_at_a_time_and_can_be_reused() -> None:
     before = {family.name for family in REGISTRY.collect()}
     shared = CollectorRegistry()
     for _ in range(2):
@@ -255,19 +248,17 @@ def test_informers_are_measured_by_resource() -> None:
     }
 
 
-def test_a_wait_for_own_writes_is_measured() -> None:
-    async def scenario(world: World) -> None:
-        registry = CollectorRegistry()
-        async with world.running(Controller(Toy, keep_size), metrics=registry):
-            await world.make(size=3)
-            await anyio.sleep(2)
-            toy = await world.client.get(Toy, "a", "default")
-            await world.client.raw.merge(toy, {"metadata": {"labels": {"a": "b"}}})
-            await anyio.sleep(2)
-            labels = {"controller": "toy"}
-            count = registry.get_sample_value("reconcile_own_write_wait_seconds_count", labels)
-            assert count is not None
-            assert count >= 1
-            assert registry.get_sample_value("reconcile_own_write_timeouts_total", labels) == 0
-
-    played(scenario)
+@in_world(played)
+async def test_a_wait_for_own_writes_is_measured(world: World) -> None:
+    registry = CollectorRegistry()
+    async with world.running(Controller(Toy, keep_size), metrics=registry):
+        await world.make(size=3)
+        await anyio.sleep(2)
+        toy = await world.client.get(Toy, "a", "default")
+        await world.client.raw.merge(toy, {"metadata": {"labels": {"a": "b"}}})
+        await anyio.sleep(2)
+        labels = {"controller": "toy"}
+        count = registry.get_sample_value("reconcile_own_write_wait_seconds_count", labels)
+        assert count is not None
+        assert count >= 1
+        assert registry.get_sample_value("reconcile_own_write_timeouts_total", labels) == 0

@@ -64,7 +64,7 @@ def is_cut(client: socket.socket, seconds: float = 5) -> bool:
 
 
 @pytest.mark.parametrize("text", [b"", HALF], ids=["silent", "half-sent"])
-async def test_1100_connections_that_ask_for_nothing_hold_up_no_probe_and_fill_no_log(
+async def test_1100_idle_connections_delay_no_probe_and_fill_no_log(
     text: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -90,7 +90,7 @@ async def test_1100_connections_that_ask_for_nothing_hold_up_no_probe_and_fill_n
     assert len(caplog.text) < 20_000
 
 
-async def test_a_request_that_does_not_become_whole_is_cut_after_its_time(
+async def test_an_incomplete_request_is_cut_off_after_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(page_connections, "HEAD_SECONDS", 0.3)
@@ -118,7 +118,7 @@ async def test_a_connection_is_kept_between_requests_for_a_time_and_then_cut(
             assert await anyio.to_thread.run_sync(is_cut, client, 0.8)
 
 
-async def test_a_head_without_end_is_cut() -> None:
+async def test_an_endless_head_is_cut_off() -> None:
     async with serving() as (_, place):
 
         def send() -> None:
@@ -129,9 +129,7 @@ async def test_a_head_without_end_is_cut() -> None:
         await anyio.to_thread.run_sync(send)
 
 
-async def test_handshakes_that_do_not_end_are_bounded_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unfinished_handshakes_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_connections, "MAX_CONNECTIONS", 20)
     monkeypatch.setattr("reconcile.ops.page_server.MAX_CONNECTIONS", 20)
     authority = trustme.CA()
@@ -162,7 +160,7 @@ async def test_garbage_is_answered_with_400_and_is_not_logged(caplog: pytest.Log
     assert "garbage" not in caplog.text
 
 
-async def test_failures_to_accept_are_a_line_in_30_seconds(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures_to_accept_are_logged_once_in_30_seconds(caplog: pytest.LogCaptureFixture) -> None:
     class Exhausted(asyncio.SelectorEventLoop):
         async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, object]:
             raise OSError(24, "Too many open files")
@@ -203,7 +201,7 @@ def test_a_manager_that_serves_raises_the_soft_limit_of_open_files() -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_the_pages_are_served_where_new_event_loops_are_those_of_uvloop(tls: bool, tmp_path: Path) -> None:
+def test_the_pages_are_served_with_uvloop_as_the_default_loop(tls: bool, tmp_path: Path) -> None:
     code = f"""
         import anyio, asyncio, ssl, urllib.request, uvloop, warnings
         from reconcile import Manager

@@ -121,7 +121,7 @@ def test_a_key_of_another_certificate_is_refused_and_what_was_there_is_kept(tmp_
         RotatingCertificate(tmp_path)
 
 
-async def test_a_start_without_a_certificate_says_which_file_is_missing(tmp_path: Path) -> None:
+async def test_a_start_without_a_certificate_names_the_missing_file(tmp_path: Path) -> None:
     manager = Manager(
         transport=InProcessTransport(ApiServer()),
         serve="127.0.0.1:0",
@@ -132,7 +132,7 @@ async def test_a_start_without_a_certificate_says_which_file_is_missing(tmp_path
         await manager.run()
 
 
-async def test_the_api_server_says_by_token_who_sees_which_page() -> None:
+async def test_the_api_server_decides_by_token_who_gets_which_page() -> None:
     server = await cluster()
     manager = Manager(
         transport=InProcessTransport(server), serve="127.0.0.1:0", serve_review=True, environ={}
@@ -166,7 +166,7 @@ class Answering(InProcessTransport):
         return Response(500) if self.broken else await super().request(method, path, *args, **kwargs)
 
 
-def test_answers_are_kept_for_a_while_and_a_server_that_cannot_be_asked_lets_nobody_in() -> None:
+def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_cannot_be_asked() -> None:
     async def run() -> None:
         server = await cluster()
         transport = Answering(server)
@@ -197,7 +197,7 @@ def test_answers_are_kept_for_a_while_and_a_server_that_cannot_be_asked_lets_nob
     simulate(run)
 
 
-def test_tokens_are_not_asked_for_in_the_clear() -> None:
+def test_serve_review_needs_tls_or_loopback() -> None:
     manager = Manager(serve=":8080", serve_review=True, environ={})
     with pytest.raises(ConfigurationError, match="serve_certificates too, or loopback"):
         manager.configure()

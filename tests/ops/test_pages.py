@@ -113,7 +113,7 @@ lamps = Controller(Lamp, light)
 
 
 @pytest.mark.rule("M3")
-async def test_pages_answer_before_the_first_lists_and_readiness_waits_for_them_only_if_asked_to() -> None:
+async def test_pages_answer_before_the_first_lists_which_readiness_awaits_only_with_ready_when() -> None:
     async with World().running(lamps, held=True) as (_, ask):
         assert await ask.get("/healthz") == (200, "ok")
         assert await ask.get("/readyz") == (200, "ok")
@@ -255,7 +255,7 @@ async def test_the_state_shows_queues_with_causes_running_and_recent_runs_and_in
         ("127.0.0.1", "127.0.0.1", "L5d-Client-Id", "forwarded"),
     ],
 )
-def test_what_a_sidecar_or_a_web_page_asks_is_not_asked_by_this_machine(
+def test_requests_of_sidecars_and_web_pages_do_not_count_as_local(
     remote: str, host: str, header: str, why: str
 ) -> None:
     refusal = refusal_of(remote, host, [header])
@@ -290,7 +290,7 @@ async def test_metrics_can_be_kept_to_this_machine() -> None:
                 assert answer.status == 200
 
 
-def test_metrics_for_some_are_refused_at_construction() -> None:
+def test_an_unknown_audience_for_metrics_is_refused_at_construction() -> None:
     with pytest.raises(ValueError, match="serve_metrics: expected one of all, local, got 'some'"):
         Manager(lamps, serve_metrics="some")  # type: ignore[arg-type]
 
@@ -311,7 +311,7 @@ def test_an_address_without_a_host_is_loopback_and_one_with_an_empty_host_is_eve
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":65536", "1.2.3.4:-1"])
-def test_what_is_no_address_is_refused_at_construction(text: str) -> None:
+def test_an_invalid_address_is_refused_at_construction(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         parse_address(text)
     if text:
@@ -340,7 +340,7 @@ async def test_every_interface_is_those_of_both_families() -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL])
-async def test_where_a_family_is_absent_the_other_is_served(
+async def test_if_one_address_family_is_missing_the_other_is_served(
     error: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = page_connections._bound
@@ -358,7 +358,7 @@ async def test_where_a_family_is_absent_the_other_is_served(
         await page_connections.listen("::1", 0)
 
 
-async def test_a_port_in_use_ends_the_start_and_says_which() -> None:
+async def test_a_port_in_use_fails_the_start_and_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

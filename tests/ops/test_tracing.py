@@ -118,7 +118,7 @@ def test_a_run_links_to_the_run_before_it_and_to_the_span_it_was_triggered_in() 
     played(scenario)
 
 
-def test_failures_are_told_by_their_kind_and_message_and_a_cancelled_run_ends_its_span() -> None:
+def test_a_failure_is_recorded_by_kind_and_message_and_a_cancelled_run_ends_its_span() -> None:
     traced = Traced()
 
     async def fail(ctx: Context[Toy]) -> None:
@@ -144,7 +144,7 @@ def test_failures_are_told_by_their_kind_and_message_and_a_cancelled_run_ends_it
     played(scenario)
 
 
-def test_what_is_remembered_as_a_cause_is_bounded() -> None:
+def test_the_number_of_possible_causes_is_bounded() -> None:
     traced = Traced()
     traces = Traces(traced.provider)
     with traced.provider.get_tracer("test").start_as_current_span("one") as span:

@@ -21,6 +21,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.ops.watchdog import DEAD_SECONDS, LoopStall, Watchdog, log_stall, place_of
 from reconcile.testing import FakeClient, VirtualTimeLoop
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 ROOT = Path(__file__).parents[2]
 SITE = f"{sysconfig.get_path('purelib')}/"
@@ -31,7 +32,7 @@ def hold(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def test_what_holds_the_loop_is_told_once_with_file_line_and_key_and_what_does_not_is_not() -> None:
+async def test_a_stall_is_reported_once_with_file_line_and_key() -> None:
     stalls: list[LoopStall] = []
     watchdog = Watchdog(stalls.append, key_of=lambda task: task.get_name(), limit=0.1)
     with watchdog.watching():
@@ -52,7 +53,7 @@ async def held(seconds: float) -> None:
     hold(seconds)
 
 
-async def test_each_stall_is_told_and_the_thread_ends_with_the_watch() -> None:
+async def test_each_stall_is_reported_and_the_thread_ends_with_the_watch() -> None:
     stalls: list[LoopStall] = []
     with Watchdog(stalls.append, limit=0.1).watching():
         for _ in range(2):
@@ -64,7 +65,7 @@ async def test_each_stall_is_told_and_the_thread_ends_with_the_watch() -> None:
     assert len(stalls) == 2
 
 
-def test_a_stall_in_the_log_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_line_of_a_stall_has_a_remedy(caplog: pytest.LogCaptureFixture) -> None:
     log_stall(get_logger("t"))(LoopStall(0.25, "a.py:3 in f: x()", "default/a"))
     (record,) = caplog.records
     assert vars(record)["event"] == "the event loop is held: blocking code belongs in ctx.run_sync"
@@ -128,7 +129,7 @@ def test_the_work_of_the_library_is_not_blamed_on_the_author(caplog: pytest.LogC
         (["reconcile/controller/runner.py", "controllers/nodes/plan.py"], "controllers/nodes/plan.py", False),
     ],
 )
-def test_a_stack_below_the_event_loop_tells_whose_work_it_is(
+def test_the_stack_below_the_event_loop_shows_whose_code_holds_it(
     frames: list[str], place: str, by_library: bool
 ) -> None:
     bottom = ["/home/me/operator.py", str(Path(asyncio.__file__).parent / "events.py")]
@@ -162,7 +163,7 @@ def absolute(file: str) -> str:
 # --- liveness -------------------------------------------------------------------------------------
 
 
-async def test_how_long_a_loop_has_been_held_can_be_asked_from_another_thread() -> None:
+async def test_the_time_a_loop_has_been_held_can_be_read_from_another_thread() -> None:
     watchdog = Watchdog(lambda stall: None, limit=0.1)
     assert watchdog.held == 0  # nothing is watched yet
     said: list[float] = []
@@ -194,7 +195,7 @@ def page(address: str, path: str, seconds: float = 5) -> tuple[int, str]:
 
 
 @pytest.mark.rule("M3")
-async def test_health_is_answered_while_the_loop_is_held_and_says_no_after_the_limit(
+async def test_health_is_answered_while_the_loop_is_held_and_fails_after_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reconcile.ops.watchdog.DEAD_SECONDS", 1.5)
@@ -241,7 +242,7 @@ async def test_health_is_answered_while_the_loop_is_held_and_says_no_after_the_l
         assert (status, "[+]event-loop ok" in text) == (200, True)
 
 
-async def test_what_was_refused_while_the_loop_was_held_is_not_done_later(
+async def test_an_action_refused_while_the_loop_was_held_is_not_done_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reconcile.ops.page_routes.BEGIN_SECONDS", 0.1)
@@ -313,8 +314,9 @@ async def test_a_leader_whose_loop_was_held_for_longer_than_its_lease_writes_not
 
 @pytest.mark.rule("L6")
 @pytest.mark.parametrize("seed", range(5))
-def test_when_a_loop_comes_back_after_its_lease_another_leads_and_the_old_one_has_written_nothing(
-    seed: int,
+@in_world(played)
+async def test_when_a_held_loop_recovers_after_its_lease_another_leads_and_it_has_written_nothing(
+    world: World, seed: int
 ) -> None:
     refused: list[float] = []
 
@@ -330,34 +332,31 @@ def test_when_a_loop_comes_back_after_its_lease_another_leads_and_the_old_one_ha
                 raise
         return Result(requeue_after=1)
 
-    async def scenario(world: World) -> None:
-        elections = [LeaderElection("toys", "default", identity=name) for name in ("first", "second")]
-        old = Manager(
-            Controller(Toy, rude, writes=[ConfigMap]),
-            transport=world.transport,
-            clock=world.clock,
-            leader_election=elections[0],
-        )
-        lost: list[BaseException] = []
+    elections = [LeaderElection("toys", "default", identity=name) for name in ("first", "second")]
+    old = Manager(
+        Controller(Toy, rude, writes=[ConfigMap]),
+        transport=world.transport,
+        clock=world.clock,
+        leader_election=elections[0],
+    )
+    lost: list[BaseException] = []
 
-        async def run_old() -> None:
-            try:
-                await old.run()
-            except LeadershipLost as error:
-                lost.append(error)
+    async def run_old() -> None:
+        try:
+            await old.run()
+        except LeadershipLost as error:
+            lost.append(error)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(run_old)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_old)
+        await anyio.sleep(5)
+        async with world.running(Controller(Toy, keep_size), leader_election=elections[1]) as new:
             await anyio.sleep(5)
-            async with world.running(Controller(Toy, keep_size), leader_election=elections[1]) as new:
-                await anyio.sleep(5)
-                assert (old.status().leading, new.status().leading) == (True, False)
-                await world.make("hold", size=3)
-                await anyio.sleep(30)
-                assert refused
-                assert lost
-                assert new.status().leading
-                assert (await world.client.get(Toy, "hold", "default")).status.size == 3
-        assert await world.client.find(ConfigMap, "late", "default") is None
-
-    played(scenario, seed)
+            assert (old.status().leading, new.status().leading) == (True, False)
+            await world.make("hold", size=3)
+            await anyio.sleep(30)
+            assert refused
+            assert lost
+            assert new.status().leading
+            assert (await world.client.get(Toy, "hold", "default")).status.size == 3
+    assert await world.client.find(ConfigMap, "late", "default") is None
