@@ -1,14 +1,14 @@
 """What of an object a store keeps: what is dropped, changed or compressed on the way in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count as count_from
 from typing import Any
 
 import msgspec
 from attrs import field, frozen
 
-from informers.apimachinery.json_pointers import pointer_steps
+from informers.apimachinery import json_pointers
 from informers.cancellation import FAILURES
 from informers.compression import Codec
 from informers.functions import name_of
@@ -100,6 +100,9 @@ class StoredShape:
             body = without(body, path)
         return body if self.codec is None else self.codec.pack(body)
 
+
+# The pointers of a server's clients are not remembered, as they may be as long as a request.
+pointer_steps = lru_cache(maxsize=1024)(json_pointers.pointer_steps)
 
 EVERYTHING_BUT_MANAGED_FIELDS = StoredShape()
 

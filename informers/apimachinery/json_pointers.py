@@ -1,9 +1,6 @@
 """JSON pointers (RFC 6901): `/spec/template`, with `~1` for a slash and `~0` for a tilde within a step."""
 
-from functools import lru_cache
 
-
-@lru_cache(maxsize=1024)
 def pointer_steps(pointer: str) -> tuple[str, ...]:
     """The steps of a pointer, none for the empty one, which means the whole document.
 

@@ -106,6 +106,17 @@ def matches_labels(requirements: Iterable[Requirement], labels: Mapping[str, str
     return all(one.matches(labels) for one in requirements)
 
 
+def selector_matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a LabelSelector chooses an object of these labels.
+
+    An empty one chooses all, and one that an API server would refuse chooses none.
+    """
+    try:
+        return matches_labels(requirements_of(selector), labels)
+    except ValueError:
+        return False
+
+
 def _of_expression(expression: Mapping[str, Any]) -> Requirement:
     operator = _OF_WORD.get(expression.get("operator", ""))
     if operator is None:

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from informers.apimachinery.field_selectors import text_at
 from informers.clock import Clock
 from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
@@ -11,7 +12,6 @@ from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
-from reconcile.embedded.protocol.field_selectors import value_at
 from reconcile.embedded.protocol.object_metadata import owners_of
 from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
@@ -112,7 +112,7 @@ def _selectable(resource: ServedResource, obj: Mapping[str, Any]) -> dict[str, s
     """What field selectors ask for; what another version is kept as is looked up when it is asked for."""
     if resource.storage_schema is not None:
         return {}
-    return {path.lstrip("."): value_at(obj, path) for path in resource.selectable_fields}
+    return {path.lstrip("."): text_at(obj, path) for path in resource.selectable_fields}
 
 
 def timestamp(moment: datetime.datetime) -> str:

@@ -5,7 +5,6 @@ takes as long as it is read. Bodies
 pass as they are, in and out, but for protobuf ones, which the engine gets as JSON.
 """
 
-import ipaddress
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11
 from attrs import define, field, frozen
 
+from informers.loopback import is_loopback
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
@@ -140,16 +140,6 @@ async def serve(
         handler.close_watches()
         with anyio.CancelScope(shield=True):
             await runner.cleanup()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @define

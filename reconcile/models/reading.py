@@ -15,10 +15,11 @@ from typing import Any, Final, Literal, NamedTuple
 import attrs
 from attrs import frozen
 
+from informers.apimachinery.go_durations import parse_duration
 from reconcile.models.extra_fields import extra_of, heading_of
 from reconcile.models.fields import ModelField, UnsetType, fields_of, split_annotated, union_parts
 from reconcile.models.frozen import EMPTY, FrozenList, FrozenMapping, FrozenValues, freeze
-from reconcile.models.values import Quantity, parse_duration, parse_time, read_quantity
+from reconcile.models.values import Quantity, parse_time, read_quantity
 
 Reader = Callable[[Any], Any]
 

@@ -1,7 +1,6 @@
-"""Values that JSON writes as text: times, durations and quantities."""
+"""Values that JSON writes as text: times and quantities."""
 
 import datetime
-import re
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -11,17 +10,6 @@ from informers.apimachinery.quantities import QuantityFormat, limited, parse_qua
 
 # Digits enough for the largest amount times any count, in units of a billionth.
 _EXACT: Final = Context(prec=60)
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_MICROSECONDS: Final = {
-    "ns": Decimal("0.001"),
-    "us": Decimal(1),
-    "µs": Decimal(1),
-    "μs": Decimal(1),
-    "ms": Decimal(1000),
-    "s": Decimal(10**6),
-    "m": Decimal(60 * 10**6),
-    "h": Decimal(3600 * 10**6),
-}
 
 
 def parse_time(text: str) -> datetime.datetime:
@@ -46,48 +34,6 @@ def _in_utc(time: datetime.datetime) -> datetime.datetime:
     if time.tzinfo is None:
         raise ValueError("a time without a time zone means nothing to an API server")
     return time.astimezone(datetime.UTC)
-
-
-def parse_duration(text: str) -> datetime.timedelta:
-    """A duration as Go writes it (`1h30m`, `-1.5s`, `250ms`, `0`). Raises ValueError.
-
-    What is finer than a microsecond is rounded.
-    """
-    sign = -1 if text.startswith("-") else 1
-    rest = text.removeprefix("-").removeprefix("+") if text[:1] in "+-" else text
-    if rest == "0":
-        return datetime.timedelta()
-    parts = list(_DURATION_PART.finditer(rest))
-    if not parts or "".join(part.group() for part in parts) != rest:
-        raise ValueError("a duration is written like 1h30m or 500ms")
-    total = sum((Decimal(part[1]) * _MICROSECONDS[part[2]] for part in parts), Decimal(0))
-    try:
-        return sign * datetime.timedelta(microseconds=round(total))
-    except OverflowError:
-        raise ValueError("the duration is too long") from None
-
-
-def format_duration(duration: datetime.timedelta) -> str:
-    """As Go writes it: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
-    microseconds = duration // datetime.timedelta(microseconds=1)
-    if microseconds == 0:
-        return "0s"
-    sign, rest = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
-    if rest < 1000:
-        return f"{sign}{rest}µs"
-    if rest < 10**6:
-        return f"{sign}{_plain(Decimal(rest) / 1000)}ms"
-    minutes, rest = divmod(rest, 60 * 10**6)
-    hours, minutes = divmod(minutes, 60)
-    seconds = f"{_plain(Decimal(rest) / 10**6)}s"
-    if hours:
-        return f"{sign}{hours}h{minutes}m{seconds}"
-    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
-
-
-def _plain(number: Decimal) -> str:
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @frozen(order=True)

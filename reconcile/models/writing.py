@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final
 
 import attrs
 
+from informers.apimachinery.go_durations import format_duration
 from reconcile.models.extra_fields import extra_of, heading_of
 from reconcile.models.fields import UNSET, ModelField, fields_of, split_annotated
 from reconcile.models.frozen import FrozenList, FrozenMapping, thaw
-from reconcile.models.values import Quantity, format_duration, format_micro_time, format_time
+from reconcile.models.values import Quantity, format_micro_time, format_time
 
 Writer = Callable[[Any], Any]
 

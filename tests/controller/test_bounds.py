@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from informers import Key, Response, Snapshot, SystemClock
-from informers.apimachinery.json_pointers import pointer_steps
+from informers.stored_shape import pointer_steps
 from reconcile import Controller, ObjectMeta, kind_of
 from reconcile.client.sender import WARNINGS_REMEMBERED, Sender
 from reconcile.controller import declared_writes as declarations_module

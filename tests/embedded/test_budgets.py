@@ -13,9 +13,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from informers.apimachinery.quantities import canonical_quantity
 from reconcile.embedded.protocol import yaml_text
 from reconcile.embedded.schema import compile_schema
-from reconcile.embedded.schema.quantities import canonical_quantity
 from tests.embedded.api_client import (
     CONFIG_MAPS,
     DEFINITIONS,

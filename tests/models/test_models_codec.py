@@ -36,7 +36,6 @@ from reconcile.models import (
     unstructured_kind,
 )
 from reconcile.models.fields import ModelField, fields_of, split_annotated
-from reconcile.models.values import format_duration, parse_duration
 from tests.client.by_example import check_wire_names, classes_in
 
 MODULES = (kinds, ray_models, registry_models)
@@ -194,41 +193,6 @@ def test_a_micro_time_keeps_its_microseconds_and_a_time_whole_seconds() -> None:
     spec = whole(at="2026-01-02T03:04:05.123456Z", times={"a": "2026-01-02T05:04:05+02:00"}).spec
     assert unstructure(spec)["at"] == "2026-01-02T03:04:05.123456Z"
     assert unstructure(spec)["times"] == {"a": "2026-01-02T03:04:05Z"}
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds", "written"),
-    [
-        ("90m", 5400.0, "1h30m0s"),
-        ("1h30m0s", 5400.0, "1h30m0s"),
-        ("1.5s", 1.5, "1.5s"),
-        ("250ms", 0.25, "250ms"),
-        ("0", 0.0, "0s"),
-        ("-2m", -120.0, "-2m0s"),
-        ("10us", 0.00001, "10µs"),
-        ("100s", 100.0, "1m40s"),
-    ],
-)
-def test_durations_are_read_and_written_as_go_does(text: str, seconds: float, written: str) -> None:
-    assert parse_duration(text).total_seconds() == seconds
-    assert format_duration(parse_duration(text)) == written
-
-
-@pytest.mark.parametrize("text", ["", "5", "1h 2m", "5x", "\u0663s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^a duration is written like 1h30m or 500ms$"):
-        parse_duration(text)
-
-
-@pytest.mark.parametrize("text", ["99999999999999h", "-99999999999999h", "9" * 500 + "s"])
-def test_a_duration_beyond_all_measure_is_refused_as_any_other_text_without_a_meaning(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^the duration is too long$"):
-        parse_duration(text)
-
-
-@given(st.timedeltas(datetime.timedelta(days=-900), datetime.timedelta(days=900)))
-def test_every_duration_survives_its_text(duration: datetime.timedelta) -> None:
-    assert parse_duration(format_duration(duration)) == duration
 
 
 def test_quantities_are_equal_by_value_and_keep_their_text() -> None:

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
+from informers.apimachinery.go_durations import parse_duration
 from reconcile.models import Quantity
-from reconcile.models.values import parse_duration
 
 MILLI = 1000
 _MOST = 10**24

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from informers.apimachinery.label_selectors import selector_matches
 from informers.resource import Key
 from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.role_rules import AccessDecision, RoleRule, authorize
 from reconcile.embedded.auth.users import User, split_service_account
 from reconcile.embedded.log import Log, StoredChange
-from reconcile.embedded.protocol.label_selectors import selects
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = (GROUP, "roles")
@@ -86,7 +86,9 @@ class Access:
         for other in self._all(CLUSTER_ROLES) if selectors else ():
             metadata = other["metadata"]
             labels = metadata.get("labels") or {}
-            if metadata["name"] not in seen and any(selects(selector, labels) for selector in selectors):
+            if metadata["name"] not in seen and any(
+                selector_matches(selector, labels) for selector in selectors
+            ):
                 yield from self._aggregated(other, seen)
 
     def _all(self, key: tuple[str, str]) -> Sequence[dict[str, Any]]:

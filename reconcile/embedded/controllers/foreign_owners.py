@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from informers.apimachinery.shard_selectors import fnv1a
 from informers.resource import Key
 from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.object_metadata import StoredOwner
-from reconcile.embedded.verbs.object_selection import fnv1a
 
 _EVENTS_OF_CLUSTER = "default"
 _SOURCE = "garbage-collector-controller"

@@ -6,9 +6,9 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from informers.apimachinery.name_rules import NameCheck, subdomain_faults
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.names import NameCheck, subdomain_faults
 from reconcile.embedded.schema import SchemaNode, Steps, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.served import CellColumn, Convert, ConvertPath, ScalePaths, ServedResource

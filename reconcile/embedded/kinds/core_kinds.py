@@ -3,6 +3,7 @@
 import datetime
 from typing import Any, Final
 
+from informers.apimachinery.name_rules import label_faults
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
 from reconcile.embedded.kinds.quota_names import warn_of_uncounted
 from reconcile.embedded.kubectl.ages import UNKNOWN
@@ -18,7 +19,6 @@ from reconcile.embedded.kubectl.printing import (
     joined,
     pick,
 )
-from reconcile.embedded.protocol.names import label_faults
 from reconcile.embedded.served import CellColumn
 
 

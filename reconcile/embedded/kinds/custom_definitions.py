@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
+from informers.apimachinery.name_rules import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_duplicate,
@@ -15,7 +16,6 @@ from reconcile.embedded.protocol.field_causes import (
     value_too_many,
 )
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
-from reconcile.embedded.protocol.names import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
 from reconcile.embedded.served import PathColumn, ScalePaths, ServedResource

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any, Final
 
+from informers.apimachinery.name_rules import label_faults
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
 from reconcile.embedded.kinds.pod_status import pod_ready, pod_restarts, pod_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, Cell, View, at, joined, met_conditions, pick
@@ -15,7 +16,6 @@ from reconcile.embedded.protocol.field_causes import (
     value_not_supported,
     value_required,
 )
-from reconcile.embedded.protocol.names import label_faults
 from reconcile.embedded.served import CellColumn
 
 

@@ -5,13 +5,13 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
+from informers.apimachinery.name_rules import path_segment_faults
 from reconcile.embedded.auth.roles import GROUP
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
 from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, Cell, View, pick
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported, value_required
-from reconcile.embedded.protocol.names import path_segment_faults
 from reconcile.embedded.served import CellColumn
 
 _READ = ["get", "list", "watch"]

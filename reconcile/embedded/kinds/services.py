@@ -3,11 +3,11 @@
 import datetime
 from typing import Final
 
+from informers.apimachinery.name_rules import service_name_faults
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, UNSET, View, at, joined, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_not_supported, value_required
-from reconcile.embedded.protocol.names import service_name_faults
 from reconcile.embedded.served import CellColumn
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
+from informers.apimachinery.name_rules import NameCheck, label_key_faults, label_value_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -13,7 +14,6 @@ from reconcile.embedded.protocol.field_causes import (
     value_required,
     value_too_long,
 )
-from reconcile.embedded.protocol.names import NameCheck, label_key_faults, label_value_faults
 
 KNOWN_FIELDS: Mapping[str, type] = {
     "annotations": dict,

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from reconcile.embedded.protocol.field_selectors import field_terms
+from informers.apimachinery.field_selectors import parse_field_selector
 from reconcile.embedded.protocol.query_flags import flag
 
 REFUSED: Final = ""
@@ -81,10 +81,10 @@ def _selected_name(selector: str) -> str:
     if "metadata.name" not in selector:
         return ""
     try:
-        terms = field_terms(selector)
+        terms = parse_field_selector(selector)
     except ValueError:
         return ""
-    names = [value for path, value, equal in terms if path == "metadata.name" and equal]
+    names = [term.value for term in terms if term.path == "metadata.name" and term.equal]
     return names[0] if names and _is_path_segment(names[0]) else ""
 
 

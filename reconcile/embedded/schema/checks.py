@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from informers.apimachinery.quantities import quantity_value
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.formats import has_format
 from reconcile.embedded.schema.json_values import NESTED, is_number, quoted, same
 from reconcile.embedded.schema.patterns import compile_pattern, search_cost, searcher
-from reconcile.embedded.schema.quantities import quantity_value
 from reconcile.embedded.schema.steps import Causes
 
 Check = Callable[[Any, str, Causes], None]

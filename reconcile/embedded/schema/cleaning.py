@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from attrs import define
 
+from informers.apimachinery.quantities import canonical_quantity
 from reconcile.embedded.schema.json_values import copied
-from reconcile.embedded.schema.quantities import canonical_quantity
 from reconcile.embedded.schema.schema_nodes import ABSENT, EMBEDDED_FIELDS, Default, SchemaNode
 from reconcile.embedded.schema.steps import MAX_CAUSES, MAX_PATH, shortened
 

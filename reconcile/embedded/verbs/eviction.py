@@ -6,13 +6,13 @@ from typing import Any
 
 from attrs import evolve
 
+from informers.apimachinery.label_selectors import selector_matches
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
-from reconcile.embedded.protocol.label_selectors import selects
 from reconcile.embedded.refusals import bad_request, bare_server_error, not_found
 from reconcile.embedded.stored_forms import encode, object_in
 from reconcile.embedded.verbs.bodies import read_body, write_options
@@ -91,7 +91,7 @@ def _selected(engine: Engine, budget: Object) -> Iterator[dict[str, Any]]:
     if selector is None:
         return
     for stored in engine.log.snapshot(PODS):
-        if stored.key.namespace == namespace and selects(selector, stored.labels):
+        if stored.key.namespace == namespace and selector_matches(selector, stored.labels):
             yield stored.decode()
 
 
@@ -172,7 +172,7 @@ def _require_budget(engine: Engine, target: RequestTarget, pod: Object) -> None:
         budget
         for stored in engine.log.snapshot(BUDGETS)
         if stored.key.namespace == target.namespace
-        and selects(((budget := stored.decode()).get("spec") or {}).get("selector") or {}, labels)
+        and selector_matches(((budget := stored.decode()).get("spec") or {}).get("selector") or {}, labels)
     ]
     if not budgets:
         return

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from attrs import define
 
+from informers.apimachinery.json_pointers import pointer_steps
 from reconcile.embedded.ownership.strategic_merge import merge_maps
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.schema import ResourceSchema
@@ -191,11 +192,10 @@ def _pointer(op: Mapping[str, Any], member: str) -> list[str]:
     text = op.get(member)
     if not isinstance(text, str):
         raise _Inapplicable(f"the operation has no {member}")
-    if not text:
-        return []
-    if not text.startswith("/"):
-        raise _Inapplicable(f"{member} {text} does not begin with a slash")
-    return [part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/")]
+    try:
+        return list(pointer_steps(text))
+    except ValueError:
+        raise _Inapplicable(f"{member} {text} does not begin with a slash") from None
 
 
 def _value(op: Mapping[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from attrs import evolve, frozen
 
+from informers.apimachinery.field_selectors import FieldTerm
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import Engine
@@ -269,9 +270,10 @@ def _watch_selection(request: ApiRequest, target: RequestTarget) -> ObjectSelect
     chosen = selection(target.resource, target.namespace, query)
     if not target.name:
         return chosen
-    if chosen.fields and ("metadata.name", target.name, True) not in chosen.fields:
+    named = FieldTerm("metadata.name", target.name)
+    if chosen.fields and named not in chosen.fields:
         raise bad_request("fieldSelector metadata.name doesn't match requested name")
-    return evolve(chosen, fields=(*chosen.fields, ("metadata.name", target.name, True)))
+    return evolve(chosen, fields=(*chosen.fields, named))
 
 
 def _check_watch_options(query: Mapping[str, str]) -> None:

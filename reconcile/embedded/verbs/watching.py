@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from informers.apimachinery.envelopes import INITIAL_EVENTS_END
 from reconcile.embedded.api import META, Form, TableRenderer
 from reconcile.embedded.log import Log, Stored, StoredChange, Timeline
 from reconcile.embedded.protocol.api_failure import ApiFailure
@@ -18,7 +19,6 @@ from reconcile.embedded.verbs.rendering import JSON, render_object
 
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class WatchStream:

@@ -18,12 +18,12 @@ from cel_expr_python import cel
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from informers.apimachinery.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.cel import named_formats, network
 from reconcile.embedded.schema.cel import semantic_versions as versions
 from reconcile.embedded.schema.cel.network import Opaque
 from reconcile.embedded.schema.json_values import is_number
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern, search_cost
-from reconcile.embedded.schema.quantities import canonical_quantity, quantity_value
 
 MAX_RANGE: Final = 10_000
 """The longest list that `lists.range` makes, as long as a rule may loop."""

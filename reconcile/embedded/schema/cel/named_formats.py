@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from reconcile.embedded.protocol.names import (
+from informers.apimachinery.name_rules import (
     label_faults,
     label_key_faults,
     label_value_faults,
