@@ -1,43 +1,48 @@
 """Bytes from list and watch in; snapshots, indexes and deltas out. Owns the way to the API server."""
 
-from informers.cache import Cache, CacheSyncFailed, NotCached
-from informers.cancellation import Interrupted
-from informers.clock import Clock, SystemClock
-from informers.errors import (
-    AlreadyExists,
-    ApiError,
-    BadRequest,
-    Conflict,
-    Expired,
-    Forbidden,
-    Invalid,
-    MalformedAnswer,
-    NotFound,
-    OutcomeUnknown,
-    OwnedByOther,
-    PreconditionFailed,
-    ServerError,
-    ServerTimeout,
-    StaleVersion,
-    StatusCause,
-    StatusError,
-    TooManyRequests,
-    TransportError,
-    Unauthorized,
-    Unreachable,
-    error_from_response,
-    error_from_status,
-    is_unreachable,
-)
-from informers.handlers import AsyncHandler, Handler, Registration
-from informers.informer import Informer, InformerStatus
-from informers.informer_options import InformerOptions
-from informers.logs import get_logger
-from informers.reachability import Reachability, ReachStatus, ReachTransport
-from informers.resource import APIResource, Key
-from informers.snapshot import Snapshot, SnapshotOwner
-from informers.store import Delta, Store
-from informers.transport import Response, StreamingResponse, Transport
+from typing import TYPE_CHECKING
+
+from informers.lazy_face import on_demand
+
+if TYPE_CHECKING:
+    from informers.cache import Cache, CacheSyncFailed, NotCached
+    from informers.cancellation import Interrupted
+    from informers.clock import Clock, SystemClock
+    from informers.errors import (
+        AlreadyExists,
+        ApiError,
+        BadRequest,
+        Conflict,
+        Expired,
+        Forbidden,
+        Invalid,
+        MalformedAnswer,
+        NotFound,
+        OutcomeUnknown,
+        OwnedByOther,
+        PreconditionFailed,
+        ServerError,
+        ServerTimeout,
+        StaleVersion,
+        StatusCause,
+        StatusError,
+        TooManyRequests,
+        TransportError,
+        Unauthorized,
+        Unreachable,
+        error_from_response,
+        error_from_status,
+        is_unreachable,
+    )
+    from informers.handlers import AsyncHandler, Handler, Registration
+    from informers.informer import Informer, InformerStatus
+    from informers.informer_options import InformerOptions
+    from informers.logs import get_logger
+    from informers.reachability import Reachability, ReachStatus, ReachTransport
+    from informers.resource import APIResource, Key
+    from informers.snapshot import Snapshot, SnapshotOwner
+    from informers.store import Delta, Store
+    from informers.transport import Response, StreamingResponse, Transport
 
 __all__ = [
     "APIResource",
@@ -90,3 +95,6 @@ __all__ = [
     "get_logger",
     "is_unreachable",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_demand(__name__)

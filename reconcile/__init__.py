@@ -4,13 +4,12 @@ Errors stand in `reconcile.errors`, what kinds are made of in `reconcile.models`
 `manager/manager.py`, `controller/declaration.py` and `controller/context.py`.
 """
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from reconcile._face import on_demand, require_own_floors
 
 if TYPE_CHECKING:
     from informers import Clock, InformerOptions, Key, Snapshot, SystemClock, Transport
-    from reconcile import conditions, errors, owners, predicates, replicas
     from reconcile.client.client import Client
     from reconcile.client.raw_client import RawClient
     from reconcile.client.request_limiter import RequestLimiter
@@ -98,7 +97,24 @@ __all__ = [
     "ticker",
 ]
 
-require_own_floors()
+
+def _require_own_floors() -> None:
+    """Raise ImportError where another package stands in the place of `workqueue` or `informers`."""
+    home = Path(__file__).resolve().parent.parent
+    for name in ("workqueue", "informers"):
+        spec = find_spec(name)
+        found = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if found != home / name / "__init__.py":
+            raise ImportError(
+                f"reconcile-runtime has a package {name!r} of its own, and "
+                f"{found or 'nothing'} is found in its place: rename yours, or install reconcile-runtime anew"
+            )
+
+
+_require_own_floors()
 
 if not TYPE_CHECKING:
+    # Only now is it sure that this is the `informers` that came with this package.
+    from informers.lazy_face import on_demand
+
     __getattr__, __dir__ = on_demand(__name__)

@@ -5,7 +5,7 @@ What to do about each is in the index of errors of the documentation.
 
 from typing import TYPE_CHECKING
 
-from reconcile._face import on_demand
+from informers.lazy_face import on_demand
 
 if TYPE_CHECKING:
     from informers import (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from reconcile._face import on_demand
+from informers.lazy_face import on_demand
 
 if TYPE_CHECKING:
     from reconcile.testing.bounds import assert_bounded
