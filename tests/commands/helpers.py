@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from attrs import define, field
+
+from reconcile.commands import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,3 +115,20 @@ def running(
             listener.join()
             assert process.stdout is not None
             process.stdout.close()
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of error that `reconcile ARGUMENTS` ends with, at status 2 and without other output."""
+    out, line = output_and_complaint(capsys, *arguments)
+    assert out == ""
+    return line
+
+
+def output_and_complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    """Standard output, and the one line of error besides the log, at status 2."""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    errors = [line for line in err.splitlines() if not line.startswith("{")]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: ")
+    return out, f"{errors[0]}\n"

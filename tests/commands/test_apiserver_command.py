@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from reconcile.commands import main
+from tests.commands.helpers import complaint
 
 RECONCILE = (sys.executable, "-m", "reconcile")
 ROOT = Path(__file__).parents[2]
@@ -46,16 +47,6 @@ def running(*arguments: str, home: Path) -> Iterator[tuple[subprocess.Popen[str]
     finally:
         process.kill()
         process.communicate()
-
-
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line that a command ends with, at status 2."""
-    assert main(list(arguments)) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    return err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

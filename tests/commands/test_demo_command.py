@@ -20,7 +20,7 @@ from reconcile.commands.demo_screen import incident_table, result_line
 from reconcile.commands.incident_play import AT_ONCE, IncidentPlay, SideResult, SideRunning
 from reconcile.simulation import Incident, IncidentVerdict
 from tests.commands import fake_incidents
-from tests.commands.helpers import Command, running
+from tests.commands.helpers import Command, complaint, running
 
 Offer = Callable[..., None]
 
@@ -62,17 +62,6 @@ def demo_with(name: str, *arguments: str, home: Path) -> Any:
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: reconcile-runtime\nVersion: 0.1.0\n")
     (information / "entry_points.txt").write_text(ENTRY_POINTS.format(name=name))
     return running("demo", *arguments, home=home, path=home)
-
-
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line that the demo ends with before it has started, at status 2."""
-    assert main(["demo", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert fake_incidents.SEEN == []
-    return err
 
 
 # --- playing -----------------------------------------------------------------------------------
@@ -188,22 +177,24 @@ def test_nothing_is_left_of_a_demo_that_went_well(offer: Offer, home: Path) -> N
 
 def test_an_unknown_incident_cannot_be_sabotaged(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
     offer(fake_incidents.quick, fake_incidents.lucky)
-    assert "the incidents are quick, lucky" in complaint(capsys, "--sabotage", "nonsense")
+    assert "the incidents are quick, lucky" in complaint(capsys, "demo", "--sabotage", "nonsense")
 
 
 def test_only_refuses_unknown_incidents_and_a_sabotage_of_one_that_is_left_out(
     offer: Offer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer(fake_incidents.quick, fake_incidents.lucky)
-    assert "the incidents are quick, lucky" in complaint(capsys, "--only", "nonsense")
-    assert "the incidents are lucky" in complaint(capsys, "--only", "lucky", "--sabotage", "quick")
+    assert "the incidents are quick, lucky" in complaint(capsys, "demo", "--only", "nonsense")
+    assert "the incidents are lucky" in complaint(capsys, "demo", "--only", "lucky", "--sabotage", "quick")
 
 
 def test_a_report_that_cannot_be_written_is_found_before_the_start(
     offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "No such file or directory" in complaint(capsys, "--once", "--json", str(home / "no" / "out.json"))
-    assert "Is a directory" in complaint(capsys, "--once", "--json", str(home))
+    assert "No such file or directory" in complaint(
+        capsys, "demo", "--once", "--json", str(home / "no" / "out.json")
+    )
+    assert "Is a directory" in complaint(capsys, "demo", "--once", "--json", str(home))
 
 
 def test_a_port_in_use_is_reported_in_one_line_and_leaves_no_files(
@@ -211,7 +202,7 @@ def test_a_port_in_use_is_reported_in_one_line_and_leaves_no_files(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert f"port {port} on 127.0.0.1 is in use" in complaint(capsys, "--port", str(port))
+        assert f"port {port} on 127.0.0.1 is in use" in complaint(capsys, "demo", "--port", str(port))
     assert list(home.glob("reconcile-*")) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from reconcile import Manager
 from reconcile.commands import main, targets
 from reconcile.embedded.listener.admin_kubeconfig import render_kubeconfig
-from tests.commands.helpers import running
+from tests.commands.helpers import output_and_complaint, running
 
 OPERATOR = """
 from attrs import frozen
@@ -65,16 +65,6 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
-
-
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
-    """What is on stdout, and the one line that the command ends with, at status 2; the log is left out."""
-    assert main(["run", *arguments]) == 2
-    out, err = capsys.readouterr()
-    err = "".join(line for line in err.splitlines(keepends=True) if not line.startswith("{"))
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    return out, err
 
 
 # --- targets -----------------------------------------------------------------------------------
@@ -145,18 +135,18 @@ def test_a_target_that_cannot_be_run_is_reported_with_the_next_step(
     (here / "twice.py").write_text("from reconcile import Manager\nfirst, second = Manager(), Manager()\n")
     (here / "empty.py").write_text("x = 1\n")
     (here / "exits.py").write_text("raise SystemExit(0)\n")
-    out, err = complaint(capsys, target, "--embedded")
+    out, err = output_and_complaint(capsys, "run", target, "--embedded")
     assert wanted.format(here=here) in err
     assert out == ""
 
 
 def test_two_controllers_of_one_name_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = complaint(capsys, "site_operator:sites", "site_operator:more", "--embedded")
+    _, err = output_and_complaint(capsys, "run", "site_operator:sites", "site_operator:more", "--embedded")
     assert "two controllers are named 'site'" in err
 
 
 def test_a_manager_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = complaint(capsys, "site_operator:manager", "worker-groups", "--embedded")
+    _, err = output_and_complaint(capsys, "run", "site_operator:manager", "worker-groups", "--embedded")
     assert "name it alone" in err
 
 
@@ -167,7 +157,9 @@ def test_the_first_line_names_context_server_and_namespaces(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = f"http://127.0.0.1:{free_port()}"
-    out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", kubeconfig(here, server))
+    out, err = output_and_complaint(
+        capsys, "run", "site_operator:sites", "--kubeconfig", kubeconfig(here, server)
+    )
     assert out.splitlines()[0] == f"context embedded, server {server}, all namespaces"
     assert "nothing listens" in err
 
@@ -180,13 +172,13 @@ def test_the_first_line_names_the_only_namespace(here: Path, capsys: pytest.Capt
         (["site_operator:manager"], "shop"),
         (["site_operator:manager", "--namespace", "blue"], "blue"),
     ):
-        out, _ = complaint(capsys, *arguments, "--kubeconfig", config)
+        out, _ = output_and_complaint(capsys, "run", *arguments, "--kubeconfig", config)
         assert out.splitlines()[0] == f"context embedded, server {server}, namespace {namespace}"
 
 
 def test_a_remote_server_needs_yes_without_a_terminal(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = kubeconfig(here, "https://192.0.2.1:6443")
-    out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config)
+    out, err = output_and_complaint(capsys, "run", "site_operator:sites", "--kubeconfig", config)
     assert "server https://192.0.2.1:6443" in out
     assert "--yes" in err
 
@@ -201,10 +193,10 @@ def test_each_of_several_clusters_is_named_and_asked_about(
     out, err = capsys.readouterr()
     assert out.splitlines()[:2] == [f"context embedded, server {server}, all namespaces"] * 2
     assert err.splitlines()[-1].startswith("error: cannot list")
-    _, err = complaint(capsys, "site_operator:sites", *clusters, "--context", "embedded")
+    _, err = output_and_complaint(capsys, "run", "site_operator:sites", *clusters, "--context", "embedded")
     assert "--kubeconfig and --context do not apply to a manager that names its clusters" in err
     monkeypatch.setenv("KUBECONFIG", kubeconfig(here, "https://192.0.2.1:6443"))
-    _, err = complaint(capsys, "site_operator:sites", *clusters)
+    _, err = output_and_complaint(capsys, "run", "site_operator:sites", *clusters)
     assert "--yes" in err
 
 
@@ -213,7 +205,7 @@ def test_with_yes_a_remote_server_is_tried(
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
     config = kubeconfig(here, "http://no-such-host.invalid:6443")
-    _, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config, "--yes")
+    _, err = output_and_complaint(capsys, "run", "site_operator:sites", "--kubeconfig", config, "--yes")
     assert "no-such-host.invalid" in err
     assert "--yes" not in err
 
@@ -231,7 +223,7 @@ def test_on_a_terminal_it_asks_before_using_a_remote_server(
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt: next(answers))
     monkeypatch.setenv("NO_PROXY", "*")
     config = kubeconfig(here, "http://no-such-host.invalid:6443")
-    _, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config)
+    _, err = output_and_complaint(capsys, "run", "site_operator:sites", "--kubeconfig", config)
     assert ("nothing was started" in err) is not goes_on
     assert ("no-such-host.invalid" in err) is goes_on
 
@@ -245,19 +237,19 @@ def test_a_bad_kubeconfig_is_reported_in_one_line(
 ) -> None:
     if content is not None:
         (here / "bad").write_text(content)
-    out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", str(here / "bad"))
+    out, err = output_and_complaint(capsys, "run", "site_operator:sites", "--kubeconfig", str(here / "bad"))
     assert wanted in err
     assert out == ""
 
 
 def test_no_cluster_at_all_points_to_the_embedded_server(capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = complaint(capsys, "site_operator:sites")
+    _, err = output_and_complaint(capsys, "run", "site_operator:sites")
     assert "--embedded" in err
 
 
 def test_an_embedded_run_takes_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
     for target in (["site_operator:sites", "--embedded"], ["site_operator:embedded"]):
-        _, err = complaint(capsys, *target, "--context", "kind")
+        _, err = output_and_complaint(capsys, "run", *target, "--context", "kind")
         assert "--kubeconfig and --context" in err
 
 
