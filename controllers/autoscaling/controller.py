@@ -1,4 +1,4 @@
-"""The controller of pod autoscalers: a thin shell over the public block `Autoscaler`."""
+"""The controller of pod autoscalers, based on the public block `Autoscaler`."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class _Keeper:
             how = behaviour_of(ctx.object)
             if ctx.object.spec.scaling_strategy != "HPA":
                 self.policy(ctx.object)
-            ctx.condition("ValidSpec", True, reason="Valid", message="the spec has a meaning")
+            ctx.condition("ValidSpec", True, reason="Valid", message="the spec is valid")
             if not await self._alone(ctx):
                 await hpa.drop(ctx)
                 return
@@ -74,9 +74,9 @@ class _Keeper:
         first = claims_first(ctx.object, others)
         name = "MultiPodAutoscalerConflict"
         if first is None:
-            ctx.condition(name, False, reason="Alone", message="no other autoscaler goes before it")
+            ctx.condition(name, False, reason="Alone", message="no other autoscaler has the same target")
             return True
-        why = f"{first.name} has the same target and is older: it alone sizes it"
+        why = f"{first.name} has the same target and is older: only that one sizes it"
         if not _has(ctx.object, name, "True"):
             ctx.event("Conflict", why, warning=True, action="Scale")
         ctx.condition(name, True, reason="Conflict", message=why)
@@ -118,7 +118,7 @@ def _has(autoscaler: PodAutoscaler, name: str, status: str, message: str | None 
 
 
 def hosts_from(environ: Mapping[str, str]) -> AllowedHosts:
-    """The hosts that the environment names, with commas. Raises ValueError."""
+    """The hosts in the environment, with commas. Raises ValueError."""
     try:
         return AllowedHosts([part for part in environ.get(HOSTS, "").split(",") if part.strip()])
     except ValueError as error:
@@ -135,9 +135,9 @@ def make_controller(
 ) -> Controller[PodAutoscaler]:
     """The controller `pod-autoscalers`.
 
-    Each autoscaler is looked at `every` so many seconds. `fetch`, `limits` and `probe` are those of
-    `Autoscaler`. Pages that are not pods are read of the `hosts` alone, by default those that the variable
-    `POD_AUTOSCALERS_HOSTS` of the environment names. Raises ValueError for one without a meaning.
+    Each autoscaler runs `every` so many seconds. `fetch`, `limits` and `probe` are those of `Autoscaler`.
+    Pages other than those of pods are read from `hosts` only, by default from the variable
+    `POD_AUTOSCALERS_HOSTS`. Raises ValueError for an invalid host.
     """
     allowed = hosts_from(os.environ) if hosts is None else hosts
     fetch = partial(HttpFetch, hosts=allowed) if fetch is None else fetch
@@ -159,4 +159,4 @@ def make_controller(
 
 
 controller = make_controller()
-"""What `reconcile run pod-autoscalers` runs."""
+"""The controller that `reconcile run pod-autoscalers` starts."""

@@ -1,4 +1,4 @@
-"""The strategy HPA: a HorizontalPodAutoscaler of the cluster's own, which does the work."""
+"""The strategy HPA: the controller keeps a HorizontalPodAutoscaler, which does the work."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -15,7 +15,7 @@ HorizontalPodAutoscaler = unstructured_kind("autoscaling/v2", "HorizontalPodAuto
 
 
 def name_of(autoscaler: PodAutoscaler) -> str:
-    """What its HorizontalPodAutoscaler is called, as AIBrix calls it."""
+    """The name of its HorizontalPodAutoscaler, as in AIBrix."""
     return f"{autoscaler.name}-hpa"
 
 
@@ -24,7 +24,7 @@ def manifest_of(autoscaler: PodAutoscaler, bounds: ReplicaBounds) -> dict[str, A
     target = target_of(autoscaler)
     sources = autoscaler.spec.metrics_sources or ()
     if not sources:
-        raise invalid("spec.metricsSources is empty: there is nothing to go by")
+        raise invalid("spec.metricsSources is empty: expected a metric")
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -53,7 +53,7 @@ def _metric(number: int, one: MetricSourceSpec) -> dict[str, Any]:
             share = {"type": "Utilization", "averageUtilization": max(1, round(value / 1000))}
             return {"type": "Resource", "resource": {"name": "cpu", "target": share}}
         case "resource" if one.target_metric in ("cpu", "memory"):
-            # As mebibytes no exponent may be written.
+            # A number with the suffix Mi must not have an exponent.
             average["averageValue"] = f"{Decimal(value) / 1000:f}Mi" if plain else one.target_value
             return {"type": "Resource", "resource": {"name": one.target_metric, "target": average}}
         case "pod" | "custom":
@@ -64,7 +64,8 @@ def _metric(number: int, one: MetricSourceSpec) -> dict[str, Any]:
                 "external": {"metric": {"name": one.target_metric}, "target": average},
             }
     raise Unusable(
-        "NotSupported", f"{where}: a HorizontalPodAutoscaler has no such metric; use the strategy APA"
+        "NotSupported",
+        f"{where}: a HorizontalPodAutoscaler does not support this metric; use the strategy APA",
     )
 
 
@@ -74,7 +75,7 @@ def _quantity(milli: int) -> str:
 
 
 async def keep(ctx: Context[PodAutoscaler], bounds: ReplicaBounds) -> None:
-    """Have the HorizontalPodAutoscaler as it should be, and show what it has come to."""
+    """Apply the HorizontalPodAutoscaler, and copy its status."""
     there = await ctx.apply(manifest_of(ctx.object, bounds))
     status: Mapping[str, Any] = there.body.get("status") or {}
     ctx.status(
@@ -93,7 +94,7 @@ async def keep(ctx: Context[PodAutoscaler], bounds: ReplicaBounds) -> None:
 
 
 async def drop(ctx: Context[PodAutoscaler]) -> None:
-    """Have none: the strategy is another one now, or there is nothing to be sized."""
+    """Delete the HorizontalPodAutoscaler: the strategy has changed, or another autoscaler has the target."""
     for there in await ctx.owned(HorizontalPodAutoscaler):
         if not there.terminating:
             await ctx.delete(there)

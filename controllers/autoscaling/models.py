@@ -15,7 +15,7 @@ SourceType = Literal["pod", "resource", "custom", "external", "domain"]
 
 @frozen
 class TargetRef:
-    """What is sized, in the autoscaler's own namespace."""
+    """The target, in the autoscaler's own namespace."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -46,7 +46,7 @@ class ScheduleSpec:
 
 @frozen
 class MetricSourceSpec:
-    """A metric, and what each pod is to have of it (`targetValue`)."""
+    """A metric, and the value of it that each pod should have (`targetValue`)."""
 
     metric_source_type: SourceType
     target_metric: str
@@ -59,7 +59,7 @@ class MetricSourceSpec:
 
 @frozen
 class PodAutoscalerSpec:
-    """Which target, by which metrics, how."""
+    """Which target is sized, by which metrics, and how."""
 
     scale_target_ref: TargetRef
     max_replicas: int
@@ -74,7 +74,7 @@ class PodAutoscalerSpec:
 
 @frozen
 class ScalingDecision:
-    """A change of replicas that was made, or refused."""
+    """A change of replicas that was written, or refused."""
 
     previous_scale: int
     new_scale: int
@@ -86,7 +86,7 @@ class ScalingDecision:
 
 @frozen
 class ScheduledBounds:
-    """The bounds of now, and the schedule that they are of."""
+    """The current bounds, and the schedule that sets them."""
 
     effective_min_replicas: int
     effective_max_replicas: int
@@ -95,7 +95,7 @@ class ScheduledBounds:
 
 @frozen
 class PodAutoscalerStatus:
-    """What there is, what should be, and the last five decisions."""
+    """The actual and desired number of replicas, and the last five decisions."""
 
     last_scale_time: datetime.datetime | None = None
     desired_scale: int | None = None
@@ -116,7 +116,7 @@ class PodAutoscalerStatus:
     },
 )
 class PodAutoscaler(Object):
-    """Sizes an object with a /scale by what is measured."""
+    """Sizes an object with a /scale by metrics."""
 
     spec: PodAutoscalerSpec
     status: PodAutoscalerStatus = PodAutoscalerStatus()

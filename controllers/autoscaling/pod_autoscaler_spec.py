@@ -1,4 +1,4 @@
-"""What a PodAutoscaler asks for, read and checked: pure. What it cannot mean is named, never guessed."""
+"""Reads and checks the spec of a PodAutoscaler. An invalid field is named, never guessed."""
 
 import datetime
 import re
@@ -41,7 +41,7 @@ MOST_SOURCES = 20
 MOST_SCHEDULES = 100
 NO_HOSTS = AllowedHosts()
 HOSTS = "POD_AUTOSCALERS_HOSTS"
-"""The variable of the environment that names the hosts of pages which are not pods."""
+"""The environment variable with the hosts of pages that are not pods."""
 
 _HOST = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]+))?")
 
@@ -49,14 +49,14 @@ V = TypeVar("V")
 
 
 def invalid(message: str) -> Unusable:
-    """What is raised for a spec without a meaning."""
+    """The exception for an invalid spec."""
     return Unusable("InvalidSpec", message)
 
 
 def policy_of(autoscaler: PodAutoscaler, hosts: AllowedHosts = NO_HOSTS) -> Policy:
     """The policy of an autoscaler of the strategies KPA and APA. Raises Unusable.
 
-    Pages elsewhere are read of the `hosts` alone.
+    Pages other than those of pods are read from `hosts` only.
     """
     sources = enumerate(_sources(autoscaler))
     return Policy(
@@ -67,16 +67,18 @@ def policy_of(autoscaler: PodAutoscaler, hosts: AllowedHosts = NO_HOSTS) -> Poli
 
 
 def target_of(autoscaler: PodAutoscaler) -> ScaleTarget:
-    """What it sizes. Raises Unusable."""
+    """The target that it sizes. Raises Unusable."""
     ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
     if not (ref.kind and ref.name):
-        raise invalid("spec.scaleTargetRef needs kind and name")
+        raise invalid("spec.scaleTargetRef requires kind and name")
     if ref.namespace and ref.namespace != autoscaler.namespace:
-        raise invalid("spec.scaleTargetRef.namespace names another namespace: a target is in its own")
+        raise invalid(
+            "spec.scaleTargetRef.namespace is another namespace: the target must be in the autoscaler's own"
+        )
     if role is not None and role.role_name:
         raise Unusable(
             "NotSupported",
-            "spec.subTargetSelector: a role within a target has no /scale, and nothing else is written",
+            "spec.subTargetSelector: a role within a target has no /scale",
         )
     return ScaleTarget(ref.api_version or "v1", ref.kind, ref.name)
 
@@ -141,7 +143,7 @@ def _window(name: str, seconds: int | None, otherwise: int) -> int:
 
 def _few(schedules: Sequence[ScheduleSpec]) -> Sequence[ScheduleSpec]:
     if len(schedules) > MOST_SCHEDULES:
-        why = f"spec.schedules has {len(schedules)} items, and {MOST_SCHEDULES} are the most: leave some out"
+        why = f"spec.schedules has {len(schedules)} items, and the maximum is {MOST_SCHEDULES}"
         raise Unusable("TooManySchedules", why)
     return schedules
 
@@ -151,7 +153,7 @@ def _schedule(one: ScheduleSpec, bounds: ReplicaBounds) -> Schedule:
     try:
         zone = datetime.UTC if one.timezone in (None, "", "UTC") else ZoneInfo(one.timezone)
     except (KeyError, ValueError, OSError):
-        raise invalid(f"{where}.timezone is no time zone that this machine knows") from None
+        raise invalid(f"{where}.timezone is not a time zone that this machine knows") from None
     found = Schedule(
         name=one.name,
         start=_time(f"{where}.startTime", one.start_time),
@@ -173,14 +175,14 @@ def _time(where: str, text: str) -> datetime.time:
     try:
         return datetime.datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007 - a time of day
     except ValueError:
-        raise invalid(f"{where} is no time of day: write 08:30") from None
+        raise invalid(f"{where}: expected a time of day such as 08:30") from None
 
 
 def _days(where: str, names: Iterable[str]) -> Iterable[int]:
     for name in names:
         found = [day for day, full in enumerate(DAYS) if name.lower() in (full, full[:3])]
         if not found:
-            raise invalid(f"{where}.daysOfWeek: {name!r} is no day of the week")
+            raise invalid(f"{where}.daysOfWeek: {name!r} is not a day of the week")
         yield found[0]
 
 
@@ -190,11 +192,11 @@ def _days(where: str, names: Iterable[str]) -> Iterable[int]:
 def _sources(autoscaler: PodAutoscaler) -> tuple[MetricSourceSpec, ...]:
     sources = autoscaler.spec.metrics_sources
     if not sources:
-        raise invalid("spec.metricsSources is empty: there is nothing to go by")
+        raise invalid("spec.metricsSources is empty: expected a metric")
     if len(sources) > MOST_SOURCES:
         raise Unusable(
             "TooManySources",
-            f"spec.metricsSources has {len(sources)} items, and {MOST_SOURCES} are the most: leave some out",
+            f"spec.metricsSources has {len(sources)} items, and the maximum is {MOST_SOURCES}",
         )
     return sources
 
@@ -211,9 +213,9 @@ def target_value(where: str, text: str) -> int:
 
 
 def metric_name(where: str, name: str) -> str:
-    """The name of a metric of the cluster's APIs, where it is one part of a path. Raises Unusable."""
+    """The name of a metric of the cluster's APIs, in which it is one segment of a path. Raises Unusable."""
     if name in (".", "..") or "/" in name or "%" in name:
-        raise invalid(f"{where}.targetMetric cannot be the name of a metric: / and % are not in one")
+        raise invalid(f"{where}.targetMetric is not a name of a metric: it must not contain / or %")
     return name
 
 
@@ -264,26 +266,27 @@ def _port(where: str, text: str | None) -> int:
     except ValueError:
         port = 0
     if not 0 < port < 65536:
-        raise invalid(f"{where}.port is no port: pods are asked there")
+        raise invalid(f"{where}.port: expected a port from 1 to 65535")
     return port
 
 
 def _url(where: str, one: MetricSourceSpec, hosts: AllowedHosts) -> str:
     endpoint = one.endpoint or ""
     address, _, rest = endpoint.partition("/")
-    # What is compared with the allowed hosts has to be what is asked, so nothing is left to be normalised.
+    # The text that is compared with the allowed hosts must be the one that is connected to, so it must not be
+    # in any form that a library would normalise.
     found = _HOST.fullmatch(address)
     if found is None:
-        raise invalid(f"{where}.endpoint names no host")
+        raise invalid(f"{where}.endpoint has no valid host")
     host, written = found["host"], found["port"] or ""
     if one.port and written:
-        raise invalid(f"{where} says a port twice: in endpoint and in port")
+        raise invalid(f"{where} has two ports: in endpoint and in port")
     port = _port(where, one.port or written) if one.port or written else None
     scheme = one.protocol_type or "http"
     if not hosts.allows(host, port or (443 if scheme == "https" else 80)):
         raise Unusable(
             "HostNotAllowed",
-            f"{where}.endpoint is not among the hosts that the operator allows: have it added to {HOSTS}",
+            f"{where}.endpoint is not a host that the operator allows: have it added to {HOSTS}",
         )
     path = (one.path or rest or "metrics").lstrip("/")
     return f"{scheme}://{host}{'' if port is None else f':{port}'}/{path}"
@@ -304,7 +307,7 @@ class _Annotations:
     def read(
         self, names: Iterable[str], otherwise: V, parse: Callable[[str], V], *, least: int | None = None
     ) -> V:
-        """What the first of the annotations says. Raises Unusable, which names it."""
+        """The value of the first of the annotations that is there. Raises Unusable, which names it."""
         for name in names:
             text = self.autoscaler.metadata.annotations.get(name)
             if text is None:

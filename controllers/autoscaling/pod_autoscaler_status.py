@@ -1,4 +1,4 @@
-"""What a PodAutoscaler says of itself: pure."""
+"""The status of a PodAutoscaler."""
 
 import datetime
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _UNKNOWN = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
 def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> PodAutoscaler | None:
-    """The other autoscaler that has the same target and goes first: the older, then by name."""
+    """The other autoscaler that has the same target and precedence: the older, then by name."""
     rivals = [
         other
         for other in others
@@ -25,7 +25,7 @@ def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> 
 
 
 def _target(autoscaler: PodAutoscaler) -> tuple[Any, ...]:
-    """A target is the same in every version of its group."""
+    """The identity of a target, which is the same in every version of its group."""
     ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
     group = ref.api_version.rpartition("/")[0] if ref.api_version else ""
     return group, ref.kind, ref.name, role.role_name if role is not None else None
@@ -38,7 +38,7 @@ def _rank(autoscaler: PodAutoscaler) -> tuple[datetime.datetime, str]:
 def history_after(
     autoscaler: PodAutoscaler, scaled: Scaled, now: datetime.datetime
 ) -> tuple[ScalingDecision, ...]:
-    """The last five decisions; one that is refused again is not one more."""
+    """The last five decisions; a repeated refusal is not added again."""
     history = autoscaler.status.scaling_history
     change = scaled.change
     if change is None:
@@ -54,5 +54,5 @@ def history_after(
 
 
 def bounds_shown(bounds: ReplicaBounds, schedule: Schedule | None) -> ScheduledBounds:
-    """The bounds of now, for the status of an autoscaler that has schedules."""
+    """The current bounds, for the status of an autoscaler with schedules."""
     return ScheduledBounds(bounds.minimum, bounds.maximum, schedule.name if schedule is not None else None)

@@ -1,4 +1,4 @@
-"""Whose an object is: orphans that a selector fits are adopted, own ones that it no longer fits released."""
+"""Ownership by selector: matching orphans are adopted, own objects that no longer match are released."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -11,11 +11,11 @@ from reconcile.models import encode
 O = TypeVar("O", bound=Object)  # noqa: E741
 
 
-async def claimed(ctx: Context[Any], model: type[O], selector: LabelSelector) -> Sequence[O]:
-    """The objects of a kind that the run's object controls and its selector fits, adoptions included.
+async def claimed_objects(ctx: Context[Any], model: type[O], selector: LabelSelector) -> Sequence[O]:
+    """The objects of a kind that the run's object controls and its selector matches, adopted ones included.
 
-    Who releases an object leaves it as it is; who adopts is read live before, so that nothing is given to an
-    object that is going. Raises the errors of requests, StaleVersion among them.
+    A released object is otherwise unchanged. Before an adoption the run's object is read live, so that a
+    deleted one adopts nothing. Raises the errors of requests, StaleVersion among them.
     """
     fitting = await ctx.client.list(model, ctx.object.namespace, labels=selector.text())
     orphans = [one for one in fitting if owners.controller_of(one) is None and not one.terminating]
@@ -41,7 +41,7 @@ def _guard(one: Object) -> dict[str, str]:
 
 
 async def _stands(ctx: Context[Any]) -> bool:
-    """Whether the object of this run is still there, and not going: the cache may not know yet."""
+    """Whether the object of this run still exists and is not being deleted, by the server's word."""
     resource = kind_of(ctx.object).resource
     live = await ctx.client.raw.snapshot(resource, Key(ctx.object.namespace, ctx.object.name), live=True)
     return live is not None and live.uid == ctx.object.uid and not live.terminating
@@ -49,23 +49,23 @@ async def _stands(ctx: Context[Any]) -> bool:
 
 @define
 class Claimants:
-    """Who would adopt an orphan: the selectors of the objects that have run, for `Watch(to=)`.
+    """The selectors of the objects that have run, for `Watch(to=)`: which of them would adopt an orphan.
 
-    It forgets with the process and knows again after the first runs, each of which looks for orphans.
+    It is empty after a restart, and full again after the first runs, each of which looks for orphans.
     """
 
     _selectors: dict[Request, LabelSelector] = field(factory=dict, init=False)
 
     def note(self, request: Request, selector: LabelSelector) -> None:
-        """The object of that key adopts what `selector` fits."""
+        """Remember that the object of that key adopts what `selector` matches."""
         self._selectors[request] = selector
 
     def forget(self, request: Request) -> None:
-        """It does not any more."""
+        """Forget the object of that key."""
         self._selectors.pop(request, None)
 
-    def whom(self, orphan: Object) -> Iterable[Request]:
-        """Whom an object concerns that nobody controls."""
+    def requests_for(self, orphan: Object) -> Iterable[Request]:
+        """The objects that would adopt an orphan."""
         if owners.controller_of(orphan) is not None or orphan.terminating:
             return []
         labels, namespace = orphan.metadata.labels, orphan.namespace

@@ -1,4 +1,4 @@
-"""Templates of RayClusters: what is put into them, what makes two the same, what is wrong with one."""
+"""Templates of RayClusters: what is added to them, how they are compared, and how fleets are checked."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,12 +20,12 @@ Manifest: TypeAlias = dict[str, Any]
 
 
 def scaling_selector(fleet: str) -> LabelSelector:
-    """What finds one pod for each replica of a fleet: their heads (AIBrix #1082)."""
+    """Selects one pod for each replica of a fleet: its head (AIBrix #1082)."""
     return LabelSelector({FLEET_LABEL: fleet, NODE_TYPE_LABEL: "head"})
 
 
 def canonical(template: Mapping[str, Any]) -> Manifest:
-    """What a template says itself: without what is put into it, and without what is empty anyway."""
+    """A template without what the controller adds, and without empty fields."""
     plain: Manifest = thaw(template)
     metadata = _without_labels(plain.get("metadata"), HASH_LABEL)
     spec = plain.get("spec") or {}
@@ -37,7 +37,7 @@ def canonical(template: Mapping[str, Any]) -> Manifest:
 
 
 def prepared(template: Mapping[str, Any], fleet: str, mark: str) -> Manifest:
-    """The template of a replica set: its clusters carry the hash, their pods the name of the fleet."""
+    """The template of a replica set: clusters are labelled with the hash, pods with the fleet's name."""
     plain: Manifest = thaw(template)
     metadata = plain.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), HASH_LABEL: mark}
@@ -48,12 +48,12 @@ def prepared(template: Mapping[str, Any], fleet: str, mark: str) -> Manifest:
 
 
 def is_of_template(replica_set: Object, wanted: Mapping[str, Any]) -> bool:
-    """Whether a replica set that carries no digest was made of that canonical template."""
+    """Whether a replica set without a digest was made from that canonical template."""
     return canonical(encode(replica_set)["spec"]["template"]) == wanted
 
 
 def _pod_templates(spec: Manifest) -> list[Manifest]:
-    """The pod templates in the spec of a RayCluster, to change."""
+    """The pod templates in the spec of a RayCluster, to be changed in place."""
     groups = [spec.get("headGroupSpec"), *(spec.get("workerGroupSpecs") or ())]
     found = []
     for group in groups:
@@ -74,7 +74,7 @@ def _without_labels(metadata: Mapping[str, Any] | None, *names: str) -> Manifest
 
 @frozen
 class SpecFault:
-    """What is wrong with a spec, and where: the path of the field."""
+    """A fault in a spec, with the path of the field."""
 
     field: str
     text: str
@@ -84,9 +84,9 @@ class SpecFault:
 
 
 def rollout_of(spec: FleetSpec) -> Rollout:
-    """The strategy of a fleet; where it names none, or none of its bounds, that of a Deployment: 25%/25%.
+    """The strategy of a fleet; its defaults are those of a Deployment, 25% and 25%.
 
-    Raises ValueError for bounds that are none.
+    Raises ValueError for invalid bounds.
     """
     strategy = spec.strategy
     rollout = Rollout(spec.replicas, paused=spec.paused)
@@ -103,7 +103,7 @@ def rollout_of(spec: FleetSpec) -> Rollout:
 
 
 def faults_of(fleet: RayClusterFleet) -> Sequence[SpecFault]:
-    """What is wrong with a fleet; nothing is done for one that has a fault."""
+    """The faults of a fleet; nothing is done for one that has any."""
     spec, faults = fleet.spec, list(_strategy_faults(fleet.spec))
     if len(fleet.name) > NAME_LENGTH:
         faults.append(
@@ -111,21 +111,21 @@ def faults_of(fleet: RayClusterFleet) -> Sequence[SpecFault]:
         )
     for name in ("replicas", "min_ready_seconds", "revision_history_limit", "progress_deadline_seconds"):
         if (value := getattr(spec, name)) < 0:
-            faults.append(SpecFault(f"spec.{_wire(name)}", f"0 or more is wanted, not {value}"))
+            faults.append(SpecFault(f"spec.{_wire(name)}", f"expected 0 or more, got {value}"))
     if 0 <= spec.progress_deadline_seconds <= spec.min_ready_seconds:
-        faults.append(SpecFault("spec.progressDeadlineSeconds", "it has to be greater than minReadySeconds"))
+        faults.append(SpecFault("spec.progressDeadlineSeconds", "must be greater than minReadySeconds"))
     faults.extend(selector_faults(spec.selector, spec.template.metadata))
     if not spec.template.spec.get("headGroupSpec"):
-        faults.append(SpecFault("spec.template.spec.headGroupSpec", "it is missing"))
+        faults.append(SpecFault("spec.template.spec.headGroupSpec", "is missing"))
     return faults
 
 
 def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Sequence[SpecFault]:
-    """An empty selector would select everything; one that the template does not fit would never be met."""
+    """Faults of a selector: an empty one would match everything, and the template has to match."""
     if not selector.match_labels and not selector.match_expressions:
         return [SpecFault("spec.selector", "an empty selector would select every cluster")]
     if not selector.matches(metadata.get("labels") or {}):
-        return [SpecFault("spec.template.metadata.labels", "they do not fit spec.selector")]
+        return [SpecFault("spec.template.metadata.labels", "do not match spec.selector")]
     return []
 
 
@@ -134,14 +134,12 @@ def _strategy_faults(spec: FleetSpec) -> Sequence[SpecFault]:
     if strategy is None:
         return []
     if strategy.type not in (None, "", *STRATEGIES):
-        return [
-            SpecFault("spec.strategy.type", f"{' or '.join(STRATEGIES)} is wanted, not {strategy.type!r}")
-        ]
+        return [SpecFault("spec.strategy.type", f"expected {' or '.join(STRATEGIES)}, got {strategy.type!r}")]
     update = strategy.rolling_update
     if update is None:
         return []
     if strategy.type == "Recreate":
-        return [SpecFault("spec.strategy.rollingUpdate", "it says nothing where the type is Recreate")]
+        return [SpecFault("spec.strategy.rollingUpdate", "must be absent if the type is Recreate")]
     faults = []
     for name in ("max_surge", "max_unavailable"):
         value = getattr(update, name)

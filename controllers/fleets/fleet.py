@@ -32,7 +32,7 @@ from reconcile.models import encode
 
 from .. import OPERATOR
 from ..workergroups import RayCluster
-from .adoption import Claimants, claimed
+from .adoption import Claimants, claimed_objects
 from .cluster_template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
 from .fleet_status import deadline_in, failed_status, is_complete, refused_status, status_of
 from .models import (
@@ -48,11 +48,11 @@ from .rollback import ROLLBACK, roll_back
 NAME = "ray-cluster-fleets"
 REVISION = "deployment.kubernetes.io/revision"
 LEFTOVER_SECONDS = 15.0
-"""So often Recreate looks for old clusters that are going, beside what their ends tell it."""
+"""Seconds between checks for old clusters under Recreate, in case the event of their end is missed."""
 
 
 def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
-    """The controller of fleets, with what it keeps in memory of its own. `kind` is a model of theirs."""
+    """A controller of fleets with a memory of its own. `kind` is the model of a fleet."""
     claimants = Claimants()
 
     async def keep(ctx: Context[RayClusterFleet]) -> Result | None:
@@ -67,7 +67,7 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
         keep,
         owns=[RayClusterReplicaSet],
         watches=[
-            Watch(RayClusterReplicaSet, to=claimants.whom),
+            Watch(RayClusterReplicaSet, to=claimants.requests_for),
             Watch(RayCluster, to=_fleet_of, wakes=Predicate(lambda old, new: new is None)),
         ],
         writes=[Write(kind, ("patch",))],  # the revision and the end of a rollback stand in its metadata
@@ -80,7 +80,7 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
 
 
 def _fleet_of(cluster: RayCluster) -> Sequence[Request]:
-    """The fleet of a cluster, as its pods' label says: Recreate waits for the ends of clusters."""
+    """The fleet of a cluster, by the label of its pods: Recreate waits for the end of clusters."""
     pod = cluster.spec.head_group_spec.template
     labels: Mapping[str, str] = (pod.get("metadata") or {}).get("labels") or {}
     name = labels.get(FLEET_LABEL)
@@ -88,7 +88,7 @@ def _fleet_of(cluster: RayCluster) -> Sequence[Request]:
 
 
 async def keep_fleet(ctx: Context[RayClusterFleet]) -> Result | None:
-    """One run: the sets as the strategy has them next, and what there is of them in the status."""
+    """One run: bring the sets one step further by the strategy, and write the status."""
     fleet = ctx.object
     faults = faults_of(fleet)
     if faults:
@@ -96,7 +96,7 @@ async def keep_fleet(ctx: Context[RayClusterFleet]) -> Result | None:
         _warn(ctx, status, "InvalidSpec")
         _write(ctx, status)
         return None
-    sets = await claimed(ctx, RayClusterReplicaSet, fleet.spec.selector)
+    sets = await claimed_objects(ctx, RayClusterReplicaSet, fleet.spec.selector)
     template = canonical(encode(fleet)["spec"]["template"])
     collisions = fleet.status.collision_count or 0
     same = partial(is_of_template, wanted=template)
@@ -137,7 +137,7 @@ async def _roll(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result |
 
 
 async def _is_left_over(ctx: Context[RayClusterFleet], old: Sequence[RevisionSet]) -> bool:
-    """Whether clusters of old sets still are, those that are Terminating too."""
+    """Whether clusters of old sets still exist, Terminating ones included."""
     for one in old:
         if await ctx.client.list(RayCluster, ctx.object.namespace, owner=one.stored):
             return True
@@ -159,7 +159,7 @@ def _new_set(fleet: RayClusterFleet, name: str, mark: str, size: int) -> Object:
 
 
 async def _sync(ctx: Context[RayClusterFleet], revisions: Revisions) -> None:
-    """The newest set has the fleet's minReadySeconds and the label; the fleet says which revision it is."""
+    """Copy minReadySeconds and the label into the newest set, and its revision into the fleet."""
     fleet, new = ctx.object, revisions.new
     if new is not None and isinstance(new.object, RayClusterReplicaSet):
         await ctx.client.raw.merge(new.object, _lacking(fleet, new.object), guard={"uid": new.object.uid})
@@ -169,7 +169,7 @@ async def _sync(ctx: Context[RayClusterFleet], revisions: Revisions) -> None:
 
 
 def _lacking(fleet: RayClusterFleet, newest: RayClusterReplicaSet) -> dict[str, Any]:
-    """What the newest set lacks: a set that AIBrix made before its fleets could be scaled has no label."""
+    """The fields to patch: a set that AIBrix created before its fleets had /scale lacks the label."""
     patch: dict[str, Any] = {}
     if newest.spec.min_ready_seconds != fleet.spec.min_ready_seconds:
         patch["minReadySeconds"] = fleet.spec.min_ready_seconds
@@ -187,7 +187,7 @@ def _write(ctx: Context[RayClusterFleet], status: FleetStatus) -> None:
 
 
 def _warn(ctx: Context[RayClusterFleet], status: FleetStatus, reason: str) -> None:
-    """A Warning, once for each new text."""
+    """Send a Warning, once for each new message."""
     said = next(one for one in status.conditions if one.reason == reason)
     if said not in ctx.object.status.conditions:
         ctx.event(reason, said.message, warning=True)

@@ -1,12 +1,14 @@
-"""What a fleet's status says: numbers, and the conditions of a Deployment."""
+"""The status of a fleet: numbers, and the conditions of a Deployment."""
 
 import datetime
 from collections.abc import Sequence
 from typing import Literal
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from reconcile import Condition
 from reconcile.blocks import Revisions, Rollout
+from reconcile.conditions import find_condition
 
 from .cluster_template import SpecFault, scaling_selector
 from .models import FleetCondition, FleetStatus, RayClusterFleet, RayClusterReplicaSet
@@ -18,16 +20,6 @@ PAUSED, RESUMED, MADE = "DeploymentPaused", "DeploymentResumed", "NewReplicaSetC
 Word = Literal["True", "False", "Unknown"]
 
 
-@frozen
-class Said:
-    """A condition without its times."""
-
-    type: str
-    status: Word
-    reason: str
-    message: str
-
-
 def status_of(
     fleet: RayClusterFleet,
     revisions: Revisions,
@@ -36,7 +28,7 @@ def status_of(
     *,
     made: bool = False,
 ) -> FleetStatus:
-    """The status of a fleet that can be kept, from that of its sets. `made`: this run made the new set."""
+    """The status of a valid fleet, from that of its sets. `made`: this run created the new set."""
     before, new = fleet.status, revisions.new
     present = sum(one.present for one in revisions.sets)
     available = sum(one.available for one in revisions.sets)
@@ -61,73 +53,68 @@ def status_of(
 def refused_status(
     fleet: RayClusterFleet, faults: Sequence[SpecFault], now: datetime.datetime
 ) -> FleetStatus:
-    """The status of a fleet for which nothing is done, which says why."""
+    """The status of an invalid fleet, for which nothing is done."""
     text = "; ".join(map(str, faults))
-    said = Said(PROGRESSING, "False", "InvalidSpec", text)
+    said = Condition(PROGRESSING, "False", "InvalidSpec", text)
     conditions = _merged(_without_failure(fleet.status), [said], now)
     return evolve(fleet.status, conditions=conditions, observed_generation=fleet.metadata.generation)
 
 
 def failed_status(fleet: RayClusterFleet, reason: str, text: str, now: datetime.datetime) -> FleetStatus:
     """The status of a fleet whose sets could not be written."""
-    said = Said(PROGRESSING, "False", reason, text)
+    said = Condition(PROGRESSING, "False", reason, text)
     return evolve(fleet.status, conditions=_merged(fleet.status.conditions, [said], now))
 
 
 def deadline_in(fleet: RayClusterFleet, status: FleetStatus, now: datetime.datetime) -> float | None:
-    """In how many seconds the progress deadline passes; None where nothing is awaited."""
-    progress = condition_of(status, PROGRESSING)
+    """Seconds until the progress deadline; None if nothing is awaited."""
+    progress = find_condition(status.conditions, PROGRESSING)
     if progress is None or progress.status == "False" or progress.reason in (COMPLETE, PAUSED):
         return None
     return max(1.0, fleet.spec.progress_deadline_seconds + 1 - _age(progress, now))
 
 
 def is_complete(status: FleetStatus) -> bool:
-    """Whether the rollout is through."""
-    progress = condition_of(status, PROGRESSING)
+    """Whether the rollout is complete."""
+    progress = find_condition(status.conditions, PROGRESSING)
     return progress is not None and progress.reason == COMPLETE
-
-
-def condition_of(status: FleetStatus, name: str) -> FleetCondition | None:
-    """The condition of that type."""
-    return next((one for one in status.conditions if one.type == name), None)
 
 
 # --- one condition each -------------------------------------------------------------------------------------
 
 
-def _availability(available: int, rollout: Rollout) -> Said:
+def _availability(available: int, rollout: Rollout) -> Condition:
     floor = max(0, rollout.replicas - (rollout.bounds.unavailable or 0))
     if available >= floor:
-        return Said(AVAILABLE, "True", "MinimumReplicasAvailable", "as many clusters serve as have to")
-    return Said(AVAILABLE, "False", "MinimumReplicasUnavailable", "fewer clusters serve than have to")
+        return Condition(AVAILABLE, "True", "MinimumReplicasAvailable", "enough clusters are available")
+    return Condition(AVAILABLE, "False", "MinimumReplicasUnavailable", "too few clusters are available")
 
 
 def _progress(
     fleet: RayClusterFleet, status: FleetStatus, revisions: Revisions, now: datetime.datetime, *, made: bool
-) -> Said:
-    """Progress as Deployments tell it: what exceeded its deadline stays so until something moves."""
-    before, new = condition_of(fleet.status, PROGRESSING), revisions.new
+) -> Condition:
+    """Progress as in Deployments: an exceeded deadline stays until something moves."""
+    before, new = find_condition(fleet.status.conditions, PROGRESSING), revisions.new
     name = new.name if new else f"{fleet.name}-{revisions.hash}"
     if fleet.spec.paused:
         if before is not None and before.reason == EXCEEDED:
-            return Said(PROGRESSING, "False", EXCEEDED, before.message)
-        return Said(PROGRESSING, "Unknown", PAUSED, "the fleet is paused")
+            return Condition(PROGRESSING, "False", EXCEEDED, before.message)
+        return Condition(PROGRESSING, "Unknown", PAUSED, "the fleet is paused")
     if _is_through(status, revisions, fleet.spec.replicas):
-        return Said(PROGRESSING, "True", COMPLETE, f"RayClusterReplicaSet {name} has come to its full number")
+        return Condition(PROGRESSING, "True", COMPLETE, f"RayClusterReplicaSet {name} is complete")
     if made:
-        return Said(PROGRESSING, "True", MADE, f"RayClusterReplicaSet {name} was made")
+        return Condition(PROGRESSING, "True", MADE, f"RayClusterReplicaSet {name} was created")
     if before is not None and before.reason == PAUSED:
-        return Said(PROGRESSING, "Unknown", RESUMED, "the fleet is no longer paused")
+        return Condition(PROGRESSING, "Unknown", RESUMED, "the fleet is no longer paused")
     if before is None or _has_progressed(fleet.status, status) or before.reason in (COMPLETE, "InvalidSpec"):
-        return Said(PROGRESSING, "True", UPDATED, f"RayClusterReplicaSet {name} is on its way")
+        return Condition(PROGRESSING, "True", UPDATED, f"RayClusterReplicaSet {name} is being rolled out")
     if before.reason == EXCEEDED or _age(before, now) > fleet.spec.progress_deadline_seconds:
-        text = f"RayClusterReplicaSet {name} came no further for {fleet.spec.progress_deadline_seconds} s"
-        return Said(PROGRESSING, "False", EXCEEDED, text)
+        text = f"RayClusterReplicaSet {name} made no progress for {fleet.spec.progress_deadline_seconds} s"
+        return Condition(PROGRESSING, "False", EXCEEDED, text)
     if before.status == "False":
-        return Said(PROGRESSING, "True", UPDATED, f"RayClusterReplicaSet {name} is on its way")
+        return Condition(PROGRESSING, "True", UPDATED, f"RayClusterReplicaSet {name} is being rolled out")
     word: Word = "True" if before.status == "True" else "Unknown"
-    return Said(PROGRESSING, word, before.reason, before.message)
+    return Condition(PROGRESSING, word, before.reason, before.message)
 
 
 def _is_through(status: FleetStatus, revisions: Revisions, wanted: int) -> bool:
@@ -137,19 +124,19 @@ def _is_through(status: FleetStatus, revisions: Revisions, wanted: int) -> bool:
     return settled and numbers == {wanted} and not any(one.most for one in revisions.old)
 
 
-def _failure(revisions: Revisions) -> Said | None:
-    """That of a set, the newest first."""
+def _failure(revisions: Revisions) -> Condition | None:
+    """The failure of the newest set that has one."""
     for one in revisions.sets:
         if not isinstance(one.object, RayClusterReplicaSet):
             continue
         for said in one.object.status.conditions:
             if said.type == FAILURE and said.status == "True":
-                return Said(FAILURE, "True", said.reason, said.message)
+                return Condition(FAILURE, "True", said.reason, said.message)
     return None
 
 
 def _has_progressed(before: FleetStatus, now: FleetStatus) -> bool:
-    """Whether more is new, or less is old, or more serves (Kubernetes, DeploymentProgressing)."""
+    """Whether more is updated, less is old, or more is ready (Kubernetes, DeploymentProgressing)."""
     return (
         now.updated_replicas > before.updated_replicas
         or now.replicas - now.updated_replicas < before.replicas - before.updated_replicas
@@ -163,16 +150,19 @@ def _without_failure(status: FleetStatus) -> Sequence[FleetCondition]:
 
 
 def _merged(
-    before: Sequence[FleetCondition], said: Sequence[Said], now: datetime.datetime, progressed: bool = False
+    before: Sequence[FleetCondition],
+    said: Sequence[Condition],
+    now: datetime.datetime,
+    progressed: bool = False,
 ) -> tuple[FleetCondition, ...]:
-    """What is said, with its times, beside what others said; nothing moves that says the same."""
+    """The new conditions with their times, beside those of others; an unchanged one keeps its times."""
     known = {one.type: one for one in before}
     made = {one.type: _timed(known.get(one.type), one, now, progressed) for one in said}
     return tuple((known | made).values())
 
 
 def _timed(
-    before: FleetCondition | None, said: Said, now: datetime.datetime, progressed: bool
+    before: FleetCondition | None, said: Condition, now: datetime.datetime, progressed: bool
 ) -> FleetCondition:
     if before is None:
         return FleetCondition(said.type, said.status, said.reason, said.message, now, now)

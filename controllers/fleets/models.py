@@ -20,7 +20,10 @@ API_VERSION = "orchestration.aibrix.ai/v1alpha1"
 
 @frozen
 class ClusterTemplate:
-    """What each RayCluster is made of. `spec` is that of a RayCluster, which its controller knows better."""
+    """The template of the RayClusters.
+
+    `spec` is not decoded here: the controller of RayClusters checks it.
+    """
 
     spec: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(factory=dict)
@@ -28,7 +31,7 @@ class ClusterTemplate:
 
 @frozen
 class RollingUpdate:
-    """How far a rollout may stray from `replicas`: a number, or a share of them (`25%`)."""
+    """How far a rollout may deviate from `replicas`: a number, or a share (`25%`)."""
 
     max_surge: int | str | None = None
     max_unavailable: int | str | None = None
@@ -36,7 +39,7 @@ class RollingUpdate:
 
 @frozen
 class Strategy:
-    """How old clusters are replaced: `RollingUpdate` (also where nothing is said) or `Recreate`."""
+    """How old clusters are replaced: `RollingUpdate` (the default) or `Recreate`."""
 
     type: str | None = None
     rolling_update: RollingUpdate | None = None
@@ -44,7 +47,7 @@ class Strategy:
 
 @frozen
 class FleetSpec:
-    """So many RayClusters of one template. Times in seconds."""
+    """A number of RayClusters from one template. Times in seconds."""
 
     template: ClusterTemplate
     selector: Annotated[LabelSelector, Schema(rules=Rule("self == oldSelf", "the selector cannot change"))]
@@ -58,7 +61,7 @@ class FleetSpec:
 
 @frozen
 class FleetCondition:
-    """A condition as Deployments have them: `last_update_time` is when it last said something new."""
+    """A condition as in Deployments: `last_update_time` is when its reason or status last changed."""
 
     type: str
     status: str
@@ -70,7 +73,7 @@ class FleetCondition:
 
 @frozen
 class FleetStatus:
-    """What became of the fleet. `scaling_target_selector` finds one head pod for each replica."""
+    """The state of the fleet. `scaling_target_selector` selects one head pod for each replica."""
 
     replicas: int = 0
     updated_replicas: int = 0
@@ -94,7 +97,7 @@ class FleetStatus:
     },
 )
 class RayClusterFleet(Object):
-    """RayClusters of one template, as many as wanted, replaced step by step when it changes."""
+    """A number of RayClusters from one template, replaced step by step when it changes."""
 
     spec: FleetSpec
     status: FleetStatus = FleetStatus()
@@ -102,7 +105,7 @@ class RayClusterFleet(Object):
 
 @frozen
 class RayClusterReplicaSetSpec:
-    """So many RayClusters of one revision of a fleet."""
+    """A number of RayClusters from one revision of a fleet."""
 
     template: ClusterTemplate
     selector: LabelSelector
@@ -112,7 +115,7 @@ class RayClusterReplicaSetSpec:
 
 @frozen
 class RayClusterReplicaSetStatus:
-    """What there is of them. Clusters that are Terminating count nowhere."""
+    """The numbers of clusters; Terminating ones count nowhere."""
 
     replicas: int = 0
     fully_labeled_replicas: int = 0
@@ -131,7 +134,7 @@ class RayClusterReplicaSetStatus:
     },
 )
 class RayClusterReplicaSet(Object):
-    """As many RayClusters of one template as wanted."""
+    """A number of RayClusters from one template."""
 
     spec: RayClusterReplicaSetSpec
     status: RayClusterReplicaSetStatus = RayClusterReplicaSetStatus()

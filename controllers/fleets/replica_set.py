@@ -1,4 +1,4 @@
-"""Keeps the RayClusters of RayClusterReplicaSets: reads them, has `plan_set` decide, carries it out."""
+"""Keeps the RayClusters of RayClusterReplicaSets: reads them, plans, and carries the plan out."""
 
 import re
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
 from ..workergroups import RayCluster
-from .adoption import Claimants, claimed
+from .adoption import Claimants, claimed_objects
 from .cluster_template import SpecFault, selector_faults
 from .models import AIBRIX, RayClusterReplicaSet
 from .replica_set_plan import FleetCluster, SetPlan, cluster_of, counts, next_available, plan_set
 
 NAME = "ray-cluster-replica-sets"
-# One cluster that the model does not fit must not hold up the others of its set.
+# With the typed model, one cluster that cannot be decoded would hold up the others of its set.
 WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
 PREFIX_LENGTH = 44
-"""Of a generated name: with a dash and five characters of the server it is a name that KubeRay takes (50)."""
+"""Length of a generated name's prefix: with a dash and five characters it is within KubeRay's limit of 50."""
 
 
 def make_set_controller() -> Controller[RayClusterReplicaSet]:
-    """The controller of replica sets, with what it keeps in memory of its own."""
+    """A controller of replica sets with a memory of its own."""
     claimants = Claimants()
 
     async def keep(ctx: Context[RayClusterReplicaSet]) -> Result | None:
@@ -37,7 +37,7 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
         RayClusterReplicaSet,
         keep,
         owns=[RayCluster],
-        watches=[Watch(RayCluster, to=claimants.whom)],
+        watches=[Watch(RayCluster, to=claimants.requests_for)],
         on_deleted=gone,
         predecessor=AIBRIX,
         name=NAME,
@@ -47,13 +47,13 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
 
 
 async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
-    """One run: as many clusters as wanted; what is said counts what the run itself made and deleted."""
+    """One run: create or delete clusters. The status counts the run's own changes already."""
     spec = ctx.object.spec
     faults = _faults(ctx.object)
     if faults:
         _refuse(ctx, faults)
         return None
-    found = await claimed(ctx, WholeCluster, spec.selector)
+    found = await claimed_objects(ctx, WholeCluster, spec.selector)
     clusters = [cluster_of(one) for one in found]
     now = ctx.clock.now()
     plan = plan_set(spec.replicas, clusters, now, spec.min_ready_seconds)
@@ -76,9 +76,9 @@ def _faults(replica_set: RayClusterReplicaSet) -> Sequence[SpecFault]:
     spec = replica_set.spec
     faults = list(selector_faults(spec.selector, spec.template.metadata))
     if spec.replicas < 0:
-        faults.append(SpecFault("spec.replicas", f"0 or more is wanted, not {spec.replicas}"))
+        faults.append(SpecFault("spec.replicas", f"expected 0 or more, got {spec.replicas}"))
     if spec.min_ready_seconds < 0:
-        faults.append(SpecFault("spec.minReadySeconds", f"0 or more is wanted, not {spec.min_ready_seconds}"))
+        faults.append(SpecFault("spec.minReadySeconds", f"expected 0 or more, got {spec.min_ready_seconds}"))
     return faults
 
 
@@ -98,7 +98,7 @@ def _fail(ctx: Context[RayClusterReplicaSet], error: ApiError, reason: str) -> N
 
 
 def _without_names(replica_set: RayClusterReplicaSet, text: str) -> str:
-    """The text without the name that the server chose this time: the same fault says the same each time."""
+    """The text without the generated name, so that the same failure has the same message each time."""
     return re.sub(rf"({re.escape(_prefix(replica_set))})[a-z0-9]{{5}}\b", r"\1*", text)
 
 
@@ -111,7 +111,7 @@ def _said(ctx: Context[RayClusterReplicaSet], text: str) -> bool:
 
 
 async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Sequence[FleetCluster]:
-    """Deletions first, so that what is made next finds their share of a quota; what was made, then."""
+    """Delete first, so that what is created next fits into a quota. Returns the created clusters."""
     for cluster in plan.delete:
         await ctx.delete(cluster.object)
         ctx.event("SuccessfulDelete", f"deleted RayCluster {cluster.name}")

@@ -1,4 +1,4 @@
-"""RayClusters as a replica set looks at them, and which of them to make and to delete."""
+"""RayClusters as a replica set sees them, and which of them to create and to delete."""
 
 import datetime
 import math
@@ -18,7 +18,7 @@ SUSPENDED = "RayClusterSuspended"
 
 @frozen
 class FleetCluster:
-    """A RayCluster as `plan_set` looks at it. `ready_since` is None where it is not ready."""
+    """A RayCluster as `plan_set` sees it. `ready_since` is None if it is not ready."""
 
     name: str
     created: datetime.datetime
@@ -35,7 +35,7 @@ class FleetCluster:
         return self.ready_since is not None
 
     def available_in(self, now: datetime.datetime, min_ready_seconds: int) -> float:
-        """In how many seconds it counts as available, if it stays ready; infinity where it is not ready."""
+        """Seconds until it counts as available, if it stays ready; infinity if it is not ready."""
         if self.ready_since is None:
             return math.inf
         return max(0.0, min_ready_seconds - (now - self.ready_since).total_seconds())
@@ -44,8 +44,8 @@ class FleetCluster:
 def cluster_of(obj: Object) -> FleetCluster:
     """A stored RayCluster.
 
-    It is ready once it was provisioned, as long as its head pod is Ready and it is not suspended; where
-    nothing was ever said of its provisioning, by an older KubeRay, once its state is `ready`.
+    It is ready once it was provisioned, while its head pod is Ready and it is not suspended. An older KubeRay
+    has no condition for that; then its state has to be `ready`.
     """
     replica = replica_of(obj)
     status: Mapping[str, Any] = encode(obj).get("status") or {}
@@ -80,7 +80,7 @@ def _time(text: str | None) -> datetime.datetime | None:
 
 @frozen
 class SetPlan:
-    """What to do about a replica set: how many to make, which to delete; `active` are those that count."""
+    """The changes to a replica set: how many to create, which to delete; `active` are those that count."""
 
     create: int
     delete: tuple[FleetCluster, ...]
@@ -90,11 +90,11 @@ class SetPlan:
 def plan_set(
     replicas: int, clusters: Iterable[FleetCluster], now: datetime.datetime, min_ready_seconds: int = 0
 ) -> SetPlan:
-    """As many active clusters as `replicas`: what is Terminating is left alone, all else counts.
+    """As many active clusters as `replicas`. Terminating ones are left alone; all others count.
 
-    A cluster that was provisioned and is not ready counts as well: its replacement would double what it
-    costs. Which go first: those not ready, then not yet available, then of lower deletion cost, then the
-    older, then by name (AIBrix #2426; what is not available has to go first for the bounds of a rollout).
+    A cluster that is not ready counts as well, since a replacement would double its cost. Deleted first are
+    those that are not ready, then not yet available, then with a lower deletion cost, then older, then by
+    name (AIBrix #2426; unavailable ones have to go first for the bounds of a rollout).
     """
     active = tuple(sorted(filter(is_active, clusters), key=lambda one: one.name))
     surplus = max(0, len(active) - replicas)
@@ -113,7 +113,7 @@ def counts(
     now: datetime.datetime,
     min_ready_seconds: int,
 ) -> dict[str, int]:
-    """The numbers of a replica set's status, by field, of the clusters that count."""
+    """The numbers of a replica set's status, by field."""
     return {
         "replicas": len(clusters),
         "fully_labeled_replicas": sum(labels.items() <= one.labels.items() for one in clusters),
@@ -125,6 +125,6 @@ def counts(
 def next_available(
     clusters: Iterable[FleetCluster], now: datetime.datetime, min_ready_seconds: int
 ) -> float | None:
-    """In how many seconds the next one becomes available by time alone; None where none does."""
+    """Seconds until the next one becomes available by time alone; None if none does."""
     waits = [one.available_in(now, min_ready_seconds) for one in clusters if one.ready]
     return min((wait for wait in waits if wait > 0), default=None)

@@ -1,4 +1,4 @@
-"""Back to an earlier revision: an annotation says which, and the fleet's template becomes that again."""
+"""Rollback: an annotation names a revision, whose template becomes the fleet's again."""
 
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ ROLLBACK = "deprecated.deployment.rollback.to"
 
 
 async def roll_back(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result | None:
-    """Give the fleet the template of the revision it names, and take the annotation away."""
+    """Set the fleet's template to that of the named revision, and remove the annotation."""
     text = ctx.object.metadata.annotations[ROLLBACK]
     target = revisions.numbered(int(text)) if text.isdecimal() else None
     if target is None or target.object is None:

@@ -1,4 +1,4 @@
-"""What a pass reads: groups and machines where they are managed, nodes and pods where they work."""
+"""What a run reads: groups and machines in the management cluster, nodes and pods in the workload cluster."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ INFRASTRUCTURE_VERSIONS = ("v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alph
 
 
 class BadDiscovery(ValueError):
-    """A term of discovery that has no meaning."""
+    """An invalid term of discovery."""
 
 
 @frozen
@@ -44,7 +44,7 @@ _KINDS: dict[tuple[str, str, str], type[Unstructured]] = {}
 
 @frozen
 class DiscoveryTerm:
-    """Which groups are meant: all that is given must hold; a `namespace` of `*` is every one."""
+    """Selects groups: every given part must match; a `namespace` of `*` matches all."""
 
     namespace: str
     cluster: str = ""
@@ -59,12 +59,12 @@ class DiscoveryTerm:
         pairs = [part.partition("=") for part in rest.split(",") if part]
         if any(not name or not equals for name, equals, _ in pairs):
             raise BadDiscovery(f"{text!r} has a part that is not name=value")
-        said = {name: value for name, _, value in pairs}
-        namespace = said.pop("namespace", own_namespace)
-        return cls(namespace, said.pop("clusterName", ""), tuple(sorted(said.items())))
+        given = {name: value for name, _, value in pairs}
+        namespace = given.pop("namespace", own_namespace)
+        return cls(namespace, given.pop("clusterName", ""), tuple(sorted(given.items())))
 
     def means(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether an object is meant."""
+        """Whether an object matches."""
         metadata, labels = manifest["metadata"], manifest["metadata"].get("labels") or {}
         cluster = (manifest.get("spec") or {}).get("clusterName")
         return (
@@ -76,7 +76,7 @@ class DiscoveryTerm:
 
 @frozen
 class GroupDiscovery:
-    """The groups, and what looked like one; `troubles` are what could not be read, and why."""
+    """The groups, and objects that are not sized; `troubles` say what could not be read, and why."""
 
     groups: tuple[NodeGroup, ...]
     others: tuple[UnsizedObject, ...]
@@ -84,14 +84,14 @@ class GroupDiscovery:
 
 
 async def find_groups(client: Client, api: ClusterApi, terms: Sequence[DiscoveryTerm]) -> GroupDiscovery:
-    """Every object that a term means, with its machines. Raises the errors of requests.
+    """Every group that matches a term, with its machines. Raises the errors of requests.
 
-    Asked of the server each time: what a group's size is now decides, not what it was.
+    Read live each time: a decision needs the current size, not one that a cache saw before.
     """
     manifests: list[tuple[Object, dict[str, Any]]] = []
     owners: dict[str, tuple[str, ...]] = {}
     for kind in ("MachineDeployment", "MachineSet", "MachinePool"):
-        for obj in await _all(client, api.kind(kind), terms):
+        for obj in await _list_all(client, api.kind(kind), terms):
             if kind == "MachineSet":
                 owners[obj.uid] = tuple(one.uid for one in obj.metadata.owner_references)
             manifest = encode(obj)
@@ -113,8 +113,10 @@ async def find_groups(client: Client, api: ClusterApi, terms: Sequence[Discovery
     return GroupDiscovery(tuple(sorted(groups, key=lambda group: group.id)), tuple(others), tuple(troubles))
 
 
-async def _all(client: Client, model: type[Unstructured], terms: Sequence[DiscoveryTerm]) -> Sequence[Object]:
-    """Of a kind that the server may not have."""
+async def _list_all(
+    client: Client, model: type[Unstructured], terms: Sequence[DiscoveryTerm]
+) -> Sequence[Object]:
+    """All objects of a kind; none if the server does not have the kind."""
     found: dict[str, Object] = {}
     try:
         for namespace in sorted({"" if term.namespace == "*" else term.namespace for term in terms}):
@@ -129,7 +131,7 @@ async def _machines(
     client: Client, api: ClusterApi, terms: Sequence[DiscoveryTerm]
 ) -> tuple[list[Machine], list[str]]:
     machines, troubles = [], []
-    for obj in await _all(client, api.kind("Machine"), terms):
+    for obj in await _list_all(client, api.kind("Machine"), terms):
         try:
             machines.append(read_machine(encode(obj), obj))
         except (ValueError, KeyError, AttributeError, TypeError):
@@ -138,13 +140,13 @@ async def _machines(
 
 
 def _is_empty(manifest: Mapping[str, Any]) -> bool:
-    """Whether nodes that could tell what the next one offers may be missing."""
+    """Whether the group may have no ready node that shows what the next one offers."""
     status = manifest.get("status") or {}
     return not (manifest.get("spec") or {}).get("replicas") or not status.get("readyReplicas")
 
 
 async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The status of a group's infrastructure template, if there is one that can be read."""
+    """The status of a group's infrastructure template, if it can be read."""
     template = ((manifest.get("spec") or {}).get("template") or {}).get("spec") or {}
     reference = template.get("infrastructureRef") or {}
     versions = [reference["apiVersion"]] if reference.get("apiVersion") else []
@@ -153,7 +155,8 @@ async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mappin
     for version in versions:
         try:
             asked = await client.raw.unstructured({"apiVersion": version, "kind": reference["kind"]})
-            # Only of the group's own namespace, as Cluster API has it: another's is not its author's to read.
+            # Only from the group's own namespace, as in Cluster API: its author may have no access to
+            # another.
             namespace = manifest["metadata"]["namespace"]
             found = await client.find(type(asked), reference["name"], namespace, live=True)
         except (LookupError, NotFound):
@@ -165,7 +168,7 @@ async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mappin
 
 @frozen
 class WorkloadCluster:
-    """Nodes and pods of the cluster that is sized, and what each node runs of its own."""
+    """Nodes and pods of the workload cluster; `daemons` are the pods that every node runs."""
 
     nodes: tuple[NodeView, ...]
     pods: tuple[PodPlacement, ...]
@@ -174,7 +177,7 @@ class WorkloadCluster:
 
     @property
     def by_node(self) -> Mapping[str, tuple[PodPlacement, ...]]:
-        """The pods by the node that they are on."""
+        """The pods of each node."""
         found: dict[str, list[PodPlacement]] = {}
         for pod in self.pods:
             if pod.node:
@@ -183,7 +186,7 @@ class WorkloadCluster:
 
     @property
     def waiting(self) -> tuple[PodPlacement, ...]:
-        """The pods without a place."""
+        """The unschedulable pods."""
         return tuple(pod for pod in self.pods if pod.is_waiting)
 
     @property
@@ -192,8 +195,8 @@ class WorkloadCluster:
         return {node.provider: node for node in self.nodes if node.provider}
 
 
-async def look_at(client: Client) -> WorkloadCluster:
-    """What is in the workload cluster. An object that makes no sense is named, and left out."""
+async def read_workload(client: Client) -> WorkloadCluster:
+    """Read the workload cluster. An invalid object is named in `troubles` and left out."""
     nodes, pods, daemons, troubles = [], [], [], []
     for node in await client.list(Node):
         try:
@@ -218,7 +221,7 @@ async def look_at(client: Client) -> WorkloadCluster:
 def template_for(
     group: NodeGroup, nodes: Sequence[NodeView], workload: WorkloadCluster
 ) -> NodeTemplate | None:
-    """What another node of the group would offer: what one of its nodes does, else what its objects say."""
+    """What another node of the group would offer: as its ready nodes, else as its objects say."""
     ready = [node for node in nodes if node.ready and node.draining is None and not node.cordoned]
     if ready:
         node = ready[0]
@@ -232,7 +235,7 @@ def template_for(
 
 
 async def priorities_text(client: Client, namespace: str) -> str | None:
-    """The priorities as they stand now; None where there is no such ConfigMap, or no such key."""
+    """The current priorities; None if the ConfigMap or its key is missing."""
     try:
         found = await client.find(ConfigMap, PRIORITIES, namespace)
     except ApiError:

@@ -1,4 +1,4 @@
-"""Keeps groups of nodes as large as pods need them: looks, has pure functions decide, acts, says so."""
+"""Keeps groups of nodes as large as pods need: reads, decides by pure functions, writes, reports."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 
@@ -15,7 +15,7 @@ from .cluster_reads import (
     GroupDiscovery,
     WorkloadCluster,
     find_groups,
-    look_at,
+    read_workload,
 )
 from .downscale import Candidate, ScaleDownSituation, plan_scale_down
 from .group_health import GroupAssessment, assess, is_cluster_healthy, readiness_of
@@ -37,7 +37,7 @@ CLUSTER_AUTOSCALER = Predecessor(
 )
 
 SOON = 1.0
-"""Seconds until what passes by itself is tried again."""
+"""Seconds until a transient failure is tried again."""
 STARTUP = 900.0
 
 
@@ -60,7 +60,7 @@ def make_controller(
     return Controller(
         NodeAutoscaler,
         keep,
-        # Passes come by the clock, so that many pods make one decision; the watches only keep caches.
+        # Runs come by the clock, so that many new pods lead to one decision; the watches only fill caches.
         watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
         name="node-groups",
         operator=OPERATOR,
@@ -72,7 +72,10 @@ def make_controller(
 
 
 def _writes(api: ClusterApi) -> Iterable[Write]:
-    """What is written, and read besides what is watched. Infrastructure templates have kinds of their own."""
+    """What is written, or read without a watch.
+
+    Infrastructure templates have kinds that nothing here knows.
+    """
     sized = [api.kind(kind) for kind in ("MachineDeployment", "MachineSet", "MachinePool")]
     yield from (Write(kind, ("get", "list", "patch")) for kind in (*sized, api.kind("Machine")))
     yield from (Write(kind, ("get", "patch"), subresource="scale") for kind in sized)
@@ -83,7 +86,7 @@ def _writes(api: ClusterApi) -> Iterable[Write]:
 async def keep_groups(
     ctx: Context[NodeAutoscaler], settings: NodeGroupSettings, growth: GroupGrowth = GROW
 ) -> Result:
-    """One pass over all groups of an autoscaler."""
+    """One run over all groups of an autoscaler."""
     spec = ctx.object.spec
     again = Result(requeue_after=float(spec.scan))
     try:
@@ -93,27 +96,27 @@ async def keep_groups(
     except (BadDiscovery, LookupError) as error:
         ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
         return again
-    this = SizingRun(ctx, settings, workload_client, ctx.clock.now())
+    run = SizingRun(ctx, settings, workload_client, ctx.clock.now())
     with ctx.false_on_failure("Ready", ApiError):
         found = await find_groups(ctx.client, settings.api, terms or [DiscoveryTerm(ctx.object.namespace)])
-        workload = await look_at(workload_client)
+        workload = await read_workload(workload_client)
     for text in (*found.troubles, *workload.troubles, *_faults(found)):
-        this.trouble(text)
-    for none in found.others:
-        if none.default is not None and none.object is not None:
-            setting = set_first_size(ctx.client, none.object, none.default)
-            await _attempt(this, f"{none.id}: its first size", setting)
-    groups = _assessed(this, found, workload)
+        run.trouble(text)
+    for other in found.others:
+        if other.default is not None and other.object is not None:
+            setting = set_first_size(ctx.client, other.object, other.default)
+            await _try(run, f"{other.id}: its first size", setting)
+    groups = _assessed(run, found, workload)
     for one in groups:
-        await _take_back(this, one)
+        await _recover(run, one)
     decision = CapacityDecision()
-    if is_cluster_healthy(workload.nodes, STARTUP, this.now):
-        decision = await grow(this, groups, workload, growth)
-        await _shrink(this, groups, workload, decision)
+    if is_cluster_healthy(workload.nodes, STARTUP, run.now):
+        decision = await grow(run, groups, workload, growth)
+        await _shrink(run, groups, workload, decision)
     else:
-        this.trouble("too many nodes of the cluster are not ready: nothing is sized until they are")
-    _report(this, decision)
-    return Result(requeue_after=min(SOON, float(spec.scan))) if this.soon else again
+        run.trouble("too many nodes of the cluster are not ready: nothing is sized until they are")
+    _report(run, decision)
+    return Result(requeue_after=min(SOON, float(spec.scan))) if run.soon else again
 
 
 def _check(terms: Iterable[DiscoveryTerm], own: str, settings: NodeGroupSettings) -> None:
@@ -126,13 +129,13 @@ def _check(terms: Iterable[DiscoveryTerm], own: str, settings: NodeGroupSettings
             )
 
 
-def _assessed(this: SizingRun, found: GroupDiscovery, workload: WorkloadCluster) -> list[GroupAssessment]:
-    known = {state.name: state for state in this.ctx.object.status.groups}
+def _assessed(run: SizingRun, found: GroupDiscovery, workload: WorkloadCluster) -> list[GroupAssessment]:
+    known = {state.name: state for state in run.ctx.object.status.groups}
     nodes, groups = workload.providers, []
     for group in found.groups:
-        readiness = readiness_of(group, nodes, this.now)
-        groups.append(assess(group, readiness, known.get(group.id), this.now, this.settings.terms))
-        this.states[group.id] = groups[-1].state
+        readiness = readiness_of(group, nodes, run.now)
+        groups.append(assess(group, readiness, known.get(group.id), run.now, run.settings.terms))
+        run.states[group.id] = groups[-1].state
     return groups
 
 
@@ -141,97 +144,98 @@ def _faults(found: GroupDiscovery) -> list[str]:
     return bad + [f"{group.id}: {fault}" for group in found.groups for fault in group.faults]
 
 
-async def _take_back(this: SizingRun, one: GroupAssessment) -> None:
-    """Tell what is new, have broken machines go, and order no more what never came."""
+async def _recover(run: SizingRun, one: GroupAssessment) -> None:
+    """Report new failures, remove broken machines, and give up nodes that never came."""
     group = one.group
     for text in one.news:
-        this.ctx.event("NoCapacity", f"{group.id}: {text}", warning=True, action="Grow")
+        run.ctx.event("NoCapacity", f"{group.id}: {text}", warning=True, action="Grow")
     broken = [machine.name for machine in group.machines if machine.state == "failed"]
     broken = [name for name in (*broken, *one.readiness.unregistered) if name not in group.removing]
     broken = broken[: max(0, group.size - group.smallest)]
     try:
-        await unmark_strays(this.client, group)
+        await unmark_strays(run.client, group)
         if broken:
-            await delete_nodes(this.client, group, broken, this.stamp)
+            await delete_nodes(run.client, group, broken, run.stamp)
         elif one.expired:
-            await shrink_to(this.client, group, max(group.smallest, group.existing, group.size - one.expired))
+            await shrink_to(run.client, group, max(group.smallest, group.existing, group.size - one.expired))
     except ApiError as error:
-        this.failed(f"{group.id}: taking back what did not come", error)
+        run.failed(f"{group.id}: giving up nodes that did not come", error)
     except GroupRefused as error:
-        this.ctx.log.info("nothing to take back", group=group.id, why=str(error))
+        run.ctx.log.info("nothing to take back", group=group.id, why=str(error))
 
 
 async def _shrink(
-    this: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, decision: CapacityDecision
+    run: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, decision: CapacityDecision
 ) -> None:
-    spec, status = this.ctx.object.spec.scale_down, this.ctx.object.status
+    spec, status = run.ctx.object.spec.scale_down, run.ctx.object.status
     grown = status.last_growth
-    settled = grown is None or (this.now - grown).total_seconds() >= spec.delay_after_add
-    there = ScaleDownSituation(
+    settled = grown is None or (run.now - grown).total_seconds() >= spec.delay_after_add
+    situation = ScaleDownSituation(
         groups,
         {node.name: node for node in workload.nodes},
         workload.by_node,
         {one.node: one.since for one in status.unneeded},
-        this.now,
+        run.now,
         quiet=spec.enabled and settled and not decision.growths and not decision.housed,
     )
-    plan = plan_scale_down(there)
+    plan = plan_scale_down(situation)
     for node in plan.release:
-        await _attempt(this, f"node {node.name}: letting pods on again", untaint(this.workload, node))
+        await _try(run, f"node {node.name}: letting pods on again", untaint(run.workload, node))
     for one in (*plan.delete, *plan.drain):
-        await _attempt(this, f"node {one.node.name}: taking it away", _remove(this, one))
-    this.ctx.status(unneeded=tuple(Unneeded(name, when) for name, when in sorted(plan.unneeded.items())))
+        await _try(run, f"node {one.node.name}: taking it away", _remove(run, one))
+    run.ctx.status(unneeded=tuple(Unneeded(name, when) for name, when in sorted(plan.unneeded.items())))
 
 
-async def _attempt(this: SizingRun, what: str, act: Awaitable[None]) -> None:
-    """What fails with one node holds up no other."""
+async def _try(run: SizingRun, what: str, act: Awaitable[None]) -> None:
+    """A failure of one node does not hold up the others."""
     try:
         await act
     except ApiError as error:
-        this.failed(what, error)
+        run.failed(what, error)
     except GroupRefused as error:
-        this.ctx.log.info("refused", what=what, why=str(error))
+        run.ctx.log.info("refused", what=what, why=str(error))
 
 
-async def _remove(this: SizingRun, one: Candidate) -> None:
-    """First no new pods, then those there are moved, then the machine goes; a pass does what it can."""
+async def _remove(run: SizingRun, one: Candidate) -> None:
+    """Keep new pods off, evict the others, then remove the machine; each run does what it can."""
     if one.node.draining is None:
-        await taint(this.workload, one.node, int(this.now.timestamp()))
-        this.ctx.event("Shrinking", f"{one.group.id}: node {one.node.name} is not needed", action="Shrink")
-    leaving = [await evict(this.workload, pod) for pod in one.pods if not pod.pod.terminating]
+        await taint(run.workload, one.node, int(run.now.timestamp()))
+        run.ctx.event("Shrinking", f"{one.group.id}: node {one.node.name} is not needed", action="Shrink")
+    leaving = [await evict(run.workload, pod) for pod in one.pods if not pod.pod.terminating]
     if one.pods:
-        this.soon = this.soon or all(leaving)
+        run.soon = run.soon or all(leaving)
         return
-    if one.group.id in this.doubtful:
+    # A removal whose outcome is unknown may have marked a machine; a second one now could remove two.
+    if one.group.id in run.doubtful:
         return
     try:
-        await delete_nodes(this.client, one.group, [one.instance], this.stamp)
+        await delete_nodes(run.client, one.group, [one.instance], run.stamp)
     except ApiError as error:
         if error.may_have_acted:
-            this.doubtful.add(one.group.id)
+            run.doubtful.add(one.group.id)
         raise
 
 
-def _report(this: SizingRun, decision: CapacityDecision) -> None:
-    ctx = this.ctx
+def _report(run: SizingRun, decision: CapacityDecision) -> None:
+    ctx = run.ctx
     ctx.status(
-        groups=tuple(this.states[name] for name in sorted(this.states)),
-        warned=tuple(sorted(this.warned)),
+        groups=tuple(run.states[name] for name in sorted(run.states)),
+        warned=tuple(sorted(run.warned)),
         observed_generation=ctx.object.metadata.generation,
     )
-    if this.grew:
-        ctx.status(last_growth=this.now)
+    if run.grew:
+        ctx.status(last_growth=run.now)
     if decision.left:
         pod, why = min(decision.left.items())
         message = f"{len(decision.left)} pods get no nodes; {pod}: {why}"
         ctx.condition("PodsPlaced", False, reason="NoPoolFits", message=message)
     else:
         ctx.condition("PodsPlaced", True, reason="Placed")
-    message = "; ".join(sorted(this.warned)[:5])
-    ctx.condition("Ready", not this.warned, reason="Troubles" if this.warned else "Sized", message=message)
+    message = "; ".join(sorted(run.warned)[:5])
+    ctx.condition("Ready", not run.warned, reason="Troubles" if run.warned else "Sized", message=message)
 
 
 controller = make_controller()
-"""What `reconcile run node-groups` runs."""
+"""The controller that `reconcile run node-groups` starts."""
 
 __all__ = ["controller", "keep_groups", "make_controller"]

@@ -1,4 +1,4 @@
-"""Which nodes are not needed: pure, from what is there to what may go and what has to be made empty."""
+"""Which nodes are not needed, may be removed, or have to be drained: pure functions."""
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,16 +11,16 @@ from .group_health import GroupAssessment
 from .node_group import NodeGroup
 from .node_view import NodeView, PodPlacement, occupied, utilisation
 
-MOST_LOOKED_AT = 30
-MOST_EMPTY = 10
-MOST_DRAINED = 1
+MAX_CANDIDATES = 30
+MAX_DELETED = 10
+MAX_DRAINED = 1
 DRAIN_SECONDS = 900.0
-"""A node that is not empty after so long is let be for a while."""
+"""A node that is not empty after so many seconds is released, and tried again later."""
 
 
 @frozen
 class Candidate:
-    """A node that is not needed: its machine's name (a MachinePool's: provider ID), and pods to be moved."""
+    """A node to remove: its machine's name, or for a MachinePool its provider ID, and the pods to move."""
 
     node: NodeView
     group: NodeGroup
@@ -30,9 +30,9 @@ class Candidate:
 
 @frozen
 class ScaleDown:
-    """What is done: `delete` are empty, `drain` are to be emptied, `release` stay after all.
+    """The plan: nodes to `delete`, which are empty, to `drain`, and to `release`, which stay after all.
 
-    `unneeded` are all that are not needed, with since when; `kept` says of the others why they are.
+    `unneeded` are all nodes that are not needed, with the time since when; `kept` says why the others are.
     """
 
     delete: tuple[Candidate, ...] = ()
@@ -44,9 +44,9 @@ class ScaleDown:
 
 @frozen
 class ScaleDownSituation:
-    """The cluster, as far as it decides over what goes. `nodes` are all nodes by name, `pods` by node.
+    """The cluster as the plan reads it. `nodes` are all nodes by name, `pods` those of each node.
 
-    `quiet`: no pod waits and nothing has grown lately; only then does anything begin to go.
+    `quiet`: no pod waits and no group has grown lately; only then does a removal begin.
     """
 
     groups: Sequence[GroupAssessment]
@@ -57,57 +57,57 @@ class ScaleDownSituation:
     quiet: bool = True
 
 
-def plan_scale_down(there: ScaleDownSituation) -> ScaleDown:
-    """What may go now. No group falls below its smallest size, and one that is rolled out is left alone."""
-    candidates, kept = unneeded(there)
-    since = {one.node.name: there.unneeded.get(one.node.name, there.now) for one in candidates}
-    if not there.quiet:
-        return ScaleDown(release=_draining(there, ()), unneeded=since, kept=kept)
-    due = [one for one in candidates if _is_due(one, since[one.node.name], there.now)]
-    allowed = _within_bounds(due, there.groups)
-    delete = [one for one in allowed if not one.pods][:MOST_EMPTY]
-    tired = {one.node.name for one in allowed if _is_tired(one.node, there.now)}
+def plan_scale_down(situation: ScaleDownSituation) -> ScaleDown:
+    """The nodes to remove now. No group falls below its minimum, and one that is rolling is left alone."""
+    candidates, kept = unneeded(situation)
+    since = {one.node.name: situation.unneeded.get(one.node.name, situation.now) for one in candidates}
+    if not situation.quiet:
+        return ScaleDown(release=_draining(situation, ()), unneeded=since, kept=kept)
+    due = [one for one in candidates if _is_due(one, since[one.node.name], situation.now)]
+    allowed = _within_bounds(due, situation.groups)
+    delete = [one for one in allowed if not one.pods][:MAX_DELETED]
+    tired = {one.node.name for one in allowed if _is_draining_too_long(one.node, situation.now)}
     drain = [one for one in allowed if one.pods and one.node.name not in tired]
     drain.sort(key=lambda one: (one.node.draining is None, one.node.name))
-    drain = drain[:MOST_DRAINED]
+    drain = drain[:MAX_DRAINED]
     staying = {one.node.name for one in (*delete, *drain)}
     return ScaleDown(
         tuple(delete),
         tuple(drain),
-        _draining(there, staying),
+        _draining(situation, staying),
         {name: when for name, when in since.items() if name not in tired},
         kept,
     )
 
 
-def unneeded(there: ScaleDownSituation) -> tuple[list[Candidate], dict[str, str]]:
-    """The nodes without which all pods still have a place, all of them together; why the others are kept."""
+def unneeded(situation: ScaleDownSituation) -> tuple[list[Candidate], dict[str, str]]:
+    """The nodes without which, all together, every pod still fits; and why the others are kept."""
     kept: dict[str, str] = {}
     possible = []
-    for candidate in _nodes_of_groups(there.groups, there.pods, kept):
-        if why := _why_kept(candidate, there.pods.get(candidate.node.name, ())):
+    for candidate in _nodes_of_groups(situation.groups, situation.pods, kept):
+        if why := _why_kept(candidate, situation.pods.get(candidate.node.name, ())):
             kept[candidate.node.name] = why
         else:
             possible.append(candidate)
     possible.sort(key=lambda one: (bool(one.pods), one.node.draining is None, len(one.pods), one.node.name))
-    for one in possible[MOST_LOOKED_AT:]:
-        kept[one.node.name] = "others are looked at first"
+    for one in possible[MAX_CANDIDATES:]:
+        kept[one.node.name] = "other nodes are considered first"
     going: list[Candidate] = []
     rest = {
-        name: occupied(node, there.pods.get(name, ()))
-        for name, node in there.nodes.items()
+        name: occupied(node, situation.pods.get(name, ()))
+        for name, node in situation.nodes.items()
         if node.ready and not node.cordoned and node.draining is None
     }
     receiving: set[str] = set()
-    for candidate in possible[:MOST_LOOKED_AT]:
+    for candidate in possible[:MAX_CANDIDATES]:
         name = candidate.node.name
         if name in receiving:
-            kept[name] = "pods of other nodes are to go there"
+            kept[name] = "pods of other nodes are to be moved there"
             continue
         others = {other: room for other, room in rest.items() if other != name}
         homes = _homes(candidate.pods, others)
         if homes is None:
-            kept[name] = "its pods have room nowhere else"
+            kept[name] = "its pods fit nowhere else"
             continue
         rest = _moved(candidate.pods, homes, others)
         receiving.update(homes.values())
@@ -134,7 +134,7 @@ def _nodes_of_groups(
 def _why_kept(candidate: Candidate, pods: Sequence[PodPlacement]) -> str:
     node, options = candidate.node, candidate.group.options
     if node.disabled:
-        return "it is marked not to go"
+        return "it is marked to be kept"
     for pod in candidate.pods:
         if pod.held and not pod.pod.terminating:
             return f"pod {pod.name}: {pod.held}"
@@ -148,7 +148,7 @@ def _why_kept(candidate: Candidate, pods: Sequence[PodPlacement]) -> str:
 
 
 def _homes(pods: Sequence[PodPlacement], rest: Mapping[str, NodeTemplate]) -> dict[str, str] | None:
-    """Where each pod could go, by its name; None where one has no place."""
+    """A node for each pod, by its name; None if one fits nowhere."""
     names = sorted(rest)
     moving = [pod.needs for pod in pods if not pod.pod.terminating]
     placed = fill(moving, [rest[name] for name in names])
@@ -175,12 +175,12 @@ def _is_due(candidate: Candidate, since: datetime.datetime, now: datetime.dateti
     return (now - since).total_seconds() >= wait
 
 
-def _is_tired(node: NodeView, now: datetime.datetime) -> bool:
+def _is_draining_too_long(node: NodeView, now: datetime.datetime) -> bool:
     return node.draining is not None and (now - node.draining).total_seconds() > DRAIN_SECONDS
 
 
 def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[GroupAssessment]) -> list[Candidate]:
-    """As many as may go; what is on its way out already is not counted by the size any more."""
+    """As many as the minimum allows; the size does not count machines that are being removed."""
     left = {one.group.id: one.group.size - one.group.smallest for one in groups}
     allowed = []
     for candidate in candidates:
@@ -190,8 +190,8 @@ def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[GroupAssess
     return allowed
 
 
-def _draining(there: ScaleDownSituation, going: Iterable[str]) -> tuple[NodeView, ...]:
-    """Nodes of groups that were being emptied and are not any more."""
+def _draining(situation: ScaleDownSituation, going: Iterable[str]) -> tuple[NodeView, ...]:
+    """Nodes of groups that are being drained and are not among `going`."""
     names = set(going)
-    nodes = [node for one in there.groups for node in one.readiness.nodes]
+    nodes = [node for one in situation.groups for node in one.readiness.nodes]
     return tuple(node for node in nodes if node.draining is not None and node.name not in names)

@@ -1,4 +1,4 @@
-"""What the annotations of a group say: bounds, what its nodes offer before there is one, options.
+"""The annotations of a group: its bounds, what its nodes offer before there are any, and options.
 
 The names are those of cluster-autoscaler's provider `clusterapi` (systems.md, 2b).
 """
@@ -17,7 +17,7 @@ MIN_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-min-size"
 MAX_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-max-size"
 DELETE_MACHINE = f"{CLUSTER_API}/delete-machine"
 MARKED = "reconcile-runtime/marked"
-"""Beside `DELETE_MACHINE`, where it is ours: people set that one too."""
+"""Set beside `DELETE_MACHINE` to tell our marks from those that people set."""
 PAUSED = f"{CLUSTER_API}/paused"
 OPTIONS = f"{CLUSTER_API}/autoscaling-options-"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
@@ -26,7 +26,7 @@ MAX_PODS = 110
 
 
 class BadAnnotation(ValueError):
-    """An annotation that has no meaning; the message names it and never holds what it says."""
+    """An invalid annotation. The message names it but never holds its value."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"annotation {name}: {why}")
@@ -35,14 +35,14 @@ class BadAnnotation(ValueError):
 
 @frozen
 class GroupBounds:
-    """The least and the most nodes of a group. A group of 0 and 0 is not to be sized."""
+    """The least and the most nodes of a group. A group with a maximum of 0 is not sized."""
 
     smallest: int = 0
     largest: int = 0
 
 
 def bounds_of(annotations: Mapping[str, str]) -> GroupBounds:
-    """The bounds; one that is not given is 0. Raises BadAnnotation."""
+    """The bounds; a missing one is 0. Raises BadAnnotation."""
     smallest, largest = _size(annotations, MIN_SIZE), _size(annotations, MAX_SIZE)
     if largest < smallest:
         raise BadAnnotation(MAX_SIZE, f"{largest} is less than the smallest size, {smallest}")
@@ -51,7 +51,7 @@ def bounds_of(annotations: Mapping[str, str]) -> GroupBounds:
 
 @frozen
 class GroupOptions:
-    """What decides over nodes of a group. Thresholds in thousandths of what a node offers, times in s."""
+    """The options of a group. Thresholds in thousandths of what a node offers, times in seconds."""
 
     threshold: int = 500
     gpu_threshold: int = 500
@@ -62,25 +62,25 @@ class GroupOptions:
 
 
 def options_of(annotations: Mapping[str, str]) -> tuple[GroupOptions, Sequence[str]]:
-    """The options of a group, and what is wrong with those that keep their defaults for it."""
+    """The options of a group, and what is wrong with invalid ones, which keep their defaults."""
     plain = GroupOptions()
     faults: list[str] = []
 
-    def said(name: str, read: Callable[[str], N], otherwise: N, wanted: str) -> N:
+    def option(name: str, read: Callable[[str], N], default: N, expected: str) -> N:
         text = annotations.get(OPTIONS + name)
         if text is None:
-            return otherwise
+            return default
         try:
             return read(text)
         except ValueError:
-            faults.append(f"annotation {OPTIONS + name} is no {wanted}")
-            return otherwise
+            faults.append(f"annotation {OPTIONS + name}: expected a {expected}")
+            return default
 
     def threshold(name: str, otherwise: int) -> int:
-        return said(name, _thousandths, otherwise, "number from 0 to 1")
+        return option(name, _thousandths, otherwise, "number from 0 to 1")
 
     def time(name: str, otherwise: float) -> float:
-        return said(name, _seconds, otherwise, "duration such as 10m")
+        return option(name, _seconds, otherwise, "duration such as 10m")
 
     options = GroupOptions(
         threshold("scaledownutilizationthreshold", plain.threshold),
@@ -107,10 +107,10 @@ def _seconds(text: str) -> float:
 def template_of(
     annotations: Mapping[str, str], machine: Mapping[str, Any], infrastructure: Mapping[str, Any]
 ) -> NodeTemplate | None:
-    """What a node of the group will offer, or None where cpu or memory are not known.
+    """What a new node of the group offers; None if its cpu or memory is not known. Raises BadAnnotation.
 
-    `machine` is the template of its machines, `infrastructure` the status of the infrastructure template;
-    annotations stand over what that says, resource by resource. Raises BadAnnotation.
+    `machine` is the template of its machines, `infrastructure` the status of the infrastructure template,
+    whose resources annotations override one by one.
     """
     amounts = {**amounts_of(infrastructure.get("capacity") or {}), **_amounts(annotations)}
     if not (amounts.get("cpu") and amounts.get("memory")):
@@ -130,8 +130,8 @@ def _amounts(annotations: Mapping[str, str]) -> dict[str, int]:
     named = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
     found = {}
     for name, resource in named.items():
-        if (said := annotations.get(CAPACITY + name)) is not None:
-            found[resource] = _amount(CAPACITY + name, said)
+        if (text := annotations.get(CAPACITY + name)) is not None:
+            found[resource] = _amount(CAPACITY + name, text)
     gpus = annotations.get(CAPACITY + "gpu-count")
     if gpus is not None:
         found[annotations.get(CAPACITY + "gpu-type") or "nvidia.com/gpu"] = _amount(
@@ -140,13 +140,13 @@ def _amounts(annotations: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
-def _amount(name: str, said: str) -> int:
+def _amount(name: str, text: str) -> int:
     try:
-        amount = milli_of(said)
+        amount = milli_of(text)
     except ValueError:
         raise BadAnnotation(name, "expected a quantity such as 2, 500m or 5Gi") from None
     if amount < 0:
-        raise BadAnnotation(name, "it is below 0")
+        raise BadAnnotation(name, "expected 0 or more")
     return amount
 
 
@@ -155,13 +155,13 @@ def _labels(annotations: Mapping[str, str]) -> dict[str, str]:
     for part in _parts(annotations.get(CAPACITY + "labels")):
         name, equals, value = part.partition("=")
         if not name or not equals:
-            raise BadAnnotation(CAPACITY + "labels", "labels are written like a=b,c=d")
+            raise BadAnnotation(CAPACITY + "labels", "expected labels such as a=b,c=d")
         labels[name] = value
     return labels
 
 
 def _managed(labels: Mapping[str, str]) -> dict[str, str]:
-    """Of a machine's labels those that its node gets too (Cluster API's contract)."""
+    """The labels of a machine that its node gets too (Cluster API's contract)."""
 
     def is_managed(name: str) -> bool:
         domain = name.partition("/")[0]
@@ -173,10 +173,10 @@ def _managed(labels: Mapping[str, str]) -> dict[str, str]:
 def _taints(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> tuple[Taint, ...]:
     found = {(one["key"], one["effect"]): one.get("value") or "" for one in spec.get("taints") or ()}
     for part in _parts(annotations.get(CAPACITY + "taints")):
-        said, colon, effect = part.rpartition(":")
-        key, _, value = said.partition("=")
+        text, colon, effect = part.rpartition(":")
+        key, _, value = text.partition("=")
         if not key or not colon or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-            raise BadAnnotation(CAPACITY + "taints", "taints are written like key=value:NoSchedule")
+            raise BadAnnotation(CAPACITY + "taints", "expected taints such as key=value:NoSchedule")
         found[key, effect] = value
     return tuple(Taint(key, value, effect) for (key, effect), value in found.items())
 
@@ -186,9 +186,9 @@ def _parts(text: str | None) -> list[str]:
 
 
 def _size(annotations: Mapping[str, str], name: str) -> int:
-    said = annotations.get(name)
-    if said is None:
+    text = annotations.get(name)
+    if text is None:
         return 0
-    if not said.isascii() or not said.isdigit():
-        raise BadAnnotation(name, "it is no number of nodes, 0 or more")
-    return int(said)
+    if not text.isascii() or not text.isdigit():
+        raise BadAnnotation(name, "expected a number of nodes, 0 or more")
+    return int(text)

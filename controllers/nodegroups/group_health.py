@@ -1,4 +1,4 @@
-"""How a group is doing: which of its nodes are there, which are coming, and what did not come.
+"""The health of a group: which nodes are ready, which are coming, and which did not come in time.
 
 The rules are those of cluster-autoscaler's clusterstate, in integers (systems.md, 2b and 2d).
 """
@@ -13,16 +13,17 @@ from reconcile.blocks import BackoffTerms, PoolBackoff, after_failure
 from .node_group import NodeGroup
 from .node_view import NodeView
 
+# Upstream's defaults: beyond both, a failing network looks like failing nodes, and sizing would do harm.
 OK_UNREADY = 3
-MOST_UNREADY_PERCENT = 45
+MAX_UNREADY_PERCENT = 45
 NOT_IN_TIME = "nodes did not come in time"
 
 
 @frozen
 class GroupState:
-    """What is remembered of a group from one pass to the next, in the status of its autoscaler.
+    """What is remembered of a group from one run to the next, in the status of its autoscaler.
 
-    `growing_since`: since when nodes have been coming. `failed` are machines whose failure is counted.
+    `growing_since` is when nodes began to come. `failed` are machines whose failure was counted.
     """
 
     name: str = ""
@@ -47,7 +48,7 @@ class GroupState:
         return PoolBackoff(self.backoff_until, seconds, self.backoff_failed, self.backoff_reason or "")
 
     def with_failure(self, now: datetime.datetime, reason: str, terms: BackoffTerms) -> "GroupState":
-        """After a failure that says the group has no capacity."""
+        """The state after a failure for lack of capacity."""
         found = after_failure(self.backoff, now, reason, terms)
         return evolve(
             self,
@@ -60,10 +61,10 @@ class GroupState:
 
 @frozen
 class Readiness:
-    """How many nodes of a group are ready, are not though they should be, or have not started yet.
+    """How many nodes of a group are ready, unready, or not started yet.
 
-    `unregistered` are machines that run and whose node did not come in time; `failed` ones will never come.
-    What is going is none of these.
+    `unregistered` are running machines whose node did not come in time; `failed` machines will never get one.
+    Machines that are being removed count nowhere.
     """
 
     ready: int = 0
@@ -74,12 +75,12 @@ class Readiness:
     nodes: tuple[NodeView, ...] = field(default=(), repr=False)
 
     def upcoming(self, size: int) -> int:
-        """Of `size` nodes so many are still to come."""
+        """How many of `size` nodes are still to come."""
         return max(0, size - self.ready - self.unready - len(self.unregistered) - self.failed)
 
 
 def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.datetime) -> Readiness:
-    """How the nodes of a group are; `nodes` are all there are, by provider ID."""
+    """The readiness of a group's nodes; `nodes` are those of the cluster, by provider ID."""
     ready = unready = not_started = 0
     unregistered, found = [], []
     for provider, name, created in _staying(group):
@@ -100,7 +101,7 @@ def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.
 
 
 def _staying(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | None]]:
-    """The instances of a group that are not going: provider ID, name, and since when there is a machine."""
+    """The instances of a group that stay: provider ID, name, and creation time of the machine."""
     for one in group.provider_ids:
         if one not in group.removing:
             yield one, one, None
@@ -110,25 +111,25 @@ def _staying(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | N
 
 
 def is_healthy(readiness: Readiness, size: int, upcoming: int) -> bool:
-    """Whether a group may be sized: no more than 3 nodes are missing or not ready, or 45% of them.
+    """Whether a group may be sized: at most 3 nodes, or 45% of them, are missing or not ready.
 
-    Nodes that are coming within their time are not missing.
+    Nodes that are still within their time to start are not missing.
     """
     missing = size - upcoming - readiness.ready
-    there = readiness.ready + readiness.unready + readiness.not_started + len(readiness.unregistered)
-    return missing <= OK_UNREADY or missing * 100 <= MOST_UNREADY_PERCENT * max(there, size)
+    situation = readiness.ready + readiness.unready + readiness.not_started + len(readiness.unregistered)
+    return missing <= OK_UNREADY or missing * 100 <= MAX_UNREADY_PERCENT * max(situation, size)
 
 
 def is_cluster_healthy(nodes: Iterable[NodeView], startup: float, now: datetime.datetime) -> bool:
-    """Whether so few nodes of the cluster are unready that it makes sense to do anything."""
+    """Whether few enough nodes of the cluster are unready; more mean an outage, in which nothing is sized."""
     known = list(nodes)
     unready = sum(not node.ready and _age(node.created, now) >= startup for node in known)
-    return unready <= OK_UNREADY or unready * 100 <= MOST_UNREADY_PERCENT * len(known)
+    return unready <= OK_UNREADY or unready * 100 <= MAX_UNREADY_PERCENT * len(known)
 
 
 @frozen
 class GroupAssessment:
-    """A group with what is remembered of it now; `expired` nodes were awaited for too long."""
+    """A group with its new state; `expired` nodes did not come in time."""
 
     group: NodeGroup
     readiness: Readiness
@@ -138,7 +139,7 @@ class GroupAssessment:
 
     @property
     def upcoming(self) -> int:
-        """How many nodes are coming that may still be hoped for."""
+        """How many nodes are coming within their time."""
         return 0 if self.expired else self.readiness.upcoming(self.group.size)
 
     @property
@@ -154,10 +155,10 @@ def assess(
     now: datetime.datetime,
     terms: BackoffTerms,
 ) -> GroupAssessment:
-    """What a pass finds a group to be, given what was remembered of it.
+    """The state of a group, given the one before.
 
-    A machine that failed, one whose node did not come in time, and nodes that were ordered and did not
-    come in time put the group into back-off: it has no capacity.
+    A failed machine, a machine without a node in time, and ordered nodes that did not come in time put the
+    group into back-off, since it has no capacity.
     """
     upcoming = readiness.upcoming(group.size)
     known = before if before is not None else GroupState(group.id)
@@ -185,7 +186,7 @@ def assess(
 
 
 def _since(known: GroupState, size: int, upcoming: int, now: datetime.datetime) -> datetime.datetime | None:
-    """Since when nodes have been coming; a larger size starts the time anew."""
+    """When nodes began to come; a larger size restarts the time."""
     if not upcoming:
         return None
     if known.growing_since is None or size > known.size:

@@ -1,4 +1,7 @@
-"""What is done to groups and machines: each act is safe to repeat, and no other writer's update is lost."""
+"""Writes to groups, machines, nodes and pods.
+
+Each is safe to repeat, and overwrites no other writer's update.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -12,21 +15,21 @@ from reconcile.kinds import Node
 from .group_annotations import DELETE_MACHINE, MARKED
 from .machine import Machine
 from .node_group import REMOVING, GroupRefused, NodeGroup, decreased, increased, still_going
-from .node_view import LEAVING, NodeView, PodPlacement
+from .node_view import TO_BE_DELETED, NodeView, PodPlacement
 
 
 async def increase(client: Client, group: NodeGroup, delta: int) -> int:
-    """`delta` nodes more than there are to be now, whoever changed the number meanwhile. Raises Refused."""
+    """Add `delta` nodes to the current size, even if it changed meanwhile. Raises GroupRefused."""
     return await client.scale(group.object, lambda size: increased(group, size, delta))
 
 
 async def grow_to(client: Client, group: NodeGroup, size: int) -> int:
-    """At least `size` nodes; what others have added meanwhile counts, and is never taken away."""
+    """Grow to at least `size` nodes; nodes that others have added meanwhile count and stay."""
     return await client.scale(group.object, lambda now: max(now, min(size, group.largest)))
 
 
 async def shrink_to(client: Client, group: NodeGroup, size: int) -> int:
-    """No more than `size` nodes, of which those too many must never have come. Raises Refused."""
+    """Shrink to at most `size` nodes by giving up nodes that never came. Raises GroupRefused."""
 
     def decide(now: int) -> int:
         return now if now <= size else decreased(group, now, size - now)
@@ -35,12 +38,12 @@ async def shrink_to(client: Client, group: NodeGroup, size: int) -> int:
 
 
 async def decrease(client: Client, group: NodeGroup, delta: int) -> int:
-    """`delta` (below 0) fewer nodes that never came. Raises Refused."""
+    """Give up nodes that never came; `delta` is below 0. Raises GroupRefused."""
     return await client.scale(group.object, lambda size: decreased(group, size, delta))
 
 
 async def set_first_size(client: Client, obj: Object, size: int) -> None:
-    """Give an object its first replicas, unless it has some meanwhile: without any it cannot be scaled."""
+    """Set the replicas of an object that has none; without them it has no /scale."""
 
     def change(live: Unstructured) -> Unstructured:
         spec = live["spec"]
@@ -60,17 +63,18 @@ async def set_first_size(client: Client, obj: Object, size: int) -> None:
 
 @frozen
 class NodeRemoval:
-    """Nodes of a group that are to go: machines to mark, and names to count, by which they are known."""
+    """Nodes of a group to remove: the machines to mark, and the names that the smaller size counts."""
 
     mark: tuple[Machine, ...]
     count: tuple[str, ...]
 
 
 def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = None) -> NodeRemoval:
-    """What is still to be done so that these machines (a MachinePool's: provider IDs) go.
+    """The steps left to remove these machines, which for a MachinePool are provider IDs.
 
-    What is going already, or is counted as going, is not asked for twice. Raises Refused, before anything is
-    changed, for one that is not the group's and where fewer than the smallest number would be left.
+    Machines that are being deleted, or whose removal the size counts, are left out. Raises GroupRefused,
+    before anything is changed, for a machine of another group, or if fewer nodes than the minimum would be
+    left.
     """
     size = group.size if size is None else size
     own: Mapping[str, Machine | None] = (
@@ -93,11 +97,11 @@ def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = No
 
 
 async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str], stamp: str) -> int:
-    """Have these machines go, and no others: mark them, then write the smaller size. Returns how many.
+    """Remove these machines and no others: mark them, then write the smaller size. Returns how many.
 
-    The size and the names that it counts are one write, so that whoever repeats this after a crash or a
-    lost answer knows what is done already. What refuses the second step for certain takes the marks away
-    again. Raises Refused, and the errors of requests.
+    The size and the names that it counts are one write, so that a repetition after a crash or a lost answer
+    knows what is done already. If the second step is refused for certain, the marks are removed again. Raises
+    GroupRefused, and the errors of requests.
     """
     removal, marked = plan_removal(group, names), list[Machine]()
     if not removal.count:
@@ -134,7 +138,7 @@ async def _count(client: Client, group: NodeGroup, names: Sequence[str]) -> int:
 
 
 async def unmark_strays(client: Client, group: NodeGroup) -> None:
-    """Take our marks off machines that no size counts: a lost answer left them, and they would go first."""
+    """Remove our marks from machines that no size counts: a lost answer left them there."""
     for machine in group.machines:
         if machine.marked_by_us and machine.state != "deleting" and machine.name not in group.removing:
             await _unmark(client, machine)
@@ -157,18 +161,18 @@ def _annotated(annotations: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 async def taint(client: Client, node: NodeView, second: int) -> None:
-    """Keep new pods off a node that is to go. The value is when, as cluster-autoscaler writes it."""
-    said: Mapping[str, str] = {"key": LEAVING, "value": str(second), "effect": "NoSchedule"}
-    await client.raw.merge(node.node, {"spec": {"taints": [*_other_taints(node.node), said]}})
+    """Keep new pods off a node that is to be removed. The value is the time, as in cluster-autoscaler."""
+    taint: Mapping[str, str] = {"key": TO_BE_DELETED, "value": str(second), "effect": "NoSchedule"}
+    await client.raw.merge(node.node, {"spec": {"taints": [*_other_taints(node.node), taint]}})
 
 
 async def untaint(client: Client, node: NodeView) -> None:
-    """Let pods onto a node again that was to go."""
+    """Let pods onto a node again."""
     await client.raw.merge(node.node, {"spec": {"taints": _other_taints(node.node) or None}})
 
 
 async def evict(client: Client, pod: PodPlacement) -> bool:
-    """Ask for a pod to leave; false where its disruption budget does not let it go now."""
+    """Evict a pod. False if its disruption budget does not allow it now."""
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -186,4 +190,4 @@ async def evict(client: Client, pod: PodPlacement) -> bool:
 
 def _other_taints(node: Node) -> list[Mapping[str, Any]]:
     taints: Sequence[Mapping[str, Any]] = node.spec.extra.get("taints") or ()
-    return [dict(one) for one in taints if one["key"] != LEAVING]
+    return [dict(one) for one in taints if one["key"] != TO_BE_DELETED]

@@ -1,4 +1,4 @@
-"""Machines and their nodes: which belong together, and what state an instance is in."""
+"""Machines of Cluster API: the state of each, and the provider ID that its node has too."""
 
 import datetime
 import re
@@ -18,7 +18,7 @@ _SLASHES = re.compile(r"/{2,}")
 
 @frozen
 class Instance:
-    """An instance as cluster-autoscaler names it: its state, and what went wrong, if anything did."""
+    """An instance as cluster-autoscaler lists it: its state, and its error, if any."""
 
     id: str
     state: InstanceState
@@ -27,9 +27,9 @@ class Instance:
 
 @frozen
 class Machine:
-    """A machine: `provider` is its instance, and what its node carries as well; empty while there is none.
+    """A machine. `provider` is the ID that its node has too, empty before there is an instance.
 
-    `marked`: it is to go before others.
+    `marked`: it is removed before others.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Machine:
 
     @property
     def instance(self) -> Instance:
-        """As cluster-autoscaler lists it."""
+        """The machine as cluster-autoscaler lists it."""
         states: dict[MachineState, InstanceState] = {
             "pending": "Creating",
             "failed": "Creating",
@@ -56,7 +56,7 @@ class Machine:
 
 
 def provider_id(text: str) -> str:
-    """A provider ID to compare by: `aws:///zone/id` and `aws:////zone/id` are one instance."""
+    """A provider ID in a form to compare: `aws:///zone/id` and `aws:////zone/id` are one instance."""
     scheme, colon, rest = text.partition(":")
     return f"{scheme}:{_SLASHES.sub('/', rest)}" if colon else text
 
@@ -91,9 +91,9 @@ def _state(metadata: Mapping[str, Any], status: Mapping[str, Any], provider: str
 
 
 def _error(status: Mapping[str, Any]) -> str:
-    """Why it failed for good; v1beta2 has moved what said so into `deprecated`."""
+    """The terminal error; v1beta2 has moved its fields into `deprecated`."""
     former = ((status.get("deprecated") or {}).get("v1beta1")) or {}
-    for said in (status, former):
-        if said.get("failureReason") or said.get("failureMessage"):
-            return said.get("failureReason") or "Failed"
+    for fields in (status, former):
+        if fields.get("failureReason") or fields.get("failureMessage"):
+            return fields.get("failureReason") or "Failed"
     return "Failed" if status.get("phase") == "Failed" else ""

@@ -1,7 +1,7 @@
 """`autoscaling.reconcile-runtime.dev/v1alpha1 NodeAutoscaler`: which groups are sized, and how.
 
-The groups themselves are objects of Cluster API, which is what users have already. This kind says what
-cluster-autoscaler is told by flags, and its status is what a pass remembers for the next.
+The groups themselves are objects of Cluster API, which users have already. This kind has the settings that
+are flags of cluster-autoscaler, and its status is what one run remembers for the next.
 """
 
 import datetime
@@ -19,9 +19,9 @@ ExpanderName = Literal["priority", "least-waste", "random"]
 
 @frozen
 class ScaleDownSpec:
-    """Whether nodes are taken away, and how long (s) after the last growth they are not.
+    """Whether nodes are removed, and for how many seconds after the last growth they are not.
 
-    The rest is said for each group by its annotations.
+    The other settings are annotations of each group.
     """
 
     enabled: bool = True
@@ -30,12 +30,16 @@ class ScaleDownSpec:
 
 @frozen
 class NodeAutoscalerSpec:
-    """What is sized. `discovery` are terms as of `--node-group-auto-discovery`, such as
-    `clusterapi:namespace=prod,clusterName=one,team=a`; without any, all groups of the own namespace are.
+    """Which groups are sized, and how.
 
-    `expanders` choose one after the other. `priorities` is the namespace, in the workload cluster, of the
-    ConfigMap `cluster-autoscaler-priority-expander`. `workload` is the manager's name of the cluster that
-    the nodes belong to; empty where it is the one with the groups. `scan` is the time between passes (s).
+    Attributes:
+        discovery: Terms as of `--node-group-auto-discovery`, such as
+            `clusterapi:namespace=prod,clusterName=one,team=a`; by default all groups of the own namespace.
+        expanders: They choose among groups, one after the other.
+        priorities: The namespace, in the workload cluster, of the ConfigMap
+            `cluster-autoscaler-priority-expander`.
+        workload: The manager's name for the cluster of the nodes; empty if the groups are in the same one.
+        scan: Seconds between runs.
     """
 
     discovery: tuple[str, ...] = ()
@@ -48,7 +52,7 @@ class NodeAutoscalerSpec:
 
 @frozen
 class Unneeded:
-    """A node without which all pods would have a place, and since when."""
+    """A node without which all pods would fit, and since when."""
 
     node: str
     since: datetime.datetime
@@ -56,7 +60,7 @@ class Unneeded:
 
 @frozen
 class NodeAutoscalerStatus:
-    """What the last pass found and what the next one needs to know."""
+    """The result of the last run, which the next one reads."""
 
     observed_generation: int | None = None
     conditions: tuple[Condition, ...] = ()
@@ -71,7 +75,7 @@ class NodeAutoscalerStatus:
     columns={"Ready": ".status.conditions[?(@.type=='Ready')].status"},
 )
 class NodeAutoscaler(Object):
-    """Sizes groups of nodes by the pods that want to run."""
+    """Sizes groups of nodes for the pods that have to run."""
 
     spec: NodeAutoscalerSpec = NodeAutoscalerSpec()
     status: NodeAutoscalerStatus = NodeAutoscalerStatus()

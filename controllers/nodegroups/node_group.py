@@ -1,4 +1,4 @@
-"""A group of nodes: what it is, what may be done with its size, and which objects are groups at all."""
+"""A group of nodes: which objects are groups, and which sizes they may have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -22,20 +22,24 @@ from .machine import Machine, provider_id
 
 GroupKind = Literal["MachineDeployment", "MachineSet", "MachinePool"]
 REMOVING = "reconcile-runtime/removing-machines"
-"""On a group: the machines whose removal its replicas count already, by name."""
+"""Annotation of a group: the names of machines whose removal its replicas count already."""
 
 
 class GroupRefused(Exception):
-    """What was asked of a group cannot be done with it; nothing was changed."""
+    """A change of a group is refused; nothing was changed."""
 
 
 @frozen
 class NodeGroup:
-    """A group as one pass sees it. `size` is how many nodes it is to have.
+    """A group as one run sees it.
 
-    `template` is what a new node offers, None where nobody says. `is_rolling`: its machines are being
-    replaced. `removing` are the machines of which `size` knows that they go. `faults` are options that
-    have no meaning. `provider_ids` are the instances of a MachinePool.
+    Attributes:
+        size: How many nodes it should have.
+        template: What a new node offers; None if unknown.
+        is_rolling: Whether its machines are being replaced.
+        removing: The machines whose removal `size` counts already.
+        faults: What is wrong with its options.
+        provider_ids: The instances of a MachinePool.
     """
 
     kind: GroupKind
@@ -56,40 +60,40 @@ class NodeGroup:
 
     @property
     def id(self) -> str:
-        """What it is called in status, events and the expressions of priorities."""
+        """Its name in status, events and the expressions of priorities."""
         return f"{self.kind}/{self.namespace}/{self.name}"
 
     @property
     def existing(self) -> int:
-        """How many nodes exist: those of failed, pending and going machines do not."""
+        """How many nodes exist; failed, pending and deleted machines have none."""
         if self.kind == "MachinePool":
             return len(self.provider_ids)
         return sum(machine.state == "running" for machine in self.machines)
 
     @property
-    def there(self) -> int:
-        """How many instances there are or are being made, those that are being deleted left out."""
+    def instances(self) -> int:
+        """How many instances exist or are being created, without those being deleted."""
         if self.kind == "MachinePool":
             return len(self.provider_ids)
         return sum(machine.state != "deleting" for machine in self.machines)
 
 
 def still_going(group: NodeGroup, counted: Sequence[str], size: int) -> tuple[str, ...]:
-    """Of the machines that a size counts as going, those that will go.
+    """Of the machines whose removal a size counts, those that will really be removed.
 
-    They are no more than there are beyond the size: where Cluster API took another machine instead, or the
-    size has grown again, one that was counted stays.
+    They are at most as many as there are instances beyond the size: if Cluster API removed another machine
+    instead, or the size has grown again, one of them stays.
     """
     known = {*group.provider_ids, *(one.name for one in group.machines if one.state != "deleting")}
     alive = [name for name in counted if name in known]
-    return tuple(sorted(alive)[: max(0, group.there - size)])
+    return tuple(sorted(alive)[: max(0, group.instances - size)])
 
 
 @frozen
 class UnsizedObject:
-    """An object that is not sized, and why; `is_fault` where that is somebody's mistake.
+    """An object that is not sized, and why; `is_fault` if that is a mistake in its annotations.
 
-    `default` is the number of replicas that it is to have first, where it says none.
+    `default` is the first number of replicas for an object without one.
     """
 
     id: str
@@ -100,7 +104,7 @@ class UnsizedObject:
 
 
 def increased(group: NodeGroup, size: int, delta: int) -> int:
-    """The size after `delta` more. Raises Refused for none or fewer, and past the largest."""
+    """The size with `delta` more nodes. Raises GroupRefused for 0 or less, and above the maximum."""
     if delta <= 0:
         raise GroupRefused(f"size increase must be positive, not {delta}")
     if size + delta > group.largest:
@@ -109,7 +113,7 @@ def increased(group: NodeGroup, size: int, delta: int) -> int:
 
 
 def decreased(group: NodeGroup, size: int, delta: int) -> int:
-    """The size after `delta` (below 0) fewer that never came. Raises Refused below what exists."""
+    """The size without nodes that never came. Raises GroupRefused if existing ones would be removed."""
     if delta >= 0:
         raise GroupRefused(f"size decrease must be negative, not {delta}")
     if size + delta < group.existing:
@@ -120,9 +124,9 @@ def decreased(group: NodeGroup, size: int, delta: int) -> int:
 
 
 def default_size(new: int | None, old: int | None, annotations: Mapping[str, str]) -> int:
-    """The replicas of an object that does not say them, as Cluster API gives them (its webhook's rules).
+    """The default replicas of an object, by the rules of Cluster API's webhook. Raises BadAnnotation.
 
-    `old` is what they were. With both bounds, the nearest number within them, else 1. Raises BadAnnotation.
+    With both bounds it is the number within them that is nearest to `old`, else 1.
     """
     if new is not None:
         return new
@@ -135,7 +139,7 @@ def default_size(new: int | None, old: int | None, annotations: Mapping[str, str
 def read_group(
     manifest: Mapping[str, Any], obj: Object, infrastructure: Mapping[str, Any] | None = None
 ) -> NodeGroup | UnsizedObject:
-    """An object of Cluster API as a group, without its machines, or why it is none. Pure."""
+    """An object of Cluster API as a group, without its machines, or why it is not sized."""
     metadata, spec = manifest["metadata"], manifest.get("spec") or {}
     kind: GroupKind = manifest["kind"]
     name, annotations = metadata["name"], metadata.get("annotations") or {}
@@ -151,9 +155,7 @@ def read_group(
     except BadAnnotation as error:
         return UnsizedObject(called, str(error), is_fault=True)
     except ValueError:
-        return UnsizedObject(
-            called, "its infrastructure template states a capacity that is none", is_fault=True
-        )
+        return UnsizedObject(called, "its infrastructure template has an invalid capacity", is_fault=True)
     if bounds.largest == 0:
         return UnsizedObject(called, "its largest size is 0")
     if spec.get("paused") or PAUSED in annotations:
@@ -163,7 +165,7 @@ def read_group(
         default = default_size(None, None, annotations)
         return UnsizedObject(called, "it has no replicas yet", default=default, object=obj)
     if size == 0 and template is None:
-        return UnsizedObject(called, "it has no nodes, and nobody says what they would offer")
+        return UnsizedObject(called, "it has no nodes, and what they would offer is not known")
     options, faults = options_of(annotations)
     return NodeGroup(
         kind,
@@ -186,7 +188,7 @@ def read_group(
 def with_machines(
     group: NodeGroup, machines: Sequence[Machine], owners: Mapping[str, tuple[str, ...]]
 ) -> NodeGroup:
-    """The group with the machines that are its own, by owner; `owners` are those of MachineSets, by uid."""
+    """The group with the machines that it owns; `owners` are the owners of MachineSets, by uid."""
     if group.kind == "MachinePool":
         return evolve(group, removing=still_going(group, group.removing, group.size))
     own = [
@@ -199,7 +201,7 @@ def with_machines(
 
 
 def _is_rolling(manifest: Mapping[str, Any]) -> bool:
-    """Whether a MachineDeployment is on its way from one template to another."""
+    """Whether a MachineDeployment is moving from one template to another."""
     if manifest["kind"] != "MachineDeployment":
         return False
     status = manifest.get("status") or {}

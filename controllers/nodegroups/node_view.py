@@ -1,4 +1,4 @@
-"""Pods and nodes of the workload cluster, as far as the size of groups depends on them."""
+"""Pods and nodes of the workload cluster, as far as sizing depends on them."""
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ from .machine import provider_id
 AUTOSCALER = "cluster-autoscaler.kubernetes.io/"
 SAFE = f"{AUTOSCALER}safe-to-evict"
 DISABLED = f"{AUTOSCALER}scale-down-disabled"
-LEAVING = "ToBeDeletedByClusterAutoscaler"
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 MIRROR = "kubernetes.io/config.mirror"
 HOSTNAME = "kubernetes.io/hostname"
-PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/")
-"""Taints of these domains say how a node is, and not what its group is like."""
+STATE_TAINT_DOMAINS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/")
+"""Domains of taints that describe the state of one node, and so do not belong into its group's template."""
 
 
 @frozen
 class PodPlacement:
-    """A pod: what it needs, where it is, and whether it may be moved; `held` says why not."""
+    """A pod: what it needs, its node, and whether it may be moved; `held` says why not."""
 
     needs: PodNeeds
     node: str
@@ -41,9 +41,9 @@ class PodPlacement:
 
 @frozen
 class NodeView:
-    """A node: what it offers when empty (`template`), and how it is.
+    """A node: what it offers when empty (`template`), and its state.
 
-    `draining` is since when it has been made to go, None where it has not; its taint is not in `template`.
+    `draining` is when its removal began, None if it has not; the taint for that is not in `template`.
     """
 
     name: str
@@ -58,7 +58,7 @@ class NodeView:
 
 
 def read_node(node: Node) -> NodeView:
-    """A node as it says itself. Raises ValueError for an amount that is none."""
+    """A node as its object describes it. Raises ValueError for an invalid amount."""
     manifest = encode(node)
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     conditions = status.get("conditions") or ()
@@ -67,13 +67,13 @@ def read_node(node: Node) -> NodeView:
     if created is None:
         raise ValueError("a node that no server has stored")
     template = node_template(manifest)
-    marks = [one for one in spec.get("taints") or () if one["key"] == LEAVING]
+    marks = [one for one in spec.get("taints") or () if one["key"] == TO_BE_DELETED]
     return NodeView(
         node.name,
         provider_id(spec.get("providerID") or ""),
         created,
         ready.get("status") == "True",
-        evolve(template, taints=tuple(one for one in template.taints if one.key != LEAVING)),
+        evolve(template, taints=tuple(one for one in template.taints if one.key != TO_BE_DELETED)),
         node,
         bool(spec.get("unschedulable")),
         node.metadata.annotations.get(DISABLED) == "true",
@@ -82,7 +82,7 @@ def read_node(node: Node) -> NodeView:
 
 
 def read_pod(pod: Pod) -> PodPlacement | None:
-    """A pod that counts; None for one that has ended. Raises ValueError for an amount that is none."""
+    """A pod, or None if it has ended. Raises ValueError for an invalid amount."""
     manifest = encode(pod)
     status, spec = manifest.get("status") or {}, manifest.get("spec") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -108,16 +108,16 @@ def read_pod(pod: Pod) -> PodPlacement | None:
 
 
 def _held(pod: Pod, spec: Mapping[str, Any], is_replicated: bool) -> str:
-    """Why a pod must not be moved; the annotation `safe-to-evict` decides where it is given."""
-    said = pod.metadata.annotations.get(SAFE)
-    if said == "false":
-        return "it is not safe to evict"
-    if said == "true":
+    """Why a pod must not be moved; the annotation `safe-to-evict` overrides the other reasons."""
+    text = pod.metadata.annotations.get(SAFE)
+    if text == "false":
+        return "it is marked as not safe to evict"
+    if text == "true":
         return ""
     if not is_replicated:
-        return "nothing would make it again"
+        return "no controller would replace it"
     if pod.namespace == "kube-system":
-        return "it belongs to the system"
+        return "it is in kube-system"
     volumes: Sequence[Mapping[str, Any]] = spec.get("volumes") or ()
     if any("hostPath" in one or "emptyDir" in one for one in volumes):
         return "it keeps data on the node"
@@ -133,15 +133,15 @@ def occupied(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
 
 
 def as_template(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
-    """What another node of the same group would offer: this one with the pods that each node has."""
+    """What another node of the same group would offer: this one with only its local pods."""
     labels = {name: value for name, value in node.template.labels.items() if name != HOSTNAME}
-    taints = tuple(taint for taint in node.template.taints if not taint.key.startswith(PASSING))
+    taints = tuple(taint for taint in node.template.taints if not taint.key.startswith(STATE_TAINT_DOMAINS))
     empty = evolve(node, template=evolve(node.template, labels=labels, taints=taints))
     return occupied(empty, [pod for pod in pods if pod.is_local])
 
 
 def utilisation(node: NodeView, pods: Iterable[PodPlacement]) -> tuple[int, bool]:
-    """The largest share that pods ask of what the node offers, in thousandths; whether that is of GPUs."""
+    """The largest requested share of what the node offers, in thousandths, and whether it is of GPUs."""
     asked: dict[str, int] = {}
     for pod in pods:
         for name, amount in pod.needs.shape.amounts:
@@ -157,6 +157,6 @@ def utilisation(node: NodeView, pods: Iterable[PodPlacement]) -> tuple[int, bool
 
 
 def _second(text: str | None) -> datetime.datetime:
-    """The value of our taint: seconds since 1970, as cluster-autoscaler writes it."""
+    """The value of our taint: seconds since 1970, as in cluster-autoscaler."""
     seconds = int(text) if text and text.isascii() and text.isdigit() else 0
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)

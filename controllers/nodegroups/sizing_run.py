@@ -1,4 +1,4 @@
-"""What one pass has seen and what came of it, for the rooms that act."""
+"""One run of an autoscaler: what it knows, and what it has to report."""
 
 import datetime
 import os
@@ -26,10 +26,13 @@ def _grants() -> tuple[Grant, ...]:
 
 @frozen
 class NodeGroupSettings:
-    """What is the same for all autoscalers of a manager: names of Cluster API, and how long back-offs are.
+    """The settings for all autoscalers of a manager. Raises ValueError for an invalid grant.
 
-    `namespaces` (NODE_GROUPS_NAMESPACES, with commas) are those besides its own that an autoscaler may size
-    groups of: `ops:prod-*` for autoscalers of the namespace ops. Raises ValueError for what has no meaning.
+    Attributes:
+        api: The group and version of Cluster API.
+        terms: How long back-offs are.
+        namespaces: The namespaces besides its own in which an autoscaler may size groups
+            (NODE_GROUPS_NAMESPACES, with commas): `ops:prod-*` for autoscalers of the namespace ops.
     """
 
     api: ClusterApi = field(factory=ClusterApi)
@@ -37,14 +40,20 @@ class NodeGroupSettings:
     namespaces: tuple[Grant, ...] = field(factory=_grants)
 
     def allows(self, own: str, namespace: str) -> bool:
-        """Whether an autoscaler of one namespace may size groups of another; `*` are all."""
+        """Whether an autoscaler of one namespace may size groups of another; `*` means all."""
         return own == namespace or any(grant.covers(own, namespace) for grant in self.namespaces)
 
 
 @define
 class SizingRun:
-    """One pass. `states` are what is remembered of groups, by id; `soon`: try again before long;
-    `doubtful` are groups of which it is not known whether a machine is marked."""
+    """One run of an autoscaler.
+
+    Attributes:
+        states: What is remembered of each group, by id.
+        soon: Whether to run again soon, after a transient failure.
+        doubtful: Groups for which it is unknown whether a machine was marked.
+        warned: What the condition Ready reports.
+    """
 
     ctx: Context[NodeAutoscaler]
     settings: NodeGroupSettings
@@ -58,7 +67,7 @@ class SizingRun:
 
     @property
     def client(self) -> Client:
-        """Where the groups are."""
+        """The client of the cluster with the groups."""
         return self.ctx.client
 
     @property
@@ -67,7 +76,7 @@ class SizingRun:
         return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def trouble(self, text: str) -> None:
-        """Something that people should know of: in a condition, and as an event while it is new."""
+        """Report a problem: in the condition Ready, and in an Event when it is new."""
         if text in self.warned:
             return
         self.warned.append(text)
@@ -75,7 +84,7 @@ class SizingRun:
             self.ctx.event("NodeGroups", text, warning=True, action="Size")
 
     def failed(self, what: str, error: ApiError) -> None:
-        """A request failed: what passes is tried again soon, the rest is said. Raises NotLeading."""
+        """Handle a failed request: retry soon if it is transient, else report it. Raises NotLeading."""
         if isinstance(error, NotLeading):
             raise error
         kind = class_of(error)
@@ -86,6 +95,6 @@ class SizingRun:
             self.trouble(f"{what}: {kind}")
 
     def lacks_capacity(self, group: str, reason: str) -> None:
-        """A failure for which the group is left alone for a while."""
+        """Back off a group after a failure for lack of capacity."""
         self.states[group] = self.states[group].with_failure(self.now, reason, self.settings.terms)
         self.ctx.event("NoCapacity", f"{group}: {reason}", warning=True, action="Grow")

@@ -1,4 +1,4 @@
-"""Scaling up: pods without a place, pools that could take them, and one write for each that grows."""
+"""Scaling up: which groups grow for unschedulable pods, and the write for each."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
@@ -44,54 +44,55 @@ GROW = GroupGrowth()
 
 
 async def grow(
-    this: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, growth: GroupGrowth
+    run: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, growth: GroupGrowth
 ) -> CapacityDecision:
-    """Give the pods without a place nodes: decide, then write. One group that fails holds up no other."""
+    """Grow groups for the unschedulable pods. A failure of one group does not hold up the others."""
     by_node = workload.by_node
     room = [
         occupied(node, by_node.get(node.name, ()))
         for node in workload.nodes
-        if node.ready and not node.cordoned  # one that is being emptied is let be if a pod waits
+        # A node that is being drained counts, since waiting pods stop its removal.
+        if node.ready and not node.cordoned
     ]
-    pools = CapacityPools(await _expanders(this))
+    pools = CapacityPools(await _expanders(run))
     decision = pools.decide(
         [pod.needs for pod in workload.waiting],
         room,
-        [_pool(this, one, workload) for one in groups],
-        this.now,
+        [_pool(run, one, workload) for one in groups],
+        run.now,
     )
     for pool in decision.unmatched:
-        this.trouble(f"no priority matches {pool}: it is not used")
+        run.trouble(f"no priority matches {pool}: it is not used")
     for notice in decision.notices:
-        this.trouble(notice)
+        run.trouble(notice)
     by_id = {one.group.id: one for one in groups}
     for step in decision.growths:
-        await _carry_out(this, step, by_id, growth)
+        await _carry_out(run, step, by_id, growth)
     return decision
 
 
 async def _carry_out(
-    this: SizingRun, step: Growth, groups: dict[str, GroupAssessment], growth: GroupGrowth
+    run: SizingRun, step: Growth, groups: dict[str, GroupAssessment], growth: GroupGrowth
 ) -> None:
     group = groups[step.pool].group
     try:
-        await growth.write(this.client, group, step.to)
+        await growth.write(run.client, group, step.to)
     except ApiError as error:
         if class_of(error) in growth.lacking:
-            this.lacks_capacity(group.id, f"scaling up failed: {class_of(error)}")
+            run.lacks_capacity(group.id, f"scaling up failed: {class_of(error)}")
         else:
-            this.failed(f"{group.id}: scaling up", error)
+            run.failed(f"{group.id}: scaling up", error)
         return
     except GroupRefused as error:
-        this.trouble(str(error))
+        run.trouble(str(error))
         return
-    this.grew = True
-    this.states[group.id] = evolve(this.states[group.id], growing_since=this.now)
+    run.grew = True
+    run.states[group.id] = evolve(run.states[group.id], growing_since=run.now)
     pods = f"{len(step.pods)} pods" if len(step.pods) > 1 else step.pods[0]
-    this.ctx.event("Growing", f"{group.id}: from {step.now} to {step.to} for {pods}", action="Grow")
+    run.ctx.event("Growing", f"{group.id}: from {step.now} to {step.to} for {pods}", action="Grow")
 
 
-def _pool(this: SizingRun, one: GroupAssessment, workload: WorkloadCluster) -> Pool:
+def _pool(run: SizingRun, one: GroupAssessment, workload: WorkloadCluster) -> Pool:
     group = one.group
     return Pool(
         group.id,
@@ -100,29 +101,29 @@ def _pool(this: SizingRun, one: GroupAssessment, workload: WorkloadCluster) -> P
         template_for(group, one.readiness.nodes, workload),
         group.smallest,
         one.upcoming,
-        this.states[group.id].backoff,
+        run.states[group.id].backoff,
         "" if one.healthy else "too many of its nodes are missing or not ready",
     )
 
 
-async def _expanders(this: SizingRun) -> list[Expander]:
-    spec, found = this.ctx.object.spec, list[Expander]()
+async def _expanders(run: SizingRun) -> list[Expander]:
+    spec, found = run.ctx.object.spec, list[Expander]()
     for name in spec.expanders:
         if name == "priority":
-            found.append(await _priorities(this))
+            found.append(await _priorities(run))
         else:
-            found.append(least_waste if name == "least-waste" else at_random(this.ctx.clock.random))
-    return [*found, at_random(this.ctx.clock.random)]
+            found.append(least_waste if name == "least-waste" else at_random(run.ctx.clock.random))
+    return [*found, at_random(run.ctx.clock.random)]
 
 
-async def _priorities(this: SizingRun) -> Priorities:
-    """As they stand now, so that a change counts from the next pass on."""
-    text = await priorities_text(this.workload, this.ctx.object.spec.priorities)
+async def _priorities(run: SizingRun) -> Priorities:
+    """Read in each run, so that a change takes effect in the next one."""
+    text = await priorities_text(run.workload, run.ctx.object.spec.priorities)
     if text is None:
         return Priorities()
     try:
         return Priorities.parse(text)
     except BadPriorities as error:
-        fault = f"the priorities are not heeded: {error}"
-        this.trouble(fault)
+        fault = f"the priorities are ignored: {error}"
+        run.trouble(fault)
         return Priorities(fault=fault)

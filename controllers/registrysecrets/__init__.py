@@ -1,4 +1,4 @@
-"""Registry secrets of `KuberoPipeline`: copied into each phase's namespace, and then left in peace."""
+"""Registry secrets of `KuberoPipeline`, copied into the namespace of each phase."""
 
 from .controller import controller, make_controller
 from .models import KuberoPipeline, KuberoPipelineSpec, KuberoPipelineStatus, definition

@@ -1,17 +1,17 @@
-"""What the operator of registry secrets is told by its environment: whose word is enough for a copy."""
+"""The consent to copies that the operator's environment gives."""
 
 from collections.abc import Mapping
 
 from reconcile.blocks import Consent
 
 TRUST_AUTHORS = "REGISTRY_SECRETS_TRUST_AUTHORS"
-"""The switch for Kubero's behaviour: any Secret, into any namespace, as a pipeline says."""
+"""Turns on Kubero's behaviour: a pipeline may copy any Secret into any namespace."""
 SOURCES = "REGISTRY_SECRETS_SOURCES"
 NAMESPACES = "REGISTRY_SECRETS_NAMESPACES"
 
 
 def consent_from(environ: Mapping[str, str]) -> Consent:
-    """What the variables say. Raises ValueError for what has no meaning; an unset variable allows nothing."""
+    """The consent in the variables; an unset one allows nothing. Raises ValueError for an invalid value."""
     authors = environ.get(TRUST_AUTHORS, "").strip().lower()
     if authors not in ("", "true", "false"):
         raise ValueError(f"{TRUST_AUTHORS}: expected true or false, got {authors!r}")

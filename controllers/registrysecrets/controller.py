@@ -1,4 +1,4 @@
-"""The controller of registry secrets: what a pipeline wants, kept by the public block `Copier`."""
+"""The controller of registry secrets, based on the public block `Copier`."""
 
 import os
 
@@ -21,9 +21,9 @@ KUBERO = Predecessor(
 def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline]:
     """The controller `registry-secrets`.
 
-    `consent` says which Secrets may be copied for whose pipelines, and where to; by default what the
-    variables `REGISTRY_SECRETS_*` of the environment say. Raises ValueError for those without a meaning.
-    Kubero asks no owner: `Consent.of_authors()`.
+    `consent` says which Secrets may be copied for which pipelines, and into which namespaces; by default it
+    is read from the variables `REGISTRY_SECRETS_*`. Raises ValueError for invalid ones. Kubero itself asks no
+    owner: `Consent.of_authors()`.
     """
     copier = Copier(
         KuberoPipeline,
@@ -38,8 +38,7 @@ def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline
 
     async def keep(ctx: Context[KuberoPipeline]) -> None:
         ctx.status(observed_generation=ctx.object.metadata.generation)
-        done = await copier.keep(ctx)
-        ctx.status(copies=done.copies)
+        ctx.status(copies=(await copier.keep(ctx)).copies)
 
     return Controller(
         KuberoPipeline,
@@ -56,4 +55,4 @@ def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline
 
 
 controller = make_controller()
-"""What `reconcile run registry-secrets` runs."""
+"""The controller that `reconcile run registry-secrets` starts."""

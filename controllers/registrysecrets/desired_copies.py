@@ -1,4 +1,4 @@
-"""Which Secrets and namespaces a pipeline wants: pure functions of the pipeline alone."""
+"""The Secrets and namespaces that a pipeline asks for: pure functions of the pipeline."""
 
 import re
 from collections.abc import Sequence
@@ -44,8 +44,8 @@ def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
     if len(phases) > MOST_PHASES:
         raise Unusable(
             "TooManyPhases",
-            f"spec.phases has {len(phases)} items, and {MOST_PHASES} are the most for one pipeline: divide "
-            "it among several; nothing is touched",
+            f"spec.phases has {len(phases)} items, and the maximum is {MOST_PHASES}: divide the "
+            "pipeline into several; nothing is changed",
         )
     for index, phase in enumerate(phases):
         if not phase.enabled:
@@ -54,21 +54,21 @@ def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
             raise _invalid(f"spec.phases[{index}] is enabled but has no name; give it one or disable it")
         name = f"{prefix}-{phase.name}"
         if not _NAMESPACE.fullmatch(name):
-            raise _invalid(f"spec.phases[{index}] would need a namespace {name!r}, which is no name for one")
+            raise _invalid(f"spec.phases[{index}] would need a namespace {name!r}, which is not a valid name")
         names.append(name)
     return list(dict.fromkeys(names))
 
 
 def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
-    """The Secrets of all its enabled phases. Raises Unusable for a spec without a meaning.
+    """The Secrets of all enabled phases. Raises Unusable for an invalid spec.
 
-    A pipeline that deploys images which it does not build wants none.
+    A pipeline that deploys images which it does not build needs none.
     """
     spec = pipeline.spec
     if spec.removal not in REMOVALS:
-        raise _invalid(f"spec.removal is {spec.removal!r}; it can be copies, keep or namespaces")
+        raise _invalid(f"spec.removal is {spec.removal!r}; expected copies, keep or namespaces")
     if spec.adopt not in ADOPTIONS:
-        raise _invalid(f"spec.adopt is {spec.adopt!r}; it can be helm")
+        raise _invalid(f"spec.adopt is {spec.adopt!r}; expected helm")
     namespaces = phase_namespaces(pipeline)
     if (spec.deploymentstrategy or "git") != "git":
         return []
@@ -81,12 +81,12 @@ def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
 
 
 def removal_of(pipeline: KuberoPipeline) -> CopyRemoval:
-    """What goes when it is not wanted any more; nothing where `spec.removal` is a word without a meaning."""
+    """What is deleted when it is no longer asked for; nothing if `spec.removal` is invalid."""
     return REMOVALS.get(pipeline.spec.removal, "keep")
 
 
 def adopts(pipeline: KuberoPipeline, secret: Secret) -> bool:
-    """Whether a Secret may be taken over: Helm says that it is of this very pipeline's release."""
+    """Whether a Secret may be taken over: Helm's labels say that it belongs to this pipeline's release."""
     label, value = HELM_MANAGED
     noted = secret.metadata.annotations
     release = (noted.get(HELM_NAMESPACE), noted.get(HELM_RELEASE))
@@ -95,7 +95,7 @@ def adopts(pipeline: KuberoPipeline, secret: Secret) -> bool:
 
 
 def _logins(pipeline: KuberoPipeline, registry: PipelineRegistry, namespace: str) -> Sequence[Copy]:
-    """The pull secret, and the credentials that the scanner of images reads."""
+    """The pull secret, and the credentials for the image scanner."""
     pull, login, host = Key(namespace, PULL_SECRET), Key(namespace, CREDENTIALS), registry.host or ""
     named = registry.secret_ref.name if registry.secret_ref else ""
     match registry.create_secret:
@@ -116,13 +116,11 @@ def _logins(pipeline: KuberoPipeline, registry: PipelineRegistry, namespace: str
         case "create":
             config, given = contents.given_login(registry)
             return [Copy(pull, content=config), Copy(login, content=given)]
-    raise _invalid(
-        f"spec.registry.createSecret is {registry.create_secret!r}; it can be copy, create or none"
-    )
+    raise _invalid(f"spec.registry.createSecret is {registry.create_secret!r}; expected copy, create or none")
 
 
 def _deploy_keys(pipeline: KuberoPipeline, keys: Keys, namespace: str) -> Sequence[Copy]:
-    """The keys to fetch the code by, where there is a public one."""
+    """The keys to fetch the code with, if there is a public one."""
     place = Key(namespace, DEPLOYMENT_KEYS)
     if keys.secret_ref and keys.secret_ref.name:
         return [Copy(place, Key(pipeline.namespace, keys.secret_ref.name), contents.deploy_keys_of)]

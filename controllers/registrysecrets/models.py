@@ -1,6 +1,6 @@
 """`application.kubero.dev/v1alpha1 KuberoPipeline` as far as this controller reads it, and its status.
 
-What Kubero has besides is kept, in `extra`, and never shown.
+Kubero's other fields are kept in `extra`, and never shown.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ class SecretRef:
 
 @frozen
 class PipelineRegistry:
-    """How the phases get at the registry.
+    """How the phases log in to the registry.
 
-    `createSecret` is `copy`, `create` or `none`. `secretRef` names a Secret to copy in the place of
-    `registry-login`, and for `create` one with the login, so that no password stands in the pipeline.
+    `createSecret` is `copy`, `create` or `none`. `secretRef` names a Secret to copy instead of
+    `registry-login`, or for `create` one with the login, so that the pipeline has no password in it.
     """
 
     create_secret: str | None = None
@@ -48,7 +48,7 @@ class PipelinePhase:
 
 @frozen
 class Keys:
-    """The keys by which code is fetched, in base64; or the Secret that has them."""
+    """The keys to fetch the code with, in base64, or the Secret that has them."""
 
     priv: str | None = field(default=None, secret=True)
     pub: str | None = field(default=None, secret=True)
@@ -58,7 +58,7 @@ class Keys:
 
 @frozen
 class Git:
-    """Where the code comes from."""
+    """The source of the code."""
 
     keys: Keys | None = None
     extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
@@ -68,9 +68,9 @@ class Git:
 class KuberoPipelineSpec:
     """What is built and where it runs.
 
-    `removal` says what goes when a phase is disabled, the mode changes or the pipeline is deleted:
-    `copies` (the default), `keep` (nothing) or `namespaces` (also the namespaces that were made for it,
-    with all that is in them). `adopt: helm` takes over the Secrets that Kubero's own operator made.
+    `removal` says what is deleted when a phase is disabled, the mode changes or the pipeline is deleted:
+    `copies` (the default), `keep` (nothing) or `namespaces` (also the namespaces that were created for it,
+    with everything in them). `adopt: helm` takes over the Secrets that Kubero's own operator created.
     """
 
     name: str | None = None
@@ -88,7 +88,7 @@ class KuberoPipelineSpec:
 
 @frozen
 class KuberoPipelineStatus:
-    """Which copies hold what the source holds, and what stands in the way of the others."""
+    """The copies that are up to date, and conditions that say why others are not."""
 
     conditions: tuple[Condition, ...] = ()
     copies: tuple[CopyStatus, ...] = ()
@@ -97,7 +97,7 @@ class KuberoPipelineStatus:
 
 @resource("application.kubero.dev/v1alpha1")
 class KuberoPipeline(Object):
-    """A pipeline of phases, whose namespaces get the registry's credentials."""
+    """A pipeline of phases. The namespace of each phase gets the registry's credentials."""
 
     spec: KuberoPipelineSpec = KuberoPipelineSpec()
     status: KuberoPipelineStatus = KuberoPipelineStatus()

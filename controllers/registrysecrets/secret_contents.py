@@ -1,4 +1,4 @@
-"""What the Secrets of a phase's namespace hold. Messages name keys and fields, and never hold a value."""
+"""The contents of the Secrets in a phase's namespace. Messages name keys and fields, never values."""
 
 import base64
 import binascii
@@ -33,7 +33,7 @@ class _DockerConfig(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 def pull_secret_of(source: Secret) -> Content:
-    """The docker config of a Secret, unchanged. Raises Unusable if it has none, or one without any login."""
+    """The docker config of a Secret, unchanged. Raises Unusable if it is missing or has no login."""
     config = _docker_config(source)
     if not (config.auths or config.cred_helpers or config.creds_store):
         raise Unusable("LoginNotFound", f"{DOCKER_CONFIG_KEY} of {_where(source)} has no login")
@@ -41,10 +41,10 @@ def pull_secret_of(source: Secret) -> Content:
 
 
 def credentials_of(source: Secret, host: str) -> Content:
-    """User name and password of a Secret: its own keys where it has both, else from its docker config.
+    """User name and password of a Secret: from its own keys if it has both, else from its docker config.
 
-    There the entry of `host` is taken; without a host, the only entry. Raises Unusable when that is not
-    there or not a login with a password (an identity token is none).
+    The entry of the docker config is that of `host`, or without a host the only one. Raises Unusable if it is
+    missing or has no password (an identity token does not count).
     """
     username, password = source.data.get("username"), source.data.get("password")
     if not username or not password:
@@ -53,9 +53,9 @@ def credentials_of(source: Secret, host: str) -> Content:
 
 
 def made_pull_secret_of(source: Secret, host: str) -> Content:
-    """A docker config for `host`, made of a Secret's login. Raises Unusable."""
+    """A docker config for `host` with the login of a Secret. Raises Unusable."""
     if not host:
-        raise Unusable("HostMissing", "spec.registry.host is needed to make a docker config")
+        raise Unusable("HostMissing", "spec.registry.host is required for a docker config")
     data = credentials_of(source, host).data
     return _docker_config_for(host, _plain(source, data["username"]), _plain(source, data["password"]))
 
@@ -72,22 +72,22 @@ def deploy_keys_of(source: Secret) -> Content:
 
 
 def given_login(registry: PipelineRegistry) -> tuple[Content | Unusable, Content | Unusable]:
-    """What the pipeline itself says of the registry, as a docker config, and as user name and password."""
+    """The login in the pipeline's own spec, as a docker config, and as user name and password."""
     host, username, password = registry.host, registry.username, registry.password
     if host and username and password:
         return _docker_config_for(host, username, password), _credentials(username, password)
     field = next(name for name in ("host", "username", "password") if not getattr(registry, name))
-    why = f"spec.registry.{field} is needed for createSecret create, or a secretRef; copies are kept"
+    why = f"createSecret create requires spec.registry.{field} or a secretRef; existing copies are kept"
     missing = Unusable("CredentialsMissing", why)
     return missing, missing
 
 
 def given_deploy_keys(keys: Keys) -> Content | Unusable:
-    """The deploy keys that the pipeline itself says, which are base64 there already."""
+    """The deploy keys in the pipeline's own spec, which are base64 there already."""
     given = {"priv": keys.priv or "", "pub": keys.pub or ""}
     for field, value in given.items():
         if not value:
-            return Unusable("DeployKeyMissing", f"spec.git.keys.{field} is needed for deploy keys")
+            return Unusable("DeployKeyMissing", f"deploy keys require spec.git.keys.{field}")
         if not _is_base64(value):
             return Unusable(
                 "NotBase64", f"spec.git.keys.{field} is not base64 in one line, as a server keeps it"
@@ -112,8 +112,8 @@ def _login(source: Secret, host: str) -> tuple[str, str]:
     auths = _docker_config(source).auths
     entries = [entry for name, entry in auths.items() if not host or _registry(name) == _registry(host)]
     if len(entries) != 1:
-        wanted = f"of host {host}" if host else "(spec.registry.host does not say which to take)"
-        raise Unusable("LoginNotFound", f"{_where(source)} has {len(entries)} logins {wanted}; one is needed")
+        which = f"of host {host}" if host else "(spec.registry.host does not select one)"
+        raise Unusable("LoginNotFound", f"{_where(source)} has {len(entries)} logins {which}; expected one")
     username, password = entries[0].username, entries[0].password
     if not username or not password:
         username, password = _decoded_auth(entries[0].auth)
@@ -150,7 +150,7 @@ def _plain(source: Secret, encoded: str) -> str:
 
 
 def _is_base64(text: str) -> bool:
-    """Whether a server would keep it as it stands: what it writes otherwise would be written for ever."""
+    """Whether a server would store the text unchanged; otherwise each run would write it again."""
     try:
         return base64.b64encode(base64.b64decode(text)).decode() == text
     except ValueError:
@@ -158,7 +158,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _registry(name: str) -> str:
-    """A registry's name as logins write it in many ways: with a scheme, a version path, Hub's old host."""
+    """A registry's name without a scheme or version path, and with Docker Hub's current host."""
     bare = name.removeprefix("https://").removeprefix("http://").rstrip("/")
     bare = bare.removesuffix("/v1").removesuffix("/v2").lower()
     return _DOCKER_HUB if bare in ("index.docker.io", "registry-1.docker.io") else bare

@@ -12,7 +12,7 @@ from reconcile.models import decode
 from reconcile.testing import simulate
 
 BOUNDS = ReplicaBounds(minimum=0, maximum=3)
-NO_SUCH = ": a HorizontalPodAutoscaler has no such metric; use the strategy APA"
+NO_SUCH = ": a HorizontalPodAutoscaler does not support this metric; use the strategy APA"
 
 
 def autoscaler(*sources: dict[str, str]) -> PodAutoscaler:
@@ -83,7 +83,7 @@ def test_several_metrics_stay_in_their_order_and_one_replica_is_the_least() -> N
 @pytest.mark.parametrize(
     ("sources", "reason", "message"),
     [
-        ([], "InvalidSpec", "spec.metricsSources is empty: there is nothing to go by"),
+        ([], "InvalidSpec", "spec.metricsSources is empty: expected a metric"),
         (
             [source("pod", "a", "1"), source("resource", "gpu", "1")],
             "NotSupported",

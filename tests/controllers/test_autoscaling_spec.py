@@ -185,8 +185,8 @@ def test_a_window_of_nothing_is_named() -> None:
         behaviour_of(bare({"apa.autoscaling.aibrix.ai/window": "0"}, scalingStrategy="APA"))
 
 
-METRIC, PORT = "spec.metricsSources[0]", "spec.metricsSources[0].port is no port: pods are asked there"
-NO_HOST = f"{METRIC}.endpoint names no host"
+METRIC, PORT = "spec.metricsSources[0]", "spec.metricsSources[0].port: expected a port from 1 to 65535"
+NO_HOST = f"{METRIC}.endpoint has no valid host"
 
 
 def page(**fields: str) -> dict[str, Any]:
@@ -207,13 +207,13 @@ def page(**fields: str) -> dict[str, Any]:
             {"panicWindowSeconds": 61, "observeWindowSeconds": 60},
             "spec.panicWindowSeconds is more than spec.observeWindowSeconds",
         ),
-        ({"scaleTargetRef": {"kind": "Deployment"}}, "spec.scaleTargetRef needs kind and name"),
-        ({"scaleTargetRef": {"name": "a"}}, "spec.scaleTargetRef needs kind and name"),
+        ({"scaleTargetRef": {"kind": "Deployment"}}, "spec.scaleTargetRef requires kind and name"),
+        ({"scaleTargetRef": {"name": "a"}}, "spec.scaleTargetRef requires kind and name"),
         (
             {"scaleTargetRef": {"kind": "Deployment", "name": "a", "namespace": "b"}},
-            "spec.scaleTargetRef.namespace names another namespace: a target is in its own",
+            "spec.scaleTargetRef.namespace is another namespace: the target must be in the autoscaler's own",
         ),
-        ({"metricsSources": []}, "spec.metricsSources is empty: there is nothing to go by"),
+        ({"metricsSources": []}, "spec.metricsSources is empty: expected a metric"),
         (source(), PORT),
         (source(port="http"), PORT),
         (source(port="0"), PORT),
@@ -234,10 +234,13 @@ def page(**fields: str) -> dict[str, Any]:
         (page(endpoint="/path"), NO_HOST),
         (page(endpoint="elsewhere", port="x"), PORT),
         (schedule(endTime="08:00"), "spec.schedules[x]: startTime and endTime are the same"),
-        (schedule(startTime="8h"), "spec.schedules[x].startTime is no time of day: write 08:30"),
-        (schedule(endTime="24:00"), "spec.schedules[x].endTime is no time of day: write 08:30"),
-        (schedule(timezone="Mars"), "spec.schedules[x].timezone is no time zone that this machine knows"),
-        (schedule(daysOfWeek=["Moonday"]), "spec.schedules[x].daysOfWeek: 'Moonday' is no day of the week"),
+        (schedule(startTime="8h"), "spec.schedules[x].startTime: expected a time of day such as 08:30"),
+        (schedule(endTime="24:00"), "spec.schedules[x].endTime: expected a time of day such as 08:30"),
+        (schedule(timezone="Mars"), "spec.schedules[x].timezone is not a time zone that this machine knows"),
+        (
+            schedule(daysOfWeek=["Moonday"]),
+            "spec.schedules[x].daysOfWeek: 'Moonday' is not a day of the week",
+        ),
         (schedule(minReplicas=20), "spec.schedules[x].minReplicas is more than maxReplicas"),
         (schedule(minReplicas=-1), "spec.schedules[x].minReplicas is below 0"),
         (schedule(maxReplicas=0), "spec.schedules[x].maxReplicas is below 1"),
@@ -258,7 +261,7 @@ def test_a_role_within_a_target_is_not_sized() -> None:
         policy_of(bare(subTargetSelector={"roleName": "prefill"}))
     assert (problem.value.reason, problem.value.message) == (
         "NotSupported",
-        "spec.subTargetSelector: a role within a target has no /scale, and nothing else is written",
+        "spec.subTargetSelector: a role within a target has no /scale",
     )
     assert policy_of(bare(subTargetSelector={})) == policy_of(bare())
 

@@ -15,7 +15,6 @@ from controllers.fleets.fleet_status import (
     PROGRESSING,
     RESUMED,
     UPDATED,
-    condition_of,
     deadline_in,
     failed_status,
     is_complete,
@@ -31,6 +30,7 @@ from controllers.fleets.models import (
 )
 from reconcile import Condition, LabelSelector, ObjectMeta
 from reconcile.blocks import Revisions, RevisionSet, Rollout
+from reconcile.conditions import find_condition
 from tests.controllers.fleets import LABELS, fleet, template
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -48,14 +48,14 @@ def told(before: FleetStatus, *, made: bool = False, **spec: Any) -> tuple[str, 
     """Of a fleet of three, one of which is of the new revision: status, reason and message."""
     given = evolve(fleet(progress_deadline_seconds=600, **spec), status=before)
     after = status_of(given, Revisions(NEW, (OLD,), 2, "hash", "digest"), Rollout(3), NOW, made=made)
-    found = condition_of(after, PROGRESSING)
+    found = find_condition(after.conditions, PROGRESSING)
     assert found is not None
     return found.status, found.reason, found.message
 
 
 AS_IT_WAS = {"replicas": 3, "updated_replicas": 1}
-ON_ITS_WAY = ("True", UPDATED, "RayClusterReplicaSet fleet-new is on its way")
-STUCK = ("False", EXCEEDED, "RayClusterReplicaSet fleet-new came no further for 600 s")
+ON_ITS_WAY = ("True", UPDATED, "RayClusterReplicaSet fleet-new is being rolled out")
+STUCK = ("False", EXCEEDED, "RayClusterReplicaSet fleet-new made no progress for 600 s")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_progress_is_told_as_deployments_tell_it(before: FleetStatus, want: tupl
 
 def test_a_new_set_and_a_pause_are_told_of() -> None:
     before = known(UPDATED, **AS_IT_WAS)
-    assert told(before, made=True) == ("True", MADE, "RayClusterReplicaSet fleet-new was made")
+    assert told(before, made=True) == ("True", MADE, "RayClusterReplicaSet fleet-new was created")
     assert told(before, paused=True) == ("Unknown", PAUSED, "the fleet is paused")
     assert told(known(EXCEEDED, "False"), paused=True) == ("False", EXCEEDED, "so far")
 
@@ -98,7 +98,7 @@ def test_times_move_with_news_and_with_the_status(
 ) -> None:
     given = evolve(fleet(), status=before)
     after = status_of(given, Revisions(NEW, (OLD,), 2, "new", "digest"), Rollout(3), LATER)
-    found = condition_of(after, PROGRESSING)
+    found = find_condition(after.conditions, PROGRESSING)
     assert found is not None
     assert (found.last_update_time, found.last_transition_time) == (said, turned)
 
@@ -118,8 +118,8 @@ def test_a_fleet_from_which_nothing_is_awaited_has_no_deadline(before: FleetStat
 # --- the whole of a status ----------------------------------------------------------------------------------
 
 EARLIER = NOW - datetime.timedelta(seconds=30)
-SERVES = ("Available", "True", "MinimumReplicasAvailable", "as many clusters serve as have to")
-SERVES_NOT = ("Available", "False", "MinimumReplicasUnavailable", "fewer clusters serve than have to")
+SERVES = ("Available", "True", "MinimumReplicasAvailable", "enough clusters are available")
+SERVES_NOT = ("Available", "False", "MinimumReplicasUnavailable", "too few clusters are available")
 
 
 def condition(name: str, word: str, reason: str, message: str, *times: datetime.datetime) -> FleetCondition:
@@ -158,7 +158,7 @@ def test_a_status_adds_up_what_the_sets_say_and_leaves_what_others_say() -> None
     )
     new = a_set("fleet-new", 4, 2, 1, ready=2, reason="Quota", message="too many")
     old = a_set("fleet-old", 2, 3, 2, ready=3, reason="Older", message="not looked at")
-    text = "RayClusterReplicaSet fleet-new is on its way"
+    text = "RayClusterReplicaSet fleet-new is being rolled out"
     assert whole(before, new, RevisionSet("unread", NOW, 1, 1, 1), old, rollout=Rollout(7)) == FleetStatus(
         replicas=6,
         updated_replicas=2,
@@ -181,14 +181,14 @@ def test_a_failure_of_an_older_set_is_told_where_the_newest_has_none() -> None:
     unread, older = RevisionSet("unread", NOW, 1), a_set("older", 1, reason="Quota", message="too many")
     after = whole(FleetStatus(), a_set("fleet-new", 1), unread, older, rollout=Rollout(1))
     said = condition("ReplicaFailure", "True", "Quota", "too many", NOW, NOW)
-    assert condition_of(after, "ReplicaFailure") == said
+    assert find_condition(after.conditions, "ReplicaFailure") == said
 
 
 def test_a_failure_that_no_set_tells_of_any_more_is_gone() -> None:
     failed = condition("ReplicaFailure", "True", "FailedCreate", "quota")
     before = FleetStatus(conditions=(failed, condition(*SERVES)))
     after = whole(before, a_set("fleet-new", 1, 1, 1, ready=1), rollout=Rollout(1))
-    text = "RayClusterReplicaSet fleet-new has come to its full number"
+    text = "RayClusterReplicaSet fleet-new is complete"
     assert after.conditions == (
         condition(*SERVES),
         condition(PROGRESSING, "True", COMPLETE, text, NOW, NOW),
@@ -211,7 +211,9 @@ def test_a_fleet_is_available_while_no_more_are_missing_than_may_be(
     rollout: Rollout, available: int, serves: bool
 ) -> None:
     after = whole(FleetStatus(), a_set("fleet-new", 3, 3, available), rollout=rollout)
-    assert condition_of(after, "Available") == condition(*(SERVES if serves else SERVES_NOT), NOW, NOW)
+    assert find_condition(after.conditions, "Available") == condition(
+        *(SERVES if serves else SERVES_NOT), NOW, NOW
+    )
     assert after.unavailable_replicas == 3 - available
 
 
@@ -242,9 +244,9 @@ def test_a_rollout_is_through_when_all_are_new_and_serve_and_nothing_old_is_left
 def test_a_set_that_is_yet_to_be_made_is_spoken_of_by_the_name_that_it_gets() -> None:
     revisions = Revisions(None, (OLD,), 2, "hash", "digest")
     after = status_of(fleet(3), revisions, Rollout(3), NOW)
-    said = condition_of(after, PROGRESSING)
+    said = find_condition(after.conditions, PROGRESSING)
     assert said is not None
-    assert said.message == "RayClusterReplicaSet fleet-hash is on its way"
+    assert said.message == "RayClusterReplicaSet fleet-hash is being rolled out"
     assert after.updated_replicas == 0
     assert not is_complete(status_of(fleet(2), revisions, Rollout(2), NOW))
     assert not is_complete(FleetStatus())
@@ -266,10 +268,10 @@ def test_progress_is_more_that_is_new_or_less_that_is_old_or_more_that_serves(
     numbers: dict[str, int], moved: bool
 ) -> None:
     """Of two that are new and two that are old, three of which serve."""
-    text = "RayClusterReplicaSet fleet-new is on its way"
+    text = "RayClusterReplicaSet fleet-new is being rolled out"
     before = FleetStatus(conditions=(condition(PROGRESSING, "True", UPDATED, text),), **numbers)
     sets = a_set("fleet-new", 2, 2, 1, ready=1), a_set("fleet-old", 2, 2, 2, ready=2)
-    after = condition_of(whole(before, *sets, rollout=Rollout(4)), PROGRESSING)
+    after = find_condition(whole(before, *sets, rollout=Rollout(4)).conditions, PROGRESSING)
     assert after == condition(PROGRESSING, "True", UPDATED, text, NOW if moved else EARLIER, EARLIER)
 
 

@@ -146,33 +146,33 @@ NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
         ({"replicas": 0, "revision_history_limit": 0, "strategy": rolling(0, "0%")}, []),
         ({"min_ready_seconds": 599, "strategy": Strategy("", RollingUpdate(1))}, []),
         ({"min_ready_seconds": 0, "progress_deadline_seconds": 1, "strategy": Strategy("Recreate")}, []),
-        ({"replicas": -1}, ["spec.replicas: 0 or more is wanted, not -1"]),
+        ({"replicas": -1}, ["spec.replicas: expected 0 or more, got -1"]),
         (
             {"replicas": -5, "strategy": rolling("25%", "50%")},
-            ["spec.replicas: 0 or more is wanted, not -5"],
+            ["spec.replicas: expected 0 or more, got -5"],
         ),
         (
             {"min_ready_seconds": -1, "revision_history_limit": -2},
             [
-                "spec.minReadySeconds: 0 or more is wanted, not -1",
-                "spec.revisionHistoryLimit: 0 or more is wanted, not -2",
+                "spec.minReadySeconds: expected 0 or more, got -1",
+                "spec.revisionHistoryLimit: expected 0 or more, got -2",
             ],
         ),
         (
             {"progress_deadline_seconds": -1},
-            ["spec.progressDeadlineSeconds: 0 or more is wanted, not -1"],
+            ["spec.progressDeadlineSeconds: expected 0 or more, got -1"],
         ),
         (
             {"progress_deadline_seconds": 0},
-            ["spec.progressDeadlineSeconds: it has to be greater than minReadySeconds"],
+            ["spec.progressDeadlineSeconds: must be greater than minReadySeconds"],
         ),
         (
             {"min_ready_seconds": 600},
-            ["spec.progressDeadlineSeconds: it has to be greater than minReadySeconds"],
+            ["spec.progressDeadlineSeconds: must be greater than minReadySeconds"],
         ),
         (
             {"strategy": Strategy("BlueGreen", RollingUpdate("x"))},
-            ["spec.strategy.type: RollingUpdate or Recreate is wanted, not 'BlueGreen'"],
+            ["spec.strategy.type: expected RollingUpdate or Recreate, got 'BlueGreen'"],
         ),
         (
             {"strategy": Strategy("", RollingUpdate(None, "x"))},
@@ -180,7 +180,7 @@ NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
         ),
         (
             {"strategy": Strategy("Recreate", RollingUpdate("x"))},
-            ["spec.strategy.rollingUpdate: it says nothing where the type is Recreate"],
+            ["spec.strategy.rollingUpdate: must be absent if the type is Recreate"],
         ),
         (
             {"strategy": rolling("x", -1), "selector": LabelSelector()},
@@ -193,8 +193,8 @@ NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
         (
             {"template": ClusterTemplate({"headGroupSpec": {}}, {"labels": None})},
             [
-                "spec.template.metadata.labels: they do not fit spec.selector",
-                "spec.template.spec.headGroupSpec: it is missing",
+                "spec.template.metadata.labels: do not match spec.selector",
+                "spec.template.spec.headGroupSpec: is missing",
             ],
         ),
     ],
@@ -213,5 +213,5 @@ def test_a_selector_may_be_of_expressions_alone() -> None:
     selector = structure(LabelSelector, {"matchExpressions": [{"key": "a", "operator": "Exists"}]})
     assert selector_faults(selector, {"labels": {"a": "b"}}) == []
     assert selector_faults(selector, {}) == [
-        SpecFault("spec.template.metadata.labels", "they do not fit spec.selector")
+        SpecFault("spec.template.metadata.labels", "do not match spec.selector")
     ]

@@ -37,7 +37,7 @@ def offered(
 
 # Bounds.
 
-NO_NUMBER = "it is no number of nodes, 0 or more"
+NO_NUMBER = "expected a number of nodes, 0 or more"
 
 
 @pytest.mark.rule("capi-2d-bounds")
@@ -123,7 +123,7 @@ def test_a_threshold_is_from_0_to_1_and_what_is_not_is_told() -> None:
         "-0.001": GroupOptions(),
         "half": GroupOptions(),
     }
-    fault = [f"annotation {name} is no number from 0 to 1"]
+    fault = [f"annotation {name}: expected a number from 0 to 1"]
     assert [faults for _, faults in found.values()] == [[], [], [], fault, fault, fault]
 
 
@@ -137,7 +137,7 @@ def test_a_time_is_a_duration_to_the_millisecond_and_what_is_not_is_told() -> No
         "-1s": GroupOptions(),
         "soon": GroupOptions(),
     }
-    fault = [f"annotation {name} is no duration such as 10m"]
+    fault = [f"annotation {name}: expected a duration such as 10m"]
     assert [faults for _, faults in found.values()] == [[], [], fault, fault]
 
 
@@ -303,17 +303,17 @@ def test_taints_of_machines_keep_their_values_unless_an_annotation_says_another(
     ("name", "said", "why"),
     [
         ("cpu", "two", "expected a quantity such as 2, 500m or 5Gi"),
-        ("memory", "-1", "it is below 0"),
+        ("memory", "-1", "expected 0 or more"),
         ("ephemeral-disk", "", "expected a quantity such as 2, 500m or 5Gi"),
         ("maxPods", "many", "expected a quantity such as 2, 500m or 5Gi"),
         ("gpu-count", "one", "expected a quantity such as 2, 500m or 5Gi"),
-        ("labels", "a", "labels are written like a=b,c=d"),
-        ("labels", "a=b,=c", "labels are written like a=b,c=d"),
-        ("taints", "a=b", "taints are written like key=value:NoSchedule"),
-        ("taints", "NoSchedule", "taints are written like key=value:NoSchedule"),
-        ("taints", "a:Never", "taints are written like key=value:NoSchedule"),
-        ("taints", ":NoSchedule", "taints are written like key=value:NoSchedule"),
-        ("taints", "=b:NoSchedule", "taints are written like key=value:NoSchedule"),
+        ("labels", "a", "expected labels such as a=b,c=d"),
+        ("labels", "a=b,=c", "expected labels such as a=b,c=d"),
+        ("taints", "a=b", "expected taints such as key=value:NoSchedule"),
+        ("taints", "NoSchedule", "expected taints such as key=value:NoSchedule"),
+        ("taints", "a:Never", "expected taints such as key=value:NoSchedule"),
+        ("taints", ":NoSchedule", "expected taints such as key=value:NoSchedule"),
+        ("taints", "=b:NoSchedule", "expected taints such as key=value:NoSchedule"),
     ],
 )
 def test_of_a_capacity_without_a_meaning_it_is_told_which_and_why(name: str, said: str, why: str) -> None:

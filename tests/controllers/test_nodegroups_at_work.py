@@ -10,7 +10,7 @@ import pytest
 from controllers.nodegroups import NodeGroupSettings, ScaleDownSpec, make_controller
 from controllers.nodegroups.demo.simulated import BEHAVIOUR
 from controllers.nodegroups.group_annotations import CAPACITY, MAX_SIZE
-from controllers.nodegroups.node_view import LEAVING
+from controllers.nodegroups.node_view import TO_BE_DELETED
 from reconcile import Manager
 from reconcile.kinds import Event, Node, Pod
 from reconcile.models import encode
@@ -175,7 +175,7 @@ def test_priorities_are_read_anew_and_bad_ones_are_warned_of_and_not_heeded() ->
             await anyio.sleep(30)
             assert sum([await size_of(here.user, name) for name in ("best", "second")]) == 3
             status, message = await condition(here, "Ready")
-            assert (status, "the priorities are not heeded" in message) == ("False", True)
+            assert (status, "the priorities are ignored" in message) == ("False", True)
 
     play(story)
 
@@ -384,7 +384,7 @@ def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
             await here.user.create(BUDGET)
             await anyio.sleep(300)
             taints = encode(await here.user.get(Node, idle))["spec"].get("taints") or []
-            assert [one["key"] for one in taints] == [LEAVING]
+            assert [one["key"] for one in taints] == [TO_BE_DELETED]
             await ask(here, "a", cpu="2")
             await anyio.sleep(20)
             assert "taints" not in encode(await here.user.get(Node, idle))["spec"]

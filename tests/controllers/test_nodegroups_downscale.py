@@ -143,21 +143,21 @@ def test_a_node_goes_after_its_time_which_is_longer_for_one_that_is_not_ready(
 @pytest.mark.parametrize(
     ("view", "pods", "options", "why"),
     [
-        ({"disabled": True}, [], {}, "it is marked not to go"),
+        ({"disabled": True}, [], {}, "it is marked to be kept"),
         ({}, [{"held": "it keeps data on the node"}], {}, "pod p0: it keeps data on the node"),
         ({}, [{"held": "it keeps data on the node", "terminating": True}], {}, ""),
         ({}, [{"unmodelled": ("this", "that")}], {}, "pod p0: not modelled: this, that"),
         (
             {"draining": ago(9)},
-            [{"held": "it belongs to the system"}],
+            [{"held": "it is in kube-system"}],
             {},
-            "pod p0: it belongs to the system",
+            "pod p0: it is in kube-system",
         ),
         (
             {"ready": False},
-            [{}, {"held": "it belongs to the system"}],
+            [{}, {"held": "it is in kube-system"}],
             {},
-            "pod p1: it belongs to the system",
+            "pod p1: it is in kube-system",
         ),
         ({}, [{"cpu": 1999}], {}, "50% of it is used"),
         ({}, [{"cpu": 1996}], {}, ""),
@@ -208,7 +208,7 @@ def test_nodes_of_a_group_that_is_rolled_out_or_not_healthy_are_kept() -> None:
 def test_pods_have_no_room_on_a_node_that_takes_none(how: dict[str, Any]) -> None:
     pods = [pod("p", "a", 1500)]
     found = plan_scale_down(situation(group([node("a")]), pods, [node("z", **how)]))
-    assert found == ScaleDown(kept={"a": "its pods have room nowhere else"})
+    assert found == ScaleDown(kept={"a": "its pods fit nowhere else"})
     assert names(plan_scale_down(situation(group([node("a")]), pods, [node("Z")])).drain) == ["a"]
 
 
@@ -216,7 +216,7 @@ def test_pods_have_no_room_on_a_node_that_takes_none(how: dict[str, Any]) -> Non
 def test_all_pods_of_a_node_need_room_beside_those_that_are_there() -> None:
     pods = [pod("p1", "a", 900), pod("p2", "a", 900), pod("there", "Z", 2300)]
     found = plan_scale_down(situation(group([node("a")]), pods, [node("Z")]))
-    assert found.kept == {"a": "its pods have room nowhere else"}
+    assert found.kept == {"a": "its pods fit nowhere else"}
     going = [evolve(pods[0], pod=pod("p1", "a", terminating=True).pod), *pods[1:]]
     assert names(plan_scale_down(situation(group([node("a")]), going, [node("Z")])).drain) == ["a"]
 
@@ -228,12 +228,12 @@ def test_room_is_given_once_and_not_on_a_node_that_goes_as_well() -> None:
     alone = plan_scale_down(situation(group(nodes), pods))
     assert alone.unneeded == {"a": LONG_AGO}
     assert alone.kept == {
-        "b": "pods of other nodes are to go there",
-        "c": "its pods have room nowhere else",
+        "b": "pods of other nodes are to be moved there",
+        "c": "its pods fit nowhere else",
     }
     beside = plan_scale_down(situation(group(nodes), pods, [node("A", 3)]))
     assert beside.unneeded == {"a": LONG_AGO, "b": LONG_AGO}
-    assert beside.kept == {"c": "its pods have room nowhere else"}
+    assert beside.kept == {"c": "its pods fit nowhere else"}
 
 
 @pytest.mark.rule("node-groups-shrink")
@@ -254,7 +254,7 @@ def test_one_whose_pods_have_no_room_is_no_reason_to_keep_those_after_it() -> No
     nodes = [node("a"), node("b", cordoned=True)]
     pods = [pod("large", "a", 1900), pod("small", "b", 100), pod("other", "b", 100)]
     found = plan_scale_down(situation(group(nodes), pods, [node("Z", 1)]))
-    assert found.kept == {"a": "its pods have room nowhere else"}
+    assert found.kept == {"a": "its pods fit nowhere else"}
     assert names(found.drain) == ["b"]
 
 
@@ -301,7 +301,7 @@ def test_of_many_nodes_ten_empty_ones_and_one_other_go_and_thirty_are_looked_at(
     found = plan_scale_down(situation(group(nodes), pods, [node("Z")]))
     assert names(found.delete) == [f"n{number:02}" for number in range(10)]
     assert names(found.drain) == ["n12"]
-    assert found.kept == dict.fromkeys(("n30", "n31"), "others are looked at first")
+    assert found.kept == dict.fromkeys(("n30", "n31"), "other nodes are considered first")
     assert len(found.unneeded) == 30
 
 
@@ -338,7 +338,7 @@ def test_while_pods_wait_nothing_goes_and_what_was_going_stays() -> None:
     found = plan_scale_down(situation(group(nodes), pods, [node("Z")], quiet=False))
     since = dict.fromkeys(("a", "b", "d"), LONG_AGO)
     assert found == ScaleDown(
-        release=(nodes[1], nodes[3]), unneeded=since, kept={"c": "it is marked not to go"}
+        release=(nodes[1], nodes[3]), unneeded=since, kept={"c": "it is marked to be kept"}
     )
 
 
@@ -348,7 +348,7 @@ def test_a_node_that_is_emptied_goes_on_whatever_its_time_and_stays_when_it_is_n
     found = plan_scale_down(situation(group([here]), [pod("p", "a")], [node("Z")], unneeded={}))
     assert (names(found.drain), found.release, found.unneeded) == (["a"], (), {"a": NOW})
     needed = plan_scale_down(situation(group([here]), [pod("p", "a")], [node("z", 0)]))
-    assert needed == ScaleDown(release=(here,), kept={"a": "its pods have room nowhere else"})
+    assert needed == ScaleDown(release=(here,), kept={"a": "its pods fit nowhere else"})
 
 
 @pytest.mark.rule("node-groups-shrink")

@@ -70,7 +70,7 @@ def test_a_group_has_its_name_bounds_options_and_what_its_nodes_will_offer() -> 
         GroupOptions(unneeded=300.0),
         found.template,
         removing=("b", "a"),
-        faults=(f"annotation {OPTIONS}maxnodestartuptime is no duration such as 10m",),
+        faults=(f"annotation {OPTIONS}maxnodestartuptime: expected a duration such as 10m",),
     )
     assert found.template.free["cpu"] == 4000
     assert found.template.free["nvidia.com/gpu"] == 1000
@@ -83,7 +83,7 @@ def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
     listed = {"providerIDList": ["x:////a", "x:///b"]}
     found = read_group(manifest(listed, "MachinePool"), STORED)
     assert found == plain("MachinePool", provider_ids=("x:/a", "x:/b"))
-    assert (plain("MachinePool").there, plain("MachinePool").existing) == (0, 0)
+    assert (plain("MachinePool").instances, plain("MachinePool").existing) == (0, 0)
 
 
 @pytest.mark.rule("capi-2d-new-node-group", "capi-2d-paused", "node-groups-bad-input")
@@ -102,7 +102,7 @@ def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
         (
             group("g", 0),
             {"capacity": {"cpu": "1"}},
-            UnsizedObject("", "it has no nodes, and nobody says what they would offer"),
+            UnsizedObject("", "it has no nodes, and what they would offer is not known"),
         ),
         (
             group("g", None, ("2", "5")),
@@ -112,12 +112,12 @@ def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
         (
             group("g", 1, ("1", "many")),
             {},
-            UnsizedObject("", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more", is_fault=True),
+            UnsizedObject("", f"annotation {MAX_SIZE}: expected a number of nodes, 0 or more", is_fault=True),
         ),
         (
             group("g"),
             {"capacity": {"cpu": "many"}},
-            UnsizedObject("", "its infrastructure template states a capacity that is none", is_fault=True),
+            UnsizedObject("", "its infrastructure template has an invalid capacity", is_fault=True),
         ),
     ],
 )

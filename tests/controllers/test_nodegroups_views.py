@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from controllers.nodegroups.cluster_reads import look_at, priorities_text
+from controllers.nodegroups.cluster_reads import priorities_text, read_workload
 from controllers.nodegroups.node_view import (
     DISABLED,
-    LEAVING,
     MIRROR,
     SAFE,
+    TO_BE_DELETED,
     NodeView,
     PodPlacement,
     as_template,
@@ -75,11 +75,11 @@ def test_of_a_node_with_gpus_the_use_is_that_of_its_gpus() -> None:
     ("given", "why"),
     [
         (pod(), ""),
-        (pod(safe="false"), "it is not safe to evict"),
-        (pod(owners=[]), "nothing would make it again"),
-        (pod(owners=[{**OWNED[0], "controller": False}]), "nothing would make it again"),
+        (pod(safe="false"), "it is marked as not safe to evict"),
+        (pod(owners=[]), "no controller would replace it"),
+        (pod(owners=[{**OWNED[0], "controller": False}]), "no controller would replace it"),
         (pod(owners=[], safe="true"), ""),
-        (pod(namespace="kube-system"), "it belongs to the system"),
+        (pod(namespace="kube-system"), "it is in kube-system"),
         (pod(namespace="kube-system", safe="true"), ""),
         (pod(volumes=[{"name": "v", "emptyDir": {}}]), "it keeps data on the node"),
         (pod(volumes=[{"name": "v", "hostPath": {"path": "/"}}]), "it keeps data on the node"),
@@ -120,7 +120,7 @@ def test_a_pod_waits_for_a_node_when_the_scheduler_says_so(spec: dict[str, Any],
 def test_since_when_a_node_leaves_stands_in_its_taint_which_is_none_of_the_template(
     value: str | None, second: int
 ) -> None:
-    leaving = {"key": LEAVING, "effect": "NoSchedule", **({} if value is None else {"value": value})}
+    leaving = {"key": TO_BE_DELETED, "effect": "NoSchedule", **({} if value is None else {"value": value})}
     view = read_node(decode(Node, node("n", "4", leaving, {"key": "gpu", "effect": "NoSchedule"})))
     assert view.draining == datetime.datetime.fromtimestamp(second, datetime.UTC)
     assert view.template.taints == (Taint("gpu", "", "NoSchedule"),)
@@ -148,7 +148,7 @@ async def test_what_makes_no_sense_is_named_and_left_out() -> None:
     greedy = pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "many"}}}])
     odd = decode(Node, node("odd", "many"))
     client: Any = Server(decode(Node, node("good")), odd, pod(), pod(phase="Failed"), greedy)
-    workload = await look_at(client)
+    workload = await read_workload(client)
     assert [one.name for one in workload.nodes] == ["good"]
     assert [one.pod for one in workload.pods] == [pod()]
     assert workload.troubles == ("node odd cannot be read", "pod default/p cannot be read")
@@ -179,7 +179,7 @@ def asking(*containers: dict[str, str], **given: Any) -> PodPlacement:
 def test_a_node_is_read_whole() -> None:
     manifest = node()
     manifest["metadata"] |= {"labels": {"a": "b"}, "annotations": {DISABLED: "true"}}
-    leaving = {"key": LEAVING, "value": "1767225600", "effect": "NoSchedule"}
+    leaving = {"key": TO_BE_DELETED, "value": "1767225600", "effect": "NoSchedule"}
     taints = [{"key": "gpu", "value": "yes", "effect": "NoExecute"}, leaving]
     manifest["spec"] = {"providerID": "x:///n", "unschedulable": True, "taints": taints}
     manifest["status"] |= {"conditions": [condition("DiskPressure", "False"), condition("Ready", "True")]}
@@ -216,7 +216,7 @@ def test_a_pod_is_read_whole() -> None:
     one = pod(owners=controlled, nodeName="n")
     assert read_pod(one) == PodPlacement(pod_needs(one), "n", one)
     held = pod(safe="false", phase="Pending", conditions=[])
-    assert read_pod(held) == PodPlacement(pod_needs(held), "", held, held="it is not safe to evict")
+    assert read_pod(held) == PodPlacement(pod_needs(held), "", held, held="it is marked as not safe to evict")
     scheduled = condition("PodScheduled", "False", reason="Unschedulable")
     waiting = pod(phase="Pending", conditions=[condition("Ready", "False"), scheduled])
     view = read_pod(waiting)
@@ -251,7 +251,7 @@ def test_another_node_would_be_like_this_one_without_its_name_what_passes_and_th
         {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"},
         {"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"},
         {"key": "my-node.kubernetes.io/kept", "effect": "NoSchedule"},
-        {"key": LEAVING, "effect": "NoSchedule"},
+        {"key": TO_BE_DELETED, "effect": "NoSchedule"},
     ]
     manifest = node("n", "4", *taints)
     manifest["metadata"]["labels"] = {"kubernetes.io/hostname": "n", "pool": "a"}

@@ -216,7 +216,7 @@ async def test_a_pipeline_of_strangers_without_consent_keeps_no_namespace_from_g
 @pytest.mark.rule("tenant-05")
 def test_more_phases_than_the_bound_are_refused_by_name() -> None:
     many = pipeline(*(f"p{number}" for number in range(101)))
-    with pytest.raises(Unusable, match="100 are the most"):
+    with pytest.raises(Unusable, match="the maximum is 100"):
         copies_of(many)
 
 

@@ -91,9 +91,9 @@ def test_where_a_login_lacks_a_name_or_a_password_both_are_those_of_its_auth(ent
 
 
 SOURCE = "Secret kubero/registry-login"
-NONE_OF_HOST = f"{SOURCE} has 0 logins of host {HOST}; one is needed"
-TWO_OF_HOST = f"{SOURCE} has 2 logins of host {HOST}; one is needed"
-ANY_OF_TWO = f"{SOURCE} has 2 logins (spec.registry.host does not say which to take); one is needed"
+NONE_OF_HOST = f"{SOURCE} has 0 logins of host {HOST}; expected one"
+TWO_OF_HOST = f"{SOURCE} has 2 logins of host {HOST}; expected one"
+ANY_OF_TWO = f"{SOURCE} has 2 logins (spec.registry.host does not select one); expected one"
 HALF = f"{SOURCE} has a login without user name or password"
 
 
@@ -167,7 +167,7 @@ def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes()
 def test_credentials_that_are_incomplete_make_nothing(missing: str, empty: str | None) -> None:
     said = {"host": HOST, "username": "robot", "password": PASSWORD, missing: empty}
     registry = PipelineRegistry(create_secret="create", **said)  # type: ignore[arg-type]
-    needed = f"spec.registry.{missing} is needed for createSecret create, or a secretRef; copies are kept"
+    needed = f"createSecret create requires spec.registry.{missing} or a secretRef; existing copies are kept"
     for made in contents.given_login(registry):
         assert isinstance(made, Unusable)
         assert (made.reason, made.message) == ("CredentialsMissing", needed)
@@ -177,7 +177,7 @@ def test_a_docker_config_is_made_of_the_login_of_a_secret() -> None:
     basic = secret(username=b64("robot"), password=b64(PASSWORD))
     made = text_of(contents.made_pull_secret_of(basic, HOST))[DOCKER_CONFIG_KEY]
     assert json.loads(made)["auths"][HOST]["password"] == PASSWORD
-    with pytest.raises(Unusable, match=r"^spec\.registry\.host is needed to make a docker config$") as raised:
+    with pytest.raises(Unusable, match=r"^spec\.registry\.host is required for a docker config$") as raised:
         contents.made_pull_secret_of(basic, "")
     assert raised.value.reason == "HostMissing"
     for wrong in ({"username": "/w=="}, {"password": "/w=="}):
@@ -199,8 +199,8 @@ def test_deploy_keys_are_both_there() -> None:
 @pytest.mark.parametrize(
     ("keys", "reason", "message"),
     [
-        (Keys(pub=PUBLIC), "DeployKeyMissing", "spec.git.keys.priv is needed for deploy keys"),
-        (Keys(priv=PRIVATE), "DeployKeyMissing", "spec.git.keys.pub is needed for deploy keys"),
+        (Keys(pub=PUBLIC), "DeployKeyMissing", "deploy keys require spec.git.keys.priv"),
+        (Keys(priv=PRIVATE), "DeployKeyMissing", "deploy keys require spec.git.keys.pub"),
         (Keys(priv="-----BEGIN", pub=PUBLIC), "NotBase64", f"spec.git.keys.priv {NOT_BASE64}"),
         (Keys(priv=PRIVATE, pub="öffentlich"), "NotBase64", f"spec.git.keys.pub {NOT_BASE64}"),
         # A server would take these two, and would keep other text than was written.

@@ -127,7 +127,7 @@ def test_deploy_keys_are_wanted_where_there_is_a_public_one_or_a_reference() -> 
     [
         ({"phases": [{"enabled": True}]}, r"spec.phases\[0\] is enabled but has no name"),
         ({"phases": [{"name": "T_1", "enabled": True}]}, "a namespace 'shop-T_1'"),
-        ({"registry": {"createSecret": "mirror"}}, "createSecret is 'mirror'; it can be"),
+        ({"registry": {"createSecret": "mirror"}}, "createSecret is 'mirror'; expected copy"),
         ({"removal": "all"}, "spec.removal is 'all'"),
         ({"adopt": "all"}, "spec.adopt is 'all'"),
     ],

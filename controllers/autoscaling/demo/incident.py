@@ -1,4 +1,4 @@
-"""AIBrix's incident of 2025 (vllm-project/aibrix#617): pods that cannot be asked held up scaling down."""
+"""AIBrix's incident of 2025 (vllm-project/aibrix#617): unreachable pods held up scaling down."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

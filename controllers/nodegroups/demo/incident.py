@@ -84,10 +84,10 @@ class GroupPlay:
             elif self.scenario.start < size < self.scenario.goal and self.rewritten % 2:
                 size -= 1
             metadata = {**live["metadata"]}
-            said = {**(metadata.get("annotations") or {}), "demo/rewritten": str(self.rewritten)}
-            body = {**live.body, "metadata": {**metadata, "annotations": said}}
+            annotations = {**(metadata.get("annotations") or {}), "demo/rewritten": str(self.rewritten)}
+            body = {**live.body, "metadata": {**metadata, "annotations": annotations}}
             body["spec"] = {**live["spec"], "replicas": size}
-            changed = live.with_metadata(annotations=said).replace(body=body)
+            changed = live.with_metadata(annotations=annotations).replace(body=body)
             try:
                 await self.user.raw.update(changed, whole=True)
             except (StaleVersion, NotFound):

@@ -129,15 +129,15 @@ class SimulatedMachines:
             f"simulated:///{machine.namespace}/{machine.name}",
             f"{machine.namespace}-{machine.name}",
         )
-        said = deployment["metadata"].get("annotations") or {}
-        labels = dict(part.split("=") for part in said.get(CAPACITY + "labels", "").split(",") if part)
+        annotations = deployment["metadata"].get("annotations") or {}
+        labels = dict(part.split("=") for part in annotations.get(CAPACITY + "labels", "").split(",") if part)
         try:
             node = await ctx.client.create(
                 Node(metadata=ObjectMeta(name, labels={**labels, "kubernetes.io/hostname": name}))
             )
         except AlreadyExists:
             node = await ctx.client.get(Node, name, live=True)
-        capacity = {"pods": "110", **{one: said.get(CAPACITY + one, "4") for one in ("cpu", "memory")}}
+        capacity = {"pods": "110", **{one: annotations.get(CAPACITY + one, "4") for one in ("cpu", "memory")}}
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
         try:
             await ctx.client.raw.merge(node, {"spec": {"providerID": provider}}, guard={})

@@ -31,7 +31,7 @@ _TYPES = {PULL_SECRET: DOCKER_CONFIG_TYPE, CREDENTIALS: "Opaque"}
 
 @frozen
 class Upgrade:
-    """What one upgrade writes, over whatever stands there, and which old releases it deletes."""
+    """The Secrets that an upgrade overwrites, and the old releases that it deletes."""
 
     write: tuple[Secret, ...]
     delete: tuple[Secret, ...]
@@ -88,12 +88,12 @@ async def remove(ctx: Context[KuberoPipeline]) -> None:
 
 
 def used_by(pipeline: KuberoPipeline) -> Sequence[Key]:
-    """What helm-operator watched of a release: what is in it."""
+    """The objects of a release, all of which helm-operator watched."""
     return [copy.key for copy in _rendered(pipeline, lookup=None)]
 
 
 def pipeline_of_release(secret: Secret) -> Iterable[Request]:
-    """Whose release a Secret records, if it is one: helm-operator watched those as well."""
+    """The pipeline whose release a Secret records; helm-operator watched those as well."""
     name = secret.metadata.labels.get(RELEASE_OF)
     return [Request(secret.namespace, name)] if name and secret.type == RELEASE_TYPE else []
 
