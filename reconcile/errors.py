@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reconcile.client.own_writes import CacheBehind
     from reconcile.controller.blocking import RunEnded
     from reconcile.controller.declared_writes import UndeclaredWrite
-    from reconcile.controller.reconcile_run import ReconcileTimeout
+    from reconcile.controller.run_result import ReconcileTimeout
     from reconcile.manager.installed_definitions import DefinitionMismatch
     from reconcile.manager.leadership import LeadershipLost, NotLeading
     from reconcile.manager.option_list import ConfigurationError

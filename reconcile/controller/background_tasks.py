@@ -1,8 +1,8 @@
-"""One task for each object, beside its reconciler: to listen to what the object stands for.
+"""One task for each object, beside its reconciler, to follow what the object stands for.
 
 A task is started when workers are and the object is there; it is cancelled, and has ended, before the
-object's `cleanup` runs or another object of its name gets a task. It may only ask for runs: what is
-to be done is decided, and written, in `reconcile`.
+object's `cleanup` runs or another object of its name gets a task. It may only ask for runs:
+`reconcile` decides what is to be done, and writes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,8 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
-from informers import Clock, Delta, Informer, Snapshot
+from informers import Clock, Delta, Snapshot, Store
+from reconcile.controller.triggers import EnqueueKey
 from reconcile.models import Object, decode
 from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.supervision import supervise
@@ -24,7 +25,7 @@ T = TypeVar("T", bound=Object)
 
 @frozen
 class Background(Generic[T]):
-    """What the task of one object gets."""
+    """What the background task of one object gets."""
 
     request: Request
     uid: str
@@ -48,7 +49,7 @@ BackgroundFunction = Callable[[Background[T]], Awaitable[None]]
 
 @define(eq=False)
 class _ObjectTask:
-    """The task of one object. `after` is the end of the task that had its name before."""
+    """The task of one object. `after` is set when the task of the namesake before it has ended."""
 
     uid: str
     after: anyio.Event | None
@@ -62,8 +63,8 @@ class BackgroundTasks(Generic[T]):
 
     kind: type[T]
     function: BackgroundFunction[T] | None
-    informer: Informer
-    enqueue: Callable[[Request, Cause], None]
+    store: Store
+    enqueue: EnqueueKey
     clock: Clock
     log: structlog.stdlib.BoundLogger
     cluster: str = ""
@@ -72,24 +73,24 @@ class BackgroundTasks(Generic[T]):
     _group: TaskGroup | None = field(default=None, init=False)
 
     def start(self, group: TaskGroup) -> None:
-        """Start the tasks of all objects there are; from now on they come and go with them."""
+        """Start a task for each object; from now on tasks start and end with their objects."""
         if self.function is None:
             return
         self._group = group
-        for snapshot in self.informer.store:
+        for snapshot in self.store:
             self._keep(Request(*snapshot.key, self.cluster), snapshot)
 
     def stop(self) -> None:
-        """Start no more tasks. Those that run end with their group."""
+        """Start no more tasks. Running ones end with their group."""
         self._group = None
 
     def follow(self, delta: Delta) -> None:
-        """Look whether a change of the store is the beginning or the end of an object."""
+        """Start or end a task, if a change of the store is the beginning or the end of an object."""
         if self._group is not None:
             self._keep(Request(*delta.last.key, self.cluster), delta.new)
 
     async def ended(self, request: Request) -> None:
-        """Wait until no task of an object that is going runs any more."""
+        """Wait until the task of an object that is being deleted has ended."""
         task = self._tasks.get(request)
         if task is not None and task.scope.cancel_called:
             await task.ended.wait()
@@ -100,42 +101,42 @@ class BackgroundTasks(Generic[T]):
 
     def _keep(self, request: Request, snapshot: Snapshot | None) -> None:
         has_task = snapshot is not None and not snapshot.terminating and self.keeps(snapshot)
-        wanted = snapshot.uid if snapshot is not None and has_task else None
+        uid = snapshot.uid if snapshot is not None and has_task else None
         task = self._tasks.get(request)
-        if task is not None and task.uid == wanted:
+        if task is not None and task.uid == uid:
             return
         if task is not None:
             task.scope.cancel()
-        if wanted is None:
+        if uid is None:
             if task is not None and task.ended.is_set():
                 del self._tasks[request]
             return
         assert self._group is not None
-        successor = _ObjectTask(wanted, None if task is None else task.ended)
+        successor = _ObjectTask(uid, None if task is None else task.ended)
         self._tasks[request] = successor
         self._group.start_soon(self._run, request, successor)
 
     async def _run(self, request: Request, task: _ObjectTask) -> None:
         assert self.function is not None
         log = self.log.bind(key=str(request))
-        given = Background(
+        background = Background(
             request,
             task.uid,
             log,
             self.clock,
             partial(self._current, request, task.uid),
-            partial(self.enqueue, request),
+            lambda cause: self.enqueue(request, cause, 0),
         )
         try:
             if task.after is not None:
                 await task.after.wait()
             with task.scope:
-                await supervise(partial(self.function, given), "background", self.clock, log)
+                await supervise(partial(self.function, background), "background", self.clock, log)
         finally:
             task.ended.set()
             if task.scope.cancel_called and self._tasks.get(request) is task:
                 del self._tasks[request]
 
     def _current(self, request: Request, uid: str) -> T | None:
-        snapshot = self.informer.store.get(request.key)
+        snapshot = self.store.get(request.key)
         return None if snapshot is None or snapshot.uid != uid else decode(self.kind, snapshot.raw)

@@ -50,7 +50,7 @@ class Blocking(Protocol):
         """Run blocking code that asks for nothing; what it returns or raises."""
         ...
 
-    async def visit(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+    async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
         """Run blocking code that is given a way to ask the event loop for things."""
         ...
 
@@ -75,7 +75,7 @@ class Threads:
         await anyio.lowlevel.checkpoint_if_cancelled()
         return work.end.result()
 
-    async def visit(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+    async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
         """Run it in a thread; what it asks for is done in the event loop, as a part of the same run."""
         return await self.call(partial(function, _ask_loop), log)
 
@@ -92,7 +92,7 @@ class InStep:
         """Run it where it stands."""
         return function()
 
-    async def visit(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+    async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
         """Run it in turns with the event loop."""
         asked: SimpleQueue[Callable[[], Awaitable[Any]] | None] = SimpleQueue()
         answered: SimpleQueue[Future[Any]] = SimpleQueue()

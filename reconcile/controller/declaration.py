@@ -1,9 +1,10 @@
 """The declaration of a controller: which kind it keeps, how, and what wakes it."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from informers import APIResource, Key, Snapshot
 from informers.apimachinery.label_selectors import Requirement, matches_labels
@@ -11,7 +12,6 @@ from informers.functions import Kind, check_function, is_async
 from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.object_selectors import Labels, parse_labels
-from reconcile.client.redaction import redacted
 from reconcile.controller.background_tasks import BackgroundFunction
 from reconcile.controller.context import Context
 from reconcile.controller.identity import (
@@ -30,7 +30,7 @@ from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.tombstones import OnDeleted
 from reconcile.models import LabelSelector, Object, kind_of
 from reconcile.predicates import Predicate, as_predicate
-from reconcile.runs.run_request import Cause, Named, Request, Result, as_request
+from reconcile.runs.run_request import Named, Request, Result
 from reconcile.storms import Storms
 from workqueue import Backoff
 
@@ -44,7 +44,6 @@ Reconciler: TypeAlias = (
 Cleanup: TypeAlias = Reconciler[T]
 """What undoes an object's work before it goes. Giving one is what adds the finalizer."""
 Names = str | Key | None | Iterable["str | Key"]
-Trigger = Callable[[Request, Cause, int], None]
 
 DEFAULT_WORKERS = 10
 DEFAULT_TIMEOUT = 300.0
@@ -150,7 +149,7 @@ class _Options(Generic[T]):
     watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
     reads: Sequence[type[Object]] = field(default=(), converter=_kinds)
     writes: Sequence[Write] = field(default=(), converter=_writes)
-    name: str = ""
+    _name: str = ""
     workers: int | None = None
     timeout: float | None = None
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
@@ -164,13 +163,11 @@ class _Options(Generic[T]):
     predecessor: Predecessor | None = None
     storms: Storms = field(factory=Storms)
     selector: Labels = None
-    operator: str = field(default="", converter=check_operator)
-    finalizer: str = field(default="", converter=check_finalizer)
+    _operator: str = field(default="", converter=check_operator)
+    _finalizer: str = field(default="", converter=check_finalizer)
     former_finalizers: Sequence[str] = field(default=(), converter=_former)
-    field_manager: str = ""
+    _field_manager: str = ""
     former_field_managers: Sequence[str] = field(default=(), converter=_names)
-    _labels: tuple[Requirement, ...] = field(default=(), init=False, eq=False, repr=False)
-    _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
 
 
 @frozen(slots=False)
@@ -249,27 +246,56 @@ class Controller(_Options[T]):
             seconds = getattr(self, option)
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"{option}= is a number of seconds above 0, not {seconds}")
-        self._set("_labels", parse_labels(self.selector))
-        self._set("name", check_name(self.name or self.resource.kind.lower()))
-        self._set_identity()
-
-    def _set_identity(self) -> None:
-        """Find the names that a cluster knows it by, where they are not given."""
-        if self.finalizer and self.cleanup is None:
+        if self._finalizer and self.cleanup is None:
             raise TypeError("finalizer= names what cleanup= adds: give cleanup=, or former_finalizers=")
-        self._set("operator", self.operator or domain_of(self.resource))
-        full = f"{self.operator}/{self.name}" if self.operator else ""
-        writes = bool(self.cleanup or self.owns or self.writes)
-        if self.cleanup is not None:
-            self._set("finalizer", check_finalizer(self.finalizer or full) or self._refuse("finalizer"))
-        if writes and not (self.field_manager or full):
-            self._refuse("field manager")
-        manager = self.field_manager or full or self.name  # what writes nothing needs no name of its own
-        self._set("field_manager", check_own_field_manager(manager))
-        check_former(self.finalizer, self.former_finalizers)
-        check_former(self.field_manager, self.former_field_managers)
+        assert self.labels is not None  # parsed here, so that a selector with an error is refused here
         for former in self.former_field_managers:
             check_field_manager(former)
+        check_former(self.finalizer, self.former_finalizers)
+        check_former(self.field_manager, self.former_field_managers)
+
+    # What follows from the options is computed, and not stored over them: an evolved controller derives its
+    # own.
+
+    @cached_property
+    def name(self) -> str:
+        """Its name in logs and metrics."""
+        return check_name(self._name or self.resource.kind.lower())
+
+    @cached_property
+    def operator(self) -> str:
+        """The domain of the operator; empty for a kind of Kubernetes where none was given."""
+        return self._operator or domain_of(self.resource)
+
+    @cached_property
+    def finalizer(self) -> str:
+        """The finalizer that `cleanup` adds; empty without one."""
+        if self.cleanup is None:
+            return ""
+        return self._finalizer or check_finalizer(self._full_name) or self._refuse("finalizer")
+
+    @cached_property
+    def field_manager(self) -> str:
+        """The field manager of its writes."""
+        writes = bool(self.cleanup or self.owns or self.writes)
+        if writes and not (self._field_manager or self._full_name):
+            self._refuse("field manager")
+        manager = self._field_manager or self._full_name or self.name  # without writes no name of its own
+        return check_own_field_manager(manager)
+
+    @cached_property
+    def finalizers(self) -> Sequence[str]:
+        """The finalizers that hold objects for it: its own, if it has `cleanup`, and the former ones."""
+        return (self.finalizer, *self.former_finalizers) if self.finalizer else self.former_finalizers
+
+    @cached_property
+    def labels(self) -> Sequence[Requirement]:
+        """What `selector` asks of the labels of an object."""
+        return parse_labels(self.selector)
+
+    @property
+    def _full_name(self) -> str:
+        return f"{self.operator}/{self.name}" if self.operator else ""
 
     def _refuse(self, what: str) -> str:
         raise ValueError(
@@ -277,9 +303,6 @@ class Controller(_Options[T]):
             f"Kubernetes, so a controller of another operator may have the same {what}: give operator=, a "
             "domain of yours such as 'shop.example.com'"
         )
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
 
     def _check_functions(self) -> None:
         """See that each function fits its place; `wakes` and `sources` see to it themselves."""
@@ -295,40 +318,11 @@ class Controller(_Options[T]):
                 raise TypeError(f"{option}= is an `async def`: only reconcilers may be plain functions")
             check_function(function, f"{where} {option}=", takes, "async")
 
-    def trigger(self, key: Named, cause: str | Cause = "", *, priority: int = 0) -> None:
-        """Have an object reconciled, in every manager that runs this controller; from any task or thread.
-
-        `cause` says why, in a few words. A `Request` may name its cluster; a key without one is meant in
-        all of them. Raises RuntimeError where no manager runs it, or not there: nothing is lost in
-        silence. Raises ValueError for a key with a namespace where the kind has none, or the other way
-        round. An object that does not exist is no error.
-        """
-        request = as_request(key)
-        if kind_of(self.kind).resource.namespaced != bool(request.namespace):
-            raise ValueError(f"{key!r} is no key of {self.kind.__name__}: it has a namespace, or must not")
-        triggers = [trigger for cluster, trigger in tuple(self._triggers) if request.cluster in ("", cluster)]
-        if not triggers:
-            where = f" in cluster {request.cluster}" if request.cluster else ""
-            raise RuntimeError(f"no manager runs controller {self.name}{where}: nothing can be triggered")
-        said = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
-        if (note := redacted(said.note)) != said.note:
-            said = evolve(said, note=note)
-        for trigger in triggers:
-            trigger(request, said, priority)
-
     def keeps(self, snapshot: Snapshot) -> bool:
         """Whether an object is one that it keeps: `selector` chooses it, or it is going and is held by us."""
-        if matches_labels(self._labels, snapshot.labels):
+        if matches_labels(self.labels, snapshot.labels):
             return True
         return snapshot.terminating and any(name in snapshot.finalizers for name in self.finalizers)
-
-    def connect(self, trigger: Trigger, cluster: str = "") -> None:
-        """Let `trigger` reach a manager, in one of its clusters; for the runtime."""
-        self._triggers.append((cluster, trigger))
-
-    def disconnect(self, trigger: Trigger) -> None:
-        """Undo `connect`; for the runtime."""
-        self._triggers[:] = [pair for pair in self._triggers if pair[1] is not trigger]
 
     @property
     def resource(self) -> APIResource:
@@ -336,17 +330,12 @@ class Controller(_Options[T]):
         return kind_of(self.kind).resource
 
     @property
-    def finalizers(self) -> Sequence[str]:
-        """The finalizers that hold objects for it: its own, if it has `cleanup`, and the former ones."""
-        return (self.finalizer, *self.former_finalizers) if self.finalizer else self.former_finalizers
-
-    @property
     def kinds(self) -> Sequence[type[Object]]:
         """Every kind it reads: its own, its children's, the watched ones, those that it looks up."""
-        return tuple(dict.fromkeys((*self.heard, *self.reads)))
+        return tuple(dict.fromkeys((*self.waking_kinds, *self.reads)))
 
     @property
-    def heard(self) -> Sequence[type[Object]]:
+    def waking_kinds(self) -> Sequence[type[Object]]:
         """Every kind whose changes may wake it; for the runtime."""
         kinds: list[type[Object]] = [self.kind, *self.owns, *(watch.kind for watch in self.watches)]
         return tuple(dict.fromkeys(kinds))

@@ -8,7 +8,7 @@ from attrs import define
 
 from reconcile.controller.declaration import Controller
 from reconcile.controller.outage_recovery import OutageRecovery
-from reconcile.controller.reconcile_run import RunResult
+from reconcile.controller.run_result import RunResult
 from reconcile.runs.run_failures import Failures
 from reconcile.runs.run_request import Cause, Request, Result
 from workqueue import Item, WorkQueue

@@ -1,4 +1,4 @@
-"""Functions of an author that are asked at each change, and fail: no change is lost by that."""
+"""Functions of the author's that fail at a change: no change is lost by that."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -11,20 +11,21 @@ from informers import APIResource, Snapshot
 from informers.functions import name_of
 from informers.logs import is_worth_a_line
 from reconcile.client.redaction import concealing
+from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
 from reconcile.runs.run_failures import described
 from reconcile.runs.run_request import Cause, Request
 
 SWEEP_SECONDS = 5.0
-"""How long (s) changes are collected whose keys are not known, before all objects run."""
+"""Seconds during which changes of unknown keys are collected before all objects run: once for a burst."""
 
 
 @define(eq=False)
 class FunctionFailures:
-    """What to do where a function fails. `objects` are the keys of all that the controller keeps."""
+    """What happens where a function fails. `objects` gives the keys of all objects of the controller."""
 
     log: structlog.stdlib.BoundLogger
     objects: Callable[[], Iterable[Request]]
-    enqueue: Callable[[Request, Cause, bool], None]
+    enqueue: EnqueueKey
     _failures: dict[str, int] = field(factory=dict, init=False)
     _sweep: asyncio.TimerHandle | None = field(default=None, init=False)
 
@@ -37,9 +38,9 @@ class FunctionFailures:
         resource: APIResource,
         states: Sequence[Snapshot | None],
     ) -> None:
-        """Log the failure of a function and what happens `instead`; of many at one place ever fewer.
+        """Log the failure of a function and what happens `instead`; ever fewer lines for one place.
 
-        `states` of an object of `resource` are what the function was given, and what its error may show.
+        `states` of an object of `resource` are what the function got, and what its error may show.
         """
         count = self._failures[place] = self._failures.get(place, 0) + 1
         if not is_worth_a_line(count):
@@ -58,7 +59,7 @@ class FunctionFailures:
             )
 
     def sweep(self, place: str) -> None:
-        """Have all objects run, once for the changes of the next seconds: any of them may be concerned."""
+        """Run all objects once for the changes of the next seconds: any of them may be concerned."""
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._wake_all, place)
 
@@ -70,11 +71,11 @@ class FunctionFailures:
     def _wake_all(self, place: str) -> None:
         self._sweep = None
         for request in self.objects():
-            self.enqueue(request, Cause("scheduled", note=f"{place} failed"), True)
+            self.enqueue(request, Cause("scheduled", note=f"{place} failed"), INITIAL_PRIORITY)
 
 
 def requests_of(result: Any) -> Iterable[Request]:
-    """What a function that names keys returned, checked. Raises TypeError."""
+    """The keys that a function returned. Raises TypeError."""
     if isinstance(result, Request):
         raise TypeError("it returned one Request: return several, such as [request]")
     if isinstance(result, str) or not isinstance(result, Iterable):

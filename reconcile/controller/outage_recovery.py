@@ -9,8 +9,8 @@ from attrs import define, field
 from informers import Reachability, is_unreachable
 from informers.cancellation import leaf_errors
 from reconcile.client.own_writes import CacheBehind
-from reconcile.controller.declaration import Trigger
-from reconcile.controller.reconcile_run import RunResult
+from reconcile.controller.run_result import RunResult
+from reconcile.controller.triggers import EnqueueKey
 from reconcile.runs.run_request import Cause, Request
 from workqueue import WorkQueue
 
@@ -62,7 +62,7 @@ class OutageRecovery:
 
     reach: Reachability
     queue: WorkQueue[Request]
-    enqueue: Trigger
+    enqueue: EnqueueKey
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
     def takes(self, request: Request, outcome: RunResult) -> bool:

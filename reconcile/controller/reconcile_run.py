@@ -3,15 +3,14 @@
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import closing
 from functools import partial
-from traceback import format_exception
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 import structlog
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from informers import APIResource, Informer, NotFound, Snapshot, StaleVersion
-from informers.cancellation import as_failure, cancel_requests, leaf_errors
+from informers.cancellation import as_failure, cancel_requests
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
 from reconcile.client.client import Client, bound, core_of, reads_of
@@ -20,14 +19,15 @@ from reconcile.controller.blocking import Blocking, RunEnded, Threads
 from reconcile.controller.context import Context, output_of
 from reconcile.controller.deadlines import Deadlines, RunLimit
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
-from reconcile.controller.declared_writes import DeclaredWrites
+from reconcile.controller.declared_writes import DeclaredWrites, Undeclared
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import RunOutput
+from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are
 from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.takeover_selection import TakeoverSelection
 from reconcile.controller.tombstones import Tombstones
-from reconcile.models import DecodeError, Object, kind_of
-from reconcile.runs.run_failures import Failed, Member, described, identity_of, members_of, place_text
+from reconcile.models import Object, kind_of
+from reconcile.runs.run_failures import described
 from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Cause, Request, Result, TerminalError
 from reconcile.storms import Echoes
@@ -41,96 +41,25 @@ from reconcile.storms.echoes import EchoObserver
 
 T = TypeVar("T", bound=Object)
 
-
 _DONE = Result()
 _IDS = 1 << 32
 
 REPORT_SECONDS = 5.0
-"""So long the status of a run that took too long may take to be written."""
-
-ResultName = Literal["success", "error", "requeue", "requeue_after"]
-
-
-class ReconcileTimeout(Exception):
-    """A run took longer than the controller allows."""
-
-
-@frozen
-class RunResult:
-    """What a run came to: `result`, or the `error` that it failed with.
-
-    `stale` is true where the run stopped because it had worked on an old state: it is repeated at
-    once, and has not failed. `reconcile_id` is what its log lines carry. `redact` takes what Secrets
-    hold out of the texts, and `secretive` says that the run has seen any. `record` has what it read and
-    wrote.
-    """
-
-    result: Result = field(factory=Result)
-    error: Exception | None = None
-    stale: bool = False
-    reconcile_id: str = ""
-    redact: Callable[[str], str] = field(default=str, repr=False, eq=False)
-    secretive: bool = field(default=False, repr=False, eq=False)
-    record: RunRecord | None = field(default=None, repr=False, eq=False)
-
-    @property
-    def terminal(self) -> bool:
-        """Whether trying again will not help until something changes."""
-        return self.error is not None and _all_are(self.error, TerminalError, DecodeError)
-
-    @property
-    def repeated(self) -> bool:
-        """Whether the runtime runs the key again without being asked: it failed, or its state was old."""
-        return self.stale or self.error is not None
-
-    @property
-    def name(self) -> ResultName:
-        """How the run ended, in controller-runtime's words; one on an old state runs again at once."""
-        if self.error is not None:
-            return "error"
-        if self.stale or self.result.requeue:
-            return "requeue"
-        return "success" if self.result.requeue_after is None else "requeue_after"
-
-    @property
-    def message(self) -> str:
-        """The error as a log line says it, and those of a group; empty if there is none."""
-        return "" if self.error is None else self.redact(described(self.error))
-
-    @property
-    def at(self) -> str:
-        """Where the error was raised: file and line of the author's innermost frame; empty if nowhere."""
-        return place_text(self.error)
-
-    @property
-    def members(self) -> Sequence[Member]:
-        """The first errors of a group, each with its place."""
-        return [one._replace(error=self.redact(one.error)) for one in members_of(self.error)]
-
-    @property
-    def traceback(self) -> str:
-        """Where the error came from, as Python prints it."""
-        return "" if self.error is None else self.redact("".join(format_exception(self.error)))
-
-    @property
-    def failed(self) -> Failed:
-        """What is logged of its error. Raises ValueError if there is none."""
-        error = self.error
-        if error is None:
-            raise ValueError("the run has not failed")
-        shown = redaction.veiled(error, self.redact) if self.secretive else error
-        return Failed(identity_of(error), self.message, self.at, self.traceback, shown)
+"""How long the status of a run that took too long may take to be written."""
 
 
 @define
 class RunExecutor(Generic[T]):
-    """Runs a controller, one pass at a time for each key; remembers what each key has written.
+    """Executes the runs of one controller, one at a time for each key; remembers what each key has written.
 
-    With `rendering` the records of runs tell what was wanted. With `debug` each reconcile is rehearsed
-    first, with nothing carried out; a run whose desired state differs then fails (`NondeterministicRun`).
+    It needs a client and nothing else, so that a unit test and a manager execute the same lines. With
+    `rendering` the records of runs have what was wanted. With `debug` each run is rehearsed first, with
+    nothing carried out; a run whose desired state then differs fails (`NondeterministicRun`). `undeclared`
+    writes are refused or logged. `selection` limits the objects to those of a takeover.
 
     A run may take `timeout` seconds; 0: what the controller says, or the default. `client_of` gives the
-    client of another cluster, by its name; raises LookupError.
+    client of another cluster by its name; raises LookupError. `on_wait` is called with the seconds of each
+    wait for own writes, and whether it was in vain.
     """
 
     controller: Controller[T]
@@ -143,39 +72,42 @@ class RunExecutor(Generic[T]):
     on_wait: Callable[[float, bool], None] | None = None
     rendering: bool = False
     debug: bool = False
+    undeclared: Undeclared = "warn"
     selection: TakeoverSelection | None = None
+    resource: APIResource = field(init=False)
     declarations: DeclaredWrites = field(init=False)
     tombstones: Tombstones[T] = field(init=False)
-    echoes: Echoes = field(factory=Echoes, init=False)
+    echoes: Echoes = field(init=False)
     deadlines: Deadlines = field(init=False)
-    _resource: APIResource = field(init=False)
-    _plain: Sequence[Any] = field(default=(), init=False)
+    _plain: Sequence[Any] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
+        controller = self.controller
+        self.timeout = self.timeout or controller.timeout or DEFAULT_TIMEOUT
         self.deadlines = Deadlines(self.timeout)
-        self._resource = kind_of(self.controller.kind).resource
-        self.declarations = DeclaredWrites(self.controller, self.log)
-        self.tombstones = Tombstones(self.controller.kind, self.controller.on_deleted)
-        given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
-        self._plain = [function for function in given if function is not None and not is_async(function)]
+        self.resource = kind_of(controller.kind).resource
+        self.declarations = DeclaredWrites(controller, self.log, self.undeclared == "refuse")
+        self.tombstones = Tombstones(controller.kind, controller.on_deleted)
+        self.echoes = Echoes({kind_of(kind).resource for kind in controller.waking_kinds})
+        functions = controller.reconcile, controller.cleanup, controller.on_terminating
+        self._plain = [function for function in functions if function is not None and not is_async(function)]
 
-    def follow(self, informer: Informer) -> None:
-        """Have what runs applied marked on the objects of an informer, before the first of them comes."""
+    def mark_applies(self, informer: Informer) -> None:
+        """Have an informer mark what runs applied on its objects; call it before the first of them comes."""
         if self.declarations.may_apply(informer.resource):
             for manager in (self.controller.field_manager, *self.controller.former_field_managers):
                 informer.mark_applies(manager)
 
     def limit(self) -> RunLimit:
-        """How long each run may take, for a task that does run after run; it closes it."""
+        """How long each run may take, for a task that does run after run; the task closes it."""
         return RunLimit(self.deadlines)
 
     async def run(
         self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0, limit: RunLimit | None = None
     ) -> RunResult:
-        """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised.
+        """Reconcile `request` once. Every failure is in the result; only cancellation is raised.
 
         A CancelledError that nothing asked for, and SystemExit, are failures of the run (`Interrupted`).
         """
@@ -194,42 +126,71 @@ class RunExecutor(Generic[T]):
             causes = self.echoes.begin(request, causes)
         record.causes = causes
         reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
-        bind_log = partial(self._log_of, request, reconcile_id)
+        bind_log = partial(self._bound_log, request, reconcile_id)
+        run = ReconcileRun(self, request, client, record, bind_log, reconcile_id, attempt)
         hidden = redaction.seen.set(core.secrets)
-        made: list[Context[T]] = []
         cancels = cancel_requests()
         try:
+            # The order matters. Own writes first, or the run decides on a state without them; outside of the
+            # limit, since this wait is bounded by itself and a run cut short here would only begin to wait
+            # anew.
             if journal:
-                # Bounded by itself: a run that is cut short here would only begin to wait anew.
                 await reads_of(client).settle()
             with limit as deadline:
+                # Tombstones before the object: a namesake may have the key by now, and comes after its
+                # predecessor.
                 if self.controller.on_deleted is not None:
-                    await self.tombstones.tell(request, client, bind_log())
-                make = partial(self._context, made, request, client, bind_log, causes, attempt, deadline)
-                result = await self._pass(request, client, record, make)
+                    await self.tombstones.deliver(request, client, bind_log())
+                result = await run.reconcile(deadline)
                 return RunResult(result, reconcile_id=reconcile_id, record=record)
-            await self._report_late(made)
+            await run.report_late()
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s").with_traceback(limit.struck())
-            return self._failed(late, reconcile_id, client, record)
+            return run.failed(late)
         except BaseException as raised:
             error = as_failure(raised, "the run", cancels)
             try:
                 if error is None:
                     raise
-                if _all_are(error, StaleVersion):
+                if all_are(error, StaleVersion):
                     why = core.redacted(str(error))
                     bind_log().info("worked on an old state; running again", error=why)
                     return RunResult(stale=True, reconcile_id=reconcile_id, record=record)
-                return self._failed(error, reconcile_id, client, record)
+                return run.failed(error)
             finally:
-                del error  # it has this frame in its traceback: each would keep the other for the collector
+                del error  # its traceback has this frame: each would keep the other alive for the collector
         finally:
             self.echoes.end(request, wrote=bool(record.writes))
             redaction.seen.reset(hidden)
+            # Only now, when nothing of the run writes any more: a key without unseen writes takes no memory.
             if not journal:
                 self._journals.pop(request, None)
             if self._distant:
                 self._forget_distant(request)
+
+    async def call(self, function: Any, context: Context[T]) -> Result | None:
+        """Call a function of the author's: an `async def` here, a plain one in a thread."""
+        if function not in self._plain:
+            return _checked(await function(context), function)
+        try:
+            answer = await self.blocking.call_with_loop(
+                lambda ask: function(SyncContext(context, ask)), context.log
+            )
+        except RunEnded:
+            raise RuntimeError("its blocking code was ended from outside") from None
+        if isinstance(answer, Awaitable):
+            if isinstance(answer, Coroutine):
+                answer.close()  # else Python warns, later and elsewhere, that it was never awaited
+            raise TerminalError(
+                f"{name_of(function)} is a plain function that returns something to await: use `async def`"
+            )
+        return _checked(answer, function)
+
+    def client_elsewhere(self, request: Request, client: Client, cluster: str) -> Client:
+        """The client of another cluster, for the run of `client`: bound to the same key and its secrets."""
+        if self.client_of is None:
+            raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
+        journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
+        return self._bound(self.client_of(cluster), journal, request, client)
 
     def _bound(
         self, client: Client, journal: Journal, request: Request, beside: Client | None = None
@@ -241,122 +202,113 @@ class RunExecutor(Generic[T]):
         echoes = () if self.client.cache is None else (EchoObserver(self.echoes, request),)
         return bound(client, journal, *names, beside, (self.declarations, *echoes))
 
-    def _failed(self, error: Exception, reconcile_id: str, client: Client, record: RunRecord) -> RunResult:
-        return RunResult(
-            error=error,
-            reconcile_id=reconcile_id,
-            redact=core_of(client).redacted,
-            secretive=bool(core_of(client).secrets),
-            record=record,
-        )
-
-    def _log_of(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
+    def _bound_log(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
         return self.log.bind(key=str(request), reconcile_id=reconcile_id)
 
-    def _client_elsewhere(self, request: Request, client: Client, cluster: str) -> Client:
-        """The client of another cluster, for the run of `client`: bound to the same key and its secrets."""
-        if self.client_of is None:
-            raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
-        journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
-        return self._bound(self.client_of(cluster), journal, request, client)
-
     def _forget_distant(self, request: Request) -> None:
-        for place in [
-            place for place, journal in self._distant.items() if place[0] == request and not journal
-        ]:
+        done = [place for place, journal in self._distant.items() if place[0] == request and not journal]
+        for place in done:
             del self._distant[place]
 
-    async def _pass(
-        self, request: Request, client: Client, record: RunRecord, make: Callable[..., Context[T]]
-    ) -> Result:
-        controller = self.controller
-        snapshot = record.primary = await reads_of(client).snapshot(self._resource, request.key)
-        if snapshot is None or not await self._is_kept(snapshot, client):
-            return _DONE
-        if snapshot.terminating:
-            return await self._clean_up(snapshot, make(snapshot))
-        if controller.finalizers and not self._is_held_rightly(snapshot):
-            snapshot = await self._set_finalizers(snapshot, self._finalizers_of(snapshot), client)
-        if self.debug:
-            return await self._call_twice(make, snapshot)
-        return await self._call(controller.reconcile, make(snapshot))
 
-    async def _is_kept(self, snapshot: Snapshot, client: Client) -> bool:
-        """Whether controller and manager are for the object; what we hold we also let go."""
-        if not self.controller.keeps(snapshot):
-            return False
-        return (
-            self.selection is None
-            or (snapshot.terminating and self._holds(snapshot))
-            or await self.selection.holds(snapshot, client)
+@define(eq=False)
+class ReconcileRun(Generic[T]):
+    """One run: the object, finalizers, the author's function, the status. `reconcile` may be called once.
+
+    `bind_log` is not a method: a context keeps it, and would keep the run that keeps the context.
+    """
+
+    executor: RunExecutor[T]
+    request: Request
+    client: Client
+    record: RunRecord
+    bind_log: Callable[[], structlog.stdlib.BoundLogger]
+    reconcile_id: str
+    attempt: int = 0
+    _contexts: list[Context[T]] = field(factory=list, init=False)
+
+    def failed(self, error: Exception) -> RunResult:
+        """The result of this run where it failed with `error`."""
+        return RunResult(
+            error=error,
+            reconcile_id=self.reconcile_id,
+            redact=core_of(self.client).redacted,
+            secretive=bool(core_of(self.client).secrets),
+            record=self.record,
         )
 
-    async def _call_twice(self, make: Callable[..., Context[T]], snapshot: Snapshot) -> Result:
-        """Rehearse, run, and compare what was wanted. A rehearsal that fails is compared with nothing."""
-        function, rehearsal = self.controller.reconcile, make(snapshot, rehearsal=True)
-        output, record = output_of(rehearsal), core_of(rehearsal.client).run
-        record.rendered = {}
-        try:
-            await self._invoke(function, rehearsal)
-            output.note_desired()
-        except Exception as error:
-            why = core_of(rehearsal.client).redacted(described(error))
-            rehearsal.log.debug("the rehearsal of a run failed", error=why)
-            return await self._call(function, make(snapshot, generated=output.generated))
-        context = make(snapshot, generated=output.generated)
-        result = await self._call(function, context)
-        done = core_of(context.client).run
-        renderings = without_server_set((record.rendered, record.writes), (done.rendered or {}, done.writes))
-        found = [*rendering_differences(*renderings), *reordered_lists(done.writes)]
-        if found:
-            raise NondeterministicRun(found)
-        return result
+    async def reconcile(self, deadline: float) -> Result:
+        """Read the object and do what its state asks for. Raises what the author's function raises."""
+        executor = self.executor
+        controller = executor.controller
+        snapshot = self.record.primary = await reads_of(self.client).snapshot(
+            executor.resource, self.request.key
+        )
+        if snapshot is None or not await self._is_kept(snapshot):
+            return _DONE
+        if snapshot.terminating:
+            return await self._clean_up(snapshot, deadline)
+        # The finalizer goes on before the author's function makes anything that a cleanup would have to find.
+        if controller.finalizers and not self._is_held_rightly(snapshot):
+            snapshot = await self._set_finalizers(snapshot, self._finalizers_of(snapshot))
+        if executor.debug:
+            return await self._call_twice(snapshot, deadline)
+        return await self._call(controller.reconcile, self._context(snapshot, deadline))
 
-    async def _invoke(self, function: Any, context: Context[T]) -> Result | None:
-        if function in self._plain:
-            return await self._visit(function, context)
-        return _checked(await function(context), function)
+    async def report_late(self) -> None:
+        """Write what the run said of its object although it then took too long."""
+        with anyio.move_on_after(REPORT_SECONDS):
+            for context in self._contexts:
+                if not output_of(context).reported:
+                    await self._report(context, failed=True)
+
+    async def _is_kept(self, snapshot: Snapshot) -> bool:
+        """Whether controller and manager keep the object. One that is held by us is let go in any case."""
+        if not self.executor.controller.keeps(snapshot):
+            return False
+        selection = self.executor.selection
+        return (
+            selection is None
+            or (snapshot.terminating and self._holds(snapshot))
+            or await selection.holds(snapshot, self.client)
+        )
 
     def _context(
         self,
-        made: list[Context[T]],
-        request: Request,
-        client: Client,
-        bind_log: Callable[[], structlog.stdlib.BoundLogger],
-        causes: Sequence[Cause],
-        attempt: int,
-        deadline: float,
         snapshot: Snapshot,
+        deadline: float,
         *,
         rehearsal: bool = False,
         generated: dict[str, str] | None = None,
     ) -> Context[T]:
-        client_of = partial(self._client_elsewhere, request, client)
+        executor, client = self.executor, self.client
+        client_of = partial(executor.client_elsewhere, self.request, client)
         if rehearsal:
-            of_cluster = client_of
-            client, client_of = _dry(client), partial(_dry_elsewhere, of_cluster)
+            client, client_of = _dry(client), partial(_dry_elsewhere, client_of)
         context = Context(
-            RunOutput(self.controller.kind, snapshot, client, generated),
-            request,
-            bind_log,
-            blocking=self.blocking,
-            causes=causes,
-            attempt=attempt,
+            RunOutput(executor.controller.kind, snapshot, client, generated),
+            self.request,
+            self.bind_log,
+            blocking=executor.blocking,
+            causes=self.record.causes,
+            attempt=self.attempt,
             deadline=deadline,
             client_of=client_of,
-            owns=self.controller.owns,
+            owns=executor.controller.owns,
         )
         if not rehearsal:
-            made.append(context)
+            self._contexts.append(context)
         return context
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
-        """Run the author's function; what it said of its object is written even if it then failed."""
-        cancels, output = cancel_requests(), output_of(context)
+        """Call the author's function; what it said of its object is written even if it then failed."""
+        executor, output = self.executor, output_of(context)
+        cancels = cancel_requests()
         try:
-            result = await self._invoke(function, context)
-            if self.rendering or self.debug:
+            result = await executor.call(function, context)
+            if executor.rendering or executor.debug:
                 output.note_desired()
+            # Before the status, which may say what there is now.
             if deleted := await output.carry_out_prune():
                 context.log.info("pruned children that are wanted no more", deleted=deleted)
         except BaseException as raised:
@@ -364,101 +316,106 @@ class RunExecutor(Generic[T]):
             try:
                 if error is None:
                     raise
-                if not _all_are(error, StaleVersion):
+                if not all_are(error, StaleVersion):
                     await self._report(context, failed=True)
                 if error is raised:
                     raise
                 raise error from raised
             finally:
-                del error  # as in `run`
+                del error  # as in `RunExecutor.run`
         if not output.is_empty:
             await self._report(context, failed=False)
         return result or _DONE
 
-    async def _visit(self, function: Any, context: Context[T]) -> Result | None:
-        """Run a reconciler that is a plain function."""
+    async def _call_twice(self, snapshot: Snapshot, deadline: float) -> Result:
+        """Rehearse, run, and compare the desired states. A rehearsal that fails is compared with nothing."""
+        function = self.executor.controller.reconcile
+        rehearsal = self._context(snapshot, deadline, rehearsal=True)
+        output, record = output_of(rehearsal), core_of(rehearsal.client).run
+        record.rendered = {}
         try:
-            answer = await self.blocking.visit(lambda ask: function(SyncContext(context, ask)), context.log)
-        except RunEnded:
-            raise RuntimeError("its blocking code was ended from outside") from None
-        if isinstance(answer, Awaitable):
-            if isinstance(answer, Coroutine):
-                answer.close()
-            raise TerminalError(
-                f"{name_of(function)} is a plain function that returns something to await: use `async def`"
-            )
-        return _checked(answer, function)
-
-    async def _report_late(self, made: Sequence[Context[T]]) -> None:
-        """What a run said of its object is written also where it then took too long."""
-        with anyio.move_on_after(REPORT_SECONDS):
-            for context in made:
-                if not output_of(context).reported:
-                    await self._report(context, failed=True)
+            await self.executor.call(function, rehearsal)
+            output.note_desired()
+        except Exception as error:
+            why = core_of(rehearsal.client).redacted(described(error))
+            rehearsal.log.debug("the rehearsal of a run failed", error=why)
+            return await self._call(function, self._context(snapshot, deadline, generated=output.generated))
+        context = self._context(snapshot, deadline, generated=output.generated)
+        result = await self._call(function, context)
+        done = self.record
+        renderings = without_server_set((record.rendered, record.writes), (done.rendered or {}, done.writes))
+        differences = [*rendering_differences(*renderings), *reordered_lists(done.writes)]
+        if differences:
+            raise NondeterministicRun(differences)
+        return result
 
     async def _report(self, context: Context[T], *, failed: bool) -> None:
         output = output_of(context)
         output.reported = True
+        redact = core_of(self.client).redacted
         try:
             for event in output.events:
-                message = core_of(context.client).redacted(event.message)
-                self.recorder.record(context.object, evolve(event, message=message))
+                self.executor.recorder.record(context.object, evolve(event, message=redact(event.message)))
             await output.write_status()
         except NotFound:
             return
         except Exception as error:
+            # The error of the run itself comes first; this one only where there is no other.
             if not failed:
                 raise
-            context.log.warning(
-                "the status of a failed run could not be written",
-                error=core_of(context.client).redacted(str(error)),
-            )
+            context.log.warning("the status of a failed run could not be written", error=redact(str(error)))
+
+    # --- finalizers -------------------------------------------------------------------------------
 
     def _holds(self, snapshot: Snapshot) -> bool:
         """Whether a finalizer of the controller, a present or a former one, is on the object."""
-        return any(finalizer in snapshot.finalizers for finalizer in self.controller.finalizers)
+        return any(finalizer in snapshot.finalizers for finalizer in self.executor.controller.finalizers)
 
     def _is_held_rightly(self, snapshot: Snapshot) -> bool:
         """Whether a living object has the present finalizer, if there is one, and no former one."""
-        controller, present = self.controller, snapshot.finalizers
+        controller, present = self.executor.controller, snapshot.finalizers
         held = not controller.finalizer or controller.finalizer in present
         return held and not any(former in present for former in controller.former_finalizers)
 
     def _finalizers_of(self, snapshot: Snapshot) -> Sequence[str]:
-        """Those that a living object is to have: the present one takes the place of the former ones."""
-        finalizer = self.controller.finalizer
-        rest = [name for name in snapshot.finalizers if name not in self.controller.finalizers]
+        """The finalizers that a living object is to have: the present one replaces the former ones."""
+        finalizer = self.executor.controller.finalizer
+        rest = self._foreign_finalizers(snapshot)
         return [*rest, finalizer] if finalizer else rest
 
-    async def _clean_up(self, snapshot: Snapshot, context: Context[T]) -> Result:
-        """Run what the controller does for an object that is going, then let it go, if we hold it."""
-        controller, held = self.controller, self._holds(snapshot)
+    def _foreign_finalizers(self, snapshot: Snapshot) -> Sequence[str]:
+        return [name for name in snapshot.finalizers if name not in self.executor.controller.finalizers]
+
+    async def _clean_up(self, snapshot: Snapshot, deadline: float) -> Result:
+        """Call what the controller has for an object that is being deleted; then remove our finalizer."""
+        controller, held = self.executor.controller, self._holds(snapshot)
         result = _DONE
         if controller.on_terminating is not None:
-            result = await self._call(controller.on_terminating, context)
+            result = await self._call(controller.on_terminating, self._context(snapshot, deadline))
         elif controller.cleanup is not None and held:
-            result = await self._call(controller.cleanup, context)
+            result = await self._call(controller.cleanup, self._context(snapshot, deadline))
             if result.wants_run:
                 return result
         if not held:
             return result
-        fresh = await reads_of(context.client).snapshot(self._resource, snapshot.key)
+        # Read anew: the cleanup may have taken long or written itself, and a stale list would restore
+        # finalizers.
+        fresh = await reads_of(self.client).snapshot(self.executor.resource, snapshot.key)
         if fresh is not None and fresh.uid == snapshot.uid:
-            rest = [name for name in fresh.finalizers if name not in controller.finalizers]
+            rest = self._foreign_finalizers(fresh)
             if len(rest) < len(fresh.finalizers):
-                await self._set_finalizers(fresh, rest, context.client)
+                await self._set_finalizers(fresh, rest)
         return result
 
-    async def _set_finalizers(
-        self, snapshot: Snapshot, finalizers: Sequence[str], client: Client
-    ) -> Snapshot:
+    async def _set_finalizers(self, snapshot: Snapshot, finalizers: Sequence[str]) -> Snapshot:
+        # A merge patch replaces the whole list, so it holds for the version that it was computed from alone.
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
-        return await client.raw.patch(self._resource, snapshot.key, patch, guard=guard)
+        return await self.client.raw.patch(self.executor.resource, snapshot.key, patch, guard=guard)
 
 
 def _checked(result: Any, function: Any) -> Result | None:
-    """What a function of the author's returned, if it is what the runtime takes; a retry would not help."""
+    """What the author's function returned, if it is a result. Terminal: a retry would return the same."""
     if result is None or isinstance(result, Result):
         return result
     raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")
@@ -471,8 +428,3 @@ def _dry(client: Client) -> Client:
 
 def _dry_elsewhere(client_of: Callable[[str], Client], cluster: str) -> Client:
     return _dry(client_of(cluster))
-
-
-def _all_are(error: BaseException, *kinds: type[Exception]) -> bool:
-    """Whether an error is of these kinds; of a group, as task groups make them, each one in it."""
-    return all(isinstance(leaf, kinds) for leaf in leaf_errors(error))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from attrs import define, field
 
-from reconcile.controller.reconcile_run import RunResult
+from reconcile.controller.run_result import RunResult
 from reconcile.runs.run_failures import Member
 from reconcile.runs.run_record import ObjectRef
 from reconcile.runs.run_request import Cause, Request

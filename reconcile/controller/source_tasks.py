@@ -1,6 +1,6 @@
-"""The sources of a controller at work: each has a task of its own, and is started anew when it fails."""
+"""The sources of a running controller: each has a task of its own, which starts anew when it fails."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import anyio
@@ -8,29 +8,31 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define
 
-from informers import Clock, Informer, Snapshot
+from informers import Clock
 from reconcile.controller.sources import Source, SourceContext, Synced
+from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
 from reconcile.runs.run_request import Cause, Request, as_request
 from reconcile.runs.supervision import supervise
 
 SOURCE_PATIENCE = 120.0
-"""After so many seconds the log says for which source the workers wait."""
+"""Seconds after which the log says for which source the workers wait."""
 
 
 @define(eq=False)
 class SourceTasks:
-    """Follows the sources of a controller; what they yield goes to `enqueue`."""
+    """Follows the sources of a controller; the keys that they yield go to `enqueue`.
+
+    `objects` gives the keys of all objects that the controller keeps, as cached now.
+    """
 
     sources: Sequence[Source]
-    informer: Informer
-    enqueue: Callable[[Request, Cause, bool], None]
+    objects: Callable[[], Iterable[Request]]
+    enqueue: EnqueueKey
     clock: Clock
     log: structlog.stdlib.BoundLogger
-    cluster: str = ""
-    keeps: Callable[[Snapshot], bool] = lambda snapshot: True
 
     async def start(self, group: TaskGroup) -> None:
-        """Start them in `group`, and wait for what those with `initial` know at their start."""
+        """Start them in `group`, and wait until those with `initial` have yielded SYNCED."""
         known: list[tuple[str, anyio.Event]] = []
         for source in self.sources:
             synced = anyio.Event()
@@ -54,13 +56,10 @@ class SourceTasks:
                 continue
             try:
                 request = as_request(item)
-            except (TypeError, ValueError) as error:  # the stream may have more, so it is not started anew
+            except (TypeError, ValueError) as error:  # one bad item: the stream may have more, so it goes on
                 self.log.error("a source yielded what names no object", source=source.name, error=str(error))
                 continue
             initial = source.initial and not synced.is_set()
-            self.enqueue(request, Cause("triggered", note=source.name), initial)
+            cause = Cause("triggered", note=source.name)
+            self.enqueue(request, cause, INITIAL_PRIORITY if initial else 0)
         synced.set()
-
-    def objects(self) -> Iterator[Request]:
-        """The keys of all objects that the controller keeps, as cached now."""
-        return (Request(*one.key, self.cluster) for one in self.informer.store if self.keeps(one))

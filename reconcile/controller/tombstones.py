@@ -1,4 +1,4 @@
-"""Objects that are no more, until their controller has been told."""
+"""Deleted objects whose controller has still to be called for them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Object)
 
 @frozen
 class Deleted(Generic[T]):
-    """An object that is no more: `object` is the last that was known of it.
+    """A deleted object; `object` is its last known state.
 
     `client` and `log` are those of a run for its key. Another object may have its name by now.
     """
@@ -34,26 +34,26 @@ OnDeleted = Callable[[Deleted[T]], Awaitable[None]]
 
 @define
 class Tombstones(Generic[T]):
-    """Remembers who has gone, by key, until `on_deleted` has dealt with it."""
+    """Remembers the last states of deleted objects, by key, until `on_deleted` has dealt with them."""
 
     kind: type[T]
     on_deleted: OnDeleted[T] | None
-    _gone: dict[Key, list[Snapshot]] = field(factory=dict, init=False)
+    _deleted: dict[Key, list[Snapshot]] = field(factory=dict, init=False)
 
     def note(self, delta: Delta) -> None:
-        """Look whether a change of the store is the end of an object."""
+        """Remember the last state of an object, if a change of the store is its end."""
         old, new = delta.old, delta.new
         if self.on_deleted is None or old is None or (new is not None and new.uid == old.uid):
             return
-        self._gone.setdefault(old.key, []).append(old)
+        self._deleted.setdefault(old.key, []).append(old)
 
-    def waits(self, key: Key) -> bool:
-        """Whether the end of an object of that key is still to be told."""
-        return key in self._gone
+    def has(self, key: Key) -> bool:
+        """Whether `on_deleted` has still to be called for an object of that key."""
+        return key in self._deleted
 
-    async def tell(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
-        """Call `on_deleted` for those of this key; one that fails is told again in the next run."""
-        waiting = self._gone.get(request.key)
+    async def deliver(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
+        """Call `on_deleted` for each deleted object of this key; if it fails, the next run calls it again."""
+        waiting = self._deleted.get(request.key)
         while waiting and self.on_deleted is not None:
             try:
                 last = decode(self.kind, waiting[0].raw)
@@ -62,14 +62,16 @@ class Tombstones(Generic[T]):
             else:
                 core_of(client).note_secrets(kind_of(self.kind).resource, waiting[0])
                 await self._call(self.on_deleted, Deleted(last, request, client, log))
+            # Only after the call: what fails, or is cancelled, is delivered again. A namesake may be noted
+            # meanwhile.
             waiting.pop(0)
         if waiting is not None and not waiting:
-            self._gone.pop(request.key, None)
+            self._deleted.pop(request.key, None)
 
-    async def _call(self, on_deleted: OnDeleted[T], gone: Deleted[T]) -> None:
+    async def _call(self, on_deleted: OnDeleted[T], last: Deleted[T]) -> None:
         cancels = cancel_requests()
         try:
-            await on_deleted(gone)
+            await on_deleted(last)
         except BaseException as raised:
             error = as_failure(raised, name_of(on_deleted), cancels)
             if error is None or error is raised:

@@ -1,19 +1,26 @@
-"""How a key gets into a controller's queue from any thread."""
+"""How a key gets into the queue of a controller, from any thread."""
 
+from collections.abc import Callable
 from functools import partial
 from threading import get_ident
+from typing import TypeAlias
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 
-from reconcile.controller.declaration import Trigger
 from reconcile.controller.run_history import ControllerTraces
 from reconcile.runs.run_request import Cause, Request
 
+INITIAL_PRIORITY = -100
+"""Objects of the first list come after what changes now (controller-runtime's handler priority)."""
 
-def trigger_of(enqueue: Trigger, traces: ControllerTraces | None) -> Trigger:
-    """Adds to a queue of this thread's event loop, also from other threads."""
+EnqueueKey: TypeAlias = Callable[[Request, Cause, int], None]
+"""Adds a key to a queue, with a cause and a priority."""
+
+
+def from_any_thread(enqueue: EnqueueKey, traces: ControllerTraces | None) -> EnqueueKey:
+    """`enqueue` for callers in any thread; call this in the event loop that `enqueue` belongs to."""
     thread, token = get_ident(), anyio.lowlevel.current_token()
 
     def trigger(request: Request, cause: Cause, priority: int) -> None:

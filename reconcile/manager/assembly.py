@@ -14,6 +14,7 @@ from reconcile.controller.blocking import Blocking, InStep, Threads
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.controller.event_recorder import recorder_of
 from reconcile.controller.reconcile_run import RunExecutor
+from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
 from reconcile.manager.leadership import LeaderElector, LedTransport
@@ -101,7 +102,6 @@ class Assembly:
         timeout = for_controller(options["timeout"], name, controller.timeout, DEFAULT_TIMEOUT)
         label = f"{cluster}/{name}" if cluster else name
         metrics = None if self._metrics is None else self._metrics.controller(label, workers)
-        traces = None if self._traces is None else self._traces.controller(label)
         executor = RunExecutor(
             controller,
             client,
@@ -109,14 +109,26 @@ class Assembly:
             log,
             self._blocking,
             timeout,
-            (lambda other: self.clusters.of(other).client) if cluster else None,
+            client_of=(lambda other: self.clusters.of(other).client) if cluster else None,
+            on_wait=None if metrics is None else metrics.caught_up,
             debug=options["debug"],
+            undeclared="refuse" if refuses_undeclared(options) else "warn",
             selection=takeover_selection(options["selector"], self._controllers),
         )
-        executor.declarations.refuse = refuses_undeclared(options)
-        elsewhere = self.clusters.enqueue if cluster else None
-        reaches = self.clusters.reaches
-        return Runner(controller, executor, cache, metrics, traces, workers, cluster, elsewhere, reaches)
+        return Runner(
+            executor,
+            cache.reach,
+            history=self._history(executor, label, metrics),
+            workers=workers,
+            cluster=cluster,
+            elsewhere=self.clusters.enqueue if cluster else None,
+            all_reaches=lambda: self.clusters.reaches(),
+        )
+
+    def _history(
+        self, executor: RunExecutor[Any], label: str, metrics: ControllerMetrics | None
+    ) -> RunHistory:
+        return RunHistory(metrics, None if self._traces is None else self._traces.controller(label))
 
 
 def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -> Cache:

@@ -17,14 +17,16 @@ from attrs import define, evolve, field
 from informers import ApiError, Cache, CacheSyncFailed, InformerStatus, Reachability
 from informers.broadcast import Broadcast
 from reconcile.client.client import Client
+from reconcile.client.redaction import redacted
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
 from reconcile.manager.installed_definitions import check_scales
 from reconcile.manager.predecessor_check import PredecessorCheck
 from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.server_readiness import until_ready
+from reconcile.models import kind_of
 from reconcile.ops.manager_status import ClusterStatus
-from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.run_request import Cause, Named, Request, as_request
 from reconcile.runs.supervision import first_error
 
 RETRY_SECONDS = 5.0
@@ -140,7 +142,26 @@ class ClusterSet:
                 error=str(error),
             )
         else:
-            runner.enqueue_at(request, cause, priority)
+            runner.enqueue(request, cause, priority)
+
+    def trigger(
+        self, controller: Controller[Any] | str, key: Named, cause: str | Cause, priority: int
+    ) -> None:
+        """Have an object reconciled by one of the controllers; see `Manager.trigger`."""
+        request, name = as_request(key), controller if isinstance(controller, str) else controller.name
+        runners = [runner for runner in self.named(name) if request.cluster in ("", runner.cluster)]
+        if not runners:
+            raise LookupError(f"controller {name} does not work in cluster {request.cluster!r}")
+        if all(cluster.runners.ended for cluster in self.members):
+            raise RuntimeError("the manager has ended: nothing can be triggered")
+        kind = runners[0].controller.kind
+        if kind_of(kind).resource.namespaced != bool(request.namespace):
+            expected = "a namespace and a name" if kind_of(kind).resource.namespaced else "a name alone"
+            raise ValueError(f"{key!r} is not a key of {kind.__name__}: expected {expected}")
+        reason = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
+        reason = evolve(reason, note=redacted(reason.note))
+        for runner in runners:
+            runner.trigger(request, reason, priority)
 
     # --- adding and removing controllers --------------------------------------------------------
 

@@ -40,6 +40,7 @@ from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.page_routes import PageSources
 from reconcile.ops.page_server import Address, parse_address, serving
 from reconcile.ops.watchdog import Watchdog, log_stall
+from reconcile.runs.run_request import Cause, Named
 from reconcile.runs.supervision import first_error, noted
 
 if TYPE_CHECKING:
@@ -193,6 +194,17 @@ class Manager(Service):
             if cluster in ("", runner.cluster):
                 return runner.history
         raise LookupError(f"no cluster {cluster!r} has a controller {name!r}")
+
+    def trigger(
+        self, controller: Controller[Any] | str, key: Named, cause: str | Cause = "", *, priority: int = 0
+    ) -> None:
+        """Have an object reconciled by one of its controllers; from any task or thread.
+
+        `cause` says why, in a few words. A `Request` may name its cluster; a key without one is meant in all
+        of them. Raises LookupError for a controller that does not work there, RuntimeError unless the manager
+        runs, and ValueError for a key with a namespace where the kind has none, or the other way round.
+        """
+        self._clusters.trigger(controller, key, cause, priority)
 
     def pause(self, name: str) -> None:
         """Begin no runs of a controller until `resume`; its keys are collected. Raises LookupError."""

@@ -19,11 +19,12 @@ _log = get_logger("reconcile")
 
 @define(eq=False)
 class RunnerSet:
-    """`make` makes the runner of a controller, connected to the cache."""
+    """`make` makes the runner of a controller; it is connected to `cache` here."""
 
     cache: Cache
     make: Callable[[Controller[Any]], Runner[Any]]
     sync_seconds: float
+    ended: bool = field(default=False, init=False)
     _runners: dict[str, Runner[Any]] = field(factory=dict, init=False)
     _joining: dict[str, anyio.CancelScope] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
@@ -35,7 +36,9 @@ class RunnerSet:
     def declare(self, controller: Controller[Any]) -> None:
         """Add a controller before anything runs."""
         self._check_name(controller)
-        self._runners[controller.name] = self.make(controller)
+        runner = self.make(controller)
+        runner.connect(self.cache)
+        self._runners[controller.name] = runner
 
     def admit(self, controller: Controller[Any]) -> None:
         """Add a controller that starts with the others. Raises ValueError, RuntimeError while stopping."""
@@ -57,6 +60,7 @@ class RunnerSet:
         self._refuse_while_stopping(controller.name)
         self._check_name(controller)
         runner = self.make(controller)
+        runner.connect(self.cache)
         scope = self._joining[controller.name] = anyio.CancelScope()
         try:
             with scope:
@@ -64,7 +68,7 @@ class RunnerSet:
             # The stop may have begun meanwhile, and it does not wait for what joins after it.
             self._refuse_while_stopping(controller.name)
         except BaseException:
-            runner.release(self.cache)
+            runner.disconnect()
             raise
         finally:
             del self._joining[controller.name]
@@ -82,7 +86,7 @@ class RunnerSet:
             await runner.leave(seconds)
         finally:
             if self._runners.pop(name, None) is not None:
-                runner.release(self.cache)
+                runner.disconnect()
 
     def get(self, name: str) -> Runner[Any]:
         """The runner of that controller. Raises LookupError."""
@@ -117,12 +121,11 @@ class RunnerSet:
             _log.warning("cancelling runs that did not end in time", seconds=seconds, keys=late_runs)
 
     def end(self) -> None:
-        """Called when nothing runs any more: refuse further controllers, and disconnect triggers."""
+        """Called when nothing runs any more: refuse further controllers and triggers."""
         self._stopping = True
         for scope in self._joining.values():
             scope.cancel()
-        for runner in self:
-            runner.disconnect()
+        self.ended = True
 
     async def _wait_synced(self) -> None:
         try:

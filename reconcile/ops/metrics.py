@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 
 from informers import ApiError, Response, StreamingResponse, Transport
 from informers.transport import PassingTransport
-from reconcile.controller.reconcile_run import ReconcileTimeout, RunResult
+from reconcile.controller.run_result import ReconcileTimeout, RunResult
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.metric_families import MetricFamilies
 from reconcile.ops.metric_levels import LevelCollector

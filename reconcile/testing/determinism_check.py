@@ -98,8 +98,7 @@ async def _rendered(
 
 
 async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendering:
-    executor, _ = executor_of(controller, client, rendering=True)
-    executor.declarations.refuse = True
+    executor, _ = executor_of(controller, client, rendering=True, undeclared="refuse")
     outcome = await executor.run(request)
     if outcome.error is not None:
         raise outcome.error

@@ -7,11 +7,10 @@ import anyio
 from attrs import evolve
 
 from informers import Clock
-from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.controller.declared_writes import DeclaredWrites
-from reconcile.controller.run_history import ActiveRun, RunHistory
-from reconcile.controller.runner import Runner
+from reconcile.controller.reconcile_run import RunExecutor
+from reconcile.controller.run_history import ActiveRun, ControllerMetrics, RunHistory
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.manager import Manager
 from reconcile.testing.faults import Crash
@@ -20,7 +19,7 @@ from reconcile.testing.run_records import Death, KeyRun
 from reconcile.testing.scenario import Scenario
 
 if TYPE_CHECKING:
-    from informers import Cache, Transport
+    from informers import Transport
 
 WORKERS = 2
 """Of a controller that does not say how many: enough for two keys to run at the same time."""
@@ -153,12 +152,10 @@ class _RecordedAssembly(Assembly):
         self._run_ended = run_ended
         super().__init__(*parts)
 
-    def _runner(
-        self, cluster: str, client: Client, cache: "Cache", controller: Controller[Any]
-    ) -> Runner[Any]:
-        runner = super()._runner(cluster, client, cache, controller)
-        runner.history = _RecordingHistory(self._process, self._run_ended, runner.declarations)
-        return runner
+    def _history(
+        self, executor: RunExecutor[Any], label: str, metrics: ControllerMetrics | None
+    ) -> RunHistory:
+        return _RecordingHistory(self._process, self._run_ended, executor.declarations)
 
 
 class _RecordingHistory(RunHistory):

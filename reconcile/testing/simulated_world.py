@@ -154,7 +154,7 @@ class SimulatedWorld:
             for controller in process.controllers:
                 resource = kind_of(controller.kind).resource
                 for stored in self.view.server.log.snapshot((resource.group, resource.plural)):
-                    controller.trigger(stored.key, "once more")
+                    process.manager.trigger(controller, stored.key, "once more")
                     triggered = True
         return triggered
 

@@ -57,8 +57,7 @@ async def run_once(
         client.serve(kind)
     request = request_of(controller, key)
     before = len(client.transport.requests)
-    executor, recorder = executor_of(controller, client)
-    executor.declarations.refuse = undeclared == "refuse"
+    executor, recorder = executor_of(controller, client, undeclared=undeclared)
     outcome = await executor.run(request)
     await recorder.flush()
     made = [request for request in client.transport.requests[before:] if request.mutating]
@@ -74,12 +73,15 @@ async def run_once(
 
 
 def executor_of(
-    controller: Controller[T], client: Client, *, rendering: bool = False
+    controller: Controller[T], client: Client, *, rendering: bool = False, undeclared: Undeclared = "warn"
 ) -> tuple[RunExecutor[T], Recorder]:
     """What runs a controller without a manager, and its recorder of Events; blocking calls run inline."""
     recorder = recorder_of(controller, client)
     log = get_logger(f"reconcile.{controller.name}")
-    return RunExecutor(controller, client, recorder, log, InStep(), rendering=rendering), recorder
+    executor = RunExecutor(
+        controller, client, recorder, log, InStep(), rendering=rendering, undeclared=undeclared
+    )
+    return executor, recorder
 
 
 def request_of(controller: Controller[Any], key: str | Key | Request | Object) -> Request:

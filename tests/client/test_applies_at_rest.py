@@ -331,7 +331,7 @@ def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none()
         await world.client.create(ConfigMap(metadata=ObjectMeta("shared", "default"), data={"v": "1"}))
         for number in range(TENANTS):
             await world.make(f"t{number}")
-        async with world.running(TENANT):
+        async with world.running(TENANT) as manager:
             await anyio.sleep(30)
             assert len(world.transport.writes) == 4 * TENANTS
             await world.client.raw.merge(
@@ -339,10 +339,10 @@ def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none()
             )
             await anyio.sleep(5)
             for number in range(TENANTS):
-                TENANT.trigger(f"default/t{number}")
+                manager.trigger(TENANT, f"default/t{number}")
             await anyio.sleep(30)
             assert len(world.transport.writes) == 5 * TENANTS
-        async with world.running(TENANT):
+        async with world.running(TENANT) as manager:
             await anyio.sleep(60)
             assert len(world.transport.writes) == 5 * TENANTS
 

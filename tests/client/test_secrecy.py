@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from informers import APIResource
 from informers.credentials import Proof
 from informers.exec_plugin import Plugin
-from reconcile import Cause, Context, Controller, ObjectMeta, Watch
+from reconcile import Cause, Context, Controller, Manager, ObjectMeta, Watch
 from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from reconcile.kinds import Event, Secret
 from reconcile.ops.log_setup import configure_logging
@@ -61,7 +61,7 @@ def everything_logged() -> Any:
 def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
     cached: bool, everything_logged: io.StringIO
 ) -> None:
-    controller: Controller[Any]
+    managers: list[Manager] = []
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
@@ -73,8 +73,10 @@ def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere
         ctx.event("Leaked", f"it is {values[0]}")
         ctx.log.info(f"read {values[0]}", one=values[1], all=values, secret=dict(secret.data), exc_info=False)
         if ctx.attempt == 0:
-            controller.trigger(ctx.object, f"because of {values[0]}")
-            controller.trigger(ctx.object, Cause("triggered", note=f"and of {secret.data['tls.key']}"))
+            managers[0].trigger("toy", ctx.object, f"because of {values[0]}")
+            managers[0].trigger(
+                "toy", ctx.object, Cause("triggered", note=f"and of {secret.data['tls.key']}")
+            )
         await ctx.run_sync(lambda: ctx.log.info("in a thread", value=values[2]))
         with contextlib.suppress(LookupError):
             await tell_and_fail(ctx, values)
@@ -92,7 +94,6 @@ def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere
             raise
 
     async def scenario(world: World) -> None:
-        nonlocal controller
         controller = Controller(Toy, leak, owns=[Secret] if cached else [], writes=[Secret])
         data = {"password": PASSWORD, ".dockerconfigjson": DOCKER, "tls.key": PEM}
         await world.client.create(
@@ -103,6 +104,7 @@ def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere
         )
         registry = CollectorRegistry()
         async with world.running(controller, metrics=registry, traces=provider) as manager:
+            managers.append(manager)
             await world.make("leaky")
             await anyio.sleep(10)
             state = msgspec.json.encode(manager.state()).decode()

@@ -96,7 +96,7 @@ def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(seed: int) 
             toy = await world.client.get(Toy, "a", "default")
             await world.client.delete(toy)
             await anyio.sleep(30)
-            backgrounds = manager._runners[0]._backgrounds
+            backgrounds = manager._runners[0]._connected.backgrounds
             assert (len(backgrounds), backgrounds._tasks) == (0, {})
 
     played(scenario, seed)

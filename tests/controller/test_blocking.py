@@ -124,7 +124,7 @@ def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
     async def run() -> None:
         client = FakeClient()
         view = client.with_options(namespace="default")
-        await InStep().visit(lambda ask: everything(SyncClient(view, ask)), LOG)
+        await InStep().call_with_loop(lambda ask: everything(SyncClient(view, ask)), LOG)
 
     simulate(run)
 
@@ -285,7 +285,7 @@ async def test_an_error_of_blocking_code_comes_out_as_it_is() -> None:
         with pytest.raises(ZeroDivisionError, match="in a thread"):
             await blocking.call(fail, LOG)
         with pytest.raises(ZeroDivisionError, match="in a thread"):
-            await blocking.visit(lambda ask: fail(), LOG)
+            await blocking.call_with_loop(lambda ask: fail(), LOG)
 
 
 def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None:
@@ -301,7 +301,7 @@ def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None
 
         now = asyncio.get_running_loop().time
         with anyio.move_on_after(5) as scope:
-            await InStep().visit(ask_twice, LOG)
+            await InStep().call_with_loop(ask_twice, LOG)
         assert scope.cancelled_caught
         assert seen == ["over at 5"] * 2
 
@@ -310,7 +310,7 @@ def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None
 
 def test_the_test_kit_lets_no_other_thread_start() -> None:
     async def run() -> None:
-        await InStep().visit(lambda ask: None, LOG)
+        await InStep().call_with_loop(lambda ask: None, LOG)
         threading.Thread(target=print).start()
 
     with pytest.raises(RealWorldError, match="starting a thread"):

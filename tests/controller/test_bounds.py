@@ -9,8 +9,8 @@ from reconcile import Controller, ObjectMeta, kind_of
 from reconcile.client.sender import WARNINGS_REMEMBERED, Sender
 from reconcile.controller import declared_writes as declarations_module
 from reconcile.controller.declared_writes import DeclaredWrites
-from reconcile.controller.reconcile_run import RunResult
 from reconcile.controller.run_history import KEYS_REMEMBERED, WRITES_KEPT, RunHistory
+from reconcile.controller.run_result import RunResult
 from reconcile.embedded.log import _KEPT_SNAPSHOTS
 from reconcile.kinds import ConfigMap
 from reconcile.manager.shadow import REMEMBERED as SHADOW_REMEMBERED

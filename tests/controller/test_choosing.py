@@ -198,7 +198,7 @@ def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor_trigg
             resync=10,
         )
         made = await world.client.create(evolve(toy(labels=RED), spec=ToySpec(secret="s")))
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             owner = {
                 "apiVersion": "toys.example.com/v1",
                 "kind": "Toy",
@@ -209,13 +209,13 @@ def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor_trigg
             child = {"name": "c", "namespace": "default", "ownerReferences": [owner]}
             await world.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": child})
             await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
-            controller.trigger("default/a")
+            manager.trigger(controller, "default/a")
             await anyio.sleep(60)
             assert (seen.runs, asked) == ([], [])
             await relabel(world, BLUE)
             assert seen.count() >= 1
             before = seen.count()
-            controller.trigger("default/a")
+            manager.trigger(controller, "default/a")
             await anyio.sleep(1)
             assert seen.count() > before
 

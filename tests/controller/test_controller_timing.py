@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from informers import get_logger
 from reconcile import Backoff, Context, Controller, ObjectMeta, Result
-from reconcile.controller.reconcile_run import RunResult
-from reconcile.controller.runner import INITIAL_PRIORITY
+from reconcile.controller.run_result import RunResult
 from reconcile.controller.tombstones import Deleted
+from reconcile.controller.triggers import INITIAL_PRIORITY
 from reconcile.errors import ReconcileTimeout, TerminalError
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 
@@ -395,7 +395,7 @@ def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_th
             await world.client.delete(second)
             await anyio.sleep(5)
             assert told[3:] == [(second.uid, 5)]
-            assert not manager._runners[0]._executor.tombstones._gone
+            assert not manager._runners[0]._executor.tombstones._deleted
 
     played(scenario, seed)
 
@@ -415,7 +415,7 @@ def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_ag
         tombstones = Tombstones(Toy, forget)
         tombstones.note(Delta(Snapshot.from_json(raw), None))
         for _ in range(2):
-            await tombstones.tell(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
+            await tombstones.deliver(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
 
     anyio.run(run)
     assert [vars(r)["event"] for r in caplog.records] == ["gone, and its last state does not fit the model"]

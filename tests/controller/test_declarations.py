@@ -111,7 +111,7 @@ def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
         manager = Manager(toys, transport=client.transport, clock=client.clock, undeclared="warn", environ={})
         async with manager:
             await anyio.sleep(5)
-            toys.trigger(Request("default", "source"))
+            manager.trigger(toys, Request("default", "source"))
             await anyio.sleep(5)
 
     with caplog.at_level(logging.WARNING):

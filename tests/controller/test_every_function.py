@@ -179,9 +179,9 @@ ASKED_ELSEWHERE: Mapping[str, str] = {
 
 # What takes no function of an author's: values, and objects whose methods requests of a run call.
 NO_FUNCTIONS = {
-    "Controller": "kind operator finalizer field_manager former_finalizers former_field_managers "
-    "selector _labels owns watches reads writes name workers timeout clusters backoff every "
-    "resync predecessor storms _triggers",
+    "Controller": "kind _operator _finalizer _field_manager former_finalizers former_field_managers "
+    "selector owns watches reads writes _name workers timeout clusters backoff every "
+    "resync predecessor storms",
     "Watch": "kind everywhere",
     "Source": "name initial",
     "Predicate": "",

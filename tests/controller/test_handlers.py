@@ -426,13 +426,13 @@ def test_a_kind_that_is_looked_up_is_cached_and_wakes_nobody(seed: int) -> None:
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, look, reads=[ConfigMap], writes=[ConfigMap])
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             await world.make("a")
             assert await runs.during() == ["a"]  # and not once more, for what it made
             await touch(world, "made")
             await world.client.create(ConfigMap(metadata=ObjectMeta("more", "default"), data={}))
             assert await runs.during() == []
-            controller.trigger("default/a")
+            manager.trigger(controller, "default/a")
             assert await runs.during() == ["a"]
             assert seen == ["made", "more"]
             asked = [one for one in world.transport.requests if one.path.endswith("/configmaps")]

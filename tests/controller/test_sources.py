@@ -7,10 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
+from attrs.exceptions import FrozenInstanceError
 
 from reconcile import Cause, Context, Controller, Key, Manager, ObjectMeta, Request
-from reconcile.controller.runner import INITIAL_PRIORITY
 from reconcile.controller.sources import SYNCED, Source, SourceContext, Synced, ticker
+from reconcile.controller.triggers import INITIAL_PRIORITY
 from reconcile.runs.run_request import Named
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, World, played
@@ -31,15 +33,15 @@ def test_a_trigger_runs_a_key_with_its_cause() -> None:
     controller = Controller(Toy, notes.note)
 
     async def scenario(world: World) -> None:
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             toy = await world.make()
             await anyio.sleep(2)
             notes.runs.clear()
             for key in (toy, "default/a", Request("default", "a"), Key("default", "a")):
-                controller.trigger(key, "a webhook came")
+                manager.trigger(controller, key, "a webhook came")
                 await anyio.sleep(1)
-            controller.trigger(toy, Cause("updated"), priority=3)
-            controller.trigger("default/nobody")
+            manager.trigger("toy", toy, Cause("updated"), priority=3)
+            manager.trigger(controller, "default/nobody")
             await anyio.sleep(1)
         assert notes.runs == [("a", "triggered: a webhook came")] * 4 + [("a", "updated")]
 
@@ -51,21 +53,52 @@ def test_a_trigger_runs_a_key_with_its_cause() -> None:
     [("a", ValueError), ("x/default/a", ValueError), ("default/", ValueError), (7, TypeError)],
 )
 def test_a_trigger_for_what_names_no_object_is_refused(key: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"no key of Toy|names no object"):
-        Controller(Toy, Notes().note).trigger(key)
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, Notes().note)) as manager:
+            with pytest.raises(error, match=r"not a key of Toy: expected a namespace|names no object"):
+                manager.trigger("toy", key)
+
+    played(scenario)
 
 
-def test_a_trigger_that_no_manager_would_hear_is_refused_before_the_start_and_after_the_stop() -> None:
-    controller = Controller(Toy, Notes().note)
+def test_a_trigger_is_refused_before_the_start_and_after_the_end_and_for_an_unknown_controller() -> None:
+    async def scenario(world: World) -> None:
+        manager = Manager(Controller(Toy, Notes().note), transport=world.transport, clock=world.clock)
+        with pytest.raises(RuntimeError, match="does not run"):
+            manager.trigger("toy", "default/a")
+        async with manager:
+            manager.trigger("toy", "default/a")
+            with pytest.raises(LookupError, match="no controller 'other' runs here; there are: toy"):
+                manager.trigger("other", "default/a")
+        with pytest.raises(RuntimeError, match="the manager has ended"):
+            manager.trigger("toy", "default/a")
+
+    played(scenario)
+
+
+@pytest.mark.rule("names")
+def test_an_evolved_controller_derives_its_own_names_and_works() -> None:
+    async def clean(ctx: Context[Toy]) -> None:
+        """Nothing to undo."""
+
+    notes = Notes()
+    first = Controller(Toy, notes.note, cleanup=clean, selector="chosen=yes")
+    evolved = evolve(first, name="other", cleanup=None, selector=None)
+    assert (evolved.finalizers, evolved.field_manager) == ((), "toys.example.com/other")
+    assert (first.finalizers, first.field_manager) == (("toys.example.com/toy",), "toys.example.com/toy")
+    assert evolve(evolved, name="", cleanup=clean, selector="chosen=yes") == first
+    with pytest.raises(FrozenInstanceError):
+        first.cleanup = None  # type: ignore[misc]
 
     async def scenario(world: World) -> None:
-        with pytest.raises(RuntimeError, match="no manager runs controller toy"):
-            controller.trigger("default/a")
-        async with world.running(controller):
+        async with world.running(first, evolved) as manager:
+            await world.make()
             await anyio.sleep(1)
-            controller.trigger("default/a")
-        with pytest.raises(RuntimeError, match="no manager runs controller toy"):
-            controller.trigger("default/a")
+            manager.trigger(first, "default/a")
+            manager.trigger(evolved, "default/a")
+            await anyio.sleep(1)
+            assert notes.runs[1:] == [("a", "triggered")]
+            assert (await world.client.get(Toy, "a", "default")).metadata.finalizers == ()
 
     played(scenario)
 
@@ -74,8 +107,11 @@ async def test_a_trigger_from_another_thread_runs_the_key() -> None:
     notes = Notes()
     controller = Controller(Toy, notes.note)
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
-    async with Manager(controller, transport=client.transport):
-        threads = [threading.Thread(target=controller.trigger, args=("default/a", f"t{n}")) for n in range(8)]
+    async with Manager(controller, transport=client.transport) as manager:
+        threads = [
+            threading.Thread(target=manager.trigger, args=(controller, "default/a", f"t{n}"))
+            for n in range(8)
+        ]
         for thread in threads:
             thread.start()
         with anyio.fail_after(10):
@@ -187,7 +223,7 @@ def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_l
         begun = anyio.current_time()
 
         async def note(ctx: Context[Toy]) -> None:
-            (run,) = running.runs("toy").running()
+            (run,) = running._runners[0].history.running()
             runs.append((anyio.current_time() - begun, run.priority))
 
         source = Source(slow_to_start, "slow", initial=True)

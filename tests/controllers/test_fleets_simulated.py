@@ -131,8 +131,8 @@ def test_a_settled_fleet_is_written_to_no_more_however_often_it_runs() -> None:
                 before = len(recorded.writes)
                 (made,) = await here.user.list(RayClusterReplicaSet, NAMESPACE)
                 for _ in range(20):
-                    fleets.trigger(f"{NAMESPACE}/fleet")
-                    sets.trigger(f"{NAMESPACE}/{made.name}")
+                    manager.trigger(fleets, f"{NAMESPACE}/fleet")
+                    manager.trigger(sets, f"{NAMESPACE}/{made.name}")
                     await anyio.sleep(30)
                 assert [write.path for write in recorded.writes[before:]] == []
                 group.cancel_scope.cancel()

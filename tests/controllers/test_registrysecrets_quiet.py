@@ -61,7 +61,7 @@ def test_ten_minutes_of_broken_watches_a_resync_and_a_hundred_forced_runs_ask_fo
                 (before,) = manager.status().controllers
                 for number in range(100):
                     for name in ("shop", "given", "blog"):
-                        resyncing.trigger(Request(NAMESPACE, name), "forced")
+                        manager.trigger(resyncing, Request(NAMESPACE, name), "forced")
                     await noise(here, number)
                     await anyio.sleep(6)
                 (after,) = manager.status().controllers

@@ -145,7 +145,7 @@ def test_the_house_is_as_it_is_drawn() -> None:
     rooms = dict(re.findall(r"^\| (\w+) \|.*\| `([\w/.]+)`", text, re.MULTILINE))
     assert all((ROOT / file).exists() for file in rooms.values())
     named = {"transport": "Transport", "reflector": "Reflector", "store": "Store", "queue": "WorkQueue"}
-    named |= {"pass": "RunExecutor", "client": "Client"}
+    named |= {"run": "Runner", "client": "Client"}
     assert {named[part.strip()] for part in flow.split("->") if part.strip() != "handler"} <= rooms.keys()
 
 

@@ -11,7 +11,6 @@ import pytest
 from informers import CacheSyncFailed, Response, StreamingResponse, Unreachable
 from informers.transport import PassingTransport
 from reconcile import (
-    Cause,
     Client,
     Context,
     Controller,
@@ -23,6 +22,7 @@ from reconcile import (
     SyncContext,
     Watch,
 )
+from reconcile.controller.sources import SourceContext
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import ConfigurationError
 from reconcile.kinds import ConfigMap
@@ -221,11 +221,17 @@ async def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_t
         found = await ctx.client_of("west").list(ConfigMap, "default")
         ctx.status(size=len(found))
 
-    async def hear(ctx: Context[ConfigMap]) -> None:
-        hub.trigger(Request("default", ctx.object.name, "east"), Cause("triggered", note="its copy changed"))
+    changed: asyncio.Queue[Request] = asyncio.Queue()
 
-    hub = Controller(Toy, spread, writes=[ConfigMap], name="hub", clusters=["east"])
-    leaf = Controller(ConfigMap, hear, name="leaf", clusters="west")
+    async def changes(_: SourceContext) -> AsyncIterator[Request]:
+        while True:
+            yield await changed.get()
+
+    async def note_change(ctx: Context[ConfigMap]) -> None:
+        changed.put_nowait(Request("default", ctx.object.name, "east"))
+
+    hub = Controller(Toy, spread, writes=[ConfigMap], name="hub", clusters=["east"], sources=[changes])
+    leaf = Controller(ConfigMap, note_change, name="leaf", clusters="west")
     async with sites.running(hub, leaf) as manager:
         assert [c.name for c in manager.status().controllers] == ["east/hub", "west/leaf"]
         await sites.east.make("a", size=7)
@@ -236,11 +242,11 @@ async def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_t
         assert await sites.east.size() == 1
         await sites.west.client.delete(copy)
         await anyio.sleep(3)
-        hub.trigger("default/a")
+        manager.trigger(hub, "default/a")
         await anyio.sleep(3)
         assert len(await sites.west.client.list(ConfigMap, "default")) == 1
-        with pytest.raises(RuntimeError, match="no manager runs controller hub in cluster west"):
-            hub.trigger(Request("default", "a", "west"))
+        with pytest.raises(LookupError, match="controller hub does not work in cluster 'west'"):
+            manager.trigger(hub, Request("default", "a", "west"))
         assert not manager._runners[0]._executor._distant
 
 

@@ -97,8 +97,8 @@ async def test_a_controller_whose_kind_is_not_served_is_refused_and_leaves_the_c
         status = manager.status()
         assert [c.name for c in status.controllers] == ["toy"]
         assert [i.resource for i in status.informers] == ["toys.toys.example.com"]
-        with pytest.raises(RuntimeError, match="no manager runs"):
-            controller.trigger("default/a")
+        with pytest.raises(LookupError, match="no controller 'nothing' runs here"):
+            manager.trigger(controller, "default/a")
         await world.make(size=3)
         await anyio.sleep(2)
         assert (await world.client.get(Toy, "a", "default")).status.size == 3

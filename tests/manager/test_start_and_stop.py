@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from reconcile import Context, Controller, LeaderElection, Manager, Result
-from reconcile.controller.reconcile_run import RunResult
+from reconcile.controller.run_result import RunResult
 from reconcile.controller.sources import SourceContext
 from reconcile.errors import ConfigurationError, StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap, Lease
@@ -153,14 +153,15 @@ async def test_names_are_unique_in_a_manager_and_not_in_a_process(world: World) 
 
 @pytest.mark.rule("names")
 @in_world(played)
-async def test_one_controller_in_two_managers_is_triggered_in_both(world: World) -> None:
+async def test_one_controller_works_in_two_managers_and_is_triggered_in_each(world: World) -> None:
     notes = Notes()
     controller = Controller(Toy, notes.note)
     await world.make()
-    async with world.running(controller), world.running(controller):
+    async with world.running(controller) as one, world.running(controller) as other:
         await anyio.sleep(3)
         notes.runs.clear()
-        controller.trigger("default/a", "now")
+        for manager in (one, other):
+            manager.trigger(controller, "default/a", "now")
         await anyio.sleep(3)
         assert notes.runs == [("a", "triggered: now")] * 2
 
@@ -195,7 +196,7 @@ async def test_a_worker_starts_when_a_key_waits_and_no_worker_is_idle(world: Wor
 
     def workers(manager: Manager) -> int:
         (runner,) = manager._runners
-        return 1 + len(runner._begun)
+        return 1 + len(runner._started)
 
     async with world.running(Controller(Toy, slow, workers=3)) as manager:
         await world.make("a")

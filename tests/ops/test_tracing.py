@@ -103,11 +103,11 @@ def test_a_run_links_to_the_run_before_it_and_to_the_span_it_was_triggered_in() 
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, twice)
-        async with world.running(controller, traces=traced.provider):
+        async with world.running(controller, traces=traced.provider) as manager:
             await world.make("a")
             await anyio.sleep(10)
             with traced.provider.get_tracer("test").start_as_current_span("a click"):
-                controller.trigger("default/a", "somebody clicked")
+                manager.trigger(controller, "default/a", "somebody clicked")
             await anyio.sleep(5)
         first, second, third = traced.spans("reconcile toy")
         (click,) = traced.spans("a click")

@@ -66,7 +66,7 @@ async def test_an_operator_goes_on_at_once_when_its_server_was_killed_and_starts
             send(process, signal.SIGKILL)
             for number in range(5):
                 await anyio.sleep(AWAY / 5)
-                controller.trigger(f"work/one-{number}", "in the outage")
+                manager.trigger(controller, f"work/one-{number}", "in the outage")
             assert not manager.status().clusters[0].reachable
             began = time.monotonic()
             await computer.serve(tmp_path, ["operator"], tls=False, port=port)

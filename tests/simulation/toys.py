@@ -1,12 +1,14 @@
 """A kind for the tests of the kit, a controller that is right, and some that are each wrong in one way."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 import anyio
 from attrs import frozen
 
-from reconcile import Condition, Context, Controller, Object, ObjectMeta, Result, field, resource
+from reconcile import Condition, Context, Controller, Object, ObjectMeta, Request, Result, field, resource
+from reconcile.controller.sources import SourceContext
 from reconcile.kinds import ConfigMap
 from reconcile.models import Schema
 from reconcile.testing import Apply, Delete, Edit, Scenario, ScenarioAct
@@ -126,11 +128,15 @@ def storms() -> Scenario:
     def make() -> Controller[Plot]:
         async def keep(ctx: Context[Plot]) -> None:
             await anyio.sleep(0.1)
-            controller.trigger(ctx.object)
+            asked.put_nowait(ctx.request)
             raise RuntimeError("cannot")
 
-        controller = Controller(Plot, keep, name="plots")
-        return controller
+        async def requests(_: SourceContext) -> AsyncIterator[Request]:
+            while True:
+                yield await asked.get()
+
+        asked: asyncio.Queue[Request] = asyncio.Queue()
+        return Controller(Plot, keep, name="plots", sources=[requests])
 
     return Scenario(controllers=make, steps=[Apply(PLOT)])
 

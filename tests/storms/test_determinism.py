@@ -357,10 +357,10 @@ def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it_lost_
     async def scenario(world: World) -> None:
         await world.make("a")
         controller = evolve(generating(seen), watches=[watched])
-        async with world.running(controller, informers=shape):
+        async with world.running(controller, informers=shape) as manager:
             await anyio.sleep(5)
             before, first = asked(world), len(seen)
-            controller.trigger("default/a")
+            manager.trigger(controller, "default/a")
             await anyio.sleep(5)
             assert len(seen) == first + 1
             assert len(set(seen)) == 1

@@ -210,12 +210,12 @@ def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy()
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, stepwise, owns=[ConfigMap], writes=[Toy])
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             await world.make("a")
             await world.make("b")
             await anyio.sleep(10)
             for name in "ab":
-                controller.trigger(f"default/{name}")
+                manager.trigger(controller, f"default/{name}")
             await anyio.sleep(10)
             told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
         assert len(told) == 1
@@ -237,10 +237,10 @@ def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(again: boo
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, fine, owns=[ConfigMap])
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             await world.make()
             await anyio.sleep(10)
-            controller.trigger("default/a")
+            manager.trigger(controller, "default/a")
             await anyio.sleep(10)
             assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
 
@@ -289,11 +289,11 @@ def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, ready_on_retry, owns=[ConfigMap], timeout=5)
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             await world.make("a")
             await anyio.sleep(20)
             if how == "terminal":
-                controller.trigger("default/a")
+                manager.trigger(controller, "default/a")
                 await anyio.sleep(5)
             assert attempts >= 2
             assert await world.client.find(ConfigMap, "child", "default") is not None
@@ -319,10 +319,10 @@ def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed() -> No
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, stepwise, owns=[ConfigMap])
-        async with world.running(controller):
+        async with world.running(controller) as manager:
             await world.make("a")
             await anyio.sleep(10)
-            controller.trigger("default/a")
+            manager.trigger(controller, "default/a")
             await anyio.sleep(10)
             told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
             assert len(told) == 1

@@ -126,7 +126,7 @@ async def play(
             stage.report(
                 f"growing the best group from {scenario.start} to {scenario.goal}, round {played.rounds}"
             )
-            if not await _round(played, lambda: controller.trigger(f"{stage.namespace}/all")):
+            if not await _round(played, lambda: ours.trigger(controller, f"{stage.namespace}/all")):
                 break
         group.cancel_scope.cancel()
     verdict = await _judge(played, anyio.current_time() - started)

@@ -1,4 +1,4 @@
-"""The operator's tests: one pass at a time, and then a row of backups under every single fault."""
+"""The operator's tests: one run at a time, and then a row of backups under every single fault."""
 
 import base64
 import os

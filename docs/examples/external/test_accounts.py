@@ -1,4 +1,4 @@
-"""The operator's tests: single passes, an hour without the billing system, and every single fault."""
+"""The operator's tests: single runs, an hour without the billing system, and every single fault."""
 
 from collections import Counter
 

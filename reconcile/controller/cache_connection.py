@@ -1,0 +1,200 @@
+"""Connects a controller to a cache: informers, indexes, and the handlers that turn changes into keys."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import structlog
+from attrs import define, evolve, field
+
+from informers import APIResource, Cache, Delta, Handler, Informer, Registration, Snapshot, Store
+from reconcile.controller.background_tasks import BackgroundTasks
+from reconcile.controller.declaration import Controller, Watch
+from reconcile.controller.function_failures import FunctionFailures
+from reconcile.controller.key_mapping import (
+    MappedHandler,
+    OwnedHandler,
+    ReferencedHandler,
+    ReferenceIndex,
+    SelectorIndex,
+    cause_of,
+    wakes,
+)
+from reconcile.controller.reconcile_run import RunExecutor
+from reconcile.controller.selected_objects import is_left_alone, narrowed, of_chosen
+from reconcile.controller.source_tasks import SourceTasks
+from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
+from reconcile.models import Object, kind_of
+from reconcile.runs.run_request import Cause, Request
+from reconcile.storms import Origin
+from reconcile.storms.guard import StormGuard
+
+T = TypeVar("T", bound=Object)
+
+
+@define(eq=False)
+class CacheConnection(Generic[T]):
+    """A controller in one cache, from `open` to `close`; `primary`, the informer of its kind, is declared
+    already.
+
+    Its handlers are plain synchronous code: they run for each line of a watch.
+    """
+
+    cache: Cache
+    primary: Informer
+    executor: RunExecutor[T]
+    guard: StormGuard
+    enqueue: EnqueueKey
+    cluster: str = ""
+    controller: Controller[T] = field(init=False)
+    backgrounds: BackgroundTasks[T] = field(init=False)
+    sources: SourceTasks = field(init=False)
+    failures: FunctionFailures = field(init=False)
+    _narrows: bool = field(init=False)
+    _declared: list[APIResource] = field(factory=list, init=False)
+    _indexes: list[tuple[Store, str]] = field(factory=list, init=False)
+    _registrations: list[Registration] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        controller = self.controller = self.executor.controller
+        log: structlog.stdlib.BoundLogger = self.executor.log
+        clock, store = self.executor.client.clock, self.primary.store
+        self._narrows = bool(controller.selector)
+        self._declared.append(self.primary.resource)
+        self.failures = FunctionFailures(log, self.requests, self.enqueue)
+        self.sources = SourceTasks(controller.sources, self.requests, self.enqueue, clock, log)
+        self.backgrounds = BackgroundTasks(
+            controller.kind,
+            controller.background,
+            store,
+            self.enqueue,
+            clock,
+            log,
+            self.cluster,
+            controller.keeps,
+        )
+
+    def open(self) -> None:
+        """Declare all informers and follow their changes; what they hold by now is queued before this
+        returns.
+
+        Raises what the cache raises; then nothing is left behind.
+        """
+        try:
+            self._declare_all()
+        except BaseException:
+            self.close()
+            raise
+
+    def mute(self) -> None:
+        """Follow no more changes. The informers stay, for runs under way."""
+        for registration in self._registrations:
+            registration.remove()
+        self._registrations.clear()
+
+    def close(self) -> None:
+        """Undo `open`, and release `primary`. No run may be under way any more."""
+        self.mute()
+        for store, index in self._indexes:
+            store.remove_index(index)
+        self._indexes.clear()
+        for resource in self._declared:
+            self.cache.release(resource)
+        self._declared.clear()
+
+    def object_of(self, request: Request) -> Snapshot | None:
+        """The object of a key as it is cached now, whether or not the controller keeps it."""
+        return self.primary.store.get(request.key)
+
+    def keeps(self, request: Request) -> bool:
+        """Whether there is an object of that key, and the controller keeps it."""
+        snapshot = self.object_of(request)
+        return snapshot is not None and self.controller.keeps(snapshot)
+
+    def leaves_alone(self, request: Request) -> bool:
+        """Whether there is an object of that key, and the controller's selector does not choose it."""
+        snapshot = self.object_of(request)
+        left = snapshot is not None and not self.controller.keeps(snapshot)
+        return left and not self.executor.tombstones.has(request.key)
+
+    def requests(self) -> Iterator[Request]:
+        """The keys of all objects that the controller keeps, as cached now."""
+        store, keeps = self.primary.store, self.controller.keeps
+        return (Request(*snapshot.key, self.cluster) for snapshot in store if keeps(snapshot))
+
+    # --- informers ----------------------------------------------------------------------------------
+
+    def _declare_all(self) -> None:
+        controller = self.controller
+        self.executor.mark_applies(self.primary)
+        # The own kind first: the other handlers look owners up in its store.
+        self._listen(self.primary, self._on_primary, controller.resync)
+        for kind in controller.owns:
+            informer = self._declare(kind)
+            handler = OwnedHandler(controller.kind, informer, self.primary.store.get, self._wake)
+            self._listen(informer, handler)
+        for number, watch in enumerate(controller.watches):
+            self._declare_watch(watch, f"{controller.name}/{number}")
+        for kind in controller.reads:
+            self._declare(kind)
+
+    def _declare(self, kind: type[Object], everywhere: bool = False) -> Informer:
+        informer = self.cache.declare(kind_of(kind).resource, everywhere=everywhere)
+        self._declared.append(informer.resource)
+        self.executor.mark_applies(informer)
+        return informer
+
+    def _declare_watch(self, watch: Watch[Any, Any], index: str) -> None:
+        informer = self._declare(watch.kind, watch.everywhere)
+        if watch.to is not None:
+            self._listen(informer, MappedHandler(watch, informer, self._wake, self.failures))
+            return
+        index_of = ReferenceIndex if watch.by is not None else SelectorIndex
+        store, function = self.primary.store, index_of(self.controller.kind, watch, self.failures)
+        store.add_index(index, of_chosen(function, self.controller.keeps) if self._narrows else function)
+        self._indexes.append((store, index))
+        users = partial(function.users, store, index)
+        self._listen(informer, ReferencedHandler(watch, informer, users, self._wake, self.failures))
+
+    def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
+        self._registrations.append(informer.add_handler(handler, resync=resync))
+
+    # --- changes --------------------------------------------------------------------------------------
+
+    def _on_primary(self, delta: Delta) -> None:
+        key = delta.last.key
+        namespace, name = key
+        request = Request(namespace, name, self.cluster)
+        seen = narrowed(delta, self.controller.keeps) if self._narrows else delta
+        if seen is not None:
+            # A namespace that is not followed any more takes its objects out of the store: none was deleted.
+            if (
+                seen.old is not None
+                and self.controller.on_deleted is not None
+                and self.primary.covers(namespace)
+            ):
+                self.executor.tombstones.note(delta)
+            if seen.new is None:
+                self.guard.forget(request)
+            self.backgrounds.follow(delta)
+            if wakes(self.controller.wakes, seen, self.failures, self.primary.resource) and not is_left_alone(
+                seen, delta
+            ):
+                self._wake(request, cause_of(self.primary, delta, key), delta)
+                return
+        self.executor.echoes.discard(request, self.primary.resource, delta)
+
+    def _wake(self, request: Request, cause: Cause, delta: Delta) -> None:
+        """Queue a key for a change, unless a run that has begun has seen it."""
+        if not request.cluster and self.cluster:
+            request = request._replace(cluster=self.cluster)
+        resource = cause.resource
+        assert resource is not None
+        origin = self.executor.echoes.classify(request, resource, delta)
+        if origin is Origin.SEEN:
+            return
+        if origin is Origin.OWN:
+            cause = evolve(cause, echo=True)
+        elif self.guard.tracking:
+            self.guard.note_trigger(request, resource, delta)
+        self.enqueue(request, cause, INITIAL_PRIORITY if delta.initial or delta.resync else 0)

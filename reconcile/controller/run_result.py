@@ -1,0 +1,91 @@
+"""What a run came to: its result, or the error that it failed with."""
+
+from collections.abc import Callable, Sequence
+from traceback import format_exception
+from typing import Literal
+
+from attrs import field, frozen
+
+from informers.cancellation import leaf_errors
+from reconcile.client import redaction
+from reconcile.models import DecodeError
+from reconcile.runs.run_failures import Failed, Member, described, identity_of, members_of, place_text
+from reconcile.runs.run_record import RunRecord
+from reconcile.runs.run_request import Result, TerminalError
+
+ResultName = Literal["success", "error", "requeue", "requeue_after"]
+
+
+class ReconcileTimeout(Exception):
+    """A run took longer than the controller allows."""
+
+
+@frozen
+class RunResult:
+    """What a run came to: `result`, or the `error` that it failed with.
+
+    `stale`: the run stopped because it had worked on an old state; it is repeated at once, and has not
+    failed. `reconcile_id` is the one in its log lines. `redact` removes what Secrets hold from texts, and
+    `secretive` says that the run has seen any. `record` is what it read and wrote.
+    """
+
+    result: Result = field(factory=Result)
+    error: Exception | None = None
+    stale: bool = False
+    reconcile_id: str = ""
+    redact: Callable[[str], str] = field(default=str, repr=False, eq=False)
+    secretive: bool = field(default=False, repr=False, eq=False)
+    record: RunRecord | None = field(default=None, repr=False, eq=False)
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a retry will not help until something changes."""
+        return self.error is not None and all_are(self.error, TerminalError, DecodeError)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the runtime repeats the run by itself: it failed, or had worked on an old state."""
+        return self.stale or self.error is not None
+
+    @property
+    def name(self) -> ResultName:
+        """How the run ended, in controller-runtime's words; one on an old state runs again at once."""
+        if self.error is not None:
+            return "error"
+        if self.stale or self.result.requeue:
+            return "requeue"
+        return "success" if self.result.requeue_after is None else "requeue_after"
+
+    @property
+    def message(self) -> str:
+        """The error in one line, with those of a group; empty if there is none."""
+        return "" if self.error is None else self.redact(described(self.error))
+
+    @property
+    def at(self) -> str:
+        """Where the error was raised: file and line of the author's innermost frame; empty if nowhere."""
+        return place_text(self.error)
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """The first errors of a group, each with its place."""
+        return [member._replace(error=self.redact(member.error)) for member in members_of(self.error)]
+
+    @property
+    def traceback(self) -> str:
+        """The traceback of the error, as Python prints it."""
+        return "" if self.error is None else self.redact("".join(format_exception(self.error)))
+
+    @property
+    def failed(self) -> Failed:
+        """What is logged of the error. Raises ValueError if there is none."""
+        error = self.error
+        if error is None:
+            raise ValueError("the run has not failed")
+        shown = redaction.veiled(error, self.redact) if self.secretive else error
+        return Failed(identity_of(error), self.message, self.at, self.traceback, shown)
+
+
+def all_are(error: BaseException, *kinds: type[Exception]) -> bool:
+    """Whether an error is of these kinds; of a group, as task groups raise them, each member."""
+    return all(isinstance(leaf, kinds) for leaf in leaf_errors(error))
