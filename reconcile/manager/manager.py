@@ -18,6 +18,7 @@ from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.installed_definitions import install_missing
+from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
 from reconcile.manager.option_checks import check_options, check_reach, check_server
 from reconcile.manager.option_list import (
@@ -29,14 +30,13 @@ from reconcile.manager.option_list import (
     shown,
 )
 from reconcile.manager.readiness_checks import readiness_checks
-from reconcile.manager.service import Service
 from reconcile.manager.transports import open_transports
 from reconcile.manager.unique_names import check_unique_names
-from reconcile.ops.access_reviews import AccessReviewer
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import ping
 from reconcile.ops.manager_status import ManagerStatus
+from reconcile.ops.page_authorization import PageAuthorizer
 from reconcile.ops.page_routes import PageSources
 from reconcile.ops.page_server import Address, parse_address, serving
 from reconcile.ops.watchdog import Watchdog, log_stall
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _NO_FLAGS: ManagerOptions = {}
 
 
-class Manager(Service):
+class Manager(Lifecycle):
     """Runs controllers on one cluster, or on several, with shared caches, from a start to a stop.
 
     The options are those of `ManagerOptions`, which the page Configuration explains; text options are
@@ -271,7 +271,7 @@ class Manager(Service):
             metrics=metrics.text,
             state=self.state,
             actions=DebugActions(lambda: self._runners),
-            reviewer=AccessReviewer(lambda: self._transport) if options["serve_review"] else None,
+            reviewer=PageAuthorizer(lambda: self._transport) if options["serve_review"] else None,
             metrics_local=options["serve_metrics"] == "local",
             held=lambda: 0.0 if self._watchdog is None else self._watchdog.held,
         )

@@ -54,14 +54,14 @@ class _TraceMetadata(msgspec.Struct, rename="camel"):
     managed_fields: list[_FieldsEntry] = []
 
 
-class _Trace(msgspec.Struct):
+class _PredecessorTrace(msgspec.Struct):
     """As much of an object as shows who works on it."""
 
     metadata: _TraceMetadata
     spec: dict[str, Any] = {}
 
 
-_decode_trace = msgspec.json.Decoder(_Trace).decode
+_decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
 
 
 @frozen
@@ -142,7 +142,7 @@ class PredecessorCheck:
         seconds = 0.0 if time is None else (self.clock.now() - time).total_seconds()
         return f"{max(0.0, seconds):.0f} s ago"
 
-    async def _items(self, path: str, query: Mapping[str, str]) -> AsyncIterator[_Trace]:
+    async def _items(self, path: str, query: Mapping[str, str]) -> AsyncIterator[_PredecessorTrace]:
         sender, after = Sender(self.transport, self.clock), ""
         while True:
             page_query = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
@@ -160,7 +160,7 @@ class PredecessorCheck:
                 return
 
 
-def _read_page(body: bytes) -> tuple[list[_Trace], str]:
+def _read_page(body: bytes) -> tuple[list[_PredecessorTrace], str]:
     page = decode_list_page(body)
     return [_decode_trace(item) for item in page.items or ()], page.metadata.continue_
 

@@ -95,7 +95,9 @@ def _bound(family: int, place: tuple[object, ...]) -> socket.socket:
 class PageConnection(asyncio.Protocol):
     """One connection, from when it is accepted; `handler` parses requests from what arrives."""
 
-    def __init__(self, owner: "PageConnections", handler: asyncio.Protocol, accepted: socket.socket) -> None:
+    def __init__(
+        self, owner: "PageConnectionPool", handler: asyncio.Protocol, accepted: socket.socket
+    ) -> None:
         self.owner = owner
         self.handler = handler
         self.accepted = accepted
@@ -166,7 +168,7 @@ class PageConnection(asyncio.Protocol):
 
 
 @define(eq=False)
-class PageConnections:
+class PageConnectionPool:
     """The connections of one server, `most` at once; `make_handler` makes the parser of each."""
 
     make_handler: Callable[[], asyncio.Protocol]

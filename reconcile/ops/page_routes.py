@@ -10,13 +10,13 @@ from attrs import define, field, frozen
 
 from informers import get_logger
 from reconcile.ops import watchdog
-from reconcile.ops.access_reviews import AccessReviewer
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_pages import Answer, add_action_pages, json_text
 from reconcile.ops.health_checks import Check, ping, report, run_checks
 from reconcile.ops.local_requests import refusal_of
 from reconcile.ops.loop_calls import LoopCalls, LoopHeld
-from reconcile.ops.page_connections import PageConnections
+from reconcile.ops.page_authorization import PageAuthorizer
+from reconcile.ops.page_connections import PageConnectionPool
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -48,7 +48,7 @@ class PageSources:
     metrics: Callable[[str], tuple[bytes, str]]
     state: Callable[[], Mapping[str, Any]]
     actions: DebugActions | None = None
-    reviewer: AccessReviewer | None = None
+    reviewer: PageAuthorizer | None = None
     metrics_local: bool = False
     held: Callable[[], float] = lambda: 0.0
 
@@ -62,7 +62,7 @@ class PageRoutes:
     _last_results: dict[tuple[str, str], bool] = field(factory=dict, init=False)
     """By page and check, whether it passed last."""
 
-    def application(self, connections: PageConnections) -> "web.Application":
+    def application(self, connections: PageConnectionPool) -> "web.Application":
         """The routes as aiohttp takes them; `connections` are those that the requests come from."""
         from aiohttp import web
 
@@ -170,7 +170,7 @@ class PageRoutes:
         return passed if alive and _EVENT_LOOP not in checks else {**passed, _EVENT_LOOP: alive}
 
 
-def _bounded(connections: PageConnections) -> Any:
+def _bounded(connections: PageConnectionPool) -> Any:
     """Middleware that keeps a connection from being cut while a page is being made for it."""
     from aiohttp import web
 

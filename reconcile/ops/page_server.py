@@ -26,7 +26,7 @@ from reconcile.ops.page_connections import (
     IDLE_SECONDS,
     MAX_CONNECTIONS,
     LogThrottle,
-    PageConnections,
+    PageConnectionPool,
     listen,
 )
 from reconcile.ops.page_routes import PageRoutes, PageSources
@@ -177,7 +177,7 @@ class _PageThread:
 
         throttle = LogThrottle()
         asyncio.get_running_loop().set_exception_handler(partial(_connection_failed, throttle))
-        connections = PageConnections(lambda: _make_handler(runner), self.tls, self.most)
+        connections = PageConnectionPool(lambda: _make_handler(runner), self.tls, self.most)
         runner = web.AppRunner(
             self.routes.application(connections),
             access_log=None,
@@ -194,7 +194,7 @@ class _PageThread:
             await runner.cleanup()
             await connections.end()
 
-    async def _accept(self, connections: PageConnections) -> None:
+    async def _accept(self, connections: PageConnectionPool) -> None:
         """Listen and accept until `stop`. Raises ServeError."""
         try:
             listeners = await listen(self.address.host, self.address.port)

@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(_Written).decode
 
 
 @define(eq=False)
-class _Origins:
+class _CauseSpans:
     """The spans of writes, runs and triggers that may cause a run later; the oldest go first."""
 
     _spans: OrderedDict[Hashable, SpanContext] = field(factory=OrderedDict, init=False)
@@ -76,7 +76,7 @@ class Traces:
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("reconcile")
-        self._origins = _Origins()
+        self._origins = _CauseSpans()
 
     def controller(self, name: str) -> "_RunSpans":
         """The spans of one controller's runs."""
@@ -91,7 +91,7 @@ class Traces:
 class _RunSpans:
     _name: str
     _tracer: Tracer
-    _origins: _Origins
+    _origins: _CauseSpans
 
     @contextmanager
     def run(self, run: ActiveRun) -> Iterator[None]:
@@ -150,7 +150,7 @@ def _conclude(span: Span, run: ActiveRun) -> None:
 class _TracedTransport(PassingTransport):
     """A span for each request that is sent within another span; streams have none."""
 
-    def __init__(self, inner: Transport, tracer: Tracer, origins: _Origins) -> None:
+    def __init__(self, inner: Transport, tracer: Tracer, origins: _CauseSpans) -> None:
         super().__init__(inner)
         self._tracer = tracer
         self._origins = origins

@@ -15,8 +15,8 @@ from reconcile.embedded.log import _KEPT_SNAPSHOTS
 from reconcile.kinds import ConfigMap
 from reconcile.manager.shadow import REMEMBERED as SHADOW_REMEMBERED
 from reconcile.manager.shadow import ShadowTransport
-from reconcile.ops.access_reviews import REMEMBERED as REVIEWS_REMEMBERED
-from reconcile.ops.access_reviews import _AnswerCache
+from reconcile.ops.page_authorization import REMEMBERED as REVIEWS_REMEMBERED
+from reconcile.ops.page_authorization import _AnswerCache
 from reconcile.runs.run_record import READS_KEPT, RunRecord
 from reconcile.runs.run_request import Request
 from reconcile.runs.write_events import Answered, Sent

@@ -16,7 +16,7 @@ from reconcile.errors import LeadershipLost
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Fault, FaultPlan, Refuse, When
 from tests.helpers.managers import Toy, World, played
-from tests.manager.test_service import broken
+from tests.manager.test_lifecycle import broken
 
 Kind = Literal["add", "remove", "pause", "resume", "make", "change", "outage", "fault", "usurp"]
 

@@ -166,7 +166,7 @@ async def test_failures_to_accept_are_logged_once_in_30_seconds(caplog: pytest.L
             raise OSError(24, "Too many open files")
 
     async def accept() -> None:
-        connections = page_connections.PageConnections(asyncio.Protocol)
+        connections = page_connections.PageConnectionPool(asyncio.Protocol)
         with socket.socket() as listener, anyio.move_on_after(0.5):
             await connections.accept(listener)
 

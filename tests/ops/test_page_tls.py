@@ -16,8 +16,8 @@ from informers import Response
 from reconcile import Manager
 from reconcile.embedded import ApiServer, InProcessTransport, User
 from reconcile.errors import ConfigurationError
-from reconcile.ops.access_reviews import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, AccessReviewer
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
+from reconcile.ops.page_authorization import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, PageAuthorizer
 from reconcile.ops.page_server import ServeError
 from reconcile.testing import simulate
 
@@ -170,7 +170,7 @@ def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_ca
     async def run() -> None:
         server = await cluster()
         transport = Answering(server)
-        reviewer = AccessReviewer(lambda: transport)
+        reviewer = PageAuthorizer(lambda: transport)
         token, access = "tokenreviews", "subjectaccessreviews"
         with server.tokens.knowing({TOKEN: User("scraper")}):
 
@@ -191,8 +191,8 @@ def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_ca
             transport.broken = True
             assert await ask() == (503, [token])
             assert TOKEN not in repr(reviewer)
-        assert await AccessReviewer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
-        assert await AccessReviewer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
+        assert await PageAuthorizer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
+        assert await PageAuthorizer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
 
     simulate(run)
 

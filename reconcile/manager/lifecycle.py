@@ -18,7 +18,7 @@ from reconcile.runs.run_failures import described
 _CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it to end"
 
 
-class Service(ABC):
+class Lifecycle(ABC):
     """Has a `run` that nothing outlives, and a `stop` that ends it cleanly.
 
     As a context manager it runs in a task of its own, since different tasks may enter and leave the context,

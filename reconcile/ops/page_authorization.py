@@ -47,7 +47,7 @@ class _AnswerCache:
 
 
 @define(eq=False)
-class AccessReviewer:
+class PageAuthorizer:
     """Asks the API server behind `transport`, which returns None before it is connected.
 
     Only the hash of a token is kept, and no token is logged.
