@@ -1,4 +1,4 @@
-"""What comes in and what goes out: a request, the resource its path names, the form of the answer."""
+"""A request, the resource that its path names, and the form of the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -49,12 +49,12 @@ class RequestTarget:
 
 
 def find_target(path: str, registry: ResourceRegistry) -> RequestTarget:
-    """The resource, object or subresource at `path`; the 404 that fits where there is none."""
+    """The resource, object or subresource at `path`; raises the matching 404 where there is none."""
     return target_at(place_of(path), registry)
 
 
 def target_at(place: RequestPlace | None, registry: ResourceRegistry) -> RequestTarget:
-    """The same for a path that was read; None is one that leads to no resource."""
+    """The same for a path that has been parsed; None stands for a path without a resource."""
     if place is None or not registry.serves(place.group, place.version):
         raise page_not_found()
     resource = registry.get(place.group, place.version, place.resource)
@@ -91,7 +91,7 @@ WHOLE = Form()
 
 
 def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
-    """The first form in Accept that can be given; 406 if there is none."""
+    """The first form in Accept that the server can give. Raises ApiFailure (406) if it can give none."""
     accept = request.headers.get("accept", "")
     if not accept or accept in ("application/json", "*/*"):
         return WHOLE

@@ -24,7 +24,7 @@ DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 MAX_STORED_BYTES = 1536 * 1024
 
 MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
-"""Bytes of all objects together, as a real server's etcd has them unless told otherwise."""
+"""Bytes of all objects together, the default quota of a real server's etcd."""
 
 
 class Engine:
@@ -44,7 +44,7 @@ class Engine:
         self.access = Access(log, enforced=rbac)
 
     def is_guarded(self, resource: ServedResource) -> bool:
-        """Whether anything wants to see writes of this resource."""
+        """Whether any admission or guard sees writes of this resource."""
         if self.admission:
             return True
         for guard in self.guards:  # noqa: SIM110 - every write asks, and any() makes a generator
@@ -65,7 +65,7 @@ class Engine:
         return self.log.get(DEFINITIONS, Key("", f"{resource.plural}.{resource.group}"))
 
     def is_finished(self, resource: ServedResource, obj: Mapping[str, Any]) -> bool:
-        """Whether nothing holds a terminating object any more: no finalizer, no grace period."""
+        """Whether a terminating object can be removed: it has no finalizer and no grace period left."""
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
             return False
@@ -77,7 +77,7 @@ class Engine:
         """Commit an object, in its storage version; its `metadata.resourceVersion` is set in place.
 
         Raises:
-            ApiFailure: 500 without a reason for what the store of a real server does not take.
+            ApiFailure: 500 without a reason for an object that a real server's store refuses.
         """
         metadata = obj["metadata"]
         version = self.log.version + 1
@@ -104,12 +104,12 @@ class Engine:
         return stored
 
     def remove(self, storage_key: StorageKey, key: Key) -> StoredChange:
-        """Commit that an object is gone."""
+        """Commit the removal of an object."""
         return self.log.append(storage_key, key, None)
 
 
 def _selectable(resource: ServedResource, obj: Mapping[str, Any]) -> dict[str, str]:
-    """What field selectors ask for; what another version is kept as is looked up when it is asked for."""
+    """The values that field selectors compare; those of another storage version are looked up later."""
     if resource.storage_schema is not None:
         return {}
     return {path.lstrip("."): text_at(obj, path) for path in resource.selectable_fields}

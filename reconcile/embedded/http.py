@@ -1,8 +1,8 @@
-"""The embedded server's face on a socket: HTTP(S) on loopback, around an engine that knows neither.
+"""Serves the embedded server on a socket: HTTP(S) on loopback, around an engine that knows neither.
 
 A request is read whole and handed to the engine, which answers at once unless admission waits; a watch
-takes as long as it is read. Bodies
-pass as they are, in and out, but for protobuf ones, which the engine gets as JSON.
+takes as long as it is read. Bodies pass unchanged in both directions, except protobuf, which the engine gets
+as JSON.
 """
 
 import logging
@@ -28,13 +28,13 @@ from reconcile.embedded.server import ApiServer
 from reconcile.embedded.verbs.watching import WatchStream
 
 PATIENCE = 30.0
-"""Seconds that a reader of a watch may take to make room for more, before it is cut off."""
+"""Seconds that a reader may stop reading before its connection is cut."""
 
 MAX_IN_FLIGHT = 600
 """Requests that may be under way at once, watches not counted, as in a real API server."""
 
 CATCHING_UP = 3.0
-"""Seconds that a read waits for a version that is not there yet, before it is 504."""
+"""Seconds that a read waits for a version that the server has not reached yet, before the answer is 504."""
 
 _TOO_NEW = 504
 _LOOKING_AGAIN = 0.05
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """What is no HTTP is answered with 400, and is no news; it may also hold secrets of its sender."""
+    """Malformed HTTP gets a 400 and is not logged: it is routine, and may contain secrets of its sender."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
@@ -63,12 +63,12 @@ _protocol_log.addFilter(_is_ours)
 
 
 class NotLoopback(ValueError):
-    """The host is not this machine's own; serving there must be asked for."""
+    """The host can be reached from other machines, which `allow_remote=True` has to permit."""
 
 
 @frozen
 class ServerHandle:
-    """A server that listens."""
+    """A server that listens on a port."""
 
     url: str
     """Scheme, address and port; no slash at the end."""
@@ -92,16 +92,16 @@ async def serve(
     patience: float = PATIENCE,
     max_in_flight: int = MAX_IN_FLIGHT,
 ) -> AsyncIterator[ServerHandle]:
-    """Serve `server` until the context is left; its housekeeping (`server.run()`) is the caller's.
+    """Serve `server` until the context is left; the caller runs its controllers (`server.run()`).
 
-    Port 0 takes a free one. `token` is the administrator's; without one whoever brings no other token is
-    the administrator. `users` are more tokens and whose they are; tokens of service accounts count always.
-    While `max_in_flight` requests are under way, watches not counted, further ones are told to come back
-    (429); a request is under way once it is there as a whole. Leaving the context ends open watches cleanly
-    and takes half a second at most.
+    Port 0 takes a free one. `token` is the administrator's; without one, requests that have no other token
+    count as the administrator's. `users` maps further tokens to their users; tokens of service accounts are
+    always accepted. While `max_in_flight` requests are under way, watches not counted, further ones are
+    answered with 429; a request is under way once it has arrived whole. Leaving the context ends open watches
+    cleanly and takes half a second at most.
 
     Raises:
-        NotLoopback: Others can reach the host, and `allow_remote` was not said.
+        NotLoopback: Other machines can reach the host, and `allow_remote` is not set.
         OSError: The port is taken.
     """
     if not allow_remote and not is_loopback(host):
@@ -166,7 +166,7 @@ class _Handler:
             return await self._answered(request, asked)
 
     async def _asked(self, request: web.BaseRequest) -> ApiRequest | Response:
-        """The whole request, or the refusal of one that does not become whole."""
+        """The whole request, or the answer to one that never arrives whole."""
         try:
             check_head(request)
             user = self._user(request)
@@ -185,7 +185,7 @@ class _Handler:
             if isinstance(outcome, Response):
                 # An answer that is larger than the limit by itself still goes out, alone.
                 crowded = self.sending > 0 and self.sending + len(outcome.body) > MAX_SENDING
-                if crowded and request.method == "GET":  # what has been written is answered as such
+                if crowded and request.method == "GET":  # a write is done, so its answer must go out
                     return _too_many()
                 return await self._send(request, outcome)
         finally:
@@ -225,26 +225,26 @@ class _Handler:
                     return response
             await response.write_eof()
         except ConnectionError:
-            pass  # whoever asked has gone
+            pass  # the client has disconnected
         return response
 
     async def _catch_up(self, asked: ApiRequest) -> None:
-        """Wait for a version that somebody has heard of before it was there, as a real server does."""
+        """Wait, as a real server does, until the server has reached the version that was asked for."""
         version = asked.query.get("resourceVersion", "")
         wanted = int(version) if version.isdecimal() else 0
         with anyio.move_on_after(CATCHING_UP):
-            while self.server.version < wanted:  # noqa: ASYNC110 - too rare to be told of every change
+            while self.server.version < wanted:  # noqa: ASYNC110 - too rare for a listener on every change
                 await anyio.sleep(_LOOKING_AGAIN)
 
     def _user(self, request: web.BaseRequest) -> User:
-        """Who asks. Raises ApiFailure (401) for a token that is nobody's, or none where one is needed."""
+        """The user of a request. Raises ApiFailure (401) for an unknown token, or a missing one."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         given = given.strip() if scheme.lower() == "bearer" else ""
         user = self.server.tokens.user_of(given) if given else None
         if user is not None:
             return user
         if self.token is None and given.count(".") != _DOTS_IN_JWT:
-            return ADMIN  # whatever else a client may be set up to send, there is nothing to keep it from
+            return ADMIN  # no token is asked for, so any other credentials are ignored
         if request.path in _OPEN_PATHS:
             return ANONYMOUS
         raise unauthorized()
@@ -312,7 +312,7 @@ def _read(server: ApiServer, request: web.BaseRequest, user: User, body: bytes) 
 
 
 def _text(value: str) -> str:
-    """The value of a header, in which aiohttp leaves what is not UTF-8 as halves of surrogate pairs."""
+    """The value of a header; aiohttp decodes bytes that are not UTF-8 as halves of surrogate pairs."""
     return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -322,7 +322,7 @@ def _unexpected(request: web.BaseRequest, error: Exception) -> Response:
 
 
 def _too_many() -> web.Response:
-    """The answer under overload; unlike all others it is no Status."""
+    """The answer under overload: plain text, where all other errors are Status objects."""
     return web.Response(
         status=429, text="Too many requests, please try again later.\n", headers={"Retry-After": "1"}
     )

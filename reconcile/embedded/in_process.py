@@ -21,8 +21,8 @@ class InProcessTransport:
 
     Every request passes one checkpoint before it is carried out, so that it can be cancelled, and
     none after, unless admission waits. With `settle` the server settles after each request that may
-    change something, so that a test never waits for garbage collection. `user` is who asks: with another
-    one than the administrator an operator is held to the roles that are bound to it.
+    change something, so that a test never waits for garbage collection. `user` sends the requests; anyone but
+    the administrator is held to the roles bound to them.
     """
 
     def __init__(self, server: ApiServer, *, settle: bool = False, user: User = ADMIN) -> None:
@@ -33,7 +33,7 @@ class InProcessTransport:
 
     @property
     def server(self) -> str:
-        """For people, and for keeping clusters apart."""
+        """A name for logs, and for telling clusters apart."""
         return "embedded"
 
     async def request(
@@ -97,7 +97,7 @@ class InProcessTransport:
 
 
 class _Stream(AbstractAsyncContextManager[StreamingResponse]):
-    """An answer that is read as it comes; a class, as every watch of every simulated run is one."""
+    """An answer that is read as it comes; a class, since simulated runs open very many of them."""
 
     def __init__(
         self,

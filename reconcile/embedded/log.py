@@ -1,4 +1,4 @@
-"""One append-only log of every change, and the map of what is now: the whole store.
+"""One append-only log of every change, and the map of the current objects: the whole store.
 
 A list is a snapshot of the map, or of the map with the changes since a version undone. A watch is a
 replay of one resource's changes after a version. Expired (410) means that the log no longer reaches
@@ -44,7 +44,7 @@ class Stored:
     fields: dict[str, str] = field(factory=dict)
     """Values of the selectable fields at the time of writing, by path."""
     renditions: dict[ServedResource, bytes] = field(factory=dict, repr=False)
-    """The body as other versions of the resource, or the same after a new schema, show it."""
+    """The body in other versions of the resource, or in this one under a newer schema."""
 
     def decode(self) -> dict[str, Any]:
         """A fresh, private copy of the object as it is stored."""
@@ -67,7 +67,7 @@ class StoredChange:
 
     @property
     def weight(self) -> int:
-        """Bytes that it keeps, about: a body, which the event that watches get of it holds once more."""
+        """Roughly the bytes that it keeps: a body, and the same again in the event that watches get."""
         state = self.new or self.old
         return _BESIDE_BODIES + (2 * len(state.body) if state is not None else 0)
 
@@ -119,7 +119,7 @@ class Timeline:
         self.end += 1
 
     def drop_first(self) -> StoredChange:
-        """Forget the oldest change, and say which it was."""
+        """Remove the oldest change and return it."""
         oldest = self._changes[self._gone]
         self.dropped += 1
         self._gone += 1
@@ -142,7 +142,7 @@ class Log:
         self._history = history
         self._history_bytes = history_bytes
         self.kept = 0
-        """Bytes of the changes that are kept, about."""
+        """Roughly the bytes of the changes that are kept."""
         self.stored = 0
         """Bytes of all objects as they are now."""
         self._order: deque[StorageKey] = deque()
@@ -164,11 +164,11 @@ class Log:
         self._listeners.append(listener)
 
     def forget(self, listener: Callable[[StoredChange], None]) -> None:
-        """Call `listener` no more."""
+        """Stop calling `listener`."""
         self._listeners.remove(listener)
 
     def forget_all(self) -> None:
-        """Call nobody more."""
+        """Remove all listeners."""
         self._listeners.clear()
 
     def get(self, resource: StorageKey, key: Key) -> Stored | None:

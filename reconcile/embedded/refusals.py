@@ -1,4 +1,4 @@
-"""The refusals that more than one room makes, worded and shaped as kube-apiserver does."""
+"""Errors that several rooms raise, worded and shaped as kube-apiserver words them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from reconcile.embedded.served import ServedResource
 
 
 class PlainText(Exception):
-    """An answer that is no Status: `code` and the text of the body."""
+    """An answer that is plain text instead of a Status."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ def bad_request(message: str) -> ApiFailure:
 
 
 def too_deep() -> ApiFailure:
-    """400 for an object within objects within objects."""
+    """400 for an object that is nested too deeply."""
     return bad_request("the object is nested too deeply: exceeded max depth")
 
 
@@ -55,7 +55,7 @@ def not_found(resource: ServedResource, name: str) -> ApiFailure:
 
 
 def already_exists(resource: ServedResource, name: str, *, deleting: bool = False) -> ApiFailure:
-    """409 for a name that is taken; `deleting` says that its holder is on its way out."""
+    """409 for a name that is taken; `deleting`: by an object that is being deleted."""
     prefix = "object is being deleted: " if deleting else ""
     message = f'{prefix}{resource.name} "{name}" already exists'
     return ApiFailure(409, "AlreadyExists", message, details_of(resource, name))
@@ -72,7 +72,7 @@ def name_collision(resource: ServedResource, base: str) -> ApiFailure:
 
 
 def conflict(resource: ServedResource, name: str, why: str) -> ApiFailure:
-    """409 for an object that is not what the request takes it for."""
+    """409 for an object that does not match the request's preconditions."""
     message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
     return ApiFailure(409, "Conflict", message, details_of(resource, name))
 
@@ -105,20 +105,20 @@ def invalid_options(kind: str, causes: Sequence[FieldCause]) -> ApiFailure:
 def invalid_kind(
     qualified_kind: str, name: str, causes: Sequence[FieldCause], details: dict[str, Any]
 ) -> ApiFailure:
-    """422 for something that is not simply an object of a resource."""
+    """422 for options and other things that are not objects of a resource."""
     faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
     return ApiFailure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
 
 
 def unreadable_patch(why: str) -> ApiFailure:
-    """422 for a patch that makes something which is no object of the kind; it names no object."""
+    """422 for a patch whose result is not an object of the kind; the message has no name."""
     cause = FieldCause("FieldValueInvalid", f"Invalid value: {why}", "patch")
     return ApiFailure(422, "Invalid", f' "" is invalid: patch: {cause.message}', {}, [cause])
 
 
 def forbidden(resource: ServedResource, name: str, why: str, causes: Sequence[FieldCause] = ()) -> ApiFailure:
-    """403 for what nobody may do now."""
+    """403 for a request that is refused whatever the user's roles."""
     message = f'{resource.name} "{name}" is forbidden: {why}'
     return ApiFailure(403, "Forbidden", message, details_of(resource, name), causes)
 
@@ -150,7 +150,7 @@ def expired(asked: int, oldest: int) -> ApiFailure:
 
 
 def bare_server_error(message: str) -> ApiFailure:
-    """A 500 without a reason, which the real server answers to some mistakes of the client."""
+    """A 500 without a reason: kube-apiserver answers some client errors this way, and so do we."""
     return ApiFailure(500, "", message)
 
 

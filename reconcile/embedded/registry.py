@@ -61,7 +61,7 @@ class ResourceRegistry:
     def define(self, definition: str, resources: Sequence[ServedResource]) -> tuple[ServedResource, ...]:
         """Serve `resources` for the definition of this name (none: stop serving it).
 
-        Returns what was served for it before and is no longer.
+        Returns the resources that were served for it before.
         """
         before = self._custom.pop(definition, ())
         for resource in before:

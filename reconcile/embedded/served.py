@@ -10,7 +10,7 @@ from attrs import field, frozen
 from reconcile.embedded.schema import ResourceSchema
 
 Convert = Callable[[dict[str, Any], str], dict[str, Any]]
-"""An object in another apiVersion; it may use up the one that it is given."""
+"""Converts an object to an apiVersion; it may change the one that it is given."""
 ConvertPath = Callable[[str, str], str]
 """Where a field stands in objects of an apiVersion, whichever version's path names it."""
 
@@ -77,7 +77,7 @@ class ServedResource:
     """DELETE answers with the object instead of a Status (Pod, Namespace, Service)."""
     columns: tuple[PathColumn, ...] = ()
     cell_columns: tuple[CellColumn, ...] = ()
-    """The columns of a built-in kind, which count for more than `columns`."""
+    """The columns of a built-in kind; they replace `columns`."""
     selectable_fields: tuple[str, ...] = ()
     """Paths that field selectors may use beside metadata.name and metadata.namespace: `.spec.nodeName`."""
     openapi: dict[str, Any] = field(factory=dict)

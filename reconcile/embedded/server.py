@@ -45,7 +45,7 @@ FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 Route = Callable[["ApiServer", ApiRequest], Response | None]
 
 _REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
-"""What becomes an answer. The last two come out of whatever reads or writes JSON that is hostile."""
+"""Errors that become answers. The last two are raised where hostile JSON is decoded or encoded."""
 
 
 class ApiServer:
@@ -57,8 +57,8 @@ class ApiServer:
     `history` is how many changes, of all resources together, are kept for watches that resume and
     lists that go on; they take at most `history_bytes`, about.
 
-    Who asks is `ApiRequest.user`, the administrator unless said otherwise. With `rbac` everybody else
-    may do what Roles and ClusterRoles bound to them say, as in a real cluster; without it everything.
+    A request is sent by `ApiRequest.user`, by default the administrator. With `rbac` other users may do what
+    the roles bound to them allow, as in a real cluster; without it they may do everything.
 
     `kinds` are served as if they were built in, beside those that are.
     """
@@ -98,7 +98,7 @@ class ApiServer:
     def copy(self, clock: Clock) -> "ApiServer":
         """A server of its own, with another clock, that begins with what this one holds and serves now.
 
-        It is much faster than to begin anew. Admission functions are the same; watches are not copied,
+        Copying is much faster than a new server. Admission functions are the same; watches are not copied,
         routes that were added are not either, and nothing can be resumed from before.
         """
         engine = self._engine
@@ -113,7 +113,7 @@ class ApiServer:
 
     @property
     def log(self) -> Log:
-        """Every object and its changes, for who looks on from within this process."""
+        """Every object and its changes, for observers in this process."""
         return self._engine.log
 
     @property
@@ -182,8 +182,8 @@ class ApiServer:
         return answer if isinstance(answer, (Response, WatchStream)) else await answer
 
     def settle(self) -> None:
-        """Collect garbage, end namespaces and definitions, make default accounts, expire events, count for
-        quotas and budgets, look after autoscalers.
+        """Do the work of a cluster's controllers: collect garbage, end namespaces and definitions, make
+        default accounts, expire events, and keep the status of quotas, budgets and autoscalers.
         """
         self._definitions.sync()
         self._housekeeping.settle()
@@ -199,16 +199,16 @@ class ApiServer:
         await self._housekeeping.run(self.settle)
 
     def close(self) -> None:
-        """End every watch, and look after nothing any more; what there is can still be read."""
+        """End every watch and stop all controllers; objects can still be read."""
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.finish()
         self._engine.log.forget_all()
 
-    # --- who may ---
+    # --- authorisation ---
 
     def _admit(self, request: ApiRequest, info: RequestInfo) -> ApiRequest:
-        """The request as it counts: by the user it impersonates, if any. Raises ApiFailure (403)."""
+        """The request as the user that it impersonates, if any. Raises ApiFailure (403)."""
         for name in request.headers:
             if name.startswith("impersonate-"):
                 request = self._impersonate(request)
@@ -284,7 +284,8 @@ class ApiServer:
         self._watches.get(watch.resource.storage_key, {}).pop(watch, None)
 
     def _wake(self, resource: StorageKey) -> None:
-        for watch in tuple(self._watches.get(resource, ())):  # a copy: one that ends here is forgotten here
+        # A copy, since a watch that ends here removes itself.
+        for watch in tuple(self._watches.get(resource, ())):
             watch.notify()
 
     def _make_first_namespaces(self) -> None:
@@ -326,7 +327,7 @@ def _refused(refusal: Exception) -> Response:
 
 
 def failure_response(failure: ApiFailure) -> Response:
-    """The answer that a failure is."""
+    """The response for a failure."""
     details = failure.details or {}
     after = details.get("retryAfterSeconds")
     return json_response(failure.code, failure.to_json(), {"retry-after": str(after)} if after else None)

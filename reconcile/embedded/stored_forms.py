@@ -38,7 +38,7 @@ def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
 
 
 def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
-    """An object of this version as it is kept: `obj` itself, or a copy in the storage version.
+    """An object of this version in the form that is stored: `obj` itself, or a copy in the storage version.
 
     Without conversion the copy has another apiVersion and loses every field that only this version has. The
     defaults of the storage version come with each read, and are kept from its own writes on.

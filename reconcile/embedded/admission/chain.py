@@ -2,7 +2,8 @@
 
 They stand where a cluster calls webhooks: after defaults, before validation. An operator's own webhook
 logic runs here as the plain function that it is. One that has to wait for its answer returns an awaitable:
-the server holds nothing meanwhile and answers other requests, and writes only if what it read is still so.
+the server holds nothing meanwhile and answers other requests, and begins the write again if the object has
+changed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -61,7 +62,7 @@ class AdmissionFor:
     subresources: tuple[str, ...] = ("",)
 
     def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        """Call the function for what it is meant for."""
+        """Call the function for its resource, operations and subresources."""
         if (
             request.resource.name == self.resource
             and request.operation in self.operations
@@ -72,7 +73,7 @@ class AdmissionFor:
 
 
 class Guard(Protocol):
-    """An admission of the server's own, asked after all others and only about what it is for.
+    """An admission of the server's own, asked last, and only about resources that concern it.
 
     It never waits: a quota that was judged before a wait might be exceeded after it.
     """
@@ -80,7 +81,7 @@ class Guard(Protocol):
     def __call__(self, request: AdmissionRequest) -> None: ...
 
     def concerns(self, resource: ServedResource) -> bool:
-        """Whether it wants to see writes of this resource now."""
+        """Whether writes of this resource have to be checked now."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Nobody hands on more than they have: the check on roles and bindings that are written."""
+"""Privilege escalation: users cannot write roles or bindings that grant more than they have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from reconcile.embedded.served import ServedResource
 
 @frozen
 class RoleGuard:
-    """Refuses roles and bindings that would give away more than their writer has."""
+    """Refuses roles and bindings that would grant more than their writer has."""
 
     access: Access
 

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: users, tokens, impersonation, roles."""
+"""Users and what they may do: tokens, impersonation, roles."""
 
 from reconcile.embedded.auth.attributes import Attributes, attributes_of
 from reconcile.embedded.auth.role_rules import AccessDecision, RoleRule, authorize

@@ -1,4 +1,4 @@
-"""Who asks to do what, in the words of roles."""
+"""A request in the terms of roles: user, verb and resource."""
 
 from attrs import frozen
 
@@ -8,7 +8,7 @@ from reconcile.embedded.protocol.request_info import RequestInfo
 
 @frozen
 class Attributes:
-    """One act: who does what to which resource, or to which path where that is no resource."""
+    """One act: a user, a verb, and a resource or a path outside the resources."""
 
     user: User
     verb: str

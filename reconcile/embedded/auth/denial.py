@@ -5,7 +5,7 @@ from reconcile.embedded.protocol.api_failure import ApiFailure
 
 
 def unauthorized() -> ApiFailure:
-    """401: nobody knows who asks."""
+    """401: the request has no known user."""
     return ApiFailure(401, "Unauthorized", "Unauthorized")
 
 

@@ -1,4 +1,4 @@
-"""Acting as somebody else: the Impersonate-* headers, and who may use them."""
+"""Impersonation: the Impersonate-* headers, and the rights that they need."""
 
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote

@@ -1,4 +1,4 @@
-"""Authorisation as a pure function: an act, the rules that hold for who does it, and the decision."""
+"""Authorisation as a pure function of an act and the rules that hold for its user."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ class AccessDecision:
 
 
 def authorize(attributes: Attributes, rules: Iterable[RoleRule]) -> AccessDecision:
-    """Allow what any of the rules allows; there are no rules that deny."""
+    """Allow an act that any rule allows; RBAC has no rules that deny."""
     for rule in rules:
         if allows(rule, attributes):
             return AccessDecision(True, f"RBAC: allowed by {rule.by}" if rule.by else "")

@@ -20,7 +20,7 @@ _SUPERUSER = RoleRule(("*",), ("*",), ("*",), (), ("*",))
 
 
 class Access:
-    """Decides what users may do by the roles in `log`; with `enforced` False everybody may everything."""
+    """Decides what users may do by the roles in `log`; with `enforced` False every act is allowed."""
 
     def __init__(self, log: Log, *, enforced: bool) -> None:
         self.enforced = enforced

@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 
 @frozen
 class AccessReviewer:
-    """Answers reviews for whoever asks."""
+    """Answers reviews."""
 
     access: Access
     tokens: Tokens

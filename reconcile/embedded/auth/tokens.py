@@ -1,6 +1,5 @@
-"""Bearer tokens: those that a face was given, and those of service accounts.
-
-The latter are signed here, and good while the account that they are of exists.
+"""Bearer tokens: those that a listening server was given, and those of service accounts, which are signed
+here and valid while their account exists.
 """
 
 import base64
@@ -29,7 +28,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 
 
 class Tokens:
-    """Knows whose a token is; issues those of service accounts, which are JWTs under a key of this server."""
+    """Maps tokens to users, and issues those of service accounts: JWTs signed with a key of this server."""
 
     def __init__(self, clock: Clock, log: Log) -> None:
         self._clock = clock
@@ -39,7 +38,7 @@ class Tokens:
 
     @contextmanager
     def knowing(self, given: Mapping[str, User]) -> Iterator[None]:
-        """Take these tokens too, until the context is left."""
+        """Accept these tokens too, until the context is left."""
         self._given.update(given)
         try:
             yield
@@ -71,7 +70,7 @@ class Tokens:
         return f"{text}.{_encoded(self._signature(text))}", expires
 
     def user_of(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> User | None:
-        """Whose token it is; None for one that nobody was given, that is out of date or of no account."""
+        """The user of a token; None if it is unknown, expired, or its account is gone."""
         for known, user in self._given.items():
             if hmac.compare_digest(known.encode(), token.encode(errors="surrogateescape")):
                 return user if ISSUER in audiences else None

@@ -1,11 +1,11 @@
-"""Who asks: users and their groups, as tokens, impersonation and tests name them."""
+"""Users and their groups, as tokens, impersonation and tests name them."""
 
 from collections.abc import Mapping
 
 from attrs import field, frozen
 
 SUPERUSERS = "system:masters"
-"""Whoever is in this group may do everything, whatever the roles say."""
+"""Members of this group may do everything, whatever the roles say."""
 
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
@@ -24,12 +24,12 @@ class User:
 
     @property
     def superuser(self) -> bool:
-        """Whether roles do not matter for this user."""
+        """Whether this user may do everything without a role."""
         return SUPERUSERS in self.groups
 
 
 ADMIN = User("system:admin", (SUPERUSERS, AUTHENTICATED))
-"""Who may do everything, whatever the roles say."""
+"""The administrator, who may do everything whatever the roles say."""
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 
 
@@ -46,7 +46,7 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
 
 
 def split_service_account(user: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name stands for; None if it is none."""
+    """Namespace and name of the service account behind a user name; None for other users."""
     if not user.startswith(_SERVICE_ACCOUNT):
         return None
     namespace, colon, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")

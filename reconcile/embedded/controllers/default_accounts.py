@@ -10,7 +10,7 @@ _ACCOUNTS: StorageKey = ("", "serviceaccounts")
 
 
 class DefaultAccounts:
-    """Knows the namespaces that may lack it: new ones, and those whose account was deleted."""
+    """Keeps a list of namespaces that may lack it: new ones, and those whose account was deleted."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -24,7 +24,7 @@ class DefaultAccounts:
             self._lacking[change.key.namespace] = None
 
     def sync(self) -> None:
-        """Make what is missing, but not where a namespace is on its way out."""
+        """Make missing accounts, except in namespaces that are being deleted."""
         while self._lacking:
             name, _ = self._lacking.popitem()
             namespace = self._engine.log.get(NAMESPACES, Key("", name))

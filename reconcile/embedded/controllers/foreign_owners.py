@@ -1,4 +1,4 @@
-"""The Event that tells of an owner reference that no garbage collector can follow."""
+"""The Event about an owner reference that the garbage collector cannot follow."""
 
 from typing import Any
 

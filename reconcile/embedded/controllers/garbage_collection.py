@@ -1,7 +1,7 @@
 """What a real cluster's controllers do for every object: garbage collection, the end of namespaces and
 definitions, the expiry of events.
 
-Everything is derived from the log's changes; `settle` works off what they left to do.
+Changes in the log queue the work; `settle` does it.
 """
 
 import datetime
@@ -24,7 +24,7 @@ EVENTS: StorageKey = ("", "events")
 EVENT_LIFETIME = datetime.timedelta(hours=1)
 
 _DEPARTED = 500
-"""Owners that are remembered after they went, as in a real cluster's collector."""
+"""Deleted owners that are remembered: the size of the cache of absent owners in kube-controller-manager."""
 
 Place = tuple[StorageKey, Key]
 
@@ -37,7 +37,7 @@ class _Expiry:
 
 
 class GarbageCollector:
-    """Knows who owns whom, and what has to be looked at again."""
+    """Keeps the graph of owners and dependents, and the queue of objects to check."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -54,7 +54,7 @@ class GarbageCollector:
         engine.log.on_change(self._note)
 
     def take_over(self, other: "GarbageCollector") -> None:
-        """Know what `other` knows of its log, of which this one's is a copy."""
+        """Take over the graph of `other`, whose log this one's is a copy of."""
         self._places = dict(other._places)
         self._dependents = {uid: dict(places) for uid, places in other._dependents.items()}
         self._expiries = deque(other._expiries)
@@ -143,7 +143,7 @@ class GarbageCollector:
     # --- owners and dependents ---
 
     def _look_again(self) -> None:
-        """Check what was left alone for a kind that was not served, if others are served now."""
+        """Check again the objects whose owner's kind was not served, if what is served has changed."""
         if self._unknown_since != self._engine.registry.revision:
             self._unknown_since = self._engine.registry.revision
             self._to_check |= self._unknown
@@ -176,9 +176,9 @@ class GarbageCollector:
             self._delete(stored, "Foreground" if foreground else _policy_of(stored))
 
     def _is_known(self, owner: StoredOwner, place: Place) -> bool:
-        """Whether it can be said if this owner is there; where it cannot, nothing is collected.
+        """Whether the owner's presence can be decided; if not, nothing is collected.
 
-        The kind must be served, unless the owner was seen to go, and a cluster-wide object cannot
+        The kind must be served, unless the owner was seen to be deleted, and a cluster-wide object cannot
         have an owner in a namespace.
         """
         group, _, version = owner.api_version.rpartition("/")

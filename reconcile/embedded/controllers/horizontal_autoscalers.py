@@ -1,8 +1,6 @@
-"""HorizontalPodAutoscalers: their two versions, and what a cluster without metrics makes of them.
-
-`autoscaling/v1` says in annotations what it has no fields for. The status is that of a real controller that
-finds no metrics API: it raises a target to `minReplicas`, lowers it to `maxReplicas`, and says why it does no
-more.
+"""HorizontalPodAutoscalers in a cluster without metrics. The status is that of a real controller that finds
+no metrics API: it raises a target to `minReplicas`, lowers it to `maxReplicas`, and gives the reason why it
+does no more.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -61,7 +59,7 @@ class Autoscalers:
 
 
 class _Look:
-    """One look at one autoscaler."""
+    """One pass over one autoscaler."""
 
     def __init__(self, engine: Engine, autoscaler: dict[str, Any]) -> None:
         self._engine = engine
@@ -72,7 +70,7 @@ class _Look:
         self._conditions = {one["type"]: dict(one) for one in told if one and one.get("type")}
 
     def status(self) -> dict[str, Any]:
-        """What its status is then; the target may have been scaled on the way."""
+        """The resulting status. Scales the target where it is out of bounds."""
         try:
             target = self._target()
             scale = self._scale(get_scale, target, "GET")
@@ -140,7 +138,7 @@ def _replicas(scale: Mapping[str, Any]) -> int:
 
 
 def _no_metric(metric: Mapping[str, Any]) -> tuple[str, str]:
-    """The reason and the message for a metric that nobody serves."""
+    """The reason and the message for a metric that no API serves."""
     kind = metric.get("type") or "Resource"
     name = (metric.get("resource") or {}).get("name", "cpu")
     what = f"{name} resource metric" if kind == "Resource" else f"{kind} metric"

@@ -1,7 +1,7 @@
 """ResourceQuotas: how many objects a namespace may hold.
 
-Objects are counted, pods without those that have ended; compute resources and scopes are not (their
-writer is warned).
+Objects are counted, pods without those that have ended; compute resources and scopes are not, of which the
+writer of a quota is warned.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class Quotas:
-    """Keeps the quotas' status; `guard` is what refuses what exceeds one."""
+    """Keeps the status of quotas; `guard` refuses objects that exceed one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -52,7 +52,7 @@ class Quotas:
             del self._keys[change.key.namespace]
 
     def sync(self) -> None:
-        """Write what is used into the status of every quota that says otherwise."""
+        """Bring the status of every quota up to date."""
         if not self._dirty:
             return
         for stored in [stored for name in sorted(self._dirty) for stored in self.guard.quotas(name)]:
@@ -68,7 +68,7 @@ class Quotas:
 
 @frozen
 class QuotaGuard:
-    """Refuses one object too many. It knows the log alone, as the engine knows it."""
+    """Refuses objects beyond a quota. It reads the log alone."""
 
     log: Log
     keys: Mapping[str, Collection[Key]]

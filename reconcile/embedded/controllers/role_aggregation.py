@@ -1,4 +1,4 @@
-"""Writes the rules of roles that aggregate into them, where people look for them."""
+"""Writes the rules that a ClusterRole aggregates into its `rules`, where readers expect them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class Aggregation:
             self._dirty = True
 
     def sync(self) -> None:
-        """Write the rules of those that say something else."""
+        """Bring the rules of aggregating roles up to date."""
         if not self._dirty:
             return
         for stored in self._engine.log.snapshot(CLUSTER_ROLES):

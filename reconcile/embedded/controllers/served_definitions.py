@@ -11,7 +11,7 @@ from reconcile.embedded.served import ServedResource
 
 
 class Definitions:
-    """`sync` serves what changed definitions say; `on_replaced` learns what is served no longer."""
+    """`sync` serves changed definitions; `on_replaced` gets the resources that are no longer served."""
 
     def __init__(self, engine: Engine, on_replaced: Callable[[Sequence[ServedResource]], None]) -> None:
         self._engine = engine
@@ -21,7 +21,7 @@ class Definitions:
         engine.log.on_change(self._note)
 
     def take_over(self, other: "Definitions") -> None:
-        """Know what `other` serves, where log and registry are copies of its own."""
+        """Take over what `other` serves, whose log and registry this one has copies of."""
         self._serving = dict(other._serving)
 
     def _note(self, change: StoredChange) -> None:

@@ -106,9 +106,8 @@ def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
 
 
 def _validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
-    """The selector must be there, choose the template's pods, and stay what it is.
-
-    The pods of the template have containers, and are restarted for ever.
+    """The selector is required, has to match the template's labels, and is immutable. The template needs
+    containers and `restartPolicy: Always`.
     """
     spec = workload["spec"]
     selector = spec.get("selector") or {}
@@ -130,7 +129,7 @@ def _validate_selector(workload: Object, old: Object | None) -> list[FieldCause]
 
 
 def _filled(selector: Object | None) -> Object:
-    """A selector without its empty members, which say the same as those that are absent."""
+    """A selector without its empty members, which mean the same as absent ones."""
     return {name: value for name, value in (selector or {}).items() if value}
 
 

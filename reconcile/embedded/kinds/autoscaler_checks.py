@@ -1,4 +1,4 @@
-"""What is particular to HorizontalPodAutoscalers: their defaults and their faults, in both versions."""
+"""Defaults and checks of HorizontalPodAutoscalers, in both versions."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -40,7 +40,7 @@ _SCALING: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
-    """Complete an autoscaler of either version; without metrics it is for the CPU."""
+    """Complete an autoscaler of either version; without metrics it scales by CPU."""
     spec = autoscaler.setdefault("spec", {})
     default(spec, minReplicas=1)
     status: Object = {"desiredReplicas": 0, "currentMetrics": None}
@@ -68,7 +68,7 @@ def _complete(spec: Object) -> None:
 
 
 def validate_autoscaler(autoscaler: Object, old: Object | None) -> list[FieldCause]:
-    """The faults of an autoscaler; those of either version are told in the words of the newer."""
+    """The faults of an autoscaler, with the field names of autoscaling/v2 for both versions."""
     newer = convert_autoscaler(autoscaler, "autoscaling/v2")
     spec = newer["spec"]
     return [

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers in the words of their other version."""
+"""Conversion of HorizontalPodAutoscalers between their two versions."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -75,7 +75,7 @@ def _annotated(metadata: Mapping[str, Any], notes: Mapping[str, str]) -> _Object
 
 
 def _read(note: str) -> Any:
-    """What an annotation holds; a user's own nonsense counts as none."""
+    """The decoded value of an annotation; None for one that is not JSON."""
     try:
         return msgspec.json.decode(note) if note else None
     except msgspec.DecodeError:

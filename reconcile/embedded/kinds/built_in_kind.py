@@ -35,7 +35,7 @@ def no_warnings(obj: Object) -> list[str]:
 
 @frozen(eq=False)
 class BuiltInKind:
-    """A kind that the server has without a CustomResourceDefinition: all that is particular to it.
+    """A kind that the server has without a CustomResourceDefinition, with everything specific to it.
 
     Functions get the object, and the stored one or None where there is none yet. Two records are the same
     only if they are one object.
@@ -53,7 +53,7 @@ class BuiltInKind:
 
     # --- the resource; each field as in ServedResource ---
     plural: str = ""
-    """The lower-case kind with an s, unless said otherwise."""
+    """By default the lower-case kind with an s."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     namespaced: bool = True
@@ -80,7 +80,7 @@ class BuiltInKind:
     """The faults of an object, beyond what its schema says."""
     check_name: NameCheck = subdomain_faults
     warnings: Warnings = no_warnings
-    """What the writer of an object that is taken should know."""
+    """Warnings for the writer of an object that is accepted."""
     metadata_fault_copies: int = 3
     """How often the real server names a fault of labels, annotations and owners in an update."""
 

@@ -1,4 +1,4 @@
-"""What one server makes of the kinds that it is given."""
+"""The kinds of one server."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -9,7 +9,7 @@ from reconcile.embedded.kubectl.protobuf import Messages, Protobuf
 from reconcile.embedded.served import ServedResource
 
 _CUSTOM: Final = BuiltInKind("", "")
-"""What a write of a custom resource meets beyond its schema: nothing."""
+"""The empty record of a custom resource, which has nothing beyond its schema."""
 
 
 class Catalogue:
@@ -40,7 +40,7 @@ def _discovery_order(kind: BuiltInKind) -> tuple[str, str]:
 
 @cache
 def _protobuf(kinds: tuple[BuiltInKind, ...]) -> Protobuf:
-    """Kept, since nearly all servers have the same kinds."""
+    """Cached, since nearly all servers have the same kinds."""
     messages: Messages = {}
     bodies: dict[tuple[str, str], str] = {}
     for kind in kinds:

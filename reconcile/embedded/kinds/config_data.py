@@ -83,7 +83,7 @@ def _validate_secret(secret: Object, old: Object | None) -> list[FieldCause]:
 
 
 def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> list[FieldCause]:
-    """What a type asks for beyond keys that must be there."""
+    """The faults of a Secret by its type, beyond missing keys."""
     kind = secret["type"]
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         return [value_required("data[username]"), value_required("data[password]")]

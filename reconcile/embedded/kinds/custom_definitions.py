@@ -40,7 +40,7 @@ _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 
 
 def prepare_definition(definition: Object, old: Object | None) -> None:
-    """The names that are derived from others, and conversion None."""
+    """Fill in the names that follow from others, and the conversion strategy None."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -141,7 +141,7 @@ def _version_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
 
 @frozen
 class _Places:
-    """Where the parts of a version are told to be: what all versions share belongs to the definition."""
+    """The paths of a version's parts in messages: parts that all versions share belong to the definition."""
 
     version: str
     schema: str
@@ -296,7 +296,7 @@ _COSTLY = (
 
 
 def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
-    """The rules that this server cannot evaluate, so that nobody relies on them, or a real one may refuse."""
+    """Warnings of rules that this server cannot evaluate, or that a real one may refuse as too costly."""
     warnings: list[str] = []
     for version in definition["spec"]["versions"]:
         schema = compile_schema((version.get("schema") or {}).get("openAPIV3Schema"))

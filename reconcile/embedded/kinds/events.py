@@ -1,4 +1,4 @@
-"""Events: `v1` and `events.k8s.io/v1` show the same stored objects, in other words."""
+"""Events: `v1` and `events.k8s.io/v1` show the same stored objects under different field names."""
 
 import datetime
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVers
 
 
 def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
-    """The same event in the words of the other group."""
+    """The same event with the field names of the other group."""
     names = _TO_NEW if api_version == NEW else _TO_CORE
     converted = {names.get(field, field): value for field, value in event.items()}
     converted["apiVersion"] = api_version
@@ -36,7 +36,7 @@ def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
 
 
 def event_path(path: str, api_version: str) -> str:
-    """Where a field of an event is in the words of a group, whichever group's words name it."""
+    """The path of an event's field in an apiVersion, given its path in either."""
     names = _TO_NEW if api_version == NEW else _TO_CORE
     head, dot, rest = path.partition(".")
     return f"{names.get(head, head)}{dot}{rest}"

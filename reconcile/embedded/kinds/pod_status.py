@@ -1,4 +1,4 @@
-"""What `kubectl get pods` says of a pod: READY, STATUS and RESTARTS."""
+"""What `kubectl get pods` shows of a pod: READY, STATUS and RESTARTS."""
 
 import datetime
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ def _running(status: Mapping[str, Any]) -> bool:
 
 
 def pod_status(pod: Pod) -> str:
-    """The one word for what the pod is at: its phase, unless a container or a deletion says more."""
+    """The pod's state in one word: its phase, unless a container or a deletion is more specific."""
     status = _part(pod, "status")
     shown = status.get("reason") or status.get("phase") or ""
     if _gated(pod):
@@ -63,7 +63,7 @@ def _gated(pod: Pod) -> bool:
 
 
 def _init_reason(pod: Pod) -> str:
-    """What the first unfinished init container is at, or nothing when all are done."""
+    """The state of the first unfinished init container; empty when all are done."""
     statuses = _statuses(pod, "initContainerStatuses")
     sidecars = _sidecars(pod)
     for index, item in enumerate(statuses):
@@ -82,7 +82,7 @@ def _init_reason(pod: Pod) -> str:
 
 
 def _container_reason(pod: Pod, otherwise: str) -> str:
-    """What the first container that is in trouble says."""
+    """The reason of the first container that is not running normally."""
     running = False
     for item in reversed(_statuses(pod, "containerStatuses")):
         state = _part(item, "state")

@@ -16,7 +16,7 @@ _BY_NAME = frozenset(
 
 
 def counted_resource(name: str) -> tuple[str, str] | None:
-    """Group and plural of what `pods` or `count/deployments.apps` counts; None for what is no count."""
+    """Group and plural of what `pods` or `count/deployments.apps` counts; None for anything but a count."""
     if name in _BY_NAME:
         return ("", name)
     if not name.startswith("count/"):

@@ -18,7 +18,7 @@ class ClusterIPs:
         self._given = 0
 
     def prepare(self, service: Object, old: Object | None) -> None:
-        """Complete a service; its address stays the one it was given."""
+        """Complete a service. Its address never changes."""
         spec = service.setdefault("spec", {})
         if old is None:
             service["status"] = {"loadBalancer": {}}

@@ -53,7 +53,7 @@ def _validate_webhooks(configuration: Object, old: Object | None) -> list[FieldC
 
 
 def _warn_of_webhooks(configuration: Object) -> list[str]:
-    """Say loudly that nobody calls."""
+    """Warn that webhooks are not called."""
     return [f"{configuration['metadata'].get('name', '')}: {_WEBHOOKS_UNCALLED}"]
 
 

@@ -41,7 +41,7 @@ def _two(seconds: int, large: int, large_unit: str, small: int, small_unit: str)
 
 
 def parse_time(text: object) -> datetime.datetime | None:
-    """The moment of an API timestamp, or None for what is none."""
+    """The moment of an API timestamp; None for any other value."""
     if not isinstance(text, str):
         return None
     try:

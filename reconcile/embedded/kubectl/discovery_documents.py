@@ -76,7 +76,7 @@ def _by_name(resources: list[ServedResource]) -> list[ServedResource]:
 
 
 def by_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key of a version name: v2, v1, v1beta2, v1beta1, v1alpha1, then whatever is no such name."""
+    """Sort key of a version name: v2, v1, v1beta2, v1beta1, v1alpha1, then names of any other form."""
     found = _KUBE_VERSION.fullmatch(version)
     if found is None:
         return (1, 0, 0, version)

@@ -66,7 +66,7 @@ def age_of(obj: View, now: datetime.datetime) -> str:
 
 
 def joined(values: Iterable[Any]) -> str:
-    """The values that say something, with commas between."""
+    """The values that are not empty, separated by commas."""
     return ",".join(str(value) for value in values if value not in (None, "")) or NONE
 
 

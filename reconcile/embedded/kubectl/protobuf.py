@@ -1,7 +1,6 @@
-"""Protobuf bodies, which `kubectl create configmap` and its like send and cannot be talked out of.
-
-Only reading, only the kinds and fields that records of kinds have messages for; anything else is refused by
-name, because an unread field would be a lost one. Answers are always JSON, which every client takes.
+"""Protobuf bodies, which `kubectl create configmap` and its like always send. They are only read, and only
+the kinds and fields that a BuiltInKind has messages for; any other is refused by name, because an unread
+field would be lost. Answers are always JSON, which every client takes.
 """
 
 import base64
@@ -54,7 +53,7 @@ _SHARED: Messages = {
 
 
 class _Malformed(ValueError):
-    """The bytes are no protobuf message."""
+    """The bytes are not a protobuf message."""
 
 
 class _Unread(Exception):
@@ -84,7 +83,7 @@ class Protobuf:
     def to_json(self, body: bytes) -> bytes:
         """The JSON of an object sent as Kubernetes protobuf.
 
-        Raises ApiFailure: 400 for bytes that are no such thing, 415 for a kind or a field that is not read.
+        Raises ApiFailure: 400 for malformed bytes, 415 for a kind or a field that is not read.
         """
         if not body.startswith(_MAGIC):
             raise ApiFailure(

@@ -18,7 +18,7 @@ _MARK = "# Written by the embedded API server of reconcile-runtime, which overwr
 
 
 class KubeconfigRefused(Exception):
-    """The file is not ours to write; the message says why."""
+    """The file may not be overwritten; the message says why."""
 
 
 def render_kubeconfig(url: str, ca_pem: bytes | None, token: str | None) -> str:

@@ -1,8 +1,8 @@
-"""Connections of the embedded server, and what each may keep without having asked for anything yet.
+"""Connections of the embedded server, and limits on what an unfinished request may hold.
 
 A client that sends half of a request holds a descriptor and memory for as long as it likes, unless time,
-bytes and numbers are bounded. What has been unfinished for longest makes room, so that new requests always
-get through.
+bytes and numbers are bounded. The oldest unfinished request is dropped first, so that new requests always get
+through.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class HttpConnection(RequestHandler):
         super().data_received(data)
 
     def begin(self) -> None:
-        """A request is whole as far as its body, or the connection is at its end."""
+        """The head of a request is complete, or the connection has ended."""
         self.busy = True
         if self._timer is not None:
             self._timer.cancel()
@@ -78,7 +78,7 @@ class HttpConnection(RequestHandler):
         self.busy = False
 
     def cut(self) -> None:
-        """Hang up, without a word."""
+        """Close the connection without an answer."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -103,7 +103,7 @@ class HttpConnections(web.Server):
         return HttpConnection(self, loop=asyncio.get_running_loop(), **options)
 
     def made(self, connection: HttpConnection) -> None:
-        """Take one more; if there are too many, the one goes that has had no request for longest."""
+        """Count a new connection. If there are too many, close the one that has been idle longest."""
         self._known[connection] = None
         if len(self._known) > self._most:
             (next((one for one in self._known if not one.busy), connection)).cut()
@@ -124,7 +124,7 @@ class HttpConnections(web.Server):
             oldest.cut()
 
     def shrunk(self, connection: HttpConnection) -> None:
-        """Count them no longer."""
+        """Stop counting the bytes of a connection."""
         if connection in self._unfinished:
             del self._unfinished[connection]
             self._bytes -= connection.unfinished

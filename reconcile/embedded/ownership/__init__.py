@@ -1,3 +1,3 @@
-"""Who owns which field: server-side apply, managed fields and strategic merge."""
+"""Field ownership: server-side apply, managed fields and strategic merge."""
 
 __all__: list[str] = []

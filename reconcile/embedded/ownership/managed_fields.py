@@ -1,4 +1,4 @@
-"""Who owns which fields: managedFields as the API server keeps them."""
+"""managedFields, as the API server keeps them."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -35,12 +35,12 @@ UNTRACKED: Final = FieldSet.of(
     (field_element("metadata"),),
     *((field_element("metadata"), field_element(name)) for name in _UNTRACKED_METADATA),
 )
-"""What belongs to the server, and so to no manager."""
+"""The fields that belong to the server, and so to no manager."""
 
 
 @frozen(cache_hash=True)
 class FieldManager:
-    """What tells one entry of managedFields from the others.
+    """The identity of an entry of managedFields.
 
     `api_version` is empty for Apply: an applier has one entry, whichever version it speaks.
     """
@@ -53,7 +53,7 @@ class FieldManager:
 
 @frozen
 class Ownership:
-    """What a manager owns, and in which version and when it said so.
+    """The fields that a manager owns, with the version and time of the write that set them.
 
     `time` is empty when the manager has never changed a thing.
     """

@@ -105,12 +105,12 @@ def track_update(
     api_version: str,
     time: str,
 ) -> None:
-    """Set `new`'s managedFields for a write that was no apply: what changed belongs to `manager`.
+    """Set `new`'s managedFields for any write but an apply: the fields that changed belong to `manager`.
 
     `old` is None for a create. managedFields that the client sent replace the stored ones, `[{}]`
     drops them, and an object without any stays without; a write to a subresource cannot do either.
-    At most ten entries of operation Update are kept. An object whose fields cannot be told apart, because an
-    item of a keyed list lacks its key, is no longer tracked, as on a real server.
+    At most ten entries of operation Update are kept. An object with an item of a keyed list that lacks its
+    key is no longer tracked, as on a real server.
     """
     sent = new["metadata"].pop("managedFields", None)
     stored = old["metadata"].get("managedFields") if old is not None else None

@@ -202,5 +202,5 @@ def _bad_request(message: str) -> ApiFailure:
 
 
 def _bad_patch(message: str) -> ApiFailure:
-    """The API server has no better answer for these than a 500 without a reason."""
+    """The API server, too, answers these with a 500 without a reason."""
     return ApiFailure(500, "", message)

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 @frozen
 class FieldCause:
-    """One fault of an object: the machine-readable `reason`, the `message`, and the `field` path.
+    """One fault of an object: a machine-readable `reason`, a `message`, and the path of the `field`.
 
     `field` is written the way the API server writes it: `spec.ports[0].port`, `spec.settings[key]`.
     A cause with an empty `field` concerns the object as a whole.

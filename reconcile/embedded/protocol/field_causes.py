@@ -37,7 +37,7 @@ def value_duplicate(field: str, value: object) -> FieldCause:
 
 
 def value_not_supported(field: str, value: object, supported: Sequence[str]) -> FieldCause:
-    """A value that is none of a few."""
+    """A value outside a fixed set."""
     listed = ", ".join(f'"{item}"' for item in supported)
     message = f"Unsupported value: {_quoted(value)}: supported values: {listed}"
     return FieldCause("FieldValueNotSupported", message, field)

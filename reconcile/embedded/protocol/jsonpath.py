@@ -33,7 +33,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 
 class BadPath(ValueError):
-    """A text that is no JSON path, or one of a kind that columns cannot use."""
+    """The text is not a JSON path, or not one that columns can use."""
 
 
 @frozen
@@ -59,7 +59,7 @@ class JsonPath:
 def compile_path(text: str) -> JsonPath:
     """The path that `text` spells, with or without the braces and the `$` it may be written in.
 
-    Raises BadPath, which says at which character it ends to make sense.
+    Raises BadPath, which names the character at which parsing failed.
     """
     inner = text.strip()
     if inner.startswith("{") and inner.endswith("}"):

@@ -46,14 +46,14 @@ _HOLDING = frozenset(
         "ownerReferences",
     }
 )
-"""The fields that are not right yet when they are of the right type."""
+"""The fields whose contents have to be checked as well as their type."""
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 # --- shape ------------------------------------------------------------------------------------
 
 
 def drop_unknown_fields(metadata: dict[str, Any]) -> list[str]:
-    """Take out what `metadata` does not have, in place; the paths that were removed."""
+    """Remove unknown fields in place, and return their paths."""
     unknown: list[str] = []
     if not metadata.keys() <= KNOWN_FIELDS.keys():
         unknown = [field for field in metadata if field not in KNOWN_FIELDS]
@@ -101,7 +101,7 @@ def _items_fit(field: str, value: Any) -> bool:
 
 
 def drop_empty(metadata: dict[str, Any]) -> None:
-    """Take out what says nothing: null, and empty maps, lists and strings."""
+    """Remove null, and empty maps, lists and strings."""
     for field in [
         field
         for field, value in metadata.items()
@@ -134,7 +134,7 @@ def drop_duplicate_owners(metadata: dict[str, Any]) -> str:
 
 @frozen
 class MetadataFaults:
-    """What is wrong, and what is only unwise."""
+    """Faults, and warnings."""
 
     causes: list[FieldCause]
     warnings: list[str]

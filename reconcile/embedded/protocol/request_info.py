@@ -1,8 +1,8 @@
 """What a request asks for: its verb and its place, read from method, path and query alone.
 
-This is the one reading. Authorisation decides on it and the server dispatches by it, so that what was
-allowed is what is done. It follows kube-apiserver's RequestInfo, and as there it happens before it is known
-whether there is such a resource: a user who may not look does not learn it either.
+Authorisation decides on the same value that the server dispatches by, so that nothing else than what was
+allowed is done. It follows kube-apiserver's RequestInfo: as there, whether the resource exists is looked up
+afterwards, so that a 403 does not reveal it.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from informers.apimachinery.field_selectors import parse_field_selector
 from reconcile.embedded.protocol.query_flags import flag
 
 REFUSED: Final = ""
-"""The verb of a method that the API does not know: no role opens it."""
+"""The verb of an unknown HTTP method, which no role allows."""
 
 _VERBS: Final = {
     "GET": "get",
@@ -53,14 +53,14 @@ class RequestInfo:
     """The verb of a request, and its place; None for a path that is not a resource's."""
 
     verb: str
-    """In the words of roles; `REFUSED` for none of them."""
+    """As roles write it, or `REFUSED`."""
     place: RequestPlace | None = None
     name: str = ""
     """The name in the path, or the one that the field selector of a list or a watch leaves."""
 
 
 def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """What a request asks for; never fails, whatever it is given."""
+    """What a request asks for. It accepts any path and method."""
     place = place_of(path)
     if place is None:
         return RequestInfo(method.lower())

@@ -34,7 +34,7 @@ class TooDeep(Exception):
 
 
 class TooLarge(Exception):
-    """The document has, or its aliases make of it, more than can be read; the text says how much."""
+    """The document, with its aliases expanded, is too large; the text says by which limit."""
 
 
 class _Scalars(yaml.SafeLoader):
@@ -201,7 +201,7 @@ class _YamlReader:
 
 
 def _number(value: float, text: str) -> float:
-    """As the real server has it: what no integer of 64 bits holds is a float."""
+    """As in the real server, an integer of more than 64 bits is a float."""
     try:
         whole = isinstance(value, int) and -(2**63) <= value < 2**64
         number = value if whole else float(value)

@@ -26,7 +26,7 @@ _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 class ResourceSchema:
     """What objects of one version of one resource may be.
 
-    `metadata` is not its affair, save where the definition restricts it: the rules for metadata are
+    `metadata` is checked elsewhere, except where the definition restricts it: the rules for metadata are
     the same for all resources.
     """
 
@@ -101,7 +101,7 @@ class ResourceSchema:
     def unevaluated_rules(self) -> tuple[str, ...]:
         """The rules of the schema that this server cannot evaluate: `spec.x-kubernetes-validations[0]`.
 
-        They are a few functions of CEL and a few formats. Whoever serves the schema has to say so.
+        They use a few functions of CEL, or formats. The caller has to warn of them.
         """
         return (*unevaluated_rules(self._openapi), *_unevaluated(self._openapi, ""))
 
@@ -119,7 +119,7 @@ def compile_schema(
 ) -> ResourceSchema:
     """The schema for an `openAPIV3Schema` that is structural; None gives `EMPTY`.
 
-    Without `unique_lists`, duplicates in lists of type set and map are no fault: for built-in kinds
+    Without `unique_lists`, duplicates in lists of type set and map are accepted: for built-in kinds
     those types serve server-side apply only. `grafts` are nodes for places that no schema can describe.
     """
     if openapi is None:
@@ -160,4 +160,4 @@ def _unevaluated(schema: Any, path: str) -> Iterator[str]:
 
 
 EMPTY: Final = ResourceSchema({"nullable": True, "x-kubernetes-preserve-unknown-fields": True})
-"""Keeps everything and finds no fault."""
+"""Accepts and keeps everything."""

@@ -105,7 +105,7 @@ def _referring(expression: str, references: Mapping[str, str], waiting: list[str
 
 
 def component_name(type_name: str) -> str:
-    """Where the schema of a type stands that is no kind: `io.k8s.api.v1.PodSpec` for `V1PodSpec`."""
+    """The component name of a type that is not a kind: `io.k8s.api.v1.PodSpec` for `V1PodSpec`."""
     found = _TYPE_NAME.fullmatch(type_name)
     parts = (part for part in (found.groups() if found else (type_name,)) if part)
     *before, last = parts

@@ -190,7 +190,7 @@ def _is_multiple(value: float, factor: float) -> bool:
 
 
 def _whole(schema: Mapping[str, Any]) -> Sequence[Check]:
-    """The range of an integer: what breaks it is told as a fault of the object, without a path."""
+    """The range of an integer. As in the API server, a fault has no path."""
     if schema.get("type") != "integer":
         return ()
     name = schema.get("format", "")

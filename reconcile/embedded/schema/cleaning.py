@@ -1,4 +1,4 @@
-"""What the API server does to an object before it looks at its values: unknown fields go, defaults come."""
+"""What the API server does to an object before validation: pruning unknown fields and filling in defaults."""
 
 from decimal import Decimal
 from typing import Any, Final
@@ -44,12 +44,12 @@ def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
 
 @define
 class _Room:
-    """How much of defaults an object has room for: one that every item gets may be any number of times it."""
+    """The bytes of defaults that an object may still get: a default of an item is repeated for each."""
 
     left: int = MAX_DEFAULTS
 
     def copy_of(self, default: Default) -> Any:
-        """A copy of its own; ABSENT where there is no room."""
+        """A private copy; ABSENT where there is no room."""
         if default.size > self.left:
             return ABSENT
         self.left -= default.size
@@ -123,7 +123,7 @@ def _coerced(node: SchemaNode, value: Any) -> Any:
 
 
 def _stored_quantity(value: Any) -> Any:
-    """What is no quantity stays; that it is none has been said before."""
+    """A malformed quantity stays as it is: validation reports it."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     try:

@@ -35,4 +35,4 @@ def _json_schema() -> SchemaNode:
 
 
 JSON_SCHEMA: Final = _json_schema()
-"""Prunes a schema; what its values must be is the affair of `check_structural`."""
+"""Prunes a schema; `check_structural` validates it."""

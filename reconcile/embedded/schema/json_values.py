@@ -25,7 +25,7 @@ def type_name(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """An integer or a float; true and false are none."""
+    """Whether the value is an integer or a float; true and false are neither."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -113,7 +113,7 @@ def _items_by_key(node: SchemaNode, items: Any) -> dict[tuple[str, ...], Any]:
 
 
 def item_key(node: SchemaNode, item: Any) -> tuple[str, ...]:
-    """What tells an item of a keyed list from the others; for a set, the item itself."""
+    """The identity of an item of a keyed list; for a set, the item itself."""
     if node.list_type != "map" or not isinstance(item, dict):
         return (quoted(item),)
     return tuple(_key_text(item[name]) if name in item else "" for name in node.map_keys)
@@ -157,13 +157,13 @@ def _faults(node: SchemaNode, value: Any, path: str, causes: Causes) -> Causes:
     try:
         validate(node, value, path, found)
     except TooManyFaults:
-        found.pop()  # there are some, which is what matters
+        found.pop()  # one fault is enough here
     causes.left = found.left
     return found
 
 
 def _composition_fault(path: str, rule: str) -> FieldCause:
-    """A fault that the API server tells without a path."""
+    """A fault that the API server reports without a path."""
     return invalid("", "", f'"{path}" {rule}')
 
 

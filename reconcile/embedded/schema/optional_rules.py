@@ -38,7 +38,7 @@ class Rules:
     def causes(
         self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, faults: Sequence[FieldCause]
     ) -> list[FieldCause]:
-        """The rules that an object breaks; after some `faults` nothing is asked, which is a fault too."""
+        """The rules that an object breaks; with other `faults` none are evaluated, which is a fault too."""
         if any(fault.reason in _BLOCKING for fault in faults):
             return [_NOT_CHECKED]
         from reconcile.embedded.schema.cel import evaluate

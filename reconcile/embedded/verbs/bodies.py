@@ -100,7 +100,7 @@ def _manager_causes(manager: str) -> list[FieldCause]:
 
 
 def dry_run_causes(values: Sequence[object]) -> list[FieldCause]:
-    """The only dry run there is, is of everything."""
+    """`All` is the only value of dryRun."""
     if all(value == "All" for value in values):
         return []
     return [value_not_supported("dryRun", f"{values}", ("All",))]
@@ -130,7 +130,7 @@ def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys.
 
     Raises:
-        ApiFailure: 400 for what is not JSON, not Unicode, or nested too deeply, 413 for what is too large.
+        ApiFailure: 400 for invalid JSON or Unicode or too deep nesting, 413 for a body that is too large.
     """
     _check_size(body)
     obj = _parse_plain(body)
@@ -150,7 +150,7 @@ def check_depth(value: Any) -> Any:
 
 
 def _parse_plain(body: bytes) -> Any:
-    """What is JSON exactly as our own clients write it, in which nothing can be hidden; else None."""
+    """JSON exactly as our own clients write it, which the fast decoder reads faithfully; else None."""
     try:
         obj = _DECODER.decode(body)
         return obj if msgspec.json.encode(obj) == body else None
@@ -159,7 +159,7 @@ def _parse_plain(body: bytes) -> Any:
 
 
 def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
-    """What the fast decoder may have hidden: doubled keys, and the words for what is no JSON."""
+    """What the fast decoder does not report: doubled keys, and the API server's messages for invalid JSON."""
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         obj = dict(pairs)
@@ -308,7 +308,7 @@ def _check_kind(obj: dict[str, Any], resource: ServedResource) -> None:
 
 
 def place(obj: dict[str, Any], target: RequestTarget) -> None:
-    """Put the object into the namespace of the path; 400 where it says another."""
+    """Put the object into the namespace of the path; 400 if it names another."""
     metadata = obj["metadata"]
     if not target.resource.namespaced:
         metadata.pop("namespace", None)

@@ -62,11 +62,11 @@ class DeleteOptions:
     uid: str = ""
     version: str = ""
     cascading: bool = False
-    """Asked for in the old way, orphanDependents=false: what is not gone at once is answered with 202."""
+    """The old option orphanDependents=false: an object that is not deleted at once is answered with 202."""
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
-    """From the body, or where there is none from the query; a body makes the query count for nothing."""
+    """From the body, or without one from the query. A body overrides the whole query."""
     options = _from_body(request) if request.body.strip() else _from_query(request.query)
     causes: list[FieldCause] = []
     policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
@@ -152,7 +152,7 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """DELETE of an object: gone now, or marked as terminating until nothing holds it."""
+    """DELETE of an object: it is removed, or marked as terminating while finalizers or grace hold it."""
     resource = target.resource
     form = wanted_form(request, listing=False)
     options = delete_options(request)
@@ -183,7 +183,7 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
 
 
 def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptions) -> DeleteOptions:
-    """The options with the policy of the kind where none was asked for: of all kinds jobs alone orphan."""
+    """The options with the kind's own policy where none is given: only Jobs orphan by default."""
     decided = options.propagation is not None or {ORPHAN, FOREGROUND} & set(stored.finalizers)
     return options if decided or resource.storage_key != JOBS else evolve(options, propagation="Orphan")
 
@@ -191,7 +191,7 @@ def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptio
 async def _admitted(
     engine: Engine, request: ApiRequest, resource: ServedResource, stored: Stored, options: DeleteOptions
 ) -> Stored | None:
-    """The state that admission lets go, which is the newest; None for an object that went meanwhile."""
+    """The newest state, once admission allows its deletion; None if the object was deleted meanwhile."""
     if not engine.admission:
         return stored
     uid = stored.uid
@@ -218,7 +218,7 @@ async def _admitted(
 
 @frozen
 class DeletionOutcome:
-    """What a deletion came to: the object as it is answered, and whether it is gone."""
+    """The result of a deletion: the object to answer with, and whether it was removed."""
 
     obj: dict[str, Any]
     gone: bool

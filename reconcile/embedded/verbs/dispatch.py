@@ -47,7 +47,7 @@ _OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
 
 
 def act_for(info: RequestInfo, request: ApiRequest, target: RequestTarget) -> Act:
-    """What does the verb of `info` to `target`; the 404 or 405 that fits where nothing does."""
+    """The function for the verb of `info` on `target`. Raises the matching 404 or 405 where there is none."""
     if request.method == "HEAD":
         raise method_not_allowed()
     if target.resource.create_only:

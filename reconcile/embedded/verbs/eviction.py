@@ -96,7 +96,7 @@ def _selected(engine: Engine, budget: Object) -> Iterator[dict[str, Any]]:
 
 
 def _scale_of_owners(engine: Engine, pods: Sequence[Object]) -> int:
-    """How many pods the controllers of these pods want together; pods without one count for nothing."""
+    """How many replicas the controllers of these pods ask for together; pods without one are not counted."""
     found: dict[str, int] = {}
     for pod in pods:
         owner = _top_owner(engine, pod)
@@ -161,7 +161,7 @@ def _of_pod(options: DeleteOptions, uid: str) -> DeleteOptions:
 
 
 def _is_free(pod: Object) -> bool:
-    """Whether no budget concerns this pod: it has ended, never ran, or is on its way out."""
+    """Whether budgets do not apply to this pod: it has ended, never ran, or is being deleted."""
     ended = (pod.get("status") or {}).get("phase") in _FREE_PHASES
     return ended or bool(pod["metadata"].get("deletionTimestamp"))
 
@@ -187,7 +187,7 @@ def _require_budget(engine: Engine, target: RequestTarget, pod: Object) -> None:
 
 
 def _may_go_unready(pod: Object, budget: Object, status: Object) -> bool:
-    """Pods that are not ready may go where the budget says so, or while it is kept without them."""
+    """Pods that are not ready may be evicted if the budget says so, or is met without them."""
     if is_ready(pod):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":

@@ -24,12 +24,12 @@ class ObjectSelection:
 
     @property
     def filters(self) -> bool:
-        """Whether there is a label or field selector, which is what hides the count of what remains."""
+        """Whether there is a label or field selector, with which a page has no remainingItemCount."""
         return bool(self.labels or self.fields)
 
     @property
     def narrows(self) -> bool:
-        """Whether a selector was given (the namespace is none)."""
+        """Whether any selector is given; the namespace does not count."""
         return bool(self.labels or self.fields or self.shards)
 
     def matches(self, stored: Stored) -> bool:
@@ -101,7 +101,7 @@ def field_value(stored: Stored, path: str) -> str:
 
 
 def _stored_path(stored: Stored, path: str) -> str:
-    """An event may be stored in the words of the other group than it is asked for in."""
+    """An event may be stored under the field names of the other group."""
     resource = stored.encoded_by
     return path if resource.convert_path is None else resource.convert_path(path, resource.api_version)
 

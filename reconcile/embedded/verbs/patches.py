@@ -39,7 +39,7 @@ def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
     """`doc` with the members of `patch`: null removes, maps merge, everything else replaces.
 
     Raises:
-        ApiFailure: 400 when the patch is no object.
+        ApiFailure: 400 when the patch is not an object.
     """
     if not isinstance(patch, dict):
         raise _bad_request("a merge patch must be an object")
@@ -47,7 +47,7 @@ def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """The same in place, for who owns both: `doc` is changed, and may share parts with `patch`."""
+    """The same in place, for a caller that owns both: `doc` is changed, and may share parts with `patch`."""
     for name, member in patch.items():
         if member is None:
             doc.pop(name, None)
@@ -80,7 +80,7 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     As in the API server, and against the RFC, `replace` of a member that is missing adds it.
 
     Raises:
-        ApiFailure: 400 when `ops` is no list of operations, 413 when they are too many, 422 when one of
+        ApiFailure: 400 when `ops` is not a list of operations, 413 when they are too many, 422 when one of
             them cannot be applied, a `test` fails, or they copy or move too much.
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):

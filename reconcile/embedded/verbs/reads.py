@@ -76,7 +76,7 @@ class Page:
     remaining: int | None = None
 
     def metadata(self, always_token: bool) -> dict[str, Any]:
-        """The list's metadata; `always_token`: a token that leads nowhere is told as an empty one."""
+        """The list's metadata; `always_token`: the last page has an empty token instead of none."""
         metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
         if always_token or self.token:
             metadata["continue"] = self.token

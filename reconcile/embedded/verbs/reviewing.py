@@ -1,4 +1,4 @@
-"""POST of a review, and of a token request: what the auth room answers, as requests of the API."""
+"""POST of reviews and of token requests."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ def get_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Res
 
 
 async def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """Set the replicas; everything else in the Scale is passed over."""
+    """Set the replicas and ignore everything else in the Scale."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     scale = read_body(request, [])
     return await _write_scale(write, _stored(engine, target), scale)
@@ -262,7 +262,7 @@ def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Resp
 
 
 def commit_finalized(write: WriteRequest, stored: Stored, namespace: dict[str, Any]) -> Response:
-    """Store a namespace with other finalizers, or let go of it."""
+    """Store a namespace with new finalizers, or remove it."""
     engine, resource = write.engine, write.resource
     if write.options.dry_run:
         return write.answer(200, namespace)

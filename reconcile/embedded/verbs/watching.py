@@ -76,7 +76,7 @@ class WatchStream:
         return self._ending
 
     def on_close(self, listener: Callable[["WatchStream"], None]) -> None:
-        """Tell `listener` once the watch is ending."""
+        """Call `listener` once the watch is ending."""
         self._close_listener = listener
 
     @property
@@ -85,7 +85,7 @@ class WatchStream:
         return self._ending and not self._ready
 
     def take(self) -> list[bytes]:
-        """All lines that are there, each with its newline; none if there are none."""
+        """All available lines, each with its newline."""
         if not self._ending:
             self._collect()
         lines, self._ready = self._ready, []
@@ -216,7 +216,7 @@ class WatchStream:
             self.notify()
 
     def _pass_time(self) -> None:
-        """Do what is due by now, the first time nothing, and have a timer for what comes next."""
+        """Do what is due, and set a timer for what is due next."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._deadline is None:

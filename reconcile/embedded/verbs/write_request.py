@@ -1,4 +1,4 @@
-"""A draft is an object on its way into the log: completed, checked, and only then committed."""
+"""A write on its way into the log: its object is completed and checked, and only then committed."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -28,7 +28,7 @@ _UNREADABLE = 400
 
 @define
 class WriteRequest:
-    """One write: who asked for what, how, and what they are to be warned of."""
+    """One write: its request, target and options, and the warnings to answer with."""
 
     engine: Engine
     request: ApiRequest
@@ -62,7 +62,7 @@ class WriteRequest:
         return self.engine.now()
 
     def reading(self) -> "_DecodeScope":
-        """Say of what cannot be read that it is the patch that was wrong, if it was one."""
+        """Turn a 400 about the object into the 422 about the patch that made it, if it was a patch."""
         return _DecodeScope(self.patching)
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
@@ -97,7 +97,7 @@ class _DecodeScope:
 
 
 class Outdated(Exception):
-    """What a write has read is no longer so, now that admission has let it go on: it has to begin again.
+    """The object of a write has changed while admission was waited for: the write has to begin again.
 
     A real server does the same (GuaranteedUpdate): a write that names its version is then refused with 409,
     and one that does not is made of the new state, which admission sees again.
@@ -108,7 +108,7 @@ class Outdated(Exception):
 
 
 def require_place(write: WriteRequest, name: str) -> None:
-    """Refuse a new object where none may be."""
+    """Refuse a new object whose namespace or definition does not accept one."""
     _require_namespace(write, name)
     _refuse_while_definition_ends(write, name)
 
@@ -124,7 +124,7 @@ def _refuse_while_definition_ends(write: WriteRequest, name: str) -> None:
 
 
 def _require_namespace(write: WriteRequest, name: str) -> None:
-    """404 for a namespace that is not there, 403 for one that takes nothing new."""
+    """404 for a missing namespace, 403 for one that is being deleted."""
     target = write.target
     if not target.resource.namespaced:
         return
@@ -144,7 +144,7 @@ def _require_namespace(write: WriteRequest, name: str) -> None:
 
 
 async def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
-    """Give a new object what the server gives, and take away what only the server may set."""
+    """Set the metadata that the server sets on a new object, and drop what the client may not set."""
     engine, resource, metadata = write.engine, write.resource, obj["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
         metadata.pop(name, None)
@@ -194,7 +194,7 @@ async def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] |
 
 
 def _require_current(write: WriteRequest, name: str) -> None:
-    """Begin again, or refuse, where another write has changed what this one rests on.
+    """Begin again, or refuse, if another write has changed the object, its namespace or its definition.
 
     Raises Outdated, or ApiFailure for a namespace or a definition that has begun to end.
     """
@@ -210,7 +210,7 @@ def _require_current(write: WriteRequest, name: str) -> None:
 
 
 def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
-    """Put back what an update may leave out or may not change without being told so."""
+    """Put back fields that an update may omit, and those that it cannot change and ignores silently."""
     metadata, before = obj["metadata"], old["metadata"]
     for name in ("creationTimestamp", "generation", "selfLink"):
         metadata.pop(name, None)
@@ -300,7 +300,7 @@ def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
 def track(
     write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
 ) -> None:
-    """Note in managedFields who set what."""
+    """Record the write in managedFields."""
     track_update(
         old,
         obj,
@@ -316,7 +316,7 @@ def track(
 def changes_nothing(
     resource: ServedResource, stored: Stored, obj: dict[str, Any], old: Mapping[str, Any]
 ) -> bool:
-    """Whether writing `obj` over what is stored, which this version shows as `old`, would be no change.
+    """Whether writing `obj` over what is stored, which this version shows as `old`, would change nothing.
 
     Of custom resources, compares what is kept: a write that changes nothing in its own version still loses
     the fields that only the storage version has, and moves an object to a new storage version or schema.

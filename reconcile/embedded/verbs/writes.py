@@ -108,7 +108,7 @@ def _commit_new(write: WriteRequest, obj: dict[str, Any]) -> Response:
 
 
 def require_create(write: WriteRequest) -> None:
-    """403 for whoever may update or patch, but not make what turns out not to be there."""
+    """403 for a user who may update or patch but not create, when the object does not exist."""
     target, resource, user = write.target, write.resource, write.request.user
     if user.superuser:
         return

@@ -313,7 +313,7 @@ def _judged_place(
 def places(
     schema: Mapping[str, Any], path: str, *, comparable: bool = True
 ) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """The parts of a schema that have rules, and whether a value there can be told from one update on."""
+    """The parts of a schema that have rules, and whether a value there can be matched with its old value."""
     if schema.get("x-kubernetes-validations"):
         yield path, schema, comparable
     for name, member in schema.get("properties", {}).items():
@@ -391,7 +391,7 @@ _FIELD_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)
 
 
 def field_steps(path: str) -> list[str] | None:
-    """The names that a `fieldPath` leads through; None for what is no such path."""
+    """The names that a `fieldPath` leads through; None if the text is not such a path."""
     steps: list[str] = []
     at = 0
     while at < len(path):

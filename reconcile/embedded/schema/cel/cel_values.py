@@ -147,7 +147,7 @@ def _aligned_items(schema: Mapping[str, Any], old: list[Any], new: list[Any]) ->
 
 
 def list_key(keys: tuple[str, ...] | list[str], item: Any) -> tuple[str, ...]:
-    """What tells an item of a keyed list from the others; for a set, the item itself."""
+    """The identity of an item of a keyed list; for a set, the item itself."""
     if not keys or not isinstance(item, dict):
         return (quoted(item),)
     return tuple(quoted(item[name]) if name in item else "" for name in keys)

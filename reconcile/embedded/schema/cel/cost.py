@@ -202,7 +202,7 @@ def _loop(expr: CelLoop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     growing = _Growing()
     collects = isinstance(expr.start, Made) and not expr.start.members
     inner = {**variables, expr.result_name: growing if collects else start}
-    # A map goes through its keys, and with two names through keys and values; nobody knows which it is.
+    # A loop over a map visits keys, or keys and values with two names; here it may be either.
     item, key = items.item, items.key
     either = largest((item, text_of(key.text))) if key.text else item
     inner |= dict.fromkeys(expr.names, either)

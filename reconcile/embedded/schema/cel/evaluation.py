@@ -64,7 +64,7 @@ class Budget:
 
 
 def rule_tree(openapi: Mapping[str, Any]) -> RuleNode | None:
-    """The rules of an `openAPIV3Schema` that was found right; None if there are none."""
+    """The rules of a valid `openAPIV3Schema`; None without any."""
     return _tree(openapi, is_object=True)
 
 
@@ -120,7 +120,7 @@ def _evaluate(
 
 
 def _keyed(node: RuleNode, old: Any) -> dict[tuple[str, ...], Any]:
-    """Only the items of lists of type map can be told from one update to the next."""
+    """Only items of lists of type map can be matched with their old values."""
     if node.schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return {}
     keys = node.schema.get("x-kubernetes-list-map-keys", ())

@@ -33,7 +33,7 @@ def _held_network(cidr: Opaque) -> _Network:
 
 
 def ip(text: str) -> Opaque:
-    """`ip(text)`; ValueError for what is no address."""
+    """`ip(text)`; raises ValueError unless it is an address."""
     return {"ip": str(_address(text))}
 
 
@@ -83,7 +83,7 @@ def is_global_unicast(value: Opaque) -> bool:
 
 
 def cidr(text: str) -> Opaque:
-    """`cidr(text)`; ValueError for what is none. Bits of the host stay."""
+    """`cidr(text)`; raises ValueError unless it is a network. Host bits are kept."""
     network = _network(text)
     host, _, _ = text.partition("/")
     return {"cidr": f"{_address(host)}/{network.prefixlen}"}
@@ -132,7 +132,7 @@ def prefix_length(value: Opaque) -> int:
 
 
 def url(text: str) -> Opaque:
-    """`url(text)`; ValueError for what is neither absolute nor begins with a slash."""
+    """`url(text)`; raises ValueError unless it is absolute or begins with a slash."""
     parts = urlsplit(text)
     _ = parts.port
     if not parts.scheme and not text.startswith("/"):

@@ -11,7 +11,7 @@ _SHORT: Final = re.compile(r"[+-]")
 
 
 def semver(text: str, normalise: bool = False) -> Opaque:
-    """`semver(text)`; ValueError for what is no version.
+    """`semver(text)`; raises ValueError unless it is a version.
 
     `normalise` takes a leading `v`, zeros before numbers, and versions of one or two numbers.
     """
