@@ -133,7 +133,7 @@ def test_the_status_of_a_quota_says_what_is_used(api: Api) -> None:
     assert api.server.version == before
 
 
-def test_a_limit_without_effect_is_said_to_have_none(api: Api) -> None:
+def test_a_quota_limit_without_effect_is_warned_of(api: Api) -> None:
     answer = api.send("POST", QUOTAS, quota(**{"requests.cpu": "1", "pods": "1"}))
     assert answer.status == 201
     assert "spec.hard[requests.cpu]" in answer.headers["warning"]

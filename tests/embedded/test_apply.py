@@ -77,7 +77,7 @@ def test_force_takes_a_field_from_its_owner() -> None:
 
 
 @pytest.mark.rule("api-67")
-def test_what_the_last_applier_drops_goes() -> None:
+def test_a_field_that_its_last_applier_drops_is_removed() -> None:
     full = intent({"labels": {"l": "1", "m": "2"}, "annotations": {"n": "1"}}, spec={"size": 1, "note": "n"})
     live = applied(None, "me", full)
     live["spec"]["color"] = "red"
@@ -88,7 +88,7 @@ def test_what_the_last_applier_drops_goes() -> None:
 
 
 @pytest.mark.rule("api-67")
-def test_the_parent_goes_with_the_last_field_that_anybody_applied() -> None:
+def test_a_parent_is_removed_with_its_last_applied_field() -> None:
     live = applied(None, "me", intent(spec={"size": 1}))
     live["spec"]["color"] = "red"
     gone = applied(live, "me", intent())

@@ -65,7 +65,7 @@ def anna(api: Api, *rules: dict[str, Any]) -> None:
         ("GET", "/api/v1/pods", {"fieldSelector": "metadata.name=b"}, ("list", "", "pods", "", "", "b")),
     ],
 )  # fmt: skip
-def test_a_path_says_what_is_asked_for(
+def test_a_request_is_read_from_its_method_and_path(
     method: str, path: str, query: dict[str, str], expected: tuple[str, ...]
 ) -> None:
     asked = attributes_of(ADMIN, request_info(method, path, query), path)
@@ -74,7 +74,7 @@ def test_a_path_says_what_is_asked_for(
     ) == expected  # fmt: skip
 
 
-def test_a_path_that_is_no_resource_is_asked_for_by_itself() -> None:
+def test_a_path_outside_the_resources_is_authorised_by_itself() -> None:
     asked = attributes_of(ADMIN, request_info("GET", "/version", {}), "/version")
     assert (asked.verb, asked.path, asked.resource) == ("get", "/version", "")
 
@@ -129,7 +129,7 @@ def test_a_subresource_is_opened_by_its_own_name(
 
 
 @pytest.mark.rule("api-29")
-def test_who_has_no_role_is_told_what_they_may_not_do(api: Api) -> None:
+def test_a_user_without_a_role_gets_a_403_that_names_verb_and_resource(api: Api) -> None:
     api.ok("POST", CONFIG_MAPS, config_map())
     answer = api.send("GET", f"{CONFIG_MAPS}/a", **ANNA)
     assert answer.status == 403
@@ -141,14 +141,14 @@ def test_who_has_no_role_is_told_what_they_may_not_do(api: Api) -> None:
     )
 
 
-def test_who_may_not_look_does_not_learn_whether_there_is_anything(api: Api) -> None:
+def test_a_403_does_not_reveal_whether_an_object_exists(api: Api) -> None:
     there = api.send("GET", "/apis/example.com/v1/namespaces/default/widgets/x", **ANNA)
     nowhere = api.send("GET", "/apis/nowhere.io/v1/namespaces/default/widgets/x", **ANNA)
     assert (there.status, nowhere.status) == (403, 403)
     assert 'widgets.example.com "x" is forbidden' in there.body["message"]
 
 
-def test_a_role_opens_what_it_says_in_its_namespace_only(api: Api) -> None:
+def test_a_role_allows_its_rules_in_its_own_namespace_only(api: Api) -> None:
     anna(api, rule("configmaps", "list", "create"))
     assert api.send("GET", CONFIG_MAPS, **ANNA).status == 200
     assert api.send("POST", CONFIG_MAPS, config_map(), **ANNA).status == 201
@@ -207,7 +207,7 @@ def test_everybody_may_discover_and_ask_what_they_may(api: Api) -> None:
     assert refused.body["message"] == 'forbidden: User "anna" cannot get path "/metrics"'
 
 
-def test_nobody_hands_on_more_than_they_have(api: Api) -> None:
+def test_users_cannot_grant_more_than_they_have(api: Api) -> None:
     anna(
         api,
         rule("roles", "create", group="rbac.authorization.k8s.io"),
@@ -223,7 +223,7 @@ def test_nobody_hands_on_more_than_they_have(api: Api) -> None:
     assert bind(api, "cluster-admin", {"kind": "User", "name": "bob"}, "ClusterRole", **ANNA).status == 403
 
 
-def test_who_may_escalate_or_bind_hands_on_what_they_have_not(api: Api) -> None:
+def test_escalate_and_bind_allow_granting_more_than_one_has(api: Api) -> None:
     group = "rbac.authorization.k8s.io"
     anna(
         api,
@@ -255,7 +255,7 @@ def test_a_role_that_aggregates_is_all_that_there_may_ever_be(api: Api) -> None:
     assert api.send("PUT", f"{CLUSTER_ROLES}/sum", made.body, **ANNA).status == 200
 
 
-def test_a_role_that_is_not_there_cannot_be_bound_by_who_lacks_anything(api: Api) -> None:
+def test_a_missing_role_cannot_be_bound_without_the_right_to_bind(api: Api) -> None:
     anna(api, rule("rolebindings", "create", group="rbac.authorization.k8s.io"))
     refused = bind(api, "gone", {"kind": "User", "name": "bob"}, **ANNA)
     assert refused.status == 403
@@ -274,7 +274,7 @@ def test_the_role_of_a_binding_never_changes(api: Api) -> None:
 # --- impersonation ----------------------------------------------------------------------------
 
 
-def test_who_impersonates_must_be_allowed_to(api: Api) -> None:
+def test_impersonation_needs_a_right(api: Api) -> None:
     anna(api)
     request = ApiRequest("GET", CONFIG_MAPS, headers={"impersonate-user": "bob"}, user=User("anna"))
     answer = api.server.handle(request)
@@ -331,7 +331,7 @@ def test_each_part_of_an_impersonation_needs_a_right(
         ),
     ],
 )
-def test_who_is_impersonated_is_in_the_groups_that_go_with_the_name(name: str, groups: set[str]) -> None:
+def test_an_impersonated_user_is_in_the_groups_of_that_name(name: str, groups: set[str]) -> None:
     wanted = impersonated({"impersonate-user": name})
     assert wanted is not None
     assert set(wanted.groups) == groups

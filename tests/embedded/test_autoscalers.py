@@ -63,7 +63,7 @@ def test_both_versions_are_discovered_and_the_newer_is_preferred(api: Api) -> No
     assert group["preferredVersion"]["version"] == "v2"
 
 
-def test_a_target_is_brought_within_its_bounds_and_no_further(api: Api) -> None:
+def test_a_target_is_scaled_into_its_bounds_and_no_further(api: Api) -> None:
     api.ok("POST", DEPLOYMENTS, deployment(1))
     api.ok("POST", V2, autoscaler(minReplicas=2))
     assert conditions(api) == {"AbleToScale": ("True", "SucceededRescale")}
@@ -84,7 +84,7 @@ def test_a_target_of_none_is_left_alone(api: Api) -> None:
     assert api.ok("GET", f"{DEPLOYMENTS}/web")["spec"]["replicas"] == 0
 
 
-def test_a_target_that_cannot_be_scaled_is_told(api: Api) -> None:
+def test_a_target_that_cannot_be_scaled_is_named_in_a_condition(api: Api) -> None:
     api.ok("POST", V2, autoscaler())
     assert conditions(api) == {"AbleToScale": ("False", "FailedGetScale")}
     api.ok("POST", V2, autoscaler("odd", kind="Nothing"))
@@ -97,7 +97,7 @@ def test_a_target_that_cannot_be_scaled_is_told(api: Api) -> None:
     assert conditions(api, "plain") == {"AbleToScale": ("False", "FailedGetScale")}
 
 
-def test_a_target_without_a_selector_is_told_and_a_settled_one_is_written_no_more(api: Api) -> None:
+def test_a_target_without_a_selector_gets_a_condition_and_a_settled_one_no_write(api: Api) -> None:
     api.ok("POST", WIDGETS, widget("web", spec={"replicas": 1}))
     api.ok("POST", V2, autoscaler(kind="Widget"))
     assert conditions(api) == {

@@ -131,7 +131,7 @@ def test_a_null_is_as_good_as_nothing() -> None:
         ({**pod(), "metadata": {"labels": {"a": 1}}}, [("FieldValueTypeInvalid", "metadata.labels.a")]),
     ],
 )
-def test_what_is_of_a_wrong_type_or_missing_is_a_fault(
+def test_wrong_types_and_missing_fields_are_faults(
     obj: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     assert faults(obj)[: len(expected)] == expected

@@ -34,7 +34,7 @@ def uid_of(answer: dict[str, Any]) -> str:
 
 
 @pytest.mark.rule("api-83")
-def test_an_owner_in_another_namespace_is_told_of_in_an_event(api: Api) -> None:
+def test_an_owner_in_another_namespace_is_reported_in_an_event(api: Api) -> None:
     api.ok("POST", NAMESPACES, {"metadata": {"name": "other"}})
     owner = api.ok("POST", f"{NAMESPACES}/other/configmaps", config_map())
     api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
@@ -44,7 +44,7 @@ def test_an_owner_in_another_namespace_is_told_of_in_an_event(api: Api) -> None:
 
 
 @pytest.mark.rule("api-83")
-def test_a_cluster_wide_object_with_an_owner_in_a_namespace_stays_and_is_told_of_once(api: Api) -> None:
+def test_a_cluster_wide_object_with_a_namespaced_owner_stays_and_gets_one_event(api: Api) -> None:
     owner = api.ok("POST", CONFIG_MAPS, config_map())
     api.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n", "ownerReferences": owned_by(owner)}})
     api.server.settle()
@@ -67,7 +67,7 @@ def test_an_owner_that_never_was_is_absent_and_one_of_an_unknown_kind_is_not(api
 
 
 @pytest.mark.rule("api-79")
-def test_an_owner_of_another_kind_or_name_than_the_reference_says_is_absent(api: Api) -> None:
+def test_an_owner_whose_kind_or_name_differs_from_the_reference_counts_as_absent(api: Api) -> None:
     uid = uid_of(api.ok("POST", WIDGETS, widget("o")))
     of_kind = reference(apiVersion="example.com/v1", kind="Widget", uid=uid)
     api.ok("POST", CONFIG_MAPS, config_map("right", ownerReferences=of_kind))
@@ -80,7 +80,7 @@ def test_an_owner_of_another_kind_or_name_than_the_reference_says_is_absent(api:
 
 
 @pytest.mark.rule("api-79", "api-127")
-def test_dependents_go_with_owners_that_went_with_their_definition(api: Api) -> None:
+def test_dependents_of_owners_that_were_deleted_with_their_definition_are_collected(api: Api) -> None:
     owner = api.ok("POST", WIDGETS, widget())
     api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
     api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
@@ -115,7 +115,7 @@ def test_every_namespace_has_a_default_service_account_again_after_it_was_delete
         assert uid_of(again) != uid_of(first)
 
 
-def test_a_namespace_on_its_way_out_gets_no_new_service_account(api: Api) -> None:
+def test_a_terminating_namespace_gets_no_new_service_account(api: Api) -> None:
     api.ok("POST", NAMESPACES, {"metadata": {"name": "new"}})
     api.server.settle()
     held = {"name": "held", "finalizers": ["example.com/hold"]}
@@ -139,7 +139,7 @@ def job_with_a_child(api: Api) -> None:
 
 @pytest.mark.rule("api-79", "api-81")
 @pytest.mark.parametrize("path", [f"{JOBS}/j", JOBS])
-def test_jobs_leave_their_dependents_unless_told_otherwise(api: Api, path: str) -> None:
+def test_jobs_orphan_their_dependents_by_default(api: Api, path: str) -> None:
     job_with_a_child(api)
     answer = api.send("DELETE", path)
     assert answer.status == 200
@@ -151,7 +151,7 @@ def test_jobs_leave_their_dependents_unless_told_otherwise(api: Api, path: str) 
 
 @pytest.mark.rule("api-79", "api-81")
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-def test_jobs_take_their_dependents_along_when_told_so(api: Api, policy: str) -> None:
+def test_jobs_delete_their_dependents_when_asked_to(api: Api, policy: str) -> None:
     job_with_a_child(api)
     answer = api.send("DELETE", f"{JOBS}/j", {"propagationPolicy": policy})
     assert "warning" not in answer.headers

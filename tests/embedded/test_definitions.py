@@ -45,7 +45,7 @@ def test_a_column_that_cannot_be_printed_is_refused(column: dict[str, Any], reas
 
 
 @pytest.mark.rule("api-124")
-def test_a_column_of_one_of_several_versions_is_told_as_its_own() -> None:
+def test_a_fault_in_a_column_names_the_version_that_has_it() -> None:
     bad = [{**COLUMN, "jsonPath": "["}]
     assert defined("additionalPrinterColumns", bad, versions=2) == [
         (INVALID, "spec.versions[0].additionalPrinterColumns[0].jsonPath")
@@ -89,7 +89,7 @@ def test_a_scale_reads_from_spec_and_status() -> None:
 
 
 @pytest.mark.rule("api-136")
-def test_a_word_that_no_schema_has_is_refused_warned_of_or_dropped_as_asked() -> None:
+def test_an_unknown_schema_keyword_follows_the_field_validation() -> None:
     api = Api()
     made = definition(names={"kind": "Thing", "plural": "things"})
     made["metadata"]["name"] = "things.example.com"

@@ -172,7 +172,7 @@ def test_objects_are_pruned_defaulted_and_typed_as_the_schema_says(api: Api) -> 
 
 
 @pytest.mark.rule("api-121")
-def test_a_set_takes_no_item_twice(api: Api) -> None:
+def test_a_set_refuses_duplicate_items(api: Api) -> None:
     tags = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
     api.ok("POST", DEFINITIONS, things(version("v1", {"tags": tags}, storage=True)))
     api.ok("POST", f"{GROUP}/v1/{THINGS}", thing("a", tags=["a", "b"]))

@@ -31,7 +31,7 @@ def gone(api: Api, path: str) -> bool:
 
 
 @pytest.mark.rule("api-72")
-def test_an_object_without_finalizers_goes_at_once(api: Api) -> None:
+def test_an_object_without_finalizers_is_removed_at_once(api: Api) -> None:
     uid = api.ok("POST", WIDGETS, widget())["metadata"]["uid"]
     answer = api.ok("DELETE", f"{WIDGETS}/a")
     assert (answer["kind"], answer["details"]["uid"]) == ("Status", uid)
@@ -183,7 +183,7 @@ def test_a_collection_is_deleted_one_by_one_and_answered_as_a_list(api: Api) -> 
 
 
 @pytest.mark.rule("api-131")
-def test_a_namespace_goes_when_its_contents_have_gone(api: Api) -> None:
+def test_a_namespace_is_removed_after_its_contents(api: Api) -> None:
     api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
     inside = "/api/v1/namespaces/going/configmaps"
     api.ok("POST", inside, config_map())
@@ -199,7 +199,7 @@ def test_a_namespace_goes_when_its_contents_have_gone(api: Api) -> None:
 
 
 @pytest.mark.rule("api-127")
-def test_a_definition_goes_after_its_objects_and_ends_their_watches(api: Api) -> None:
+def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: Api) -> None:
     made = api.send("POST", WIDGETS, widget(finalizers=[HOLD]))
     watch = api.watch(WIDGETS, resourceVersion=made.version)
     api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")

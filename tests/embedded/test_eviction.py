@@ -71,7 +71,7 @@ def test_a_pod_that_is_pending_may_always_go(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("policy", "status"), [("AlwaysAllow", 201), ("IfHealthyBudget", 429)])
-def test_a_pod_that_is_not_ready_goes_as_the_budget_says(api: Api, policy: str, status: int) -> None:
+def test_an_unready_pod_is_evicted_as_the_budget_says(api: Api, policy: str, status: int) -> None:
     budget(api, minAvailable=2, unhealthyPodEvictionPolicy=policy)
     running(api, "a", ready=False)
     running(api, "b")
@@ -92,7 +92,7 @@ def test_a_dry_run_evicts_nothing_and_a_precondition_holds(api: Api) -> None:
     assert api.send("GET", f"{PODS}/a").status == 200
 
 
-def test_an_eviction_of_another_pod_than_the_path_says_is_refused(api: Api) -> None:
+def test_an_eviction_that_names_another_pod_than_the_path_is_refused(api: Api) -> None:
     running(api, "a")
     body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "b"}}
     assert api.send("POST", f"{PODS}/a/eviction", body).status == 400

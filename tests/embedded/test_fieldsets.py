@@ -29,7 +29,7 @@ def test_field_sets_are_sets_of_paths(left: set[tuple[str, ...]], right: set[tup
 
 
 @given(PATHS)
-def test_the_published_form_says_the_same_set(paths: set[tuple[str, ...]]) -> None:
+def test_the_published_form_is_the_same_set(paths: set[tuple[str, ...]]) -> None:
     fields = FieldSet.of(*paths)
     assert FieldSet.from_json(fields.to_json()) == fields
 
@@ -49,7 +49,7 @@ def test_keys_are_read_in_any_spelling() -> None:
 
 
 @pytest.mark.parametrize("fields", [[], {"f:a": 1}, {"nothing": {}}, {"x:a": {}}, {"k:{": {}}])
-def test_what_is_not_of_the_form_is_refused(fields: Any) -> None:
+def test_malformed_field_sets_are_refused(fields: Any) -> None:
     with pytest.raises(ValueError, match=r"FieldsV1|element of a path"):
         FieldSet.from_json(fields)
 

@@ -43,7 +43,7 @@ def configmap(name: str, **data: str) -> dict[str, Any]:
 # --- who may come in ---------------------------------------------------------------------------
 
 
-async def test_https_is_trusted_through_the_faces_own_ca_and_by_nobody_else() -> None:
+async def test_https_is_trusted_only_through_the_servers_own_ca() -> None:
     async with serve(ApiServer()) as face, aiohttp.ClientSession(face.url) as session:
         assert face.url.startswith("https://127.0.0.1:")
         assert face.ca_pem is not None
@@ -69,7 +69,7 @@ async def test_a_wrong_token_is_a_401_status_and_the_right_one_an_answer() -> No
 
 
 @pytest.mark.rule("api-2")
-async def test_health_and_version_are_told_to_everyone() -> None:
+async def test_health_and_version_need_no_token() -> None:
     async with (
         serve(ApiServer(), tls=False, token="s3cret") as face,
         aiohttp.ClientSession(face.url) as session,
@@ -79,7 +79,7 @@ async def test_health_and_version_are_told_to_everyone() -> None:
                 assert answer.status == 200
 
 
-async def test_who_is_impersonated_has_no_more_rights_than_their_own(client: aiohttp.ClientSession) -> None:
+async def test_an_impersonated_user_has_only_their_own_rights(client: aiohttp.ClientSession) -> None:
     async with client.get("/api/v1/namespaces", headers={"Impersonate-User": "someone"}) as answer:
         assert answer.status == 403
         assert (await answer.json())["message"] == (
@@ -132,7 +132,7 @@ async def test_a_body_above_three_mebibytes_is_refused_whether_its_length_is_ann
             assert (answer.status, (await answer.json())["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_a_client_that_asks_before_sending_is_told_to_go_on(client: aiohttp.ClientSession) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(client: aiohttp.ClientSession) -> None:
     async with client.post(CONFIGMAPS, json=configmap("a"), expect100=True) as answer:
         assert answer.status == 201
 
@@ -217,7 +217,7 @@ async def test_each_event_of_a_watch_arrives_when_it_happens(client: aiohttp.Cli
             assert await next_event(lines) == ("ADDED", name)
 
 
-async def test_a_watch_ends_in_the_engine_when_its_reader_goes_away() -> None:
+async def test_a_watch_ends_in_the_engine_when_its_reader_disconnects() -> None:
     server = ApiServer()
     opened = []
     respond = server.respond
@@ -319,7 +319,9 @@ async def test_discovery_is_only_read(client: aiohttp.ClientSession) -> None:
 
 
 @pytest.mark.rule("api-6")
-async def test_a_new_definition_shows_at_once_and_goes_with_it(client: aiohttp.ClientSession) -> None:
+async def test_a_definition_appears_in_discovery_at_once_and_leaves_with_its_deletion(
+    client: aiohttp.ClientSession,
+) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     schema = {"openAPIV3Schema": {"type": "object", "description": "A thing."}}
@@ -360,7 +362,7 @@ def test_a_kubeconfig_without_tls_and_token_is_still_one(tmp_path: Path) -> None
     assert config["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:1"}
 
 
-def test_its_own_kubeconfig_is_overwritten_and_no_one_elses(
+def test_only_a_kubeconfig_of_an_embedded_server_is_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "kubeconfig"

@@ -246,7 +246,7 @@ def test_built_in_objects_are_created_and_shown_as_ever(kubectl: Kubectl) -> Non
 
 
 @pytest.mark.rule("api-63")
-def test_applying_a_shorter_list_removes_what_is_no_longer_in_it(kubectl: Kubectl) -> None:
+def test_applying_a_shorter_list_removes_the_other_items(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", given=BUILT_INS)
     kubectl("apply", "-f", "-", given=BUILT_INS.replace('- {name: A, value: "1"}', ""))
     (container,) = kubectl.read("deployment", "web")["spec"]["template"]["spec"]["containers"]

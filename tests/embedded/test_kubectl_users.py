@@ -49,7 +49,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         yield run
 
 
-def test_who_one_is_and_what_one_may_can_be_asked(kubectl: Kubectl) -> None:
+def test_a_user_can_ask_for_their_own_name_and_rights(kubectl: Kubectl) -> None:
     assert "system:admin" in kubectl("auth", "whoami").stdout
     assert "bob" in kubectl("auth", "whoami", "--as", "bob", "--as-group", "staff").stdout
     assert kubectl("auth", "can-i", "delete", "pods").stdout == "yes\n"

@@ -85,7 +85,7 @@ def test_a_limit_with_a_version_asks_for_exactly_that_version(api: Api) -> None:
 
 
 @pytest.mark.rule("api-93", "api-95")
-def test_what_remains_is_counted_without_selectors_only_and_zero_means_no_limit(api: Api) -> None:
+def test_remaining_items_are_counted_without_selectors_only_and_limit_zero_is_no_limit(api: Api) -> None:
     whole = api.ok("GET", WIDGETS, query={"limit": "2"})["metadata"]
     assert whole["remainingItemCount"] == 1
     last = api.ok("GET", WIDGETS, query={"limit": "2", "continue": whole["continue"]})["metadata"]
@@ -98,7 +98,7 @@ def test_what_remains_is_counted_without_selectors_only_and_zero_means_no_limit(
 
 @pytest.mark.rule("api-27", "api-89")
 @pytest.mark.parametrize("version", ["x", "-1", "9" * 40, "\u0663"])
-def test_what_is_no_version_is_400_for_a_list_and_500_for_one_object_and_a_watch(
+def test_a_malformed_version_is_400_for_a_list_and_500_for_an_object_and_a_watch(
     api: Api, version: str
 ) -> None:
     query = {"resourceVersion": version}
@@ -109,7 +109,7 @@ def test_what_is_no_version_is_400_for_a_list_and_500_for_one_object_and_a_watch
 
 
 @pytest.mark.rule("api-124")
-def test_a_column_without_a_description_says_where_it_comes_from(api: Api) -> None:
+def test_a_column_without_a_description_names_its_path(api: Api) -> None:
     changed = definition()
     version = changed["spec"]["versions"][0]
     version["additionalPrinterColumns"] = [
@@ -153,7 +153,7 @@ REPLICAS = {"f:spec": {"f:replicas": {}}}
 
 
 @pytest.mark.rule("api-57", "api-45")
-def test_who_scales_owns_the_replicas_through_the_subresource(scaled: Api) -> None:
+def test_scaling_owns_the_replicas_through_the_subresource(scaled: Api) -> None:
     scaled.merge(f"{DEPLOYMENT}/scale", {"spec": {"replicas": 3}}, query={"fieldManager": "k"})
     assert entry_of(scaled, "k") == {
         "operation": "Update",
@@ -192,7 +192,7 @@ def test_the_scale_of_a_built_in_object_can_be_applied_and_disputed(scaled: Api)
         {"spec": {"replicas": 2**31}},
     ],
 )
-def test_what_is_no_scale_is_a_bad_request(scaled: Api, change: dict[str, Any]) -> None:
+def test_a_malformed_scale_is_a_bad_request(scaled: Api, change: dict[str, Any]) -> None:
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "a"}, **change}
     assert scaled.send("PUT", f"{DEPLOYMENT}/scale", scale).status == 400
 
@@ -203,7 +203,7 @@ def test_config_maps_have_no_scale(api: Api) -> None:
 
 
 @pytest.mark.rule("api-22", "api-100")
-def test_metadata_of_one_object_is_no_answer_to_a_list_whatever_else_is_taken(api: Api) -> None:
+def test_a_list_cannot_be_answered_as_the_metadata_of_one_object(api: Api) -> None:
     partial = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io,application/json"
     assert api.send("GET", WIDGETS, accept=partial.format("")).status == 406
     assert api.send("GET", WIDGETS, accept=partial.format("List")).status == 200

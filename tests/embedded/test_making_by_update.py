@@ -60,7 +60,7 @@ def test_some_built_in_kinds_want_a_version_like_custom_ones(api: Api) -> None:
 
 
 @pytest.mark.rule("api-29", "api-52", "api-64")
-def test_who_may_update_or_apply_makes_nothing_without_leave_to_create(api: Api) -> None:
+def test_update_and_apply_cannot_create_without_the_right_to_create(api: Api) -> None:
     allow(api, "coordination.k8s.io", "leases", "update")
     refused = api.send("PUT", f"{LEASES}/a", {"metadata": {"name": "a"}, "spec": {}}, **BOB)
     assert (refused.status, refused.body["details"]["name"]) == (403, "a")
@@ -74,7 +74,7 @@ def test_who_may_update_or_apply_makes_nothing_without_leave_to_create(api: Api)
 
 
 @pytest.mark.rule("api-29")
-def test_whoever_may_list_does_not_watch_by_spelling_it_otherwise(api: Api) -> None:
+def test_a_right_to_list_does_not_allow_a_watch_in_any_spelling(api: Api) -> None:
     allow(api, "", "configmaps", "list")
     assert api.send("GET", CONFIG_MAPS, **BOB).status == 200
     for spelling in ("true", "1", "yes", ""):

@@ -34,7 +34,7 @@ def test_a_generated_name_is_the_base_and_five_letters(api: Api) -> None:
 
 @pytest.mark.rule("api-41")
 @pytest.mark.parametrize("name", ["Bad", "-a", "a_b", "a" * 254, "a..b"])
-def test_a_name_that_is_no_subdomain_is_invalid(api: Api, name: str) -> None:
+def test_a_name_that_is_not_a_subdomain_is_invalid(api: Api, name: str) -> None:
     answer = api.send("POST", WIDGETS, widget(name))
     assert answer.status == 422
     assert ("FieldValueInvalid", "metadata.name") in answer.causes
@@ -241,7 +241,7 @@ def test_a_built_in_object_that_does_not_decode_is_a_bad_request(api: Api) -> No
     assert api.send("POST", PODS, {"metadata": {"name": "a"}, "spec": {"containers": "none"}}).status == 400
 
 
-def test_what_is_not_supported_is_said_and_not_imitated(api: Api) -> None:
+def test_unsupported_subresources_are_named_and_not_imitated(api: Api) -> None:
     api.ok("POST", PODS, pod())
     answer = api.send("POST", f"{PODS}/a/exec", {})
     assert answer.status == 405

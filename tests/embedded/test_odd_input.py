@@ -127,7 +127,7 @@ def test_a_whole_object_with_one_odd_value_does_no_harm(path: str, data: st.Data
 @pytest.mark.parametrize("path", list(FIELDS))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_whatever_is_sent_the_server_answers_and_goes_on(path: str, data: st.DataObject) -> None:
+def test_any_bytes_get_an_answer_and_the_server_goes_on(path: str, data: st.DataObject) -> None:
     body: dict[str, Any] = {"metadata": {"name": "a"}}
     send_and_go_on(path, body | {field: data.draw(VALUES, label=field) for field in FIELDS[path]})
 

@@ -49,7 +49,7 @@ async def status_of(session: aiohttp.ClientSession) -> int:
 
 
 @pytest.mark.rule("api-25")
-async def test_one_request_too_many_is_a_text_that_says_when_to_come_back() -> None:
+async def test_one_request_too_many_is_429_with_retry_after() -> None:
     async with (
         serve(ApiServer(), tls=False, max_in_flight=2) as face,
         aiohttp.ClientSession(face.url) as session,
@@ -79,7 +79,7 @@ async def test_watches_do_not_count() -> None:
         assert await status_of(session) == 200
 
 
-async def test_who_hangs_up_gives_the_place_free() -> None:
+async def test_a_client_that_disconnects_frees_its_place() -> None:
     async with (
         serve(ApiServer(), tls=False, max_in_flight=1) as face,
         aiohttp.ClientSession(face.url) as session,
@@ -96,7 +96,7 @@ async def test_who_hangs_up_gives_the_place_free() -> None:
 
 
 @pytest.mark.rule("api-142")
-async def test_half_sent_bodies_take_the_place_of_no_request() -> None:
+async def test_half_sent_bodies_do_not_count_as_requests_in_flight() -> None:
     async with (
         serve(ApiServer(), tls=False, max_in_flight=2) as face,
         aiohttp.ClientSession(face.url) as session,
@@ -233,7 +233,7 @@ def test_history_is_bounded_by_its_bytes() -> None:
 
 
 @pytest.mark.rule("api-142")
-def test_a_store_that_is_full_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_store_refuses_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconcile.embedded.engine.MAX_STORE_BYTES", 2_000_000)
     api = Api()
     api.ok("POST", CONFIG_MAPS, config_map("a", {"k": "x" * 1_000_000}))
@@ -244,7 +244,7 @@ def test_a_store_that_is_full_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.rule("api-142")
-async def test_what_is_left_of_a_refused_body_does_not_cost_its_sender_the_answer() -> None:
+async def test_a_client_gets_the_answer_although_the_rest_of_its_body_is_refused() -> None:
     head = SLOW.replace(b"Content-Length: 34", b"Content-Length: 3500000")
     async with serve(ApiServer(), tls=False) as face, connected(face, head + b" " * 3_500_000) as stream:
         with anyio.fail_after(5):

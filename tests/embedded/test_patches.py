@@ -69,7 +69,7 @@ def test_nulls_inside_a_new_map_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("patch", [[], "x", None, 1])
-def test_a_merge_patch_that_is_no_object_is_a_bad_request(patch: Any) -> None:
+def test_a_merge_patch_that_is_not_an_object_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(ApiFailure) as caught:
         merge_patch(DOC, patch)
     assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
@@ -92,7 +92,7 @@ def test_a_merge_patch_changes_neither_argument_and_shares_nothing(
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_in_place_says_the_same(doc: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_a_merge_in_place_gives_the_same_result(doc: dict[str, Any], patch: dict[str, Any]) -> None:
     merged = merge_patch(doc, patch)
     assert merge_into(doc, patch) is doc
     assert doc == merged
@@ -163,7 +163,7 @@ def test_an_operation_that_cannot_be_applied_is_invalid(op: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("ops", [{"spec": {}}, "x", None, [1], [[]]])
-def test_a_json_patch_that_is_no_list_of_operations_is_a_bad_request(ops: Any) -> None:
+def test_a_json_patch_that_is_not_a_list_of_operations_is_a_bad_request(ops: Any) -> None:
     with pytest.raises(ApiFailure) as caught:
         json_patch(DOC, ops)
     assert caught.value.code == 400
@@ -188,7 +188,7 @@ def test_a_json_patch_never_changes_its_input(doc: dict[str, Any], ops: list[dic
 @pytest.mark.parametrize(
     "op", [{"op": ["add"], "path": "/a"}, {"op": "add", "path": 1}, {"op": "copy", "from": {}}]
 )
-def test_an_operation_whose_words_are_no_text_is_a_bad_request(op: dict[str, Any]) -> None:
+def test_a_json_patch_operation_with_a_member_that_is_not_text_is_a_bad_request(op: dict[str, Any]) -> None:
     with pytest.raises(ApiFailure) as caught:
         json_patch(DOC, [op])
     assert caught.value.code == 400

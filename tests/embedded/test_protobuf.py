@@ -38,7 +38,7 @@ def test_a_config_map_is_read_with_all_its_maps() -> None:
     }
 
 
-def test_a_zero_that_was_set_is_told_from_one_that_was_not() -> None:
+def test_a_zero_that_was_set_differs_from_one_that_was_not() -> None:
     spec = (
         number(1, 0) + number(5, 0) + number(7, 0)
     )  # replicas is a pointer, minReadySeconds and paused are not
@@ -66,7 +66,7 @@ def test_a_field_or_a_kind_that_is_not_read_is_refused_by_name() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_message_are_refused_and_nothing_worse(noise: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_refused_without_a_crash(noise: bytes) -> None:
     for body in (noise, b"k8s\x00" + noise, envelope("v1", "ConfigMap", noise)):
         with contextlib.suppress(ApiFailure):
             json.loads(PROTOBUF.to_json(body))

@@ -208,20 +208,20 @@ async def test_selectors_may_be_as_long_as_a_real_server_reads_them() -> None:
     assert status_of(await answer_to(head.encode())) == 200
 
 
-async def test_what_is_no_http_is_refused_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_http_is_refused_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     secret = b"GET /api HTTP/1.1\r\nAuthorization: Bearer \x00secret\r\n\r\n"
     assert status_of(await answer_to(secret)) == 400
     assert status_of(await answer_to(b"GET /api HTTP/0.9\r\nHost: a\r\n\r\n")) == 505
     assert not caplog.records
 
 
-async def test_bytes_that_are_no_text_are_a_bad_request() -> None:
+async def test_bytes_that_are_not_utf8_are_a_bad_request() -> None:
     body = b'"\xea(\xff"'
     head = b"POST %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     assert status_of(await answer_to(head % (WIDGETS.encode(), len(body)) + body)) == 400
 
 
-async def test_a_warning_of_what_no_header_may_hold_is_still_one_header() -> None:
+async def test_a_warning_with_characters_that_headers_forbid_is_still_one_header() -> None:
     body = msgspec.json.encode({"metadata": {"name": "a"}, 'odd\r\n"\\\x00\x7f': 1, "é": 2})
     path = "/api/v1/namespaces/default/configmaps"
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"

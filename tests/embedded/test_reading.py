@@ -113,7 +113,7 @@ def test_the_future_is_a_time_out_for_a_list_and_silence_for_a_watch(api: Api) -
 
 
 @pytest.mark.rule("api-88")
-def test_items_of_built_in_lists_say_no_kind_and_an_empty_list_is_a_list(api: Api) -> None:
+def test_items_of_built_in_lists_omit_the_kind_and_an_empty_list_is_a_list(api: Api) -> None:
     assert api.ok("GET", CONFIG_MAPS)["items"] == []
     api.ok("POST", CONFIG_MAPS, config_map())
     [item] = api.ok("GET", CONFIG_MAPS)["items"]
@@ -165,7 +165,7 @@ def test_metadata_alone_can_be_had_in_lists_objects_and_watches(api: Api) -> Non
 
 
 @pytest.mark.rule("api-22")
-def test_a_form_or_a_body_that_nobody_speaks_is_refused(api: Api) -> None:
+def test_an_unknown_answer_form_or_content_type_is_refused(api: Api) -> None:
     assert api.send("GET", WIDGETS, accept="text/csv").status == 406
     assert api.send("POST", WIDGETS, b"x", content_type="text/plain").status == 415
     assert (
@@ -253,7 +253,7 @@ async def test_a_waiting_reader_wakes_for_its_own_resource_and_at_the_end(api: A
             api.server.close()
 
 
-def test_a_closed_server_can_still_be_read_and_tells_nobody_of_changes(api: Api) -> None:
+def test_a_closed_server_can_still_be_read_and_has_no_listeners(api: Api) -> None:
     told: list[StoredChange] = []
     api.server.log.on_change(told.append)
     api.server.close()

@@ -109,7 +109,7 @@ def requests(path: str, user: User, *, dry: bool) -> Iterator[ApiRequest]:
 
 @pytest.mark.rule("api-141")
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_route_gives_more_than_the_verb_that_was_allowed(verb: str) -> None:
+def test_no_route_does_more_than_the_allowed_verb(verb: str) -> None:
     api = furnished()
     user = user_with(api, verb)
     version = api.server.version
@@ -131,7 +131,7 @@ def test_no_route_gives_more_than_the_verb_that_was_allowed(verb: str) -> None:
 
 
 @pytest.mark.rule("api-141")
-def test_a_reader_mints_no_token_by_way_of_the_old_watch_path() -> None:
+def test_a_reader_cannot_mint_a_token_through_the_old_watch_path() -> None:
     api = furnished()
     for verb in READS:
         user = user_with(api, verb)

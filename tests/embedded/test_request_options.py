@@ -183,7 +183,7 @@ def test_the_cluster_wide_path_of_a_namespaced_kind_is_for_reading(api: Api, met
         (f"{PODS}/a", "application/strategic-merge-patch+json", {"spec": {"priority": "x"}}),
     ],
 )
-def test_a_patch_that_makes_no_object_is_invalid_as_a_patch(
+def test_a_patch_whose_result_is_not_an_object_is_invalid_as_a_patch(
     api: Api, path: str, content_type: str, patch: Any
 ) -> None:
     api.ok("POST", PODS, pod())
@@ -203,7 +203,7 @@ def test_a_patch_that_makes_no_object_is_invalid_as_a_patch(
         (APPLY, b'apiVersion: example.com/v1\nkind: Widget\nspec: {size: 1, "size": 2}\n'),
     ],
 )
-def test_what_is_doubled_or_unknown_in_a_patch_is_refused_warned_of_or_ignored(
+def test_duplicate_and_unknown_fields_of_a_patch_follow_the_field_validation(
     api: Api, content_type: str, patch: bytes
 ) -> None:
     path, manager = f"{WIDGETS}/a", {"fieldManager": "m"}
@@ -243,7 +243,7 @@ def test_an_owner_that_is_not_whole_is_named_by_field_and_events_own_nothing(api
 
 
 @pytest.mark.rule("api-44")
-def test_finalizers_are_told_by_place_and_the_two_of_deletion_exclude_each_other(api: Api) -> None:
+def test_faults_of_finalizers_name_their_index_and_the_two_of_deletion_exclude_each_other(api: Api) -> None:
     answer = api.send("POST", CONFIG_MAPS, config_map("b", finalizers=["example.com/a", "hold"]))
     assert answer.causes == [(INVALID, "metadata.finalizers[1]")]
     answer = api.send("POST", WIDGETS, widget("b", finalizers=["orphan", "foregroundDeletion"]))

@@ -121,7 +121,7 @@ def holds(rule: str, **members: Any) -> bool:
         ),
     ],
 )
-def test_a_rule_that_holds_finds_no_fault(rule: str, members: dict[str, Any]) -> None:
+def test_an_object_that_keeps_a_rule_has_no_fault(rule: str, members: dict[str, Any]) -> None:
     assert holds(rule, **members)
 
 
@@ -178,7 +178,7 @@ def test_a_rule_that_does_not_hold_or_fails_is_a_fault_of_its_place(
         ({"reason": "FieldValueDuplicate"}, "FieldValueDuplicate", "spec", 'Duplicate value: "object"'),
     ],
 )
-def test_a_rule_says_how_its_fault_is_told(
+def test_a_rule_chooses_the_reason_and_field_of_its_fault(
     more: dict[str, Any], reason: str, field: str, message: str
 ) -> None:
     causes = ruled("self.size > 1", **more).validate({"spec": {"size": 1}})
@@ -303,7 +303,7 @@ def test_a_field_path_leads_through_properties_and_maps(path: str) -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_items_that_cannot_be_told_apart_have_no_old_value() -> None:
+def test_items_without_a_key_have_no_old_value() -> None:
     openapi = {
         "type": "object",
         "properties": {

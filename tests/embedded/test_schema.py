@@ -111,7 +111,7 @@ def test_defaults_are_filled_in_where_their_parent_is() -> None:
 
 
 @pytest.mark.rule("api-119")
-def test_null_gives_way_to_a_default_goes_or_stays() -> None:
+def test_null_is_replaced_by_a_default_dropped_or_kept() -> None:
     obj = thing(color=None, mode=None, maybe=None, flag=None)
     THING.default(obj)
     assert obj == thing(color="red", mode=None, maybe=None)
@@ -307,7 +307,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4))
-def test_the_empty_schema_keeps_everything_and_finds_no_fault(obj: dict[str, Any]) -> None:
+def test_the_empty_schema_keeps_and_accepts_everything(obj: dict[str, Any]) -> None:
     before = deepcopy(obj)
     assert EMPTY.prune(obj) == []
     EMPTY.default(obj)

@@ -168,14 +168,14 @@ def test_the_root_is_an_object_with_ordinary_metadata(
         ),
     ],
 )
-def test_what_is_no_schema_is_named_instead_of_tried(member: Any, place: str) -> None:
+def test_a_malformed_schema_is_named_and_not_compiled(member: Any, place: str) -> None:
     causes = check_structural({"type": "object", "properties": {"spec": member}}, PATH)
     assert [(cause.reason, cause.field) for cause in causes] == [
         (WRONG_TYPE, f"{PATH}.properties[spec]{place}")
     ]
 
 
-def test_a_multiple_of_nothing_is_no_rule() -> None:
+def test_multiple_of_zero_is_not_a_valid_rule() -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "integer", "multipleOf": 0}}}
     assert [cause.field for cause in check_structural(schema, PATH)] == [
         f"{PATH}.properties[spec].multipleOf"

@@ -38,7 +38,7 @@ def review(api: Api, path: str, spec: dict[str, Any], **headers: str) -> Any:
 # --- tokens -----------------------------------------------------------------------------------
 
 
-def test_a_token_says_who_it_is_of_until_when(api: Api) -> None:
+def test_a_token_names_its_account_and_its_expiry(api: Api) -> None:
     answer = api.ok("POST", f"{ACCOUNTS}/robot/token", {"spec": {"expirationSeconds": 1200}})
     assert answer["status"]["expirationTimestamp"] == "2026-01-02T03:24:05Z"
     assert answer["spec"]["audiences"] == ["https://kubernetes.default.svc.cluster.local"]
@@ -76,11 +76,11 @@ def test_a_token_bound_to_a_pod_ends_with_it(api: Api) -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda t: t + "x", lambda t: t[1:], lambda t: "", lambda t: "a.b.c"])
-def test_a_token_that_is_not_whole_is_nobodys(api: Api, spoil: Any) -> None:
+def test_a_truncated_token_is_unknown(api: Api, spoil: Any) -> None:
     assert api.server.tokens.user_of(spoil(token(api))) is None
 
 
-def test_a_token_of_another_server_is_nobodys(api: Api) -> None:
+def test_a_token_of_another_server_is_unknown(api: Api) -> None:
     other = _other()
     made = token(other)
     assert other.server.tokens.user_of(made) is not None
@@ -139,7 +139,7 @@ def test_everybody_may_ask_what_they_may(api: Api) -> None:
     }
 
 
-def test_who_may_ask_about_others_gets_their_answer(api: Api) -> None:
+def test_a_user_who_may_review_others_gets_their_answer(api: Api) -> None:
     spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}, "user": "bob"}
     path = f"{AUTHORIZATION}/subjectaccessreviews"
     assert review(api, path, spec)["allowed"] is False
@@ -178,7 +178,7 @@ def test_the_rules_of_a_user_are_listed(api: Api) -> None:
     assert any("/version" in rule["nonResourceURLs"] for rule in status["nonResourceRules"])
 
 
-def test_who_one_is_can_be_asked(api: Api) -> None:
+def test_a_user_can_ask_for_their_own_name(api: Api) -> None:
     answer = api.ok("POST", f"{AUTHENTICATION}/selfsubjectreviews", {}, **ANNA)
     assert answer["status"]["userInfo"] == {"username": "anna", "groups": ["staff", "system:authenticated"]}
 
@@ -255,6 +255,6 @@ async def test_a_token_review_knows_the_tokens_that_a_face_was_given() -> None:
 
 
 @pytest.mark.parametrize("given", ["\udcff", "caf\u00e9", "\udcff.\udcff.\udcff"])
-def test_a_token_that_is_no_text_is_nobodys(api: Api, given: str) -> None:
+def test_a_token_that_is_not_text_is_unknown(api: Api, given: str) -> None:
     with api.server.tokens.knowing({"known": User("a")}):
         assert api.server.tokens.user_of(given) is None

@@ -203,7 +203,7 @@ def test_a_machine_deployment_is_refused_at_the_field(
 
 
 @pytest.mark.rule("api-120")
-def test_a_pipeline_is_refused_where_its_definition_says_anything(api: Api) -> None:
+def test_a_pipeline_that_breaks_its_definition_is_refused(api: Api) -> None:
     assert dry(api, PIPELINES, changed(sample("kubero/kuberopipeline.yaml"), "spec", "all")) == [
         (TYPE, "spec")
     ]

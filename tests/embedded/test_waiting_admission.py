@@ -145,7 +145,7 @@ async def test_a_write_that_names_its_version_is_refused_when_another_came_betwe
     ("method", "body", "kind"),
     [("PATCH", {"data": {}}, MERGE), ("PUT", config_map(), "application/json"), ("DELETE", None, "")],
 )
-async def test_an_object_that_went_meanwhile_is_not_found(
+async def test_an_object_deleted_meanwhile_is_not_found(
     slow: Slow, method: str, body: Any, kind: str
 ) -> None:
     await slow.begin(method, A, body, kind)
@@ -218,7 +218,7 @@ async def test_an_object_is_judged_by_the_definition_of_the_moment_it_is_written
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "spec.size")])
 
 
-async def test_a_resource_that_went_meanwhile_is_not_found(slow: Slow) -> None:
+async def test_a_resource_removed_meanwhile_is_not_found(slow: Slow) -> None:
     await slow.begin("POST", WIDGETS, widget())
     slow.api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
     slow.api.server.settle()
@@ -306,7 +306,7 @@ def test_handle_refuses_a_write_that_would_have_to_wait() -> None:
     assert api.server.version == before
 
 
-def test_an_autoscaler_says_that_its_target_would_have_to_wait() -> None:
+def test_an_autoscaler_reports_a_target_whose_admission_would_wait() -> None:
     api = Api()
     api.ok("POST", WIDGETS, widget(spec={"replicas": 1}))
     api.server.admission.append(lambda request: Waiting() if request.name == "a" else None)

@@ -59,7 +59,7 @@ def test_the_time_of_a_watch_begins_with_its_first_wait_also_where_that_has_not_
 
 
 @pytest.mark.rule("api-106")
-def test_a_kind_of_which_nothing_was_ever_written_has_no_bookmarks(api: Api) -> None:
+def test_a_kind_without_any_write_gets_no_bookmarks(api: Api) -> None:
     assert simulate(told, opened(api, allowWatchBookmarks="true", timeoutSeconds="150")) == []
 
 
@@ -72,7 +72,7 @@ def test_a_kind_of_which_nothing_was_ever_written_has_no_bookmarks(api: Api) -> 
         (TABLE, "Table", {"kind", "apiVersion", "metadata", "columnDefinitions", "rows"}),
     ],
 )
-def test_a_bookmark_is_of_the_form_that_was_asked_for_and_says_a_version_alone(
+def test_a_bookmark_has_the_requested_form_and_only_a_version(
     api: Api, accept: str, kind: str, members: set[str]
 ) -> None:
     api.ok("POST", WIDGETS, widget())

@@ -97,7 +97,7 @@ def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> list[FieldCa
     try:
         msgspec.json.decode(_decoded(data[key], f"data.{key}"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [value_invalid(f"data[{key}]", "<secret contents redacted>", "is no JSON")]
+        return [value_invalid(f"data[{key}]", "<secret contents redacted>", "is not valid JSON")]
     return []
 
 

@@ -99,7 +99,7 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
         except _Inapplicable as error:
             raise ApiFailure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
     if not isinstance(result, dict):
-        raise ApiFailure(422, "Invalid", f"{_REJECTED}: the result is no object", {})
+        raise ApiFailure(422, "Invalid", f"{_REJECTED}: the result is not an object", {})
     return result
 
 

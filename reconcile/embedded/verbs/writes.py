@@ -290,7 +290,7 @@ def patched(write: WriteRequest, old: dict[str, Any], kind: str) -> dict[str, An
         made = strategic_merge(old, _mapping(body), write.resource.schema)
         made |= {"apiVersion": write.resource.api_version, "kind": write.resource.kind}
     if not isinstance(made, dict):
-        raise bad_request("the patched object is no object")
+        raise bad_request("the patch does not make an object")
     return made
 
 
