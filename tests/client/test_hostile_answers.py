@@ -1,9 +1,10 @@
 """Answers that no API server should give: to each verb, and to writes that were carried out all the same."""
 
+import itertools
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ from attrs import define, field
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from informers import MalformedAnswer, Response, StreamingResponse, error_from_response
+from informers import MalformedAnswer, Response, error_from_response
 from informers.discovery import UnknownKind
 from informers.transport import PassingTransport
 from reconcile import Client, Controller, Intent, ObjectMeta
@@ -23,6 +24,7 @@ from reconcile.models import kind_of
 from reconcile.testing import VirtualClock, simulate
 from tests.client.test_consistency import ensure_one
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scripted_server import ScriptedServer, in_turn
 
 ETCD = '{"kind":"Status","status":"Failure","message":"etcdserver: request timed out","code":500}'
 STARTING = json.dumps(
@@ -251,34 +253,6 @@ CALLS: Mapping[str, Callable[[Client], Awaitable[Any]]] = {
 }
 
 
-@define
-class Scripted(PassingTransport):
-    """Answers everything with one of `answers`, in turn."""
-
-    answers: list[Response]
-    requests: int = 0
-
-    @property
-    def server(self) -> str:
-        return "scripted"
-
-    def _next(self) -> Response:
-        self.requests += 1
-        return self.answers[self.requests % len(self.answers)]
-
-    async def request(self, *_: Any, **__: Any) -> Response:
-        return self._next()
-
-    @asynccontextmanager
-    async def stream(self, *_: Any, **__: Any) -> AsyncIterator[StreamingResponse]:
-        answer = self._next()
-
-        async def chunks() -> AsyncIterator[bytes]:
-            yield answer.body + b"\n"
-
-        yield StreamingResponse(answer.status, answer.headers, chunks())
-
-
 @pytest.mark.parametrize("name", CALLS)
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @example(answers=[Response(200, {}, b'{"metadata":{"":""}}')])
@@ -287,12 +261,13 @@ def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_a
     name: str, answers: list[Response]
 ) -> None:
     async def scenario() -> None:
-        transport = Scripted(answers)
+        turns = itertools.cycle(answers)
+        transport = ScriptedServer(lambda _: next(turns))
         started = anyio.current_time()
         # An object that breaks its model, and a kind that is not listed, have errors of their own.
         with suppress(ApiError, DecodeError, UnknownKind):
             await CALLS[name](Client(transport, clock=VirtualClock(1)))
-        assert transport.requests <= MOST_REQUESTS
+        assert len(transport.seen) <= MOST_REQUESTS
         assert anyio.current_time() - started <= LONGEST_WAIT
 
     simulate(scenario, limit_seconds=3600)
@@ -336,7 +311,7 @@ async def test_an_object_without_what_every_stored_object_has_is_an_unreadable_a
     obj = {"kind": "ConfigMap", "metadata": metadata, "spec": {"replicas": 1}}
     body = json.dumps({**obj, "items": [obj]}).encode()
     call, _, before = GOES_ON[name]
-    transport = Scripted([Response(200, {}, body), *before])
+    transport = ScriptedServer(in_turn(*before, Response(200, {}, body)))
     with pytest.raises(MalformedAnswer):
         await call(Client(transport, clock=VirtualClock(1)))
-    assert transport.requests == 1 + len(before)
+    assert len(transport.seen) == 1 + len(before)

@@ -1,7 +1,6 @@
 """One request: sent again only where that is safe, slowed if asked, its warnings and refusals readable."""
 
 import logging
-from collections import deque
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -39,33 +38,14 @@ from reconcile.testing import (
     simulate,
 )
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scripted_server import ScriptedServer, in_turn
 
 LATER = {"retry_after": 1.0}
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})
 
 
-class Scripted:
-    """Answers what it was told to, in order, and counts."""
-
-    server = "scripted"
-
-    def __init__(self, *answers: Response) -> None:
-        self.answers = deque(answers)
-        self.asked = 0
-
-    async def request(self, *_: Any, **__: Any) -> Response:
-        self.asked += 1
-        return self.answers[0] if len(self.answers) == 1 else self.answers.popleft()
-
-    def stream(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
-
-    async def aclose(self) -> None:
-        return
-
-
 def sender(*answers: Response, limiter: RequestLimiter | None = None) -> Sender:
-    return Sender(Scripted(*answers), VirtualClock(0), limiter)
+    return Sender(ScriptedServer(in_turn(*answers)), VirtualClock(0), limiter)
 
 
 def refusal(kind: type[Any], code: int, **more: Any) -> Any:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import APIResource, Cache, CacheSyncFailed, Delta, Informer, Key, NotCached, Unreachable
-from informers.transport import Response
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -30,6 +29,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
+from tests.helpers.scripted_server import ScriptedServer
 
 CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
 
@@ -296,24 +296,14 @@ def test_a_first_state_that_does_not_come_is_a_failure_and_pages_take_its_place(
     informed(scenario, FaultPlan((Fault(When("watch"), Stall()),)))
 
 
-class Down:
-    """A server that is not there."""
-
-    server = "https://127.0.0.1:1"
-
-    async def request(self, *args: Any, **kwargs: Any) -> Response:
-        raise Unreachable("connection refused", "GET /api/v1/configmaps")
-
-    def stream(self, *args: Any, **kwargs: Any) -> Any:
-        raise Unreachable("connection refused", "GET /api/v1/configmaps")
-
-    async def aclose(self) -> None:
-        pass
+def down() -> ScriptedServer:
+    """A server that cannot be reached."""
+    return ScriptedServer(lambda _: Unreachable("connection refused", "GET /api/v1/configmaps"))
 
 
 def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_status() -> None:
     async def run() -> None:
-        informer = Informer(Down(), CONFIG_MAPS, clock=VirtualClock())
+        informer = Informer(down(), CONFIG_MAPS, clock=VirtualClock())
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
             await anyio.sleep(3600)
@@ -328,7 +318,7 @@ def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_status
 
 def test_a_cache_that_cannot_sync_says_why() -> None:
     async def run() -> None:
-        cache = Cache(Down(), clock=VirtualClock())
+        cache = Cache(down(), clock=VirtualClock())
         informer = cache.declare(CONFIG_MAPS)
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
@@ -342,10 +332,10 @@ def test_a_cache_that_cannot_sync_says_why() -> None:
 
 def test_reading_an_undeclared_resource_says_how_to_declare_it() -> None:
     with pytest.raises(NotCached, match="name it in owns= or watches="):
-        Cache(Down()).informer(CONFIG_MAPS)
+        Cache(down()).informer(CONFIG_MAPS)
 
 
 @pytest.mark.rule("K6")
 def test_declaring_a_resource_twice_gives_the_same_informer() -> None:
-    cache = Cache(Down())
+    cache = Cache(down())
     assert cache.declare(CONFIG_MAPS) is cache.declare(CONFIG_MAPS)

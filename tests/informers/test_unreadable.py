@@ -1,22 +1,21 @@
 """What a server sends and nobody can read: it is left out, counted and named, and ends nothing."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
-from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import APIResource, Informer, Response, Snapshot, StreamingResponse
+from informers import APIResource, Informer, Response, Snapshot
 from informers.scanning import check_whole, elements, members
 from informers.snapshot import name_in
 from reconcile.testing import VirtualClock, simulate
 from tests.client.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSES
+from tests.helpers.scripted_server import Chunks, ScriptedServer, in_turn
 from tests.informers.http_peer import always, reply, serving
 from tests.informers.test_hostile_server import pod, whole
 
@@ -101,39 +100,16 @@ def test_an_object_is_named_as_far_as_it_can_be_read() -> None:
 # --- an informer ------------------------------------------------------------------------------------
 
 
-@define
-class Script:
-    """A transport whose streams are `answers`, one after another; the last one again and again."""
-
-    answers: list[Response]
-    requests: int = 0
-    server: str = "scripted"
-    asked: list[float] = field(factory=list)
-
-    @asynccontextmanager
-    async def stream(self, *_: Any, **__: Any) -> AsyncIterator[StreamingResponse]:
-        answer = self.answers[min(self.requests, len(self.answers) - 1)]
-        self.requests += 1
-        await anyio.sleep(0.001)
-
-        async def chunks() -> AsyncIterator[bytes]:
-            for start in range(0, len(answer.body), 4096):
-                yield answer.body[start : start + 4096]
-            if answer.status == 200 and answer.body.endswith(b"\n"):
-                await anyio.sleep(300)
-
-        yield StreamingResponse(answer.status, answer.headers, chunks())
-
-    async def request(self, *_: Any, **__: Any) -> Response:
-        raise AssertionError
-
-    async def aclose(self) -> None:
-        pass
+def in_pieces(answer: Response) -> Chunks:
+    """A body in small pieces; a watch stays open after it."""
+    pieces = [(0.0, answer.body[start : start + 4096]) for start in range(0, len(answer.body), 4096)]
+    is_watch = answer.status == 200 and answer.body.endswith(b"\n")
+    return Chunks([(0.001, b""), *pieces, *([(300.0, b"")] if is_watch else [])], answer.status)
 
 
-def followed(answers: list[Response], seconds: float = 20) -> tuple[Informer, Script]:
+def followed(answers: list[Response], seconds: float = 20) -> tuple[Informer, ScriptedServer]:
     """An informer after so many (virtual) seconds with a server that answers like this."""
-    script = Script(answers)
+    script = ScriptedServer(in_turn(*map(in_pieces, answers)))
     informer = Informer(script, PODS, clock=VirtualClock(1))
 
     async def scenario() -> None:
@@ -202,12 +178,12 @@ def test_a_list_whose_last_or_only_object_is_nested_deeply_is_read() -> None:
 @given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=4))
 def test_no_answer_ends_an_informer_or_makes_it_ask_without_a_bound(answers: list[Response]) -> None:
     _, script = followed(answers, 120)
-    assert script.requests <= 400
+    assert len(script.seen) <= 400
 
 
 def test_a_continue_token_that_comes_twice_is_a_failure_that_is_waited_for() -> None:
     informer, script = followed([Response(400), Response(200, {}, listed(GOOD, token="again"))], 60)
-    assert script.requests < 60
+    assert len(script.seen) < 60
     assert "continue token twice" in str(informer.error)
 
 

@@ -28,7 +28,7 @@ from reconcile.testing.faults import (
 )
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.virtual_time import simulate
-from tests.simulation.scripted import Scripted
+from tests.helpers.scripted_server import ScriptedServer, streaming
 
 PODS = "/api/v1/namespaces/a/pods"
 POD = f"{PODS}/web"
@@ -36,7 +36,7 @@ WATCH = {"watch": "true"}
 EVENTS = [(1.0, b'{"type":"ADDED"}\n'), (1.0, b'{"type":"MODIFIED"}\n{"type":"DEL'), (1.0, b'ETED"}\n')]
 
 
-def faulty(server: Scripted, what: What, when: When | None = None) -> FaultyTransport:
+def faulty(server: ScriptedServer, what: What, when: When | None = None) -> FaultyTransport:
     return FaultyTransport(server, FaultPlan([Fault(when or When(), what)]))
 
 
@@ -53,7 +53,7 @@ async def watched(transport: FaultyTransport) -> tuple[bytes, Exception | None]:
 
 
 async def test_without_a_plan_everything_passes_and_is_recorded() -> None:
-    server = Scripted(EVENTS)
+    server = streaming(EVENTS)
     transport = FaultyTransport(server)
     answer = await transport.request("POST", PODS, {}, {}, b'{"kind":"Pod"}')
     assert (answer.status, answer.body, transport.server) == (200, b'{"kind":"Pod"}', "scripted")
@@ -78,7 +78,7 @@ async def test_without_a_plan_everything_passes_and_is_recorded() -> None:
 async def test_a_request_without_answer_raises_what_is_known_of_it(
     what: What, reached: bool, error: type[BaseException]
 ) -> None:
-    server = Scripted()
+    server = streaming()
     transport = faulty(server, what)
     with pytest.raises(error, match=PODS):
         await transport.request("POST", PODS)
@@ -101,7 +101,7 @@ async def test_a_request_without_answer_raises_what_is_known_of_it(
 async def test_an_answer_in_the_servers_place_reads_like_one_of_its_own(
     what: What, kind: type[Exception], retry_after: float | None, text: str
 ) -> None:
-    server = Scripted()
+    server = streaming()
     transport = faulty(server, what)
     answer = await transport.request("PATCH", POD)
     error = error_from(answer.status, answer.headers, answer.body)
@@ -113,7 +113,7 @@ async def test_an_answer_in_the_servers_place_reads_like_one_of_its_own(
 
 
 async def test_a_stale_version_of_a_group_is_named_in_full() -> None:
-    transport = faulty(Scripted(), RefuseAsStale())
+    transport = faulty(streaming(), RefuseAsStale())
     answer = await transport.request("PUT", "/apis/apps/v1/namespaces/a/deployments/web/status")
     error = error_from(409, {}, answer.body)
     assert 'on deployments.apps "web"' in error.message
@@ -121,13 +121,13 @@ async def test_a_stale_version_of_a_group_is_named_in_full() -> None:
 
 
 async def test_only_a_change_of_an_object_can_be_stale() -> None:
-    transport = faulty(Scripted(), RefuseAsStale())
+    transport = faulty(streaming(), RefuseAsStale())
     statuses = [(await transport.request(method, POD)).status for method in ("GET", "POST", "DELETE")]
     assert statuses == [200, 200, 409]
 
 
 def test_delays_add_up_and_go_before_what_decides() -> None:
-    server = Scripted()
+    server = streaming()
     plan = FaultPlan(
         [Fault(When(), what) for what in (Delay(2), LoseReply(), SlowReply(5), Delay(1), Drop())]
     )
@@ -139,7 +139,7 @@ def test_delays_add_up_and_go_before_what_decides() -> None:
         return anyio.current_time()
 
     assert simulate(main) == 8
-    assert server.seen == [("POST", PODS, 3.0)]
+    assert [(seen.method, seen.path, seen.at) for seen in server.seen] == [("POST", PODS, 3.0)]
     assert transport.applied == [
         f"0.000s CREATE {PODS}: Delay(seconds=2)",
         f"2.000s CREATE {PODS}: Delay(seconds=1)",
@@ -150,7 +150,7 @@ def test_delays_add_up_and_go_before_what_decides() -> None:
 
 async def test_faults_count_each_for_itself() -> None:
     plan = FaultPlan([Fault(When("patch", nth=2), Drop()), Fault(When(nth=2, times=2), Refuse(500))])
-    transport = FaultyTransport(Scripted(), plan)
+    transport = FaultyTransport(streaming(), plan)
 
     async def outcome(method: str) -> int | str:
         try:
@@ -163,7 +163,7 @@ async def test_faults_count_each_for_itself() -> None:
 
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_the_nth_write_is_hit_and_no_other(nth: int, writes: int) -> None:
-    server = Scripted()
+    server = streaming()
     transport = faulty(server, Refuse(500), When("write", nth=nth))
 
     async def main() -> list[int]:
@@ -181,7 +181,7 @@ async def test_a_crash_is_no_exception_that_a_reconciler_could_catch() -> None:
 
 
 async def test_nothing_outlives_a_crash_until_the_restart() -> None:
-    server = Scripted(EVENTS)
+    server = streaming(EVENTS)
     transport = faulty(server, CrashAfter(), When("create"))
     cleaned_up: list[str] = []
 
@@ -206,7 +206,7 @@ async def test_nothing_outlives_a_crash_until_the_restart() -> None:
         crashes.extend(error for error in group.exceptions if isinstance(error, Crash))
     assert [crash.carried_out for crash in crashes] == [True]
     assert cleaned_up == ["tried"]
-    assert [method for method, _, _ in server.seen] == ["GET", "POST"]
+    assert [seen.method for seen in server.seen] == ["GET", "POST"]
     assert transport.crashed
     transport.restart()
     assert (await transport.request("POST", PODS)).status == 200
@@ -214,7 +214,7 @@ async def test_nothing_outlives_a_crash_until_the_restart() -> None:
 
 
 async def test_a_stream_that_is_open_dies_with_the_process() -> None:
-    transport = faulty(Scripted(EVENTS), CrashBefore(), When("create"))
+    transport = faulty(streaming(EVENTS), CrashBefore(), When("create"))
     async with transport.stream("GET", PODS, WATCH) as answer:
         await anext(aiter(answer.chunks))
         with pytest.raises(Crash):
@@ -224,7 +224,7 @@ async def test_a_stream_that_is_open_dies_with_the_process() -> None:
 
 
 async def test_a_request_that_waits_while_the_process_dies_is_never_sent() -> None:
-    server = Scripted()
+    server = streaming()
     plan = FaultPlan([Fault(When("patch"), Delay(5)), Fault(When("create"), CrashBefore())])
     transport = FaultyTransport(server, plan)
 
@@ -256,7 +256,7 @@ LINES = [b'{"type":"ADDED"}\n', b'{"type":"MODIFIED"}\n', b'{"type":"DELETED"}\n
     ],
 )
 async def test_a_stream_is_spoiled_after_so_many_lines(what: What, read: bytes, broken: bool) -> None:
-    server = Scripted(EVENTS)
+    server = streaming(EVENTS)
     transport = faulty(server, what)
     got, error = await watched(transport)
     assert got == read
@@ -267,12 +267,12 @@ async def test_a_stream_is_spoiled_after_so_many_lines(what: What, read: bytes, 
 
 async def test_a_cut_comes_at_its_line_and_does_not_wait_for_another() -> None:
     began = anyio.current_time()
-    await watched(faulty(Scripted(EVENTS), Cut(1)))
+    await watched(faulty(streaming(EVENTS), Cut(1)))
     assert anyio.current_time() == began + 1
 
 
 async def test_an_expired_watch_ends_with_the_servers_own_words() -> None:
-    got, error = await watched(faulty(Scripted(EVENTS), Expire(1)))
+    got, error = await watched(faulty(streaming(EVENTS), Expire(1)))
     assert got == LINES[0] + (
         b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
         b'"message":"The resourceVersion for the provided watch is too old.",'
@@ -283,19 +283,19 @@ async def test_an_expired_watch_ends_with_the_servers_own_words() -> None:
 
 async def test_a_stalled_stream_is_silent_for_as_long_as_it_was_told() -> None:
     began = anyio.current_time()
-    await watched(faulty(Scripted(EVENTS), Stall(1, seconds=100)))
+    await watched(faulty(streaming(EVENTS), Stall(1, seconds=100)))
     assert anyio.current_time() == began + 1 + 100 + 2
 
 
 async def test_a_stream_may_stall_for_ever() -> None:
     with anyio.move_on_after(3600) as scope:
-        await watched(faulty(Scripted(EVENTS), Stall(1)))
+        await watched(faulty(streaming(EVENTS), Stall(1)))
     assert scope.cancelled_caught
 
 
 @pytest.mark.parametrize(("what", "error"), [(Drop(), Unreachable), (LoseReply(), OutcomeUnknown)])
 async def test_a_stream_may_fail_to_open(what: What, error: type[Exception]) -> None:
-    transport = faulty(Scripted(EVENTS), what, When("watch"))
+    transport = faulty(streaming(EVENTS), what, When("watch"))
     got, raised = await watched(transport)
     assert got == b""
     assert isinstance(raised, error)
@@ -303,7 +303,7 @@ async def test_a_stream_may_fail_to_open(what: What, error: type[Exception]) -> 
 
 
 async def test_a_watch_may_be_refused() -> None:
-    transport = faulty(Scripted(EVENTS), Refuse(429, text="later", retry_after=1))
+    transport = faulty(streaming(EVENTS), Refuse(429, text="later", retry_after=1))
     async with transport.stream("GET", PODS, WATCH) as answer:
         assert answer.status == 429
         assert answer.headers["retry-after"] == "1"
@@ -311,6 +311,6 @@ async def test_a_watch_may_be_refused() -> None:
 
 
 async def test_faults_of_streams_do_not_count_other_requests() -> None:
-    transport = faulty(Scripted(EVENTS), EndEarly(0))
+    transport = faulty(streaming(EVENTS), EndEarly(0))
     await transport.request("GET", PODS)
     assert await watched(transport) == (b"", None)

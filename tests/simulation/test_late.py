@@ -9,7 +9,7 @@ from informers.errors import OutcomeUnknown
 from reconcile.testing.faults import Crash
 from reconcile.testing.late_watches import LateTransport
 from reconcile.testing.virtual_time import simulate
-from tests.simulation.scripted import Scripted
+from tests.helpers.scripted_server import streaming
 
 SEEDS = st.integers(0, 2**32)
 PODS = "/api/v1/pods"
@@ -33,13 +33,13 @@ async def arrivals(transport: LateTransport, path: str = PODS) -> list[tuple[flo
 @given(SEEDS, GAPS)
 def test_order_within_a_watch_is_kept_and_nothing_is_lost(seed: int, gaps: list[float]) -> None:
     script = events(gaps)
-    arrived = simulate(arrivals, LateTransport(Scripted(script), seed), seed=seed)
+    arrived = simulate(arrivals, LateTransport(streaming(script), seed), seed=seed)
     assert [line for _, line in arrived] == [line for _, line in script]
 
 
 @given(SEEDS, GAPS)
 def test_every_event_is_late_by_no_more_than_the_lag(seed: int, gaps: list[float]) -> None:
-    transport = LateTransport(Scripted(events(gaps)), seed, lag=(0.1, 0.5))
+    transport = LateTransport(streaming(events(gaps)), seed, lag=(0.1, 0.5))
     arrived = [time for time, _ in simulate(arrivals, transport, seed=seed)]
     lags = [came - sent for came, sent in zip(arrived, sent_at(gaps), strict=True)]
     assert all(0.1 - 1e-9 <= lag <= 0.5 + 1e-9 for lag in lags)
@@ -47,13 +47,13 @@ def test_every_event_is_late_by_no_more_than_the_lag(seed: int, gaps: list[float
 
 def test_a_lag_holds_events_back_and_does_not_thin_them_out() -> None:
     gaps = [0.005] * 2000
-    arrived = simulate(arrivals, LateTransport(Scripted(events(gaps)), lag=(0.5, 0.5)))
+    arrived = simulate(arrivals, LateTransport(streaming(events(gaps)), lag=(0.5, 0.5)))
     assert arrived[-1][0] == pytest.approx(0.005 * 2000 + 0.5)
 
 
 def test_watches_drift_apart() -> None:
     async def main() -> list[str]:
-        transport = LateTransport(Scripted(events([0.0] * 3 + [0.5] * 10)), seed=1, lag=(0.01, 2))
+        transport = LateTransport(streaming(events([0.0] * 3 + [0.5] * 10)), seed=1, lag=(0.01, 2))
         heard: list[str] = []
 
         async def watch(name: str) -> None:
@@ -77,7 +77,7 @@ def test_watches_drift_apart() -> None:
 @given(SEEDS)
 def test_the_lags_of_a_watch_depend_on_seed_and_path_alone(seed: int) -> None:
     async def main(others: int) -> list[tuple[float, bytes]]:
-        transport = LateTransport(Scripted(events([0.1] * 5)), seed)
+        transport = LateTransport(streaming(events([0.1] * 5)), seed)
         arrived: list[tuple[float, bytes]] = []
         async with anyio.create_task_group() as tasks:
             for number in range(others):
@@ -90,7 +90,7 @@ def test_the_lags_of_a_watch_depend_on_seed_and_path_alone(seed: int) -> None:
 
 def test_another_seed_and_another_watch_lag_otherwise() -> None:
     async def main(seed: int) -> list[list[float]]:
-        transport = LateTransport(Scripted(events([0.0] * 5)), seed)
+        transport = LateTransport(streaming(events([0.0] * 5)), seed)
         began = anyio.current_time()
         first = [time - began for time, _ in await arrivals(transport)]
         began = anyio.current_time()
@@ -102,7 +102,7 @@ def test_another_seed_and_another_watch_lag_otherwise() -> None:
 
 
 async def test_requests_and_streams_that_are_no_watch_are_not_late() -> None:
-    transport = LateTransport(Scripted([(0, b"log line\n")]))
+    transport = LateTransport(streaming([(0, b"log line\n")]))
     began = anyio.current_time()
     assert (await transport.request("GET", PODS)).status == 200
     async with transport.stream("GET", "/api/v1/namespaces/a/pods/web/log") as answer:
@@ -112,7 +112,7 @@ async def test_requests_and_streams_that_are_no_watch_are_not_late() -> None:
 
 
 async def test_a_refused_watch_is_refused_at_once() -> None:
-    transport = LateTransport(Scripted([(0, b"gone")], status=410))
+    transport = LateTransport(streaming([(0, b"gone")], status=410))
     began = anyio.current_time()
     async with transport.stream("GET", PODS, WATCH) as answer:
         assert (answer.status, [chunk async for chunk in answer.chunks]) == (410, [b"gone"])
@@ -120,7 +120,7 @@ async def test_a_refused_watch_is_refused_at_once() -> None:
 
 
 async def test_an_error_comes_after_the_events_before_it() -> None:
-    transport = LateTransport(Scripted(events([0, 0]), error=OutcomeUnknown("reset")))
+    transport = LateTransport(streaming(events([0, 0]), then=OutcomeUnknown("reset")))
     read: list[bytes] = []
 
     async def watch() -> None:
@@ -135,7 +135,7 @@ async def test_an_error_comes_after_the_events_before_it() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("mine"), Crash("GET /", carried_out=False)])
 async def test_what_the_reader_raises_comes_out_in_no_group(error: BaseException) -> None:
-    server = Scripted(events([0]), endless=True)
+    server = streaming(events([0]), then="silence")
 
     async def watch() -> None:
         async with LateTransport(server).stream("GET", PODS, WATCH) as answer:
@@ -149,7 +149,7 @@ async def test_what_the_reader_raises_comes_out_in_no_group(error: BaseException
 
 
 async def test_leaving_or_cancelling_a_watch_ends_it() -> None:
-    server = Scripted(events([0]), endless=True)
+    server = streaming(events([0]), then="silence")
     transport = LateTransport(server)
     async with transport.stream("GET", PODS, WATCH) as answer:
         await anext(aiter(answer.chunks))
@@ -165,4 +165,4 @@ async def test_leaving_or_cancelling_a_watch_ends_it() -> None:
 @pytest.mark.parametrize("lag", [(0, 1), (2, 1), (-1, 1), (1, float("inf")), (float("nan"), 1)])
 def test_a_lag_that_could_be_none_is_refused(lag: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="0 < least <= most"):
-        LateTransport(Scripted(), lag=lag)
+        LateTransport(streaming(), lag=lag)
