@@ -237,5 +237,3 @@ def _report(run: SizingRun, decision: CapacityDecision) -> None:
 
 controller = make_controller()
 """The controller that `reconcile run node-groups` starts."""
-
-__all__ = ["controller", "keep_groups", "make_controller"]

@@ -160,5 +160,3 @@ async def _keep_finalizer(
 
 controller = make_controller()
 """The controller that `reconcile run worker-groups` starts."""
-
-__all__ = ["WorkerGroupSettings", "controller", "keep_cluster", "make_controller"]

@@ -102,6 +102,3 @@ def _shared_logs(ray: Object) -> Manifest:
     mounts = ray.get("volumeMounts") or ()
     own = next((mount for mount in mounts if mount.get("mountPath") == _LOGS["mountPath"]), _LOGS)
     return {"name": own["name"], "mountPath": _LOGS["mountPath"]}
-
-
-__all__ = ["CONTAINER", "permissions", "service_account_name", "with_autoscaler"]

@@ -102,6 +102,3 @@ def _fault_tolerance(spec: Object, annotations: Mapping[str, str]) -> Mapping[st
     if options is not None:
         return options
     return {} if annotation_is(annotations, FAULT_TOLERANCE, "true") else None
-
-
-__all__ = ["InvalidField", "Unsupported", "cluster_view", "is_managed", "unsupported_features"]

@@ -379,18 +379,3 @@ def _integer(text: str | None, otherwise: int) -> int:
         return int(text or "")
     except ValueError:
         return otherwise
-
-
-__all__ = [
-    "GroupPlan",
-    "Host",
-    "HostLike",
-    "HostRemoval",
-    "Marks",
-    "NewHost",
-    "NewReplica",
-    "ReplicaGroup",
-    "carry_out_group",
-    "host_of",
-    "new_hosts",
-]

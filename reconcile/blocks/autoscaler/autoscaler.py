@@ -32,7 +32,6 @@ from reconcile.blocks.autoscaler.replica_bounds import (
     step_to,
 )
 from reconcile.blocks.autoscaler.scraper import Candidates, ScrapeLimits, Scraper
-from reconcile.blocks.copier.copies import Unusable
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Watch, Write
 from reconcile.controller.tombstones import Deleted
@@ -357,15 +356,3 @@ def _say(
 def _said(obj: Any, name: str, status: bool, reason: str) -> bool:
     conditions = getattr(getattr(obj, "status", None), "conditions", ()) or ()
     return any((c.type, c.status, c.reason) == (name, str(status), reason) for c in conditions)
-
-
-__all__ = [
-    "Autoscaler",
-    "Policy",
-    "Probe",
-    "ScaleTarget",
-    "Scaled",
-    "Scaling",
-    "Unusable",
-    "always_ready",
-]

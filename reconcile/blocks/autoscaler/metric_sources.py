@@ -262,14 +262,3 @@ def _samples(values: Sequence[int | Missing], sight: Sight) -> Samples:
         ignored=len(sight.candidates.ignored),
         wanted=len(values),
     )
-
-
-__all__ = [
-    "CustomMetric",
-    "ExternalMetric",
-    "MetricSource",
-    "PageMetric",
-    "PodMetric",
-    "ResourceMetric",
-    "Sight",
-]

@@ -213,16 +213,3 @@ def _is_ours(stands: Object, owner: Object, digest: str) -> bool:
     reference = controller_of(stands)
     mine = reference is not None and reference.uid == owner.uid
     return mine and stands.metadata.annotations.get(TEMPLATE) == digest and not stands.terminating
-
-
-__all__ = [
-    "HASH_LABEL",
-    "HashCollision",
-    "Make",
-    "Revisions",
-    "carry_out_rollout",
-    "digest_of",
-    "hash_of",
-    "notes_of",
-    "revisions_of",
-]

@@ -303,17 +303,3 @@ def _amount(amount: Amount, replicas: int, *, up: bool) -> int:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
-
-
-__all__ = [
-    "DESIRED",
-    "LIMIT",
-    "NEW",
-    "Amount",
-    "RevisionSet",
-    "Rollout",
-    "RolloutBounds",
-    "RolloutPlan",
-    "bounds_of",
-    "revision_set_of",
-]
