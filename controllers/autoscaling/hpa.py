@@ -30,11 +30,7 @@ def manifest_of(autoscaler: PodAutoscaler, bounds: ReplicaBounds) -> dict[str, A
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": name_of(autoscaler), "namespace": autoscaler.namespace},
         "spec": {
-            "scaleTargetRef": {
-                "apiVersion": target.api_version,
-                "kind": target.kind,
-                "name": target.name,
-            },
+            "scaleTargetRef": {"apiVersion": target.api_version, "kind": target.kind, "name": target.name},
             "minReplicas": max(1, bounds.minimum),
             "maxReplicas": bounds.maximum,
             "metrics": [_metric(number, one) for number, one in enumerate(sources)],

@@ -76,10 +76,7 @@ def target_of(autoscaler: PodAutoscaler) -> ScaleTarget:
             "spec.scaleTargetRef.namespace is another namespace: the target must be in the autoscaler's own"
         )
     if role is not None and role.role_name:
-        raise Unusable(
-            "NotSupported",
-            "spec.subTargetSelector: a role within a target has no /scale",
-        )
+        raise Unusable("NotSupported", "spec.subTargetSelector: a role within a target has no /scale")
     return ScaleTarget(ref.api_version or "v1", ref.kind, ref.name)
 
 

@@ -127,11 +127,7 @@ class RayClusterReplicaSetStatus:
 
 @resource(
     API_VERSION,
-    columns={
-        "desired": ".spec.replicas",
-        "current": ".status.replicas",
-        "ready": ".status.readyReplicas",
-    },
+    columns={"desired": ".spec.replicas", "current": ".status.replicas", "ready": ".status.readyReplicas"},
 )
 class RayClusterReplicaSet(Object):
     """A number of RayClusters from one template."""

@@ -56,10 +56,7 @@ async def grow(
     ]
     pools = CapacityPools(await _expanders(run))
     decision = pools.decide(
-        [pod.needs for pod in workload.waiting],
-        room,
-        [_pool(run, one, workload) for one in groups],
-        run.now,
+        [pod.needs for pod in workload.waiting], room, [_pool(run, one, workload) for one in groups], run.now
     )
     for pool in decision.unmatched:
         run.trouble(f"no priority matches {pool}: it is not used")

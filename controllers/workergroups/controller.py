@@ -81,9 +81,7 @@ def make_controller(
 
 
 async def keep_cluster(
-    ctx: Context[RayCluster],
-    plan_group: PlanGroup,
-    settings: WorkerGroupSettings = WorkerGroupSettings(),
+    ctx: Context[RayCluster], plan_group: PlanGroup, settings: WorkerGroupSettings = WorkerGroupSettings()
 ) -> Result | None:
     """One run: each surplus pod is deleted at most once, however far the cache lags behind."""
     manifest = encode(ctx.object)

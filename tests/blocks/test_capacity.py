@@ -104,21 +104,14 @@ def test_sidecars_count_beside_containers_and_other_init_containers_one_by_one(
         policy = {"restartPolicy": restart} if restart else {}
         return {"name": "i", **policy, "resources": {"requests": {"cpu": cpu}}}
 
-    spec = {
-        "initContainers": [container(*init) for init in inits],
-        "containers": [container("", "2")],
-    }
+    spec = {"initContainers": [container(*init) for init in inits], "containers": [container("", "2")]}
     assert requests_of(spec)["cpu"] == asked
 
 
 @pytest.mark.rule("capacity-fit")
 def test_requests_of_a_whole_pod_stand_over_its_containers_and_overhead_is_added() -> None:
     container = {"name": "a", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1k"}}}
-    spec = {
-        "containers": [container],
-        "resources": {"requests": {"cpu": "3"}},
-        "overhead": {"cpu": "250m"},
-    }
+    spec = {"containers": [container], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "250m"}}
     assert requests_of(spec) == {"cpu": 3250, "memory": 1_000_000, "pods": 1000}
 
 

@@ -138,13 +138,7 @@ def test_what_no_node_has_at_all_is_lacking() -> None:
 
 
 @pytest.mark.rule("capacity-law")
-@pytest.mark.parametrize(
-    ("larger", "smaller"),
-    [
-        (shape(1, 2), shape(0, 3)),
-        (shape(1, 2), shape(2, 0)),
-    ],
-)
+@pytest.mark.parametrize(("larger", "smaller"), [(shape(1, 2), shape(0, 3)), (shape(1, 2), shape(2, 0))])
 def test_what_is_not_asked_for_has_no_share(larger: PodShape, smaller: PodShape) -> None:
     """Of a node of 8 and 12, where 1 and 2 are 7/24, and the others 6/24."""
     assert fill([PodNeeds("s", smaller), PodNeeds("l", larger)], [node(pods=1)]) == {"l": 0}

@@ -67,11 +67,7 @@ def test_all_that_is_heeded_of_a_pod_is_in_its_shape_and_the_rest_is_named() -> 
         PodShape(
             amounts=(("cpu", 1500), ("memory", 1_000_000), ("pods", 1000)),
             selector=(("disk", "ssd"), ("zone", "a")),
-            terms=(
-                (NodeRequirement("k", "In", ("a", "b")), NodeRequirement("l", "Exists", ())),
-                none,
-                none,
-            ),
+            terms=((NodeRequirement("k", "In", ("a", "b")), NodeRequirement("l", "Exists", ())), none, none),
             tolerations=(
                 Toleration("team", "Exists", "", "NoExecute"),
                 Toleration("a", "Equal", "b", ""),

@@ -422,18 +422,12 @@ def test_names_of_any_length_are_told_apart_by_their_labels(one: str, other: str
 EXISTING = st.lists(
     st.builds(
         lambda secret, changes, labels, going: changed(
-            secret,
-            {**({} if labels is None else {"labels": labels}), "deletion_timestamp": going},
-            **changes,
+            secret, {**({} if labels is None else {"labels": labels}), "deletion_timestamp": going}, **changes
         ),
         st.sampled_from(copied()),
         st.fixed_dictionaries(
             {},
-            optional={
-                "type": st.just("kubernetes.io/tls"),
-                "data": st.just({}),
-                "immutable": st.booleans(),
-            },
+            optional={"type": st.just("kubernetes.io/tls"), "data": st.just({}), "immutable": st.booleans()},
         ),
         st.none() | st.sampled_from([{}, {"team": "a"}]),
         st.none() | st.just("now"),

@@ -87,8 +87,7 @@ def machine(
 
 def autoscaler(**spec: Any) -> NodeAutoscaler:
     return NodeAutoscaler(
-        metadata=ObjectMeta("all", NAMESPACE),
-        spec=NodeAutoscalerSpec(**{"priorities": NAMESPACE, **spec}),
+        metadata=ObjectMeta("all", NAMESPACE), spec=NodeAutoscalerSpec(**{"priorities": NAMESPACE, **spec})
     )
 
 

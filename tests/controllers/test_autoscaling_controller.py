@@ -10,11 +10,7 @@ from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, Pod
 from reconcile.models import encode
 from reconcile.testing import Fault, Refuse, RefuseAsStale, When
-from tests.controllers.autoscaling import (
-    QUICK,
-    Here,
-    told,
-)
+from tests.controllers.autoscaling import QUICK, Here, told
 from tests.controllers.world import NAMESPACE
 
 # --- sizing ---------------------------------------------------------------------------------------------
@@ -194,12 +190,10 @@ def test_a_schedule_raises_the_minimum_and_is_shown() -> None:
         await anyio.sleep(300)
         assert await here.replicas() == 5
         shown = (await here.find()).status.scheduled_bounds
-        assert shown is not None
         assert (shown.active_schedule, shown.effective_min_replicas) == ("busy", 5)
         await anyio.sleep(300)
         assert await here.replicas() == 1
         shown = (await here.find()).status.scheduled_bounds
-        assert shown is not None
         assert shown.active_schedule is None
 
     told(story)

@@ -147,11 +147,7 @@ def test_the_numbers_and_two_conditions_of_the_clusters_autoscaler_are_shown() -
             ],
         }
     )
-    assert said.told == {
-        "desired_scale": 4,
-        "actual_scale": 3,
-        "last_scale_time": "2026-11-20T10:00:00Z",
-    }
+    assert said.told == {"desired_scale": 4, "actual_scale": 3, "last_scale_time": "2026-11-20T10:00:00Z"}
     assert said.conditions == [
         ("AbleToScale", "True", "Ready", "it may"),
         ("ScalingActive", "False", "Unknown", ""),

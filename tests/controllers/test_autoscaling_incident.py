@@ -16,7 +16,6 @@ def play(seed: int, logic: Logic, scenario: unready.LoadScenario) -> IncidentVer
     async def run() -> IncidentVerdict:
         async with world(seed, definition(), delays=Delays(0.2, 0.2)) as here:
             return await unready.play(here.stage, logic, scenario, Net())
-        raise AssertionError("unreachable")
 
     return simulate(run, seed=seed)
 

@@ -258,13 +258,7 @@ def test_in_shadow_it_decides_and_changes_nothing() -> None:
             workload.begun = 3
             sizes = make_controller(every=EVERY, fetch=net.fetch)
             recorded = FaultyTransport(there.transport)
-            shadow = Manager(
-                sizes,
-                transport=recorded,
-                clock=there.clock,
-                environ={},
-                dry_run=True,
-            )
+            shadow = Manager(sizes, transport=recorded, clock=there.clock, environ={}, dry_run=True)
             async with anyio.create_task_group() as group:
                 await group.start(
                     Manager(workload.controller, transport=there.transport, clock=there.clock).run

@@ -54,7 +54,6 @@ def play(seed: int, logic: Logic) -> IncidentVerdict:
     async def run() -> IncidentVerdict:
         async with world(seed, clusters(), definition(), set_definition(), delays=QUICK) as here:
             return await scaling.play(here.stage, logic)
-        raise AssertionError("unreachable")
 
     return simulate(run, seed=seed)
 

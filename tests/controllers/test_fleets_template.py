@@ -147,10 +147,7 @@ NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
         ({"min_ready_seconds": 599, "strategy": Strategy("", RollingUpdate(1))}, []),
         ({"min_ready_seconds": 0, "progress_deadline_seconds": 1, "strategy": Strategy("Recreate")}, []),
         ({"replicas": -1}, ["spec.replicas: expected 0 or more, got -1"]),
-        (
-            {"replicas": -5, "strategy": rolling("25%", "50%")},
-            ["spec.replicas: expected 0 or more, got -5"],
-        ),
+        ({"replicas": -5, "strategy": rolling("25%", "50%")}, ["spec.replicas: expected 0 or more, got -5"]),
         (
             {"min_ready_seconds": -1, "revision_history_limit": -2},
             [
@@ -158,18 +155,12 @@ NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
                 "spec.revisionHistoryLimit: expected 0 or more, got -2",
             ],
         ),
-        (
-            {"progress_deadline_seconds": -1},
-            ["spec.progressDeadlineSeconds: expected 0 or more, got -1"],
-        ),
+        ({"progress_deadline_seconds": -1}, ["spec.progressDeadlineSeconds: expected 0 or more, got -1"]),
         (
             {"progress_deadline_seconds": 0},
             ["spec.progressDeadlineSeconds: must be greater than minReadySeconds"],
         ),
-        (
-            {"min_ready_seconds": 600},
-            ["spec.progressDeadlineSeconds: must be greater than minReadySeconds"],
-        ),
+        ({"min_ready_seconds": 600}, ["spec.progressDeadlineSeconds: must be greater than minReadySeconds"]),
         (
             {"strategy": Strategy("BlueGreen", RollingUpdate("x"))},
             ["spec.strategy.type: expected RollingUpdate or Recreate, got 'BlueGreen'"],

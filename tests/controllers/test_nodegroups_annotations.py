@@ -171,7 +171,6 @@ def test_annotations_say_what_a_node_will_offer_and_stand_over_the_infrastructur
     }
     status = {"capacity": {"cpu": "9", "hugepages-2Mi": "1Gi"}, "nodeInfo": {"architecture": "arm64"}}
     template = template_of(annotations, machine, status)
-    assert template is not None
     assert template.free == amounts_of(
         {
             "cpu": "2",

@@ -147,18 +147,8 @@ def test_a_node_goes_after_its_time_which_is_longer_for_one_that_is_not_ready(
         ({}, [{"held": "it keeps data on the node"}], {}, "pod p0: it keeps data on the node"),
         ({}, [{"held": "it keeps data on the node", "terminating": True}], {}, ""),
         ({}, [{"unmodelled": ("this", "that")}], {}, "pod p0: not modelled: this, that"),
-        (
-            {"draining": ago(9)},
-            [{"held": "it is in kube-system"}],
-            {},
-            "pod p0: it is in kube-system",
-        ),
-        (
-            {"ready": False},
-            [{}, {"held": "it is in kube-system"}],
-            {},
-            "pod p1: it is in kube-system",
-        ),
+        ({"draining": ago(9)}, [{"held": "it is in kube-system"}], {}, "pod p0: it is in kube-system"),
+        ({"ready": False}, [{}, {"held": "it is in kube-system"}], {}, "pod p1: it is in kube-system"),
         ({}, [{"cpu": 1999}], {}, "50% of it is used"),
         ({}, [{"cpu": 1996}], {}, ""),
         ({}, [{"cpu": 1996}], {"threshold": 499}, "49% of it is used"),
@@ -227,10 +217,7 @@ def test_room_is_given_once_and_not_on_a_node_that_goes_as_well() -> None:
     pods = [pod("pa", "a", 1500), pod("pb", "b", 1500), pod("pc", "c", 1500)]
     alone = plan_scale_down(situation(group(nodes), pods))
     assert alone.unneeded == {"a": LONG_AGO}
-    assert alone.kept == {
-        "b": "pods of other nodes are to be moved there",
-        "c": "its pods fit nowhere else",
-    }
+    assert alone.kept == {"b": "pods of other nodes are to be moved there", "c": "its pods fit nowhere else"}
     beside = plan_scale_down(situation(group(nodes), pods, [node("A", 3)]))
     assert beside.unneeded == {"a": LONG_AGO, "b": LONG_AGO}
     assert beside.kept == {"c": "its pods fit nowhere else"}

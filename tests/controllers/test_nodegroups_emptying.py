@@ -34,11 +34,7 @@ async def test_a_node_that_is_to_go_is_tainted_with_the_second_and_can_be_had_ba
     client = await server(*others)
     for second in (SECOND, SECOND + 1):
         await taint(client, read_node(await client.get(Node, "n", live=True)), second)
-        leaving = {
-            "key": "ToBeDeletedByClusterAutoscaler",
-            "value": str(second),
-            "effect": "NoSchedule",
-        }
+        leaving = {"key": "ToBeDeletedByClusterAutoscaler", "value": str(second), "effect": "NoSchedule"}
         assert await taints_of(client) == [*others, leaving]
     tainted = read_node(await client.get(Node, "n", live=True))
     assert tainted.draining == datetime.fromtimestamp(SECOND + 1, UTC)

@@ -136,7 +136,6 @@ def played(seed: int, logic: Logic) -> IncidentVerdict:
     async def run() -> IncidentVerdict:
         async with world(seed, *definitions(published=seed == 0), delays=Delays()) as here:
             return await conflicts.play(here.stage, logic)
-        raise AssertionError("unreachable")
 
     return simulate(run, seed=seed)
 
@@ -163,7 +162,6 @@ def test_a_storm_that_did_not_come_is_no_proof() -> None:
         async with world(0, *definitions(), delays=Delays()) as here:
             calm = conflicts.ConflictScenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)
             return await conflicts.play(here.stage, "ours", calm)
-        raise AssertionError("unreachable")
 
     verdict = simulate(run)
     assert not verdict.ok

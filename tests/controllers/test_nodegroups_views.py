@@ -89,7 +89,6 @@ def test_of_a_node_with_gpus_the_use_is_that_of_its_gpus() -> None:
 )
 def test_a_pod_says_why_it_must_stay(given: Pod, why: str) -> None:
     view = read_pod(given)
-    assert view is not None
     assert view.held == why
 
 
@@ -112,7 +111,6 @@ def test_a_pod_that_has_ended_counts_nowhere(phase: str) -> None:
 def test_a_pod_waits_for_a_node_when_the_scheduler_says_so(spec: dict[str, Any], waits: bool) -> None:
     unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     view = read_pod(pod(**{"phase": "Pending", "conditions": unschedulable, **spec}))
-    assert view is not None
     assert view.is_waiting is waits
 
 
@@ -221,7 +219,6 @@ def test_a_pod_is_read_whole() -> None:
     waiting = pod(phase="Pending", conditions=[condition("Ready", "False"), scheduled])
     view = read_pod(waiting)
     assert view == PodPlacement(pod_needs(waiting), "", waiting, is_waiting=True)
-    assert view is not None
     assert view.name == "default/p"
 
 
@@ -240,7 +237,6 @@ def test_a_pod_that_is_being_deleted_waits_for_no_node() -> None:
     )
     manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     view = read_pod(decode(Pod, manifest))
-    assert view is not None
     assert not view.is_waiting
 
 

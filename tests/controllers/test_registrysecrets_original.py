@@ -62,5 +62,4 @@ def test_the_originals_release_lies_in_the_pipelines_namespace_and_names_it() ->
 def test_the_original_overwrites_copies_with_a_default_when_the_source_is_gone() -> None:
     _, standing, releases = passes("copy", 0)
     upgrade = plan_upgrade(pipeline("copy"), None, standing, releases)
-    assert upgrade is not None
     assert upgrade.write[0].data == {".dockerconfigjson": "ZW1wdHk="}

@@ -53,7 +53,6 @@ async def placed(user: Client, manifest: dict[str, Any]) -> dict[str, Any]:
 
 async def stored(user: Client, name: str) -> dict[str, Any]:
     found = await user.raw.snapshot(kind_of(KuberoPipeline).resource, Key(NAMESPACE, name))
-    assert found is not None
     body: dict[str, Any] = found.to_dict()
     return body
 

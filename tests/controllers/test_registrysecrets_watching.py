@@ -29,10 +29,7 @@ from tests.controllers.world import NAMESPACE, World, world
 
 def played(scenario: Callable[[World, FaultyTransport], Awaitable[None]], seed: int = 0) -> None:
     async def run() -> None:
-        async with (
-            world(seed, definition(), delays=Delays()) as here,
-            here.running(controller) as recorded,
-        ):
+        async with world(seed, definition(), delays=Delays()) as here, here.running(controller) as recorded:
             await scenario(here, recorded)
 
     simulate(run, seed=seed)

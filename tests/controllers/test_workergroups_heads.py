@@ -11,6 +11,7 @@ from controllers.workergroups.pod_plan import (
     RayClusterPlan,
     WorkerGroupPlan,
     desired_replicas,
+    desired_workers,
     plan_cluster,
     plan_group_at_random,
     plan_head,
@@ -180,14 +181,16 @@ def test_a_suspended_group_goes_also_under_the_autoscaler() -> None:
     assert planned.delete == (PodRemoval(A, "suspended"),)
 
 
+@pytest.mark.rule("kuberay-1d-06")
 @pytest.mark.parametrize(
     ("replicas", "low", "high", "wanted"),
-    [(None, 2, 5, 2), (3, 0, 5, 3), (6, 0, 5, 5), (1, 2, 5, 2), (3, 3, 3, 3), (-1, 0, 5, 0)],
+    [(None, 2, 5, 2), (0, 1, 5, 1), (0, 0, 5, 0), (2, 0, 0, 0), (3, 0, 5, 3), (6, 0, 5, 5), (-1, 0, 5, 0)],
 )
 def test_the_replicas_of_a_group_stay_within_its_bounds(
     replicas: int | None, low: int, high: int, wanted: int
 ) -> None:
-    assert desired_replicas(small(replicas, min_replicas=low, max_replicas=high, num_of_hosts=4)) == wanted
+    group = small(replicas, min_replicas=low, max_replicas=high, num_of_hosts=4)
+    assert (desired_replicas(group), desired_workers(group)) == (wanted, 4 * wanted)
 
 
 def test_those_of_no_group_go_in_the_order_of_their_names_whatever_their_state() -> None:

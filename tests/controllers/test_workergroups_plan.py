@@ -122,8 +122,7 @@ def test_listed_workers_go_and_others_only_up_to_the_surplus(listed: list[str], 
 
 @pytest.mark.rule("kuberay-1d-02")
 @pytest.mark.parametrize(
-    ("listed", "left"),
-    [(["pod2", "pod3"], 3), (["pod2", "absent"], 4), (["absent", "absent too"], 5)],
+    ("listed", "left"), [(["pod2", "pod3"], 3), (["pod2", "absent"], 4), (["absent", "absent too"], 5)]
 )
 def test_under_the_autoscaler_only_listed_workers_go(listed: list[str], left: int) -> None:
     plan = plan_group(UID, small(3, *listed), five_workers(), autoscaler={})
@@ -172,22 +171,6 @@ def test_an_unhealthy_worker_is_replaced_in_the_same_pass() -> None:
     pods = [*five_workers()[:2], worker("dead", ray_container_terminated=True, restart_policy="Never")]
     plan = plan_group(UID, small(3), pods)
     assert (names(plan.delete), plan.creates) == (["dead"], 1)
-
-
-@pytest.mark.rule("kuberay-1d-06")
-@pytest.mark.parametrize(
-    ("replicas", "low", "high", "wanted"),
-    [(None, 1, 5, 1), (0, 1, 5, 1), (4, 1, 3, 3), (0, 0, 5, 0), (2, 0, 0, 0)],
-)
-def test_replicas_are_optional_and_stay_within_bounds(
-    replicas: int | None, low: int, high: int, wanted: int
-) -> None:
-    assert desired_workers(small(replicas, min_replicas=low, max_replicas=high)) == wanted
-
-
-@pytest.mark.parametrize(("replicas", "wanted"), [(1, 4), (3, 12)])
-def test_each_replica_of_several_hosts_is_as_many_pods(replicas: int, wanted: int) -> None:
-    assert desired_workers(small(replicas, num_of_hosts=4)) == wanted
 
 
 @pytest.mark.rule("kuberay-1d-08")
@@ -289,32 +272,6 @@ def test_a_cluster_without_pods_gets_its_head_and_workers() -> None:
     assert plan.removals == ()
 
 
-@pytest.mark.rule("kuberay-1d-05")
-def test_a_failed_head_is_deleted_and_another_made() -> None:
-    plan = plan_cluster(cluster(small(0)), [head(phase="Failed")])
-    assert (names(plan.head.delete), plan.head.create) == (["head"], True)
-
-
-def test_a_healthy_head_stays() -> None:
-    assert plan_cluster(cluster(small(0)), [head()]).is_idle
-
-
-def test_of_two_heads_none_is_deleted_and_both_are_named() -> None:
-    plan = plan_cluster(cluster(small(0)), [head("one"), head("two")])
-    assert plan.is_idle
-    assert [pod.name for pod in plan.head.surplus] == ["one", "two"]
-
-
-def test_a_terminating_head_is_no_second_head() -> None:
-    plan = plan_cluster(cluster(small(0)), [head("old", terminating=True), head("new")])
-    assert plan.is_idle
-    assert plan.head.surplus == ()
-
-
-def test_another_clusters_head_with_our_label_is_none_of_ours() -> None:
-    assert plan_cluster(cluster(small(0)), [head(owner_uid="another")]).head.create
-
-
 def test_pods_of_a_removed_group_are_deleted_once() -> None:
     pods = [head(), worker("live", group="gone"), worker("going", group="gone", terminating=True)]
     first = plan_cluster(cluster(small(0)), pods)
@@ -335,22 +292,6 @@ def test_all_pods_of_a_cluster_are_deleted_once_and_those_of_others_not_at_all()
     first = plan_no_pods(cluster(), pods, "suspended")
     assert names(first.removals) == ["live", "head"]
     assert plan_no_pods(cluster(), after(first, pods, lambda pod: True), "suspended").is_idle
-
-
-@pytest.mark.parametrize(("provisioned", "made"), [(True, False), (False, True)])
-def test_a_head_that_shall_not_restart_is_made_only_before_the_cluster_was_provisioned(
-    provisioned: bool, made: bool
-) -> None:
-    view = cluster(annotations={"ray.io/disable-provisioned-head-restart": "true"})
-    plan = plan_cluster_at(view, [head(phase="Failed")], START, provisioned=provisioned)
-    assert plan.head.create is made
-    assert bool(plan.head.delete) is made
-
-
-def test_a_head_that_breaks_again_is_made_later() -> None:
-    broken = head(phase="Failed", age=5, failures=2)
-    plan = plan_cluster(cluster(small(0)), [broken])
-    assert (plan.is_idle, plan.after) == (True, 15.0)
 
 
 def test_a_replica_of_several_hosts_goes_whole_and_in_its_own_group() -> None:

@@ -31,11 +31,7 @@ def command(
         ({"nvidia.com/gpu": "2", "amd.com/gpu": "0"}, {}, "--num-gpus=2"),
         ({"google.com/tpu": "4"}, {}, "--resources='{\"TPU\":4}'"),
         ({"aws.amazon.com/neuroncore": "2"}, {}, "--resources='{\"neuron_cores\":2}'"),
-        (
-            {"google.com/tpu": "4", "aws.amazon.com/neuroncore": "2"},
-            {},
-            "--resources='{\"neuron_cores\":2}'",
-        ),
+        ({"google.com/tpu": "4", "aws.amazon.com/neuroncore": "2"}, {}, "--resources='{\"neuron_cores\":2}'"),
         ({"google.com/tpu": "4", "aws.amazon.com/neuroncore": "0"}, {}, "--resources='{\"TPU\":4}'"),
         ({"example.com/fpga": "4"}, {}, ""),
     ],

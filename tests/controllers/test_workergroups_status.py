@@ -375,8 +375,7 @@ def test_of_several_heads_the_oldest_is_told_and_then_the_first_by_name() -> Non
 
 
 @pytest.mark.parametrize(
-    "workers",
-    [[pod("a")], [pod("a"), pod("b"), pod("c")], [pod("a"), pod("b", group="large")], []],
+    "workers", [[pod("a")], [pod("a"), pod("b"), pod("c")], [pod("a"), pod("b", group="large")], []]
 )
 def test_a_cluster_is_ready_only_with_as_many_workers_of_each_group_as_wanted(
     workers: list[RayPodView],

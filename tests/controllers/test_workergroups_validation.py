@@ -247,10 +247,7 @@ def test_any_other_port_is_none_the_worse(port: str) -> None:
             {"headGroupSpec": {"template": {"spec": {"containers": "ray"}}}},
             f"{HEAD_TEMPLATE}.containers: Expected `array | null`, got `str`",
         ),
-        (
-            {"headGroupSpec": {"template": "ray"}},
-            "spec.headGroupSpec.template: Expected `object`, got `str`",
-        ),
+        ({"headGroupSpec": {"template": "ray"}}, "spec.headGroupSpec.template: Expected `object`, got `str`"),
         (
             {"group": {"template": {"spec": {"containers": [{}]}}}},
             f"{GROUP}.template.spec.containers[0]: Object missing required field `name`",

@@ -259,11 +259,7 @@ def _pod(namespace: str, number: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": f"asks-{number}",
-            "namespace": namespace,
-            "annotations": {BEHAVIOUR: "pending"},
-        },
+        "metadata": {"name": f"asks-{number}", "namespace": namespace, "annotations": {BEHAVIOUR: "pending"}},
         "spec": {
             "nodeSelector": {"demo-pool": namespace},
             "containers": [{"name": "a", "image": "pause", "resources": {"requests": requests}}],

@@ -15,10 +15,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 # Metadata services of clouds that are not link-local: AWS and Google over IPv6, Alibaba, Oracle, Azure.
 _METADATA = frozenset(
-    map(
-        ip_address,
-        ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16"),
-    )
+    map(ip_address, ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16"))
 )
 _THIS_NETWORK = ip_network("0.0.0.0/8")
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))

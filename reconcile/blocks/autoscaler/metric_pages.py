@@ -48,10 +48,7 @@ class Fetch(Protocol):
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     async def page(self, url: str, most_bytes: int) -> bytes:
         """The page. Raises FetchFailed; gives up after `most_bytes`. The caller limits its time."""
@@ -87,10 +84,7 @@ class HttpFetch:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._session is not None:
             with anyio.CancelScope(shield=True):

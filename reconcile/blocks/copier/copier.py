@@ -104,10 +104,7 @@ class Copier(Generic[T]):
     @property
     def watches(self) -> tuple[Watch[T, Any], ...]:
         """What a controller has to watch for it: Secrets and Namespaces, each by name."""
-        return (
-            Watch(Secret, by=self._secrets_of, everywhere=True),
-            Watch(Namespace, by=self._namespaces_of),
-        )
+        return (Watch(Secret, by=self._secrets_of, everywhere=True), Watch(Namespace, by=self._namespaces_of))
 
     @property
     def writes(self) -> tuple[Write, ...]:
