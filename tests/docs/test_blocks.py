@@ -1,6 +1,7 @@
 """No block of code stands in the documentation unchecked: what it shows is what happens."""
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -136,17 +137,25 @@ def assert_parsed(arguments: list[str]) -> None:
 
 @checks("docs/explanation/architecture.md", "text")
 def test_the_house_is_as_it_is_drawn() -> None:
-    house, flow = code("docs/explanation/architecture.md", "text")
-    floors = re.findall(r"^(\w+)/ +floor (\d)", house, re.MULTILINE)
-    assert floors == [("workqueue", "0"), ("informers", "1"), ("reconcile", "2"), ("controllers", "3")]
-    for room in re.findall(r"(\w+)/ ?[(,\n]", house):
-        assert (ROOT / room).is_dir() or (ROOT / "reconcile" / room).is_dir()
+    floors, wings, flow, owners = code("docs/explanation/architecture.md", "text")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {contract["name"]: contract["layers"] for contract in contracts if contract["type"] == "layers"}
+    drawn = re.findall(r"^(\w+)/ +floor \d", floors, re.MULTILINE)
+    assert drawn[::-1] == layers["An import goes down a floor or stays on it"]
+    inside = layers["Inside reconcile an import goes down a floor or stays in its wing"]
+    names = [{part.strip().removeprefix("reconcile.") for part in layer.split("|")} for layer in inside]
+    rooms = [{name for name in layer if (ROOT / "reconcile" / name).is_dir()} for layer in names]
+    assert [set(re.findall(r"(\w+)/", line)) for line in wings.splitlines()] == rooms
     text = (ROOT / "docs/explanation/architecture.md").read_text()
-    rooms = dict(re.findall(r"^\| (\w+) \|.*\| `([\w/.]+)`", text, re.MULTILINE))
-    assert all((ROOT / file).exists() for file in rooms.values())
+    files = dict(re.findall(r"^\| (\w+) \|.*\| `([\w/.]+)`", text, re.MULTILINE))
+    assert all((ROOT / file).exists() for file in files.values())
     named = {"transport": "Transport", "reflector": "Reflector", "store": "Store", "queue": "WorkQueue"}
-    named |= {"run": "Runner", "client": "Client"}
-    assert {named[part.strip()] for part in flow.split("->") if part.strip() != "handler"} <= rooms.keys()
+    named |= {"run": "RunExecutor", "client": "Client"}
+    assert {named[part.strip()] for part in flow.split("->") if part.strip() != "handler"} <= files.keys()
+    source = "".join(path.read_text() for path in (ROOT / "reconcile").rglob("*.py"))
+    source += (ROOT / "informers/cache.py").read_text()
+    for owner in re.findall(r"^ *(\w+) ", owners, re.MULTILINE):
+        assert re.search(rf"^class {owner}\b", source, re.MULTILINE), owner
 
 
 @checks("docs/explanation/cache.md", "text")
