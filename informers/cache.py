@@ -1,4 +1,4 @@
-"""The informers of one cluster: declared before they run, shared by all who read."""
+"""The informers of one cluster, declared before they run and shared by all readers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,17 +20,17 @@ from informers.resource import APIResource
 from informers.transport import Transport
 
 SYNC_SECONDS = 120.0
-"""So long (s) a resource may take to come for the first time."""
+"""Seconds to wait for the first list of every resource: its role or definition may still be on its way."""
 
 _log = get_logger("informers")
 
 
 class NotCached(LookupError):
-    """A resource was read from a cache that does not follow it."""
+    """A read from a cache of a resource that it does not follow."""
 
 
 class CacheSyncFailed(Exception):
-    """The first list of a resource did not come."""
+    """The first list of a resource did not arrive in time."""
 
 
 @define(eq=False)
@@ -136,7 +136,7 @@ class Cache:
         Raises ValueError if the cache follows all namespaces.
         """
         if not self._namespaces:
-            raise ValueError("all namespaces are followed already")
+            raise ValueError("this cache follows all namespaces already")
         if namespace in self._namespaces:
             return
         self._namespaces.append(namespace)
@@ -144,14 +144,14 @@ class Cache:
             entry.informer.add_namespace(namespace)
 
     async def remove_namespace(self, namespace: str) -> None:
-        """Follow a namespace no more: its objects leave the stores, and handlers are told so.
+        """Stop following a namespace: its objects leave the stores, and handlers get their deletions.
 
         Raises ValueError for the last one: a cache without a namespace would follow all.
         """
         if namespace not in self._namespaces:
             return
         if len(self._namespaces) == 1:
-            raise ValueError(f"{namespace} is the last namespace that is followed")
+            raise ValueError(f"cannot remove {namespace}: it is the last namespace that is followed")
         self._namespaces.remove(namespace)
         for entry in self._inheriting():
             await entry.informer.remove_namespace(namespace)
@@ -243,7 +243,7 @@ async def _run(informer: Informer, group: TaskGroup) -> None:
 
 
 def _tell_refused(late: Sequence[Informer], told: set[APIResource]) -> None:
-    """Say of whom the server will hear nothing; once of each resource."""
+    """Log what the server refuses, once for each resource."""
     for informer in late:
         if informer.resource not in told and isinstance(informer.error, Unauthorized | Forbidden | NotFound):
             told.add(informer.resource)
@@ -255,7 +255,7 @@ def _why_late(informer: Informer, seconds: float) -> str:
 
 
 def explain(informer: Informer) -> str:
-    """In a sentence, what stands in the way of an informer and what to do; empty if nothing does."""
+    """What keeps an informer from its first list, and what to do about it; empty if nothing does."""
     resource = informer.resource
     match informer.error:
         case None:
@@ -265,12 +265,12 @@ def explain(informer: Informer) -> str:
                 f"the server has no {resource} ({resource.api_version}): install its CustomResourceDefinition"
             )
         case Unauthorized():
-            return f"the server does not know who asks for {resource}: are the credentials still good?"
+            return f"the server does not accept the credentials for {resource}: renew token or certificate"
         case Forbidden():
             rule = (
                 f'apiGroups: ["{resource.group}"], resources: ["{resource.plural}"], verbs: ["list", "watch"]'
             )
-            return f"may not list {resource}; the RBAC rule that is missing: {{{rule}}}"
+            return f"not allowed to list {resource}: add the RBAC rule {{{rule}}}"
         case StatusError() as error:
             return f"cannot list {resource}: {error.message}"
         case ApiError() as error:

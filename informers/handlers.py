@@ -1,4 +1,4 @@
-"""Who is told of changes: each handler in its own order, none in the way of another."""
+"""Handlers of changes: each gets them in order, and none holds up another."""
 
 import asyncio
 from collections import deque
@@ -15,9 +15,9 @@ from informers.store import Delta
 from informers.tasks import Tasks
 
 Handler = Callable[[Delta], None]
-"""Told of each change, in order, after the store has it. Must not block and must not raise."""
+"""Called for each change, in order, once the store has it. Must not block and must not raise."""
 AsyncHandler = Callable[[Delta], Awaitable[None]]
-"""Told of each change, in order, in a task of its own: it may take its time, and reads a newer store."""
+"""Awaited for each change, in order, in a task of its own: it may take its time, and reads a newer store."""
 
 
 class Registration:
@@ -35,17 +35,17 @@ class Registration:
 
     @property
     def synced(self) -> bool:
-        """Whether it has been told of all that was there when it was added, and is done with it."""
+        """Whether it has handled all objects that were there when it was added."""
         return not any(delta.initial for delta in self.backlog)
 
     def remove(self) -> None:
-        """Tell it nothing more. A call that has begun goes on; `wait_removed` waits for its end."""
+        """Call it no more. A call that has begun goes on; `wait_removed` waits for its end."""
         self.removed = True
         self.backlog.clear()
         self.stop_resync()
 
     def stop_resync(self) -> None:
-        """Let the next replay of the store not come."""
+        """Cancel the next replay of the store."""
         timer, self.timer = self.timer, None
         if timer is not None:
             timer.cancel()
@@ -56,7 +56,7 @@ class Registration:
         Raises RuntimeError when the handler itself waits, which would be for ever.
         """
         if self._task == anyio.get_current_task().id:
-            raise RuntimeError("a handler cannot wait for its own end: call remove()")
+            raise RuntimeError("a handler cannot wait for its own end: call remove() instead")
         self.remove()
         if self._idle is not None:
             await self._idle.wait()
@@ -88,13 +88,13 @@ class Registration:
                 self._failed(delta, error)
             finally:
                 idle.set()
-            # Only now: a change whose handling was cancelled with the informer comes again.
+            # Only now: a change whose handling was cancelled together with the informer must come again.
             if self.backlog and self.backlog[0] is delta:
                 self.backlog.popleft()
 
     def _failed(self, delta: Delta, error: BaseException) -> None:
         key, name = str(delta.last.key), name_of(self._handler)
-        self._log.error("a handler failed; it misses this change", key=key, handler=name, exc_info=error)
+        self._log.error("a handler failed and misses this change", key=key, handler=name, exc_info=error)
 
 
 class Handlers:
@@ -114,7 +114,7 @@ class Handlers:
         self._changes = Broadcast()
 
     def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
-        """Have a synchronous handler told: of `present` before this returns, then of all that comes."""
+        """Add a synchronous handler: it gets `present` before this returns, then every change."""
         check_function(handler, "add_handler:", "delta", "plain")
         registration = Registration(handler, self._log)
         for delta in present:
@@ -123,7 +123,7 @@ class Handlers:
         return registration
 
     def add_async(self, handler: AsyncHandler, present: Iterable[Delta]) -> Registration:
-        """Have an asynchronous handler told, in its own time."""
+        """Add an asynchronous handler: it gets `present` and every change, in its own time."""
         check_function(handler, "add_async_handler:", "delta", "either")
         registration = Registration(handler, self._log)
         registration.backlog.extend(present)
@@ -139,7 +139,7 @@ class Handlers:
             tasks.start_soon(registration.work, self._changes)
 
     def stop(self) -> None:
-        """They have ended; what asynchronous handlers have not heard waits for the next start."""
+        """They have ended; changes that asynchronous handlers have not handled wait for the next start."""
         self._tasks = None
 
     @property
@@ -151,7 +151,7 @@ class Handlers:
 
     @property
     def backlog(self) -> int:
-        """How many changes the handler that is furthest behind has not heard of."""
+        """How many changes the handler that is furthest behind has yet to handle."""
         return max((len(registration.backlog) for registration in self.registrations), default=0)
 
     @property
@@ -160,11 +160,11 @@ class Handlers:
         return any(registration.backlog for registration in self._inline)
 
     def publish(self, delta: Delta) -> None:
-        """Tell everybody of one change."""
+        """Hand one change to every handler."""
         for registration in tuple(self._inline):
             if registration.removed:
                 self._inline.remove(registration)
-            elif registration.backlog:
+            elif registration.backlog:  # behind what waits already, or it would arrive out of order
                 registration.backlog.append(delta)
             else:
                 registration.tell(delta)
@@ -172,12 +172,12 @@ class Handlers:
             self._enqueue(self._tasked, (delta,))
 
     def publish_all(self, deltas: Sequence[Delta]) -> None:
-        """Have everybody told of many changes; `settle` does it for the synchronous handlers."""
+        """Queue many changes for every handler; `settle` hands them to the synchronous ones."""
         self._enqueue(self._inline, deltas)
         self._enqueue(self._tasked, deltas)
 
     async def settle(self) -> None:
-        """Tell synchronous handlers what they have not heard yet, a slice at a time."""
+        """Hand queued changes to the synchronous handlers, a slice at a time."""
         self._pace.start()
         for registration in tuple(self._inline):
             while registration.backlog:
@@ -186,7 +186,7 @@ class Handlers:
                     await self._pace.pause()
 
     def wake(self) -> None:
-        """Something was put into a queue from outside."""
+        """Wake the asynchronous handlers: something was put into a queue from outside."""
         self._changes.notify()
 
     def _enqueue(self, registrations: Iterable[Registration], deltas: Sequence[Delta]) -> None:

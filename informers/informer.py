@@ -1,4 +1,4 @@
-"""Keeps one store equal to one resource of one server, and tells handlers what changed."""
+"""Keeps one store equal to one resource of one server, and hands changes to handlers."""
 
 import asyncio
 import datetime
@@ -31,7 +31,7 @@ from informers.tasks import Tasks
 from informers.transport import Transport
 
 RESYNC_JITTER = 0.1
-"""A resync comes up to this part of its period later, lest all come at once."""
+"""Share of its period by which a resync may be late at random, so that those of many kinds spread out."""
 
 InformerState = Literal["listing", "watching", "resting", "gone", "stopped"]
 
@@ -42,13 +42,13 @@ class InformerStatus:
 
     `state`: listing, watching, resting (after a failure, or between two watches), gone (the server
     does not serve the resource any more) or stopped. `namespace` is empty where all are followed.
-    `synced`: the first list is in the store and the handlers have heard of it. `bytes`: what the
+    `synced`: the first list is in the store and the handlers have it. `bytes`: what the
     bodies of all `objects` take in memory. `version`: the one that the store has reached.
     `last_event`: when (wall time) the last change came. `restarts`: connections after the first;
     `relists`: lists after the first; `failures`: requests and streams that broke. `error`: the last
-    failure, until the server answers as it should. `lag`: seconds since the server last said anything,
+    failure, until the server answers as it should. `lag`: seconds since the server last sent anything,
     a bookmark too; None before that and when it is stopped. `backlog`: changes that the slowest
-    handler has yet to hear of. `skipped`: states of objects that could not be read, and were left out.
+    handler has yet to handle. `skipped`: states of objects that could not be read, and were left out.
     """
 
     resource: str
@@ -78,9 +78,9 @@ class _Part:
 
 
 class Informer:
-    """A store that follows a resource of a server, with handlers that hear of each change.
+    """A store that follows a resource of a server, with handlers that are called for each change.
 
-    What is followed and how it is kept is said by `options`; `namespace` is a short way to say
+    `options` say what is followed and how it is kept; `namespace` is short for
     `InformerOptions(namespaces=[namespace])`. Nothing runs until `run` does; the store can be read
     at any time and is consistent with `store.version`. With `reach` it waits while the server is down, and
     goes on at once when it answers again.
@@ -131,7 +131,7 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the first list is in the store and the handlers have heard of it."""
+        """Whether the first list is in the store and the handlers have it."""
         return all(part.reflector.status.synced for part in self._parts.values())
 
     @property
@@ -184,19 +184,19 @@ class Informer:
         states = {reflector.state for reflector in reflectors}
         return "resting" if "resting" in states else "listing" if "listing" in states else "watching"
 
-    # --- who hears of it ------------------------------------------------------------------------
+    # --- handlers -------------------------------------------------------------------------------
 
     def add_handler(self, handler: Handler, *, resync: float | None = None) -> Registration:
-        """Have `handler` told of all objects there are, before this returns, and of every later change.
+        """Call `handler` for all objects there are, before this returns, and for every later change.
 
-        It is called where the change happens, so it must be quick: what takes its time belongs into
-        an asynchronous handler. With `resync` it is told about so often (s) of everything again.
+        It is called where the change happens, so it must be quick: slow work belongs into an asynchronous
+        handler. With `resync`, the store is replayed to it every so many seconds (up to a tenth more).
         """
         registration = self._handlers.add(handler, self._present())
         return self._resynced(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
-        """Have `handler` awaited for all objects there are and for every later change, while this runs.
+        """Await `handler` for all objects there are and for every later change, while this runs.
 
         With `resync`, the store is replayed to it every so many seconds (up to a tenth more).
         """
@@ -212,7 +212,7 @@ class Informer:
         return registration
 
     def _set_resync(self, registration: Registration) -> None:
-        """Have the store replayed to a handler when it is time; until then a timer is all it takes."""
+        """Set the timer of the next replay to a handler; no task waits for it."""
         if self._tasks is None or registration.resync is None or registration.removed:
             return
         seconds = registration.resync * (1 + RESYNC_JITTER * self._clock.random())
@@ -220,7 +220,7 @@ class Informer:
         registration.timer = asyncio.get_running_loop().call_later(seconds, due)
 
     async def _resync(self, registration: Registration) -> None:
-        """Replay the store to one handler; what it has yet to hear comes without."""
+        """Replay the store to one handler, except objects of which a change waits for it already."""
         waiting = {delta.last.key for delta in registration.backlog}
         registration.backlog.extend(
             Delta(snapshot, snapshot, resync=True)
@@ -234,7 +234,7 @@ class Informer:
     # --- waiting --------------------------------------------------------------------------------
 
     def relist(self) -> None:
-        """List anew as soon as possible, whatever the watch says."""
+        """List anew as soon as possible, even if the watch is healthy."""
         for part in self._parts.values():
             part.reflector.relist()
 
@@ -278,7 +278,7 @@ class Informer:
                 if part.namespace:
                     tasks.start_soon(self._run_part, part)
                 else:
-                    await part.reflector.run()  # the only one, and never taken away: it needs no task
+                    await part.reflector.run()  # the only one, and never removed: it needs no task of its own
             await anyio.sleep_forever()
         finally:
             self._tasks = None
@@ -302,7 +302,7 @@ class Informer:
         self._announce()
 
     async def remove_namespace(self, namespace: str) -> None:
-        """Follow a namespace no more. Its objects leave the store, and handlers are told so (`missed`)."""
+        """Stop following a namespace: its objects leave the store, and handlers get deletions (`missed`)."""
         part = self._parts.get(namespace)
         if part is None or not namespace:
             return
@@ -316,7 +316,7 @@ class Informer:
     # --- applies --------------------------------------------------------------------------------
 
     def mark_applies(self, manager: str) -> bool:
-        """Have what a field manager applied marked on each object that comes from now on.
+        """Mark on each object that comes from now on what a field manager applied to it.
 
         Returns whether an object without a mark has no field that is the manager's by apply: not if objects
         came before without a look at it, nor where the server sends metadata alone.
@@ -344,7 +344,7 @@ class Informer:
         return _Part(namespace, reflector)
 
     def _read(self, raw: bytes) -> Snapshot | None:
-        """A state of an object; None for what cannot be one, which is counted and named in the log.
+        """A state of an object, or None for one that cannot be read, which is counted and logged.
 
         Raises msgspec.DecodeError for text that is not JSON, as the beginning of an object is not.
         """
@@ -356,7 +356,7 @@ class Informer:
         except msgspec.DecodeError as error:
             if not isinstance(error, msgspec.ValidationError):
                 raise
-            check_whole(raw)  # a list looks for the end of an object by trying: it may not be here
+            check_whole(raw)  # the list parser finds the end of an object by trying: this may not be it
             problem = str(error)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             problem = type(error).__name__
@@ -380,7 +380,7 @@ class Informer:
             return Snapshot.from_deep_json(raw, self.store.shape)
 
     def wants(self, snapshot: Snapshot) -> bool:
-        """Whether an object is within the shard; servers that know of no shards send all objects."""
+        """Whether an object is within the shard: servers without shards (KEP-5866) send all objects."""
         return self._shards is None or self._shards(snapshot)
 
     def _note_change(self) -> None:

@@ -1,4 +1,4 @@
-"""The reflector at work: carries out what the state machine asks for, and hands on what it says."""
+"""Keeps part of a store equal to a collection of a server: does what `reflector_state` decides."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -59,14 +59,14 @@ from informers.transport import StreamingResponse, Transport, raise_refusal
 
 PAGE = 500
 WATCH_SECONDS = (300, 600)
-"""A watch asks the server to end it after a random time between these (s), as client-go does."""
+"""A watch asks the server to end it after a random time between these (s): client-go's 5 to 10 minutes."""
 SILENCE = 30.0
-"""So long (s) after that time a stream that has not ended is dead, and is cut from here.
+"""Seconds after that time at which a stream that has not ended is taken for dead, and closed from here.
 
 A list, streamed or paged, is given up when nothing of it has come for so long.
 """
 BATCH = 32
-"""So many objects of a page are handed on together."""
+"""Objects of a page that are staged together: one call for each would cost more than the staging."""
 _LOG_AGAIN = 30.0
 _FROM_NOWHERE = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
@@ -107,7 +107,7 @@ class Collection:
 
 @define
 class ReflectorStatus:
-    """What a feed has been through. `heard` is when (s, of the loop) the server last said something."""
+    """What a reflector has been through. `heard` is when (s, of the loop) the server last sent something."""
 
     synced: bool = False
     lists: int = 0
@@ -171,11 +171,12 @@ class Reflector:
             self._reach.remove_listener(self._recover)
 
     async def _run(self) -> None:
-        # An earlier run may have ended within a list: what it read is of another moment.
+        # An earlier run may have ended within a list, whose continue token is of another moment.
         self._drop_unfinished()
         if isinstance(self._state, Listing):
             self._state = Listing(failures=self._state.failures)
         while True:
+            # Handlers first: they would see a store ahead of them if a request came between.
             await self._settle()
             given = None if self._relist_asked or self._recovering else await self._follow()
             if self._relist_asked:
@@ -190,7 +191,7 @@ class Reflector:
                 self._advance(given)
 
     def _recover(self) -> None:
-        """An outage is over: what was asked before may never be answered, and a stream may be dead."""
+        """After an outage: what was asked before it may never be answered, and its stream may be dead."""
         if self._answered < self._reach.down_since:
             self._recovering = True
             if self._cut is not None:
@@ -201,7 +202,7 @@ class Reflector:
         self._sink.drop_stage()
 
     async def _follow(self) -> Input | None:
-        """Do what the state says; what came of it, if the state machine was not told on the way."""
+        """Do what the state says. Returns the input that came of it, unless it has been given already."""
         if self._reach.down:
             with anyio.CancelScope() as self._cut:
                 await self._reach.wait_up()
@@ -229,6 +230,7 @@ class Reflector:
     async def _settle(self) -> None:
         first = self.status.lists > 0 and not self.status.synced
         if first:
+            # Other informers of the cache load too: let them in before the handlers take their time.
             await self._pace.pause()
         await self._sink.settle()
         if first:
@@ -268,7 +270,7 @@ class Reflector:
             await self._take(parser.feed(chunk))
         await self._take(parser.finish())
         if parser.token in self._tokens:
-            # It would be asked for as fast as it is answered, for ever.
+            # A server that repeats a token would be asked for the same page as fast as it answers, for ever.
             raise MalformedAnswer(f"LIST {self._collection.path}: the same continue token twice")
         self._tokens.add(parser.token)
         return PageRead(_version(parser.version), parser.token)
@@ -282,10 +284,10 @@ class Reflector:
     # --- watches --------------------------------------------------------------------------------
 
     async def _watch(self, query: Mapping[str, str], silence: float | None) -> Input | None:
-        """Read one watch to its end, telling the state machine of each event on the way.
+        """Read one watch to its end, and give the state machine each event on the way.
 
-        None if the state machine wants to go on elsewhere. `silence` is how long the first state may
-        be silent.
+        Returns None if the state machine goes on elsewhere. `silence` is the longest pause (s) within the
+        first state.
         """
         low, high = WATCH_SECONDS
         limit = low + (high - low) * self._clock.random()
@@ -346,7 +348,7 @@ class Reflector:
             raise OutcomeUnknown("the stream ended within a line", request)
 
     def _given(self, line: bytes, request: str) -> Input | None:
-        """One line of a watch; None for an event of an unknown type, and of an object that is left out."""
+        """The input of one line; None for an event of an unknown type, or of an object that is left out."""
         event = _decoded_event(line)
         kind = event.type
         if kind in ("ADDED", "MODIFIED", "DELETED"):
@@ -364,7 +366,7 @@ class Reflector:
 
     def _advance(self, given: Input) -> None:
         if isinstance(given, EventRead) and given.type != "DELETED" and isinstance(self._state, Streaming):
-            # Of the first state many come at once: they are handed on together.
+            # The first state comes as thousands of single events: they are staged together, like a page.
             self._together.append(given.snapshot)
             return
         self._flush()
@@ -414,7 +416,7 @@ class Reflector:
     def _failed(self, error: Exception, seconds: float = 0.0) -> RequestFailed:
         refused = isinstance(self._state, Streaming) and isinstance(error, BadRequest | Invalid)
         if not refused:
-            # That a server has no streaming lists is no failure: it is asked for pages.
+            # A server without streaming lists answers 400 or 422, which is expected: pages come next.
             self.status.error = error
             self.status.failures += 1
             self._log_seldom(error)
@@ -424,7 +426,7 @@ class Reflector:
         return RequestFailed(error, self._clock.random(), seconds)
 
     def _log_seldom(self, error: Exception) -> None:
-        """A failure that lasts is not worth a line for each attempt."""
+        """Log one line for a failure that lasts, and not one for each attempt."""
         now = anyio.current_time()
         log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
         log("cannot follow the resource; trying again", error=str(error))
@@ -447,7 +449,7 @@ def _version(text: str) -> int:
 
 
 def _explained(error: Exception, request: str) -> Exception:
-    """A decoding error says what is wrong with the text; this says whose text it was."""
+    """The error with its request: a decoding error alone does not say whose text it is about."""
     if isinstance(error, ApiError):
         return error
-    return MalformedAnswer(f"{request}: what came is no answer of an API server: {error}")
+    return MalformedAnswer(f"{request}: expected an answer of an API server: {error}")

@@ -1,4 +1,4 @@
-"""How a store is kept equal to a server, as a state machine without I/O.
+"""How a store is kept equal to a server: a state machine without I/O.
 
 A state says what is to be done next, an input what came of it:
 
@@ -11,7 +11,7 @@ A state says what is to be done next, an input what came of it:
 second request; where it fails for whatever reason, a paged list takes its place. Lists are consistent
 (the version is left unset, never "0", which may answer from the past). A watch that ends is resumed
 from the last version; only a version that the server no longer keeps, or that it has not reached,
-costs a new list. No two requests follow upon each other without a rest, save the first of a new list.
+costs a new list. Between two requests there is always a rest, except before the first of a new list.
 
 Several of these values are made for each event: they are Structs because those are made fastest.
 """
@@ -32,20 +32,24 @@ from informers.errors import (
 from informers.resource import Key
 from informers.snapshot import Snapshot
 
+# client-go's reflector: 800 ms, doubled up to 30 s, and as much again at random.
 FIRST_REST = 0.8
 LONGEST_REST = 30.0
 MOST_ASKED = 300.0
-"""A server that asks for more seconds than this is asked again all the same."""
+"""Longest Retry-After (s) that is followed: a proxy's answer of hours must not stop an operator for hours."""
 HEALTHY_AFTER = 120.0
-"""A stream that lived this long (s) clears the failures before it (client-go's reflector)."""
+"""A stream that lasted this long (s) clears the failures before it, as in client-go's reflector."""
 SHORT_STREAM = 1.0
-"""A stream that ended sooner (s) is a failure: else a broken server means a hot loop."""
+"""A stream that ended sooner (s) counts as a failure: otherwise a broken server would mean a hot loop."""
 RECONNECT_JITTER = 1.0
-"""At most so long (s) after the normal end of a stream comes the next, lest all come at once."""
+"""Longest pause (s) after the normal end of a stream: the streams of many informers tend to end together."""
 EMPTY_STREAMS_MEAN_EXPIRED = 3
-"""So many short empty streams in a row: some servers drop an old version without a 410."""
+"""Short empty streams in a row after which the first state is read anew.
+
+Some servers end a watch of a version that they no longer keep without the 410 that says so.
+"""
 ABSENCES_MEAN_GONE = 2
-"""So many 404 in a row: one alone comes from servers that have just started."""
+"""404 answers in a row that empty the store: a server that has just started gives a single one by mistake."""
 
 
 class Streaming(msgspec.Struct, frozen=True):
@@ -227,7 +231,7 @@ def _in_streaming(state: Streaming, given: Input) -> Step | None:
         case EventRead(_, snapshot):
             return state, (StageObjects((snapshot,)),)
         case BookmarkRead(version, whole):
-            # What was sent so far came in no order: only the bookmark says which version it is of.
+            # Objects of the first state come in any order: only the bookmark says of which version they are.
             return (Watching(version, state.failures), (Commit(version),)) if whole else (state, ())
         case StreamEnded():
             return Listing(failures=state.failures), (DropStage(),)
@@ -263,7 +267,7 @@ def _after_event(state: Watching, kind: str, snapshot: Snapshot) -> Step:
         output = Remove(snapshot) if kind == "DELETED" else Put(snapshot)
         return Watching(version, state.failures), (output,)
     if kind == "DELETED":
-        # A deletion is for good, and some servers give it the version of the last change.
+        # A deletion is final, and some servers send it with the version of the last change.
         return state, (Remove(snapshot),)
     return (state if version == state.version else _after_going_back(state)), ()
 
@@ -275,9 +279,9 @@ def _after_bookmark(state: Watching, version: int) -> Step:
 
 
 def _after_going_back(state: Watching) -> State:
-    """The server tells of a version before the one reached: it was restored from a backup, or repeats.
+    """After an event older than the version reached: the server was restored, or repeats itself.
 
-    Only a list can say which.
+    Only a list can tell which.
     """
     return Resting(rest(state.failures, 0.0), Listing(failures=state.failures + 1))
 
@@ -297,8 +301,10 @@ def _after_broken_watch(state: Watching, failed: RequestFailed) -> State:
     failures = 0 if failed.seconds >= HEALTHY_AFTER else state.failures
     wait = rest(failures, failed.chance, failed.error)
     if isinstance(failed.error, Expired):
+        # The first 410 costs no rest: compaction is normal, and the store is stale until the next list.
         return Streaming(1) if not failures else Resting(wait, Streaming(failures + 1))
     if _not_reached_yet(failed.error):
+        # This server lags behind the one that gave the version, or was restored: a list shows what it has.
         return Resting(wait, Listing(failures=failures + 1))
     if isinstance(failed.error, TransportError | TooManyRequests | ServerError):
         return Resting(wait, Watching(state.version, failures + 1, state.empty))
@@ -306,7 +312,7 @@ def _after_broken_watch(state: Watching, failed: RequestFailed) -> State:
 
 
 def _after_broken_streaming(state: Streaming, failed: RequestFailed) -> State:
-    """A server that refuses what it was asked is asked for pages at once, any other after a rest."""
+    """A server that refuses is asked for pages at once: without WatchList (KEP-3157) it answers 422."""
     error = failed.error
     if isinstance(error, StatusError) and not isinstance(error, TooManyRequests | ServerError):
         return Listing(failures=state.failures)
@@ -315,6 +321,7 @@ def _after_broken_streaming(state: Streaming, failed: RequestFailed) -> State:
 
 def _after_failed_list(state: Listing, failed: RequestFailed) -> Step:
     if isinstance(failed.error, Expired) and state.token and not state.failures:
+        # The pages took longer than etcd keeps a version (5 min): begin again, but rest if it recurs.
         return Listing(failures=1), (DropStage(),)
     absent = state.absent + 1 if isinstance(failed.error, NotFound) else 0
     then = Listing(failures=state.failures + 1, absent=absent)
@@ -323,7 +330,7 @@ def _after_failed_list(state: Listing, failed: RequestFailed) -> Step:
 
 
 def _not_reached_yet(error: Exception) -> bool:
-    """Whether the server says that it has not come to the version asked for yet."""
+    """Whether the server has not reached the version asked for; the cause is apiserver's own word for it."""
     return isinstance(error, StatusError) and any(
         cause.reason == "ResourceVersionTooLarge" for cause in error.causes
     )

@@ -1,21 +1,21 @@
-"""How long a watch may be silent until it is held to be dead."""
+"""How long a watch may be silent before it is taken for dead."""
 
 import anyio
 
 from informers.reflector_state import State, Streaming, Watching
 
 BOOKMARK_SECONDS = 60.0
-"""Servers send a bookmark about so often (s) to a watch that asked for them (kube-apiserver)."""
+"""Seconds between bookmarks of kube-apiserver (its cacher sends one about every minute)."""
 BOOKMARK_MARGIN = 10.0
-"""So much later (s) than two bookmarks are due, a watch that has had one is dead, and is resumed."""
+"""Seconds after two missed bookmarks at which a watch is taken for dead and resumed; one may be late."""
 
 
 class WatchDeadline:
-    """One stream: how much has come, and when it is held to be dead.
+    """How much a stream has brought, and when it is taken for dead.
 
-    A proxy or a firewall may drop a connection without notice to either side. The server's bookmarks show
-    that before the time is over for which the watch was asked: not every server sends them, and to a quiet
-    resource the first may come late, so they are expected after the first, in the interval that was seen.
+    A proxy or a firewall may drop a connection without notice to either side. Missing bookmarks show that
+    before the requested time of the watch is over. Not every server sends bookmarks, and the first one to a
+    quiet resource may be late, so they are expected only after the first, at the interval that was observed.
     """
 
     def __init__(self, started: float, longest: float, silence: float | None) -> None:
@@ -29,7 +29,7 @@ class WatchDeadline:
         self._heard = started
 
     def heard(self, state: State) -> None:
-        """The server sent something, which puts off the deadline of a list, and of a watch with bookmarks."""
+        """The server sent something: postpone the deadline of a list, and of a watch with bookmarks."""
         now = self._heard = anyio.current_time()
         if isinstance(state, Streaming):
             if self._silence is not None:
@@ -44,7 +44,7 @@ class WatchDeadline:
             self.scope.deadline = min(self._dead, now + self._patience)
 
     def bookmark(self, state: State) -> None:
-        """A bookmark came: from now on more are expected. The one that ends a list promises no others."""
+        """A bookmark came, so more are expected. The one that ends a list does not promise others."""
         now = anyio.current_time()
         interval, self._bookmarked = now - self._bookmarked, now
         if isinstance(state, Watching) and self._silence is None:

@@ -1,4 +1,4 @@
-"""Where what is learnt of a collection goes."""
+"""Where a reflector puts what it reads."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from informers.snapshot import Snapshot
 
 
 class Sink(Protocol):
-    """Where a feed puts what it learns: one part of a store, and those who hear of its changes."""
+    """One part of a store, and the handlers of its changes."""
 
     def put(self, snapshot: Snapshot) -> None:
         """An object was added or changed."""
@@ -35,7 +35,7 @@ class Sink(Protocol):
         """There are no objects any more."""
 
     def announce(self) -> None:
-        """Something may have changed: whoever waits for it looks again."""
+        """Something may have changed: waiting tasks look again."""
 
     async def settle(self) -> None:
-        """Tell handlers what they have not heard of yet."""
+        """Hand queued changes to the handlers."""

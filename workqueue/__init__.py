@@ -1,4 +1,4 @@
-"""Which key is worked on next: a deduplicating, prioritised, rate-limited queue. Knows no Kubernetes."""
+"""A deduplicating, prioritised, rate-limited queue of keys. It does not know Kubernetes."""
 
 from workqueue.backoff import Backoff, KeyBackoff
 from workqueue.entries import Item

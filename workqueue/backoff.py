@@ -15,7 +15,7 @@ class Backoff:
     """Exponential delays: `base` seconds, doubled with each failure, `limit` seconds at the most.
 
     `jitter` is the share of a delay by which it may grow at random (0.1: up to a tenth longer), so
-    that keys which failed together do not all come back together. Raises ValueError for what is no delay.
+    that keys which failed together do not all come back together. Raises ValueError for other numbers.
     """
 
     base: float = 0.005
@@ -24,9 +24,9 @@ class Backoff:
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.base <= self.limit < math.inf:
-            raise ValueError(f"a back-off needs 0 < base <= limit, not base={self.base}, limit={self.limit}")
+            raise ValueError(f"expected 0 < base <= limit, got base={self.base} and limit={self.limit}")
         if not 0 <= self.jitter < math.inf:
-            raise ValueError(f"jitter is a share of the delay, 0 or more, not {self.jitter}")
+            raise ValueError(f"expected a jitter of 0 or more, as a share of the delay, got {self.jitter}")
 
     def delay(self, failures: int, chance: float = 0.0) -> float:
         """The delay in seconds after `failures` earlier failures; `chance` in [0, 1) draws the jitter."""

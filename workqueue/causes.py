@@ -1,9 +1,9 @@
-"""Why a key is to be worked on."""
+"""Why a key is in the queue."""
 
 from typing import Any, TypeAlias
 
 MAX_CAUSES = 8
-"""How many causes are kept."""
+"""Causes kept for a key: enough to explain a run, and bounded, as a storm may add thousands."""
 
 Causes: TypeAlias = tuple[tuple[Any, ...], int]
 """The newest causes of a key, each once and oldest first, and how many older ones were dropped."""

@@ -1,4 +1,4 @@
-"""What is known of one key."""
+"""The adds of one key, merged, and the item that is handed out for it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Item(NamedTuple, Generic[K]):
     retries: int
 
 
-# No class: the garbage collector soon lets go of plain tuples of plain values, and only of those, and of
-# these a queue holds a million.
-Wish: TypeAlias = tuple[int, float, Causes]
+# Not a class: a queue may hold a million of them, and the garbage collector stops looking at tuples of plain
+# values, and only at those.
+Entry: TypeAlias = tuple[int, float, Causes]
 """The adds of a key since it was last handed out, merged: priority, when it may be handed out, and why.
 
 The time is the earliest over the adds, on the event loop's clock.
 """
 
 
-def wish_for(priority: int, ready_at: float, cause: Any) -> Wish:
-    """What one add asks for; a `cause` of None is none."""
+def entry_for(priority: int, ready_at: float, cause: Any) -> Entry:
+    """What one add asks for; None stands for no cause."""
     return priority, ready_at, NO_CAUSES if cause is None else ((cause,), 0)
 
 
-def merged(earlier: Wish, later: Wish) -> Wish:
+def merged(earlier: Entry, later: Entry) -> Entry:
     """What two adds of one key ask for together."""
     priority, ready_at, causes = earlier
     later_priority, later_ready_at, later_causes = later

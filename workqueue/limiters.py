@@ -30,9 +30,9 @@ class TokenBucket:
     def __init__(self, rate: float, burst: int = 1) -> None:
         """Raises ValueError unless `rate` is positive and finite and `burst` is 1 or more."""
         if not 0 < rate < math.inf:
-            raise ValueError(f"a rate is positive and finite, not {rate} a second")
+            raise ValueError(f"expected a positive, finite rate per second, got {rate}")
         if not burst >= 1:
-            raise ValueError(f"a burst is 1 or more, not {burst}")
+            raise ValueError(f"expected a burst of 1 or more, got {burst}")
         self._interval = 1 / rate
         self._slack = (burst - 1) * self._interval
         self._spent_until = -math.inf
@@ -57,7 +57,7 @@ class MaxOf(Generic[K_contra]):
     def __init__(self, *limiters: RateLimiter[K_contra]) -> None:
         """Raises ValueError without any limiter."""
         if not limiters:
-            raise ValueError("the longest delay of no limiters is no delay: name one")
+            raise ValueError("MaxOf needs at least one limiter")
         self._limiters = limiters
 
     def next_delay(self, key: K_contra, now: float) -> float:

@@ -13,7 +13,7 @@ from attrs import define, field
 K = TypeVar("K", bound=Hashable)
 
 _FEW = 64
-"""A heap with no more stale items than this is not worth a sweep."""
+"""A heap or a line with no more stale items than this is not swept: a sweep would cost more than it frees."""
 
 
 class Heap(Generic[K]):

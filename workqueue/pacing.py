@@ -1,4 +1,4 @@
-"""No key more often than once an interval."""
+"""At most one hand-out of a key per interval."""
 
 import math
 from collections import OrderedDict
@@ -14,12 +14,12 @@ class Pace(Generic[K]):
     def __init__(self, interval: float) -> None:
         """`interval` in seconds, from start to start. Raises ValueError unless it is positive and finite."""
         if not 0 < interval < math.inf:
-            raise ValueError(f"a minimum interval is 0 s or more, and finite, not {interval}")
+            raise ValueError(f"expected a finite minimum interval of 0 s or more, got {interval}")
         self._interval = interval
         self._held_until: OrderedDict[K, float] = OrderedDict()  # in the order of both start and end
 
     def start(self, key: K, now: float) -> None:
-        """`key` is handed out."""
+        """Note that `key` is handed out."""
         self.forget_passed(now)
         self._held_until[key] = now + self._interval
         self._held_until.move_to_end(key)
@@ -33,7 +33,7 @@ class Pace(Generic[K]):
         return self._held_until.get(key) == ready_at
 
     def forget_passed(self, now: float) -> None:
-        """Free the memory of what holds no longer."""
+        """Drop intervals that have passed."""
         while self._held_until and next(iter(self._held_until.values())) <= now:
             self._held_until.popitem(last=False)
             if not self._held_until:

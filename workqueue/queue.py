@@ -19,7 +19,7 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from workqueue.backoff import KeyBackoff
-from workqueue.entries import Item, Wish, merged, wish_for
+from workqueue.entries import Entry, Item, entry_for, merged
 from workqueue.limiters import RateLimiter
 from workqueue.order import AgeingOrder, Heap, ReadyOrder, StrictOrder
 from workqueue.pacing import Pace
@@ -30,8 +30,9 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _UNINTERRUPTED_SECONDS = 0.001
+"""Seconds of hand-outs after which `get` lets the event loop turn: probes and Leases must not starve."""
 _UNINTERRUPTED_KEYS = 1000
-"""Hand-outs after which `get` lets the event loop turn; the count is for loops whose time stands still."""
+"""Hand-outs after which it does so in any case: in a virtual loop, time stands still between two turns."""
 
 
 class QueueClosed(Exception):
@@ -62,14 +63,14 @@ class WorkQueue(Generic[K]):
         Raises ValueError for an `ageing` that is not positive or a `min_interval` below 0.
         """
         if ageing is not None and not 0 < ageing < math.inf:
-            raise ValueError(f"ageing is a positive number of seconds for one step of priority, not {ageing}")
+            raise ValueError(f"expected a positive number of seconds for ageing, got {ageing}")
         self._limiter: RateLimiter[K] = KeyBackoff() if limiter is None else limiter
         self._metrics = metrics
-        self._queued: dict[K, Wish] = {}  # what is ready or delayed
+        self._queued: dict[K, Entry] = {}  # what is ready or delayed
         self._ready: ReadyOrder[K] = StrictOrder() if ageing is None else AgeingOrder(ageing)
         self._delayed: Heap[K] = Heap()
         self._working: dict[K, float] = {}  # since when, oldest first
-        self._again: dict[K, Wish] = {}  # what was added to keys in work
+        self._again: dict[K, Entry] = {}  # what was added to keys in work
         self._pace: Pace[K] | None = Pace(min_interval) if min_interval else None
         self._waiters = Waiters()
         self._onlookers: set[anyio.Event] = set()
@@ -86,13 +87,13 @@ class WorkQueue(Generic[K]):
         """Have `key` worked on as soon as a worker is free; a pending delay of it ends.
 
         `cause` is a small value that says why; equal ones are kept once. `urgent` passes the minimum
-        interval. Raises TypeError for an unhashable key or a priority that is no int. After `drain`
+        interval. Raises TypeError for an unhashable key or a priority that is not an int. After `drain`
         or `close` an add is ignored.
         """
         if get_ident() != self._thread:
             return self._elsewhere(partial(self.add, key, priority=priority, cause=cause, urgent=urgent))
         now = self._now()
-        self._add(key, wish_for(priority, now, cause), now, urgent)
+        self._add(key, entry_for(priority, now, cause), now, urgent)
         return None
 
     def add_after(
@@ -103,13 +104,13 @@ class WorkQueue(Generic[K]):
         Raises ValueError for a negative, NaN or infinite delay; else as `add`.
         """
         if not 0 <= delay < math.inf:
-            raise ValueError(f"a delay is 0 s or more, and finite, not {delay}")
+            raise ValueError(f"expected a finite delay of 0 s or more, got {delay}")
         if get_ident() != self._thread:
             return self._elsewhere(
                 partial(self.add_after, key, delay, priority=priority, cause=cause, urgent=urgent)
             )
         now = self._now()
-        self._add(key, wish_for(priority, _later(now, delay), cause), now, urgent)
+        self._add(key, entry_for(priority, _later(now, delay), cause), now, urgent)
         return None
 
     def add_rate_limited(
@@ -150,14 +151,14 @@ class WorkQueue(Generic[K]):
         return Work(self)
 
     async def join(self) -> None:
-        """Wait until no key is ready and none is in work; delayed keys are not waited for."""
+        """Wait until no key is ready or in work; delayed keys are not waited for."""
         while len(self) or self._working:
             await self._look_on()
 
     # --- ending ---------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Take no more keys, and wait until all that is wanted by now has been worked on.
+        """Take no more keys, and wait until all work that is due by now is done.
 
         A key that the minimum interval holds is waited for; what a delay or a back-off holds is
         dropped. `close` ends the wait early; so does cancelling it, and the drain itself goes on.
@@ -186,7 +187,7 @@ class WorkQueue(Generic[K]):
     # --- looking --------------------------------------------------------------------------------
 
     def status(self) -> QueueStatus:
-        """What holds now: how many keys are ready, delayed and in work, and since when."""
+        """The present state: how many keys are ready, delayed and in work, and since when."""
         if self._token is not None and get_ident() != self._thread:
             return anyio.from_thread.run_sync(self.status, token=self._token)
         now = self._now()
@@ -210,13 +211,13 @@ class WorkQueue(Generic[K]):
         now = self._now()
         waiting = chain(self._queued.items(), self._again.items())
         return [
-            (self._item(key, wish), max(0.0, ready_at - now))
-            for key, wish in islice(waiting, limit)
-            for _, ready_at, _ in [wish]
+            (self._item(key, entry), max(0.0, ready_at - now))
+            for key, entry in islice(waiting, limit)
+            for _, ready_at, _ in [entry]
         ]
 
-    def _item(self, key: K, wish: Wish) -> Item[K]:
-        priority, _, (causes, dropped) = wish
+    def _item(self, key: K, entry: Entry) -> Item[K]:
+        priority, _, (causes, dropped) = entry
         return Item(key, priority, causes, dropped, self._limiter.retries(key))
 
     @property
@@ -232,7 +233,7 @@ class WorkQueue(Generic[K]):
     # --- where and when -------------------------------------------------------------------------
 
     def _elsewhere(self, call: Callable[[], T]) -> T:
-        """What was called outside the queue's event loop: in it. The first call says which loop that is."""
+        """Make a call in the queue's event loop; the first call of all decides which loop that is."""
         if self._token is not None:
             return anyio.from_thread.run_sync(call, token=self._token)
         self._settle_in()
@@ -250,17 +251,19 @@ class WorkQueue(Generic[K]):
 
     # --- from state to state --------------------------------------------------------------------
 
-    def _add(self, key: K, added: Wish, now: float, urgent: bool) -> None:
+    def _add(self, key: K, added: Entry, now: float, urgent: bool) -> None:
         priority, ready_at, causes = added
         if not isinstance(priority, int):
-            raise TypeError(f"a priority is an int, not {priority!r}")
+            raise TypeError(f"expected a priority that is an int, got {priority!r}")
         if self._phase != "open":
-            hash(key)
+            hash(key)  # an unhashable key is an error of its author at any time, not only while it is open
             return
+        # Delays that have passed come first: they were due before this add, and keep their turn.
         if self._delayed.first <= now:
             self._promote(now)
         if self._pace is not None and not urgent:
             added = priority, self._pace.held(key, ready_at), causes
+        # Never two workers on one key: what comes during the work waits for its end.
         if key in self._working:
             again = self._again.get(key)
             self._again[key] = added if again is None else merged(again, added)
@@ -269,27 +272,27 @@ class WorkQueue(Generic[K]):
         else:
             self._merge(key, known, added, now)
 
-    def _place(self, key: K, wish: Wish, now: float) -> None:
+    def _place(self, key: K, entry: Entry, now: float) -> None:
         """Make a key of the queue ready or delayed that is neither."""
-        priority, ready_at, _ = wish
+        priority, ready_at, _ = entry
         if ready_at <= now:
             self._make_ready(key, priority, ready_at)
             return
         sooner = ready_at < self._delayed.first
         self._delayed.push(key, ready_at)
-        if sooner:
+        if sooner:  # the watcher sleeps until a later time
             self._waiters.watch_anew()
 
-    def _merge(self, key: K, known: Wish, added: Wish, now: float) -> None:
-        wish = self._queued[key] = merged(known, added)
+    def _merge(self, key: K, known: Entry, added: Entry, now: float) -> None:
+        entry = self._queued[key] = merged(known, added)
         before, due_before, _ = known
-        priority, ready_at, _ = wish
+        priority, ready_at, _ = entry
         if due_before <= now:
-            if priority > before:
+            if priority > before:  # a lower one is merged, so that an add never delays a key
                 self._ready.raised(key, before, priority, ready_at)
         elif ready_at < due_before:
             self._delayed.remove(key)
-            self._place(key, wish, now)
+            self._place(key, entry, now)
 
     def _promote(self, now: float) -> None:
         """Make ready what has waited long enough."""
@@ -326,6 +329,7 @@ class WorkQueue(Generic[K]):
         try:
             await pause
         except BaseException:
+            # The wake-up that this worker may have had would be lost with it, and a key with the wake-up.
             if self._ready:
                 self._waiters.wake()
             self._keep_watch()
@@ -343,10 +347,10 @@ class WorkQueue(Generic[K]):
             key = self._ready.pop()
         except IndexError:
             return None
-        wish = self._queued[key]
-        priority, ready_at, _ = wish
+        entry = self._queued[key]
+        priority, ready_at, _ = entry
         try:
-            item = self._item(key, wish)
+            item = self._item(key, entry)
         except BaseException:  # of the limiter, which may be anybody's
             self._ready.push(key, priority, ready_at)
             raise
@@ -382,32 +386,32 @@ class WorkQueue(Generic[K]):
         if self._onlookers or self._phase != "open":
             self._after_an_end()
 
-    def _put_back(self, item: Item[K], again: Wish | None) -> Wish:
+    def _put_back(self, item: Item[K], again: Entry | None) -> Entry:
         """What is to be done where the work failed: what it was for, and what was added meanwhile."""
         now = self._now()
         ready_at = now if self._pace is None else self._pace.held(item.key, now)
         unfinished = item.priority, ready_at, (item.causes, item.dropped_causes)
         return unfinished if again is None else merged(unfinished, again)
 
-    def _begin_again(self, key: K, wish: Wish) -> None:
+    def _begin_again(self, key: K, entry: Entry) -> None:
         now = self._now()
-        if self._drops(key, wish, now):
+        if self._drops(key, entry, now):
             return
         self._promote(now)
-        self._queued[key] = wish
-        self._place(key, wish, now)
+        self._queued[key] = entry
+        self._place(key, entry, now)
 
-    def _drops(self, key: K, wish: Wish, now: float) -> bool:
-        """Whether the end of the queue is the end of a wish too."""
+    def _drops(self, key: K, entry: Entry, now: float) -> bool:
+        """Whether a queue that ends drops this entry."""
         if self._phase == "draining":
-            _, ready_at, _ = wish
+            _, ready_at, _ = entry
             return ready_at > now and not (self._pace is not None and self._pace.holds(key, ready_at))
         return self._phase == "closed"
 
     # --- looking on -----------------------------------------------------------------------------
 
     def _after_an_end(self) -> None:
-        """Tell those who wait for the end of all work, where that may have come."""
+        """Wake tasks that wait for the end of all work, if it may have come."""
         if self._phase != "open" and self._is_empty():
             self._waiters.wake_all()
         if self._onlookers and not self._working and not self._ready:
@@ -462,7 +466,7 @@ def _no_time_yet() -> float:
 def _later(now: float, delay: float) -> float:
     """`delay` seconds after `now`, and for any delay at all later than `now`.
 
-    Where time is a float, a tiny delay can vanish in a large one: a key that is retried "in a while"
-    would come back in the same moment, for ever where time stands still until nobody is busy.
+    A tiny delay can vanish when it is added to a large float. A key that is retried "in a while" would then
+    come back at the same moment, for ever in a virtual loop, whose time stands still while there is work.
     """
     return max(now + delay, math.nextafter(now, math.inf)) if delay else now

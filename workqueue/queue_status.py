@@ -1,4 +1,4 @@
-"""What a queue tells of itself: what holds now, and what just happened."""
+"""What a queue reports: its state now, and each thing that happens in it."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 @frozen
 class QueueStatus:
-    """What holds now, taken in one moment."""
+    """The state of a queue at one moment."""
 
     ready: int
     """How many keys may be handed out: the depth of the queue."""

@@ -7,7 +7,7 @@ import anyio
 
 
 class Waiters:
-    """Those who wait, first come first woken; one of them also watches the clock for the next delay.
+    """Waiting workers, woken in the order of their arrival; one of them watches the clock for the next delay.
 
     One watcher, because a hundred idle workers that all woke for each delayed key would cost more
     than the work.
@@ -18,30 +18,30 @@ class Waiters:
         self._watcher: anyio.Event | None = None
 
     def wake(self) -> None:
-        """Wake the one who waits longest."""
+        """Wake the worker that has waited longest."""
         if self.waiting:
             event, _ = self.waiting.popitem(last=False)
             event.set()
 
     def wake_all(self) -> None:
-        """Wake everyone."""
+        """Wake all of them."""
         while self.waiting:
             self.wake()
 
     def watch(self) -> None:
-        """See to it that someone watches for the next delay."""
+        """Have a worker watch for the next delay, unless one does."""
         if self._watcher is None:
             self.wake()
 
     def watch_anew(self) -> None:
-        """The next delay ends sooner than it did: have the watcher, or someone, look."""
+        """The next delay ends sooner than it did: have the watcher, or the next worker, look again."""
         if self._watcher is None:
             self.wake()
         else:
             self._watcher.set()
 
     async def wait(self, due: float) -> None:
-        """Wait to be woken; until `due` (the event loop's clock) where nobody watches for that yet."""
+        """Wait to be woken, or until `due` (the event loop's clock) if no worker watches for that yet."""
         event = anyio.Event()
         self.waiting[event] = None
         try:

@@ -156,11 +156,11 @@ def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_more_stop
 @pytest.mark.parametrize(
     ("code", "reason", "says"),
     [
-        (401, "Unauthorized", "does not know who asks"),
+        (401, "Unauthorized", "does not accept the credentials"),
         (
             403,
             "Forbidden",
-            r'the RBAC rule that is missing: \{apiGroups: \[""\], resources: \["configmaps"\]',
+            r'add the RBAC rule \{apiGroups: \[""\], resources: \["configmaps"\]',
         ),
         (404, "NotFound", "install its CustomResourceDefinition"),
     ],
@@ -306,7 +306,7 @@ def test_namespaces_that_are_followed_or_not_already_change_nothing() -> None:
         cache.add_namespace("two")
         await cache.remove_namespace("three")
         assert cache.namespaces == ("one", "two")
-        with pytest.raises(ValueError, match="all namespaces are followed already"):
+        with pytest.raises(ValueError, match="follows all namespaces already"):
             World().cache().add_namespace("one")
 
     simulate(run)

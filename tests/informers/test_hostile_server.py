@@ -275,7 +275,7 @@ async def test_a_page_of_html_where_a_watch_should_be_is_a_failure_that_says_so(
         informer = Informer(await connecting(peer.port), PODS)
         with anyio.move_on_after(1):
             await informer.run()
-        assert "what came is no answer of an API server" in informer.status().error
+        assert "expected an answer of an API server" in informer.status().error
         assert 2 <= len(peer.seen) < 40
 
 

@@ -74,7 +74,7 @@ def test_keys_fail_independently() -> None:
     [(0, 1), (-1, 1), (2, 1), (math.nan, 1), (1, math.inf), (math.inf, math.inf), (1, math.nan)],
 )
 def test_a_back_off_that_makes_no_sense_is_refused(base: float, limit: float) -> None:
-    said = f"^a back-off needs 0 < base <= limit, not base={base}, limit={limit}$"
+    said = f"^expected 0 < base <= limit, got base={base} and limit={limit}$"
     with pytest.raises(ValueError, match=said):
         Backoff(base, limit)
     assert Backoff(1, 1, jitter=0).delay(3) == 1
@@ -83,5 +83,7 @@ def test_a_back_off_that_makes_no_sense_is_refused(base: float, limit: float) ->
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("jitter", [-0.1, math.inf, math.nan])
 def test_a_jitter_that_is_no_share_is_refused(jitter: float) -> None:
-    with pytest.raises(ValueError, match=f"^jitter is a share of the delay, 0 or more, not {jitter}$"):
+    with pytest.raises(
+        ValueError, match=f"^expected a jitter of 0 or more, as a share of the delay, got {jitter}$"
+    ):
         Backoff(1, 2, jitter)

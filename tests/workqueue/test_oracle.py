@@ -27,7 +27,7 @@ DELAYS = st.sampled_from([0, 1, 2.5, 5e-324, 4])
 
 
 @define(eq=False)
-class Wish:
+class Entry:
     """What is asked for one key since it was last handed out."""
 
     key: str
@@ -38,7 +38,7 @@ class Wish:
     place: float = math.inf
     """In the order in which keys became ready, or were raised; infinite while the key is delayed."""
 
-    def add(self, other: "Wish") -> None:
+    def add(self, other: "Entry") -> None:
         self.priority = max(self.priority, other.priority)
         self.ready_at = min(self.ready_at, other.ready_at)
         self.dropped += other.dropped
@@ -57,19 +57,19 @@ class Oracle:
     ageing: float | None
     interval: float
     now: float = 0.0
-    queued: list[Wish] = field(factory=list)  # in the order of their last move among the delayed
-    working: dict[str, tuple[Wish, float, Wish | None]] = field(factory=dict)
+    queued: list[Entry] = field(factory=list)  # in the order of their last move among the delayed
+    working: dict[str, tuple[Entry, float, Entry | None]] = field(factory=dict)
     started: dict[str, float] = field(factory=dict)
     places: int = 0
     phase: str = "open"
 
-    def find(self, key: str) -> Wish | None:
-        return next((wish for wish in self.queued if wish.key == key), None)
+    def find(self, key: str) -> Entry | None:
+        return next((entry for entry in self.queued if entry.key == key), None)
 
     def ripen(self) -> None:
-        due = [wish for wish in self.queued if wish.place == math.inf and wish.ready_at <= self.now]
-        for wish in sorted(due, key=lambda wish: wish.ready_at):
-            wish.place = self.next_place()
+        due = [entry for entry in self.queued if entry.place == math.inf and entry.ready_at <= self.now]
+        for entry in sorted(due, key=lambda entry: entry.ready_at):
+            entry.place = self.next_place()
 
     def next_place(self) -> int:
         self.places += 1
@@ -82,21 +82,21 @@ class Oracle:
         if self.phase != "open":
             return
         ready_at = self.now if not delay else max(self.now + delay, math.nextafter(self.now, math.inf))
-        wish = Wish(key, priority, ready_at if urgent else self.paced(key, ready_at), [cause])
+        entry = Entry(key, priority, ready_at if urgent else self.paced(key, ready_at), [cause])
         if key in self.working:
             handed_out, since, again = self.working[key]
             if again is not None:
-                again.add(wish)
-            self.working[key] = (handed_out, since, again or wish)
+                again.add(entry)
+            self.working[key] = (handed_out, since, again or entry)
         elif (known := self.find(key)) is None:
-            self.queued.append(wish)
+            self.queued.append(entry)
             self.ripen()
         else:
-            self.merge(known, wish)
+            self.merge(known, entry)
 
-    def merge(self, known: Wish, wish: Wish) -> None:
+    def merge(self, known: Entry, entry: Entry) -> None:
         priority, ready_at = known.priority, known.ready_at
-        known.add(wish)
+        known.add(entry)
         if known.place < math.inf and known.priority > priority:
             known.place = self.next_place()
         if known.place == math.inf and known.ready_at < ready_at:
@@ -104,28 +104,28 @@ class Oracle:
             self.queued.append(known)
             self.ripen()
 
-    def ready(self) -> list[Wish]:
-        return [wish for wish in self.queued if wish.place < math.inf]
+    def ready(self) -> list[Entry]:
+        return [entry for entry in self.queued if entry.place < math.inf]
 
-    def first(self) -> Wish:
+    def first(self) -> Entry:
         return min(self.ready(), key=self.rank)
 
-    def rank(self, wish: Wish) -> tuple[float, float]:
+    def rank(self, entry: Entry) -> tuple[float, float]:
         if self.ageing is None:
-            return -wish.priority, wish.place
-        return wish.ready_at - wish.priority * self.ageing, wish.place
+            return -entry.priority, entry.place
+        return entry.ready_at - entry.priority * self.ageing, entry.place
 
-    def take(self) -> Wish:
-        wish = self.first()
-        self.queued.remove(wish)
-        self.working[wish.key] = (wish, self.now, None)
-        self.started[wish.key] = self.now
-        return wish
+    def take(self) -> Entry:
+        entry = self.first()
+        self.queued.remove(entry)
+        self.working[entry.key] = (entry, self.now, None)
+        self.started[entry.key] = self.now
+        return entry
 
     def finish(self, key: str, failed: bool) -> None:
-        wish, _, again = self.working.pop(key)
+        entry, _, again = self.working.pop(key)
         if failed:
-            back = Wish(key, wish.priority, self.paced(key, self.now), wish.causes, wish.dropped)
+            back = Entry(key, entry.priority, self.paced(key, self.now), entry.causes, entry.dropped)
             if again is not None:
                 back.add(again)
             again = back
@@ -133,15 +133,15 @@ class Oracle:
             self.queued.append(again)
             self.ripen()
 
-    def drops(self, wish: Wish) -> bool:
-        held = self.interval and wish.ready_at == self.started.get(wish.key, -math.inf) + self.interval
-        return self.phase == "closed" or (self.phase == "draining" and wish.ready_at > self.now and not held)
+    def drops(self, entry: Entry) -> bool:
+        held = self.interval and entry.ready_at == self.started.get(entry.key, -math.inf) + self.interval
+        return self.phase == "closed" or (self.phase == "draining" and entry.ready_at > self.now and not held)
 
     def leave(self, phase: str) -> None:
         self.phase = phase
-        self.queued = [wish for wish in self.queued if not self.drops(wish)]
+        self.queued = [entry for entry in self.queued if not self.drops(entry)]
         if phase == "closed":
-            self.working = {key: (wish, since, None) for key, (wish, since, _) in self.working.items()}
+            self.working = {key: (entry, since, None) for key, (entry, since, _) in self.working.items()}
 
 
 class Runner(Protocol):
@@ -263,9 +263,9 @@ class AgainstAnOracle(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         work, item = self.run(take, self.queue)
-        wish = self.oracle.take()
-        assert (item.key, item.priority) == (wish.key, wish.priority)
-        assert (item.causes, item.dropped_causes) == (tuple(wish.causes), wish.dropped)
+        entry = self.oracle.take()
+        assert (item.key, item.priority) == (entry.key, entry.priority)
+        assert (item.causes, item.dropped_causes) == (tuple(entry.causes), entry.dropped)
         assert item.retries == self.failures.get(item.key, (0, 0))[0]
         assert item.key not in self.works
         self.works[item.key] = work
@@ -319,7 +319,7 @@ class AgainstAnOracle(RuleBasedStateMachine):
         status = self.run(self.queue.status)
         ready = self.oracle.ready()
         assert (status.ready, status.delayed) == (len(ready), len(self.oracle.queued) - len(ready))
-        assert status.depths == Counter(wish.priority for wish in ready)
+        assert status.depths == Counter(entry.priority for entry in ready)
         since = [began for _, began, _ in self.oracle.working.values()]
         assert status.working == len(since)
         assert status.unfinished_seconds == pytest.approx(sum(self.oracle.now - began for began in since))

@@ -218,7 +218,7 @@ def test_keys_that_are_due_at_one_time_stay_in_line_when_one_is_added_again(simu
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("interval", [0.0, -1.0, math.inf, math.nan])
 def test_a_pace_has_an_interval(interval: float) -> None:
-    with pytest.raises(ValueError, match="a minimum interval is"):
+    with pytest.raises(ValueError, match="a finite minimum interval"):
         Pace(interval)
 
 

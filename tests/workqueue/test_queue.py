@@ -357,7 +357,7 @@ def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind(
 @pytest.mark.parametrize("delay", [-1, -math.inf, math.nan, math.inf])
 async def test_a_delay_that_is_no_time_is_refused(delay: float) -> None:
     queue: WorkQueue[str] = WorkQueue()
-    with pytest.raises(ValueError, match="a delay is 0 s or more"):
+    with pytest.raises(ValueError, match="expected a finite delay of 0 s or more"):
         queue.add_after("a", delay)
     assert queue.status().delayed == 0
 
@@ -381,7 +381,7 @@ async def test_an_unhashable_key_is_refused_at_the_add_also_after_the_end() -> N
 async def test_a_priority_that_is_no_whole_number_is_refused() -> None:
     queue: WorkQueue[str] = WorkQueue()
     priority: Any = math.nan
-    with pytest.raises(TypeError, match="a priority is an int, not nan"):
+    with pytest.raises(TypeError, match="expected a priority that is an int, got nan"):
         queue.add("a", priority=priority)
     assert len(queue) == 0
 
@@ -389,11 +389,11 @@ async def test_a_priority_that_is_no_whole_number_is_refused() -> None:
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("seconds", [-1, math.nan, math.inf])
 def test_an_interval_or_an_ageing_that_is_no_time_is_refused(seconds: float) -> None:
-    with pytest.raises(ValueError, match="a minimum interval is 0 s or more"):
+    with pytest.raises(ValueError, match="expected a finite minimum interval of 0 s or more"):
         WorkQueue[str](min_interval=seconds)
-    with pytest.raises(ValueError, match="ageing is a positive number of seconds"):
+    with pytest.raises(ValueError, match="expected a positive number of seconds for ageing"):
         WorkQueue[str](ageing=seconds)
-    with pytest.raises(ValueError, match="ageing is a positive number of seconds"):
+    with pytest.raises(ValueError, match="expected a positive number of seconds for ageing"):
         WorkQueue[str](ageing=0)
 
 

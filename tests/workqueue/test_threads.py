@@ -84,7 +84,7 @@ async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_ther
     assert (item.key, item.priority, item.causes) == ("now", 1, ("why",))
     with pytest.raises(TypeError, match="unhashable"):
         await in_a_thread(lambda: queue.add([]))
-    with pytest.raises(ValueError, match="a delay is 0 s or more"):
+    with pytest.raises(ValueError, match="expected a finite delay of 0 s or more"):
         await in_a_thread(lambda: queue.add_after("a", -1))
 
 
