@@ -8,6 +8,9 @@ from informers.apimachinery.json_pointers import pointer_below
 IDENTITIES = ("uid", "name", "type", "key", "mountPath", "devicePath", "topologyKey", "containerPort", "port")
 """By which members the elements of a list are known again, as the list-map keys of the API name them."""
 
+Difference = tuple[str, Any, Any]
+"""Path, old and new value."""
+
 
 def merge_diff(
     before: Mapping[str, Any], after: Mapping[str, Any], raw: Mapping[str, Any] | None = None
@@ -186,3 +189,21 @@ def _holds_list(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_holds_list(inner) for inner in value.values())
     return _is_list(value)
+
+
+def value_differences(old: Any, new: Any) -> Sequence[Difference]:
+    """Where two values differ."""
+    return [*_differences(old, new, "")]
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[Difference]:
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted({*old, *new}):
+            yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(before, after, f"{path}[{number}]")
+    else:
+        yield path, old, new

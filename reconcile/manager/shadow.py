@@ -11,10 +11,9 @@ from informers import Clock, Response, Transport, get_logger
 from informers.apimachinery.json_pointers import pointer_steps
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import PassingTransport
-from reconcile.client.diff import merged
+from reconcile.client.diff import merged, value_differences
 from reconcile.client.redaction import redact_event
 from reconcile.models.codec import format_time
-from reconcile.storms.changes import differing
 
 REMEMBERED = 10_000
 """Writes that are known as logged; beyond that the oldest is logged once more."""
@@ -98,7 +97,7 @@ def _changes(path: str, before: Any, after: Any) -> list[str]:
     hidden = "/secrets" in path
     return [
         place if hidden else f"{place}: {_shown(old)} -> {_shown(new)}"
-        for place, old, new in differing(before, after)
+        for place, old, new in value_differences(before, after)
     ]
 
 

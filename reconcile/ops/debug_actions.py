@@ -7,7 +7,6 @@ import anyio
 from attrs import frozen
 
 from reconcile.controller.runner import Runner
-from reconcile.models import kind_of
 from reconcile.ops.debug_state import KEYS_SHOWN, past_run, queued_key, running_run
 from reconcile.runs.run_request import Cause, Request, as_request
 
@@ -44,9 +43,7 @@ class DebugActions:
     def _found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
         runners = [runner for runner in self.runners() if _is(runner, kind)]
         if not runners:
-            known = ", ".join(
-                sorted({kind_of(each.controller.kind).resource.kind for each in self.runners()})
-            )
+            known = ", ".join(sorted({each.controller.resource.kind for each in self.runners()}))
             raise LookupError(f"no controller here has the kind {kind!r}; there are: {known or 'none'}")
         cluster, colon, rest = key.rpartition(":")
         request = as_request(rest)._replace(cluster=cluster if colon else "")
@@ -61,7 +58,7 @@ class DebugActions:
 
 
 def _is(runner: Runner[Any], kind: str) -> bool:
-    resource = kind_of(runner.controller.kind).resource
+    resource = runner.controller.resource
     names = (resource.kind.lower(), resource.plural, resource.name, runner.controller.name, runner.name)
     return kind.lower() in names
 
@@ -72,7 +69,7 @@ def _explained(runner: Runner[Any], request: Request, now: float) -> Mapping[str
     queued = [(item, due) for item, due in runner.queue.queued(KEYS_SHOWN) if item.key == request]
     return {
         "controller": runner.name,
-        "kind": kind_of(runner.controller.kind).resource.kind,
+        "kind": runner.controller.resource.kind,
         "key": str(request),
         "paused": request in runner.resting or not runner.working,
         "storm": None if storm is None else storm.shown(now),

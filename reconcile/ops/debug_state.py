@@ -14,8 +14,8 @@ from reconcile.controller.runner import Runner
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.runs.frames import Frame, authors
 from reconcile.runs.run_failures import DistinctError
+from reconcile.runs.run_record import describe_read
 from reconcile.runs.run_request import Cause, Request
-from reconcile.storms.storm_report import describe_read
 from workqueue import Item
 
 KEYS_SHOWN = 1000

@@ -15,7 +15,6 @@ from attrs import define, field
 
 from informers import ApiError, Transport, error_from_response, get_logger
 from informers.errors import parsed
-from reconcile.client.sender import json_object
 
 TOKEN_SECONDS = 60.0
 ALLOWED_SECONDS = 300.0
@@ -26,6 +25,7 @@ TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 _HEADERS = {"content-type": "application/json", "accept": "application/json"}
+_object = msgspec.json.Decoder(dict[str, Any])
 _log = get_logger("reconcile.serving")
 
 
@@ -117,4 +117,4 @@ class PageAuthorizer:
 
 
 def _status_in(answer: bytes) -> Mapping[str, Any]:
-    return dict(json_object(answer).get("status") or {})
+    return dict(_object.decode(answer).get("status") or {})

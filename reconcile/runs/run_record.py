@@ -131,3 +131,8 @@ class NoRun(RunRecord):
 
 
 NO_RUN = NoRun()
+
+
+def describe_read(resource: APIResource, key: Any) -> str:
+    """A read in one line: of an object, or of all of a kind."""
+    return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"

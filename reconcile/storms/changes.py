@@ -1,6 +1,6 @@
 """What a write changed: fields, paths and fingerprints of values; no value itself is kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -8,6 +8,7 @@ import msgspec
 
 from informers import APIResource, Key, Snapshot
 from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
+from reconcile.client.diff import Difference, value_differences
 from reconcile.runs.write_events import EndedWrite
 
 PATHS_OF_A_WRITE = 32
@@ -19,9 +20,6 @@ WHOLE = ""
 """The path of the object itself: it was made, deleted, or written without any effect."""
 
 _VOLATILE = frozenset(f".metadata.{name}" for name in SET_BY_EVERY_WRITE)
-
-Difference = tuple[str, Any, Any]
-"""Path, old and new value."""
 
 _known_differences: WeakKeyDictionary[EndedWrite, Sequence[Difference]] = WeakKeyDictionary()
 
@@ -84,30 +82,12 @@ def _differences_of(sent: EndedWrite) -> Sequence[Difference]:
 def differences(old: Snapshot, new: Snapshot) -> Sequence[Difference]:
     """Where two states differ, apart from the fields that the server sets."""
     found: list[Difference] = []
-    for difference in _differences(old.to_dict(), new.to_dict(), ""):
+    for difference in value_differences(old.to_dict(), new.to_dict()):
         if len(found) == PATHS_OF_A_WRITE:
             break
         if difference[0] not in _VOLATILE:
             found.append(difference)
     return found
-
-
-def differing(old: Any, new: Any) -> Sequence[Difference]:
-    """Where two values differ."""
-    return [*_differences(old, new, "")]
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[Difference]:
-    if old == new:
-        return
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in sorted({*old, *new}):
-            yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, after, f"{path}[{number}]")
-    else:
-        yield path, old, new
 
 
 def fingerprint(value: Any) -> int:

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from informers import APIResource, Key, Snapshot
+from reconcile.client.diff import value_differences
 from reconcile.runs.run_request import TerminalError
 from reconcile.runs.write_events import EndedWrite
-from reconcile.storms.changes import differing
 
 Rendered: TypeAlias = Mapping[tuple[APIResource, Key, str], Any]
 """What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
@@ -44,7 +44,7 @@ def rendering_differences(one: Rendered, other: Rendered) -> Sequence[str]:
         else:
             lines += [
                 f"{where}: {path or 'all of it'}"
-                for path, before, after in differing(one[place], other[place])
+                for path, before, after in value_differences(one[place], other[place])
                 if not (_is_version(before) or _is_version(after))
             ]
     return lines

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import define
 
-from informers import APIResource, Snapshot
+from informers import Snapshot
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.write_events import EndedWrite
@@ -120,11 +120,6 @@ def describe_write(sent: EndedWrite) -> str:
 def _ends(base: Snapshot | None, written: Snapshot) -> bool:
     """Whether an object ends with a write: it was being deleted, and nothing holds it any more."""
     return base is not None and base.terminating and bool(base.finalizers) and not written.finalizers
-
-
-def describe_read(resource: APIResource, key: Any) -> str:
-    """A read in one line: of an object, or of all of a kind."""
-    return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"
 
 
 def _is_intent(body: Any) -> bool:

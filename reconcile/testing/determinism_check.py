@@ -180,12 +180,12 @@ def _answer(process: "subprocess.Popen[bytes]", question: bytes) -> Mapping[str,
 
 
 def _differing_texts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Sequence[str]:
-    from reconcile.storms.changes import differing
+    from reconcile.client.diff import value_differences
 
     return [
         f"{name}: {path or 'all of it'}"
         for name in {**one, **other}
-        for path, _, _ in differing(one.get(name), other.get(name))
+        for path, _, _ in value_differences(one.get(name), other.get(name))
     ]
 
 

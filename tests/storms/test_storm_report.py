@@ -7,11 +7,12 @@ import pytest
 
 from informers import Key, Snapshot
 from reconcile import Cause, Request
+from reconcile.runs.run_record import describe_read
 from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.detection import LoopKind, WakeLoop
 from reconcile.storms.loop_throttle import LoopThrottle
 from reconcile.storms.meter import ActiveKey
-from reconcile.storms.storm_report import Storm, describe_read, describe_write, storm_of
+from reconcile.storms.storm_report import Storm, describe_write, storm_of
 from tests.helpers.writes import ended_write
 from tests.storms.test_echoes import CONFIG, C, state
 

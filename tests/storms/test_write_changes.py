@@ -8,6 +8,7 @@ import pytest
 
 from informers import Key, Snapshot
 from reconcile import kind_of
+from reconcile.client.diff import value_differences
 from reconcile.kinds import ConfigMap
 from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import (
@@ -18,7 +19,6 @@ from reconcile.storms.changes import (
     FieldEffect,
     FieldRef,
     differences,
-    differing,
     effects_of,
     fingerprint,
     paths_of,
@@ -131,7 +131,7 @@ def test_of_a_write_that_changes_very_much_only_so_many_fields_are_followed() ->
     ],
 )
 def test_values_differ_at_paths(old: Any, new: Any, found: list[tuple[str, Any, Any]]) -> None:
-    assert differing(old, new) == found
+    assert value_differences(old, new) == found
 
 
 # --- writers ----------------------------------------------------------------------------------------------
