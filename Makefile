@@ -66,7 +66,7 @@ newcomer: setup-test ## the first hour from the built wheel, with `reconcile dev
 # RUNS and SEEDS bound each sweep; each says how much of the whole it played. RUNS=0: every single fault.
 RUNS ?= 0
 SEEDS ?= 2000
-SWEPT := docs/examples tests/simulation/test_bundled.py tests/simulation/test_played_workloads.py \
+SWEPT := docs/examples tests/simulation/test_bundled_scenarios.py tests/simulation/test_played_workloads.py \
 	tests/simulation/test_workloads.py tests/controllers/test_workergroups_simulated.py \
 	tests/controllers/test_autoscaling_simulated.py tests/controllers/test_fleets_simulated.py \
 	tests/controllers/test_nodegroups_simulated.py tests/controllers/test_nodegroups_faults.py
@@ -77,7 +77,7 @@ sweep: setup-test ## examples, simulated workloads and bundled controllers under
 coverage: setup-quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m coverage run -m pytest -q --timeout 600 --deselect tests/manager/test_import_cost.py \
-		--deselect tests/testing/test_unit.py::test_a_unit_test_takes_less_than_5_ms $(ARGS)
+		--deselect tests/testing/test_single_run.py::test_a_unit_test_takes_less_than_5_ms $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet
 	@for package in workqueue informers reconcile controllers; do \
 		$(BIN)/python -m coverage report --include="$$package/*" || exit 1; done

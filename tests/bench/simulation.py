@@ -21,7 +21,7 @@ from reconcile.models import Schema
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, FaultPlan, Scenario
 from reconcile.testing.scenario_runner import ScenarioRunner
-from tests.simulation.scenarios import cluster, real_definition
+from tests.simulation.bundled_scenarios import cluster, real_definition
 
 PROCESSES = 6
 SECONDS = 1.5

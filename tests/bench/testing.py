@@ -5,7 +5,7 @@ import time
 from statistics import median
 
 from reconcile.testing import FakeClient, run_once, simulate
-from tests.testing.sites import site, sites
+from tests.testing.site_operator import site, sites
 
 Figures = dict[str, float]
 

@@ -20,11 +20,11 @@ from reconcile import Client, ObjectMeta
 from reconcile.kinds import Namespace
 from reconcile.models import definition_of
 from tests.chaos.driver import Crew, Story, User
-from tests.chaos.fleet import NAMESPACE, Fleet
+from tests.chaos.fleet_operator import NAMESPACE, Fleet
 from tests.chaos.judge import Judge, Tail
-from tests.chaos.proxy import LyingProxy, lying
+from tests.chaos.lying_proxy import LyingProxy, lying
 from tests.processes.harness import Machine, machine
-from tests.processes.server import CHANGES, LOG, Asked
+from tests.processes.recording_server import CHANGES, LOG, Asked
 
 IN_FULL = 1800.0
 REPLICAS = ("one", "two")

@@ -15,9 +15,9 @@ from attrs import define, field
 from informers import ApiError
 from reconcile import Client, ObjectMeta
 from reconcile.kinds import ConfigMap
-from tests.chaos import fleet
-from tests.chaos.fleet import NAMESPACE, TEXT, Fleet, FleetSpec
-from tests.chaos.proxy import LyingProxy
+from tests.chaos import fleet_operator
+from tests.chaos.fleet_operator import NAMESPACE, TEXT, Fleet, FleetSpec
+from tests.chaos.lying_proxy import LyingProxy
 from tests.processes import replica
 from tests.processes.harness import Machine, send
 
@@ -120,7 +120,7 @@ class Crew:
     def start(self, name: str) -> None:
         """Start a replica."""
         self._expected[name] = {replica.LOST}
-        self.members[name] = self.machine.start(fleet.run, self.folder, name)
+        self.members[name] = self.machine.start(fleet_operator.run, self.folder, name)
 
     async def keep_up(self) -> None:
         """Start again each replica that ended, for ever; note those that ended without a reason."""

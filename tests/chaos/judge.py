@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import define, field
 
-from tests.chaos.fleet import COUNTER, GENERATED, NAMED, TEXT, is_held, text_of
-from tests.chaos.proxy import LATE
-from tests.processes.server import Asked
+from tests.chaos.fleet_operator import COUNTER, GENERATED, NAMED, TEXT, is_held, text_of
+from tests.chaos.lying_proxy import LATE
+from tests.processes.recording_server import Asked
 
 PER_SECOND = 160
 """Requests of one replica in a second: a burst of 100 and 50 a second (`client_burst`, `client_qps`), and its

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.fleet import let_go, take_hold, text_of
+from tests.chaos.fleet_operator import let_go, take_hold, text_of
 from tests.chaos.judge import PER_SECOND, Judge, Tail
-from tests.chaos.proxy import LATE
-from tests.processes.server import Asked
+from tests.chaos.lying_proxy import LATE
+from tests.processes.recording_server import Asked
 
 FLEET: dict[str, Any] = {
     "metadata": {"name": "web", "uid": "w"},

@@ -31,7 +31,7 @@ from reconcile.testing import (
     sweep,
 )
 from reconcile.testing.scenario import ScenarioStep
-from tests.simulation.scenarios import DEMO, cluster
+from tests.simulation.bundled_scenarios import DEMO, cluster
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "5")) or None
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "5"))

@@ -45,12 +45,12 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/name-an-operator.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",
     ("docs/how-to/several-clusters.md", "python"): "tests/manager/test_how_to.py",
-    ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_pages.py",
+    ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_testing_pages.py",
     ("docs/reference/models.md", "python"): "tests/models/test_models_reference.py",
     ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_first_operator.py",
     ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_first_operator.py",
-    ("docs/tutorial/testing.md", "python"): "tests/testing/test_pages.py",
-    ("docs/tutorial/testing.md", "text"): "tests/testing/test_pages.py",
+    ("docs/tutorial/testing.md", "python"): "tests/testing/test_testing_pages.py",
+    ("docs/tutorial/testing.md", "text"): "tests/testing/test_testing_pages.py",
 }
 
 HERE: set[tuple[str, str]] = set()

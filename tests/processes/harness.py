@@ -16,11 +16,11 @@ from attrs import define, field
 from informers.kubernetes import connect
 from reconcile import Client, ObjectMeta
 from reconcile.kinds import ConfigMap, Namespace
-from tests.processes import replica, server
-from tests.processes.server import Asked, asked_of
+from tests.processes import recording_server, replica
+from tests.processes.recording_server import Asked, asked_of
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.processes.server", "tests.processes.replica"])
+_PROCESSES.set_forkserver_preload(["tests.processes.recording_server", "tests.processes.replica"])
 
 
 async def until(reached: Callable[[], Any], seconds: float = 20) -> None:
@@ -57,7 +57,7 @@ class Machine:
         """
         await anyio.Path(folder).mkdir(exist_ok=True)
         told, ready = _PROCESSES.Pipe(duplex=False)
-        process = self.start(server.run, folder, list(users), port, tls, ready, changes)
+        process = self.start(recording_server.run, folder, list(users), port, tls, ready, changes)
         ready.close()
         with told:
             await until(lambda: told.poll() or process.exitcode is not None, 30)

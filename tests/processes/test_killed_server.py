@@ -11,7 +11,7 @@ from informers.kubernetes import connect
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.kinds import ConfigMap, Namespace
 from tests.processes.harness import machine, send
-from tests.processes.server import asked_of
+from tests.processes.recording_server import asked_of
 
 OBJECTS = 40
 AWAY = 4.0

@@ -1,7 +1,8 @@
 """What the kit checks without being asked: a controller that is right passes, each fault has its name."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from reconcile.testing import (
     Wait,
     When,
     World,
+    free_invariants,
     replay,
     seeds,
     sweep,
@@ -237,6 +239,22 @@ def test_own_invariants_are_checked_at_rest_and_always_after_every_change() -> N
     edits = [Apply(PLOT), Edit(PLOT, {"spec": {"size": 1}})]
     passing = scenario(toys.keep, *edits, always=[never_more_than_one])
     assert rules_broken_by(passing) == {"never_more_than_one"}
+
+
+def test_an_invariant_of_the_kit_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_rye(world: World) -> Iterator[str]:
+        for plot in world.objects(Plot):
+            if plot.spec.crop == "rye":
+                yield f"{plot.name} grows rye"
+
+    monkeypatch.setitem(free_invariants.AT_REST, "no-rye", no_rye)  # type: ignore[arg-type]
+    assert rules_broken_by(scenario()) == {"no-rye"}
+    replay(scenario(without=["no-rye"]), FaultPlan())
+
+
+def test_the_page_about_simulation_lists_every_invariant_of_the_kit() -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/simulation.md").read_text()
+    assert [name for name in free_invariants.names() if f"`{name}`" not in page] == []
 
 
 def test_an_invariant_can_be_left_out_and_an_unknown_one_is_refused() -> None:

@@ -1,7 +1,6 @@
 """Simulated workloads: Deployments, StatefulSets and Jobs that keep pods on simulated nodes."""
 
 import os
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -18,12 +17,11 @@ from reconcile.kinds import (
     JobSpec,
     LabelSelector,
     Pod,
-    PodStatus,
     StatefulSet,
     StatefulSetSpec,
 )
 from reconcile.simulation import BEHAVIOUR, Delays, SimulatedWorkloads
-from reconcile.simulation.workload_steps import RolloutSizes, next_move, next_sizes, plan_job
+from reconcile.simulation.workload_steps import RolloutSizes, next_sizes
 from reconcile.testing import Apply, Delete, Scenario, World, sweep
 from tests.simulation import nodes_world
 from tests.simulation.nodes_world import Story
@@ -238,16 +236,6 @@ def test_a_stateful_set_replaces_its_pods_from_the_last_one_on() -> None:
     played(story)
 
 
-@pytest.mark.rule("workloads-statefulset")
-def test_a_pod_of_a_stateful_set_that_has_ended_comes_again_after_a_while() -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    failed = Pod(
-        metadata=ObjectMeta("web-0", "default", creation_timestamp=now), status=PodStatus(phase="Failed")
-    )
-    assert next_move("web", 2, "r", [failed], now + timedelta(seconds=4)).after == 6
-    assert next_move("web", 2, "r", [failed], now + timedelta(seconds=10)).delete is failed
-
-
 # --- Jobs -----------------------------------------------------------------------------------------------
 
 
@@ -303,37 +291,6 @@ def test_a_job_that_is_suspended_has_no_pods_until_it_goes_on() -> None:
         assert (await client.get(Job, "job", "default")).finished
 
     played(story)
-
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def job_pod(name: str, phase: str) -> Pod:
-    return Pod(metadata=ObjectMeta(name, "default", creation_timestamp=NOW), status=PodStatus(phase=phase))
-
-
-@pytest.mark.parametrize(
-    ("spec", "phases", "create", "delete", "ended"),
-    [
-        ({"completions": 3}, [], 1, 0, ""),
-        ({"completions": 3, "parallelism": 5}, ["Succeeded"], 2, 0, ""),
-        ({"completions": 1, "parallelism": 2}, ["Running", "Running"], 0, 1, ""),
-        ({"completions": 1}, ["Succeeded", "Running"], 0, 1, "Complete"),
-        ({"completions": 0}, [], 0, 0, "Complete"),
-        ({"parallelism": 3}, ["Running"], 2, 0, ""),
-        ({"parallelism": 3}, ["Succeeded", "Running"], 0, 0, ""),
-        ({"parallelism": 3}, ["Succeeded", "Failed"], 0, 0, "Complete"),
-        ({"completions": 2, "suspend": True}, ["Running"], 0, 1, ""),
-        ({"completions": 2, "backoff_limit": 0}, ["Failed", "Running"], 0, 1, "Failed"),
-    ],
-)
-@pytest.mark.rule("workloads-job")
-def test_what_a_job_does_next(
-    spec: dict[str, Any], phases: list[str], create: int, delete: int, ended: str
-) -> None:
-    found = [job_pod(f"p{number}", phase) for number, phase in enumerate(phases)]
-    plan = plan_job(JobSpec(template={}, **spec), found, NOW)
-    assert (plan.create, len(plan.delete), plan.ended) == (create, delete, ended)
 
 
 # --- all of them ----------------------------------------------------------------------------------------

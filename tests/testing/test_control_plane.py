@@ -177,7 +177,7 @@ anyio.run(main)
 @pytest.mark.rule("kit-listening")
 def test_with_the_variable_set_the_same_tests_run_on_the_programs_that_it_names(programs: Path) -> None:
     (programs / "kube-apiserver").write_text(SERVES.format(python=sys.executable))
-    tests = Path(__file__).parent / "test_fixtures.py"
+    tests = Path(__file__).parent / "test_fixture_handles.py"
     done = subprocess.run(
         [
             sys.executable,

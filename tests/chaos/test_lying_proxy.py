@@ -16,9 +16,9 @@ from informers.kubernetes import KubernetesTransport, Timeouts
 from reconcile.embedded import ApiServer, User
 from reconcile.embedded.http import serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
-from tests.chaos import proxy as proxy_module
-from tests.chaos.faults import ANY_WRITE, WATCH_FAULTS, Fault, WatchFault
-from tests.chaos.proxy import LyingProxy, lying
+from tests.chaos import lying_proxy as proxy_module
+from tests.chaos.lying_proxy import LyingProxy, lying
+from tests.chaos.proxy_faults import ANY_WRITE, WATCH_FAULTS, ProxyFault, WatchFault
 
 PATH = "/api/v1/namespaces/default/configmaps"
 BODY = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}'
@@ -66,7 +66,7 @@ async def test_an_honest_proxy_passes_everything_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ANY_WRITE, ids=lambda fault: fault.name)
 async def test_a_write_is_carried_out_when_its_fault_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: ProxyFault
 ) -> None:
     """And not before; a fault that is carried out late is so after the client has given up."""
     late = fault.execution == "after the client gave up"

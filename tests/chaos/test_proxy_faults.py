@@ -2,27 +2,32 @@ import random
 
 import pytest
 
-from tests.chaos.faults import ANY_WRITE, WATCH_FAULTS, Request, choose, choose_for_watch
+from tests.chaos.proxy_faults import ANY_WRITE, WATCH_FAULTS, ProxiedRequest, choose, choose_for_watch
 
 
-def chosen(request: Request) -> set[str]:
+def chosen(request: ProxiedRequest) -> set[str]:
     chance = random.Random(1)
     faults = (choose(chance, request) for _ in range(20_000))
     return {fault.name for fault in faults if fault is not None}
 
 
 def test_every_fault_befalls_some_write() -> None:
-    assert chosen(Request("PATCH")) == {fault.name for fault in ANY_WRITE}
+    assert chosen(ProxiedRequest("PATCH")) == {fault.name for fault in ANY_WRITE}
 
 
-@pytest.mark.parametrize("request_", [Request("GET"), Request("POST", generates_name=True)])
-def test_reads_and_creates_whose_name_the_server_chooses_are_not_carried_out_late(request_: Request) -> None:
+@pytest.mark.parametrize("request_", [ProxiedRequest("GET"), ProxiedRequest("POST", generates_name=True)])
+def test_reads_and_creates_whose_name_the_server_chooses_are_not_carried_out_late(
+    request_: ProxiedRequest,
+) -> None:
     late = {fault.name for fault in ANY_WRITE if fault.execution == "after the client gave up"}
     assert not chosen(request_) & late
 
 
 def test_a_watch_that_begins_is_never_carried_out_without_its_answer() -> None:
-    assert {"410", "refused", "garbage"} <= chosen(Request("GET", watch=True)) - {"500 after", "cut after"}
+    assert {"410", "refused", "garbage"} <= chosen(ProxiedRequest("GET", watch=True)) - {
+        "500 after",
+        "cut after",
+    }
 
 
 def test_everything_befalls_some_watch() -> None:
@@ -33,5 +38,5 @@ def test_everything_befalls_some_watch() -> None:
 
 def test_a_seed_chooses_the_same_faults_again() -> None:
     chances = random.Random("7 one"), random.Random("7 one")
-    runs = [[choose(chance, Request("PATCH")) for _ in range(100)] for chance in chances]
+    runs = [[choose(chance, ProxiedRequest("PATCH")) for _ in range(100)] for chance in chances]
     assert runs[0] == runs[1]

@@ -10,16 +10,16 @@ from attrs import field, frozen
 Execution = Literal["never", "before", "after the client gave up"]
 """Whether, and when, the server gets the request: before the client gets its answer, or later."""
 
-Answer = Literal["whole", "made up", "cut", "truncated", "slow", "none"]
+AnswerForm = Literal["whole", "made up", "cut", "truncated", "slow", "none"]
 
 
 @frozen
-class Fault:
+class ProxyFault:
     """One way to treat a request. `delay` (seconds) passes before the server gets it."""
 
     name: str
     execution: Execution
-    answer: Answer
+    answer: AnswerForm
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(factory=dict)
@@ -55,41 +55,45 @@ _SOON = {"retry-after": "1"}
 _EXPIRED = status_body(410, "Expired", "too old resource version")
 
 _NEVER = (
-    Fault("refused", "never", "cut"),
-    Fault("500 before", "never", "made up", 500, _TIMED_OUT),
-    Fault("502 before", "never", "made up", 502, _GATEWAY, _HTML),
-    Fault(
+    ProxyFault("refused", "never", "cut"),
+    ProxyFault("500 before", "never", "made up", 500, _TIMED_OUT),
+    ProxyFault("502 before", "never", "made up", 502, _GATEWAY, _HTML),
+    ProxyFault(
         "503 turned away", "never", "made up", 503, status_body(503, "ServiceUnavailable", "starting"), _SOON
     ),
-    Fault("429", "never", "made up", 429, status_body(429, "TooManyRequests", "busy"), _SOON),
-    Fault("stalled before", "never", "none"),
+    ProxyFault("429", "never", "made up", 429, status_body(429, "TooManyRequests", "busy"), _SOON),
+    ProxyFault("stalled before", "never", "none"),
 )
 _EXECUTED = (
-    Fault("500 after", "before", "made up", 500, _TIMED_OUT),
-    Fault("502 after", "before", "made up", 502, _GATEWAY, _HTML),
-    Fault("503 after", "before", "made up", 503, _GATEWAY, _HTML),
-    Fault("504 after", "before", "made up", 504, status_body(504, "Timeout", "request did not complete")),
-    Fault("garbage", "before", "made up", 200, b'{"kind": "Config\xff'),
-    Fault("no object", "before", "made up", 200, b"[]"),
-    Fault("empty answer", "before", "made up", 200),
-    Fault("cut after", "before", "cut"),
-    Fault("truncated", "before", "truncated"),
-    Fault("slow answer", "before", "slow"),
-    Fault("stalled after", "before", "none"),
+    ProxyFault("500 after", "before", "made up", 500, _TIMED_OUT),
+    ProxyFault("502 after", "before", "made up", 502, _GATEWAY, _HTML),
+    ProxyFault("503 after", "before", "made up", 503, _GATEWAY, _HTML),
+    ProxyFault(
+        "504 after", "before", "made up", 504, status_body(504, "Timeout", "request did not complete")
+    ),
+    ProxyFault("garbage", "before", "made up", 200, b'{"kind": "Config\xff'),
+    ProxyFault("no object", "before", "made up", 200, b"[]"),
+    ProxyFault("empty answer", "before", "made up", 200),
+    ProxyFault("cut after", "before", "cut"),
+    ProxyFault("truncated", "before", "truncated"),
+    ProxyFault("slow answer", "before", "slow"),
+    ProxyFault("stalled after", "before", "none"),
 )
-_DELAYED = Fault("slow request", "before", "whole", delay=(0.1, 2.0))
+_DELAYED = ProxyFault("slow request", "before", "whole", delay=(0.1, 2.0))
 _LATE = (
-    Fault("late after a cut", "after the client gave up", "cut", delay=(0.2, 6.0)),
-    Fault("late after a stall", "after the client gave up", "none", delay=(6.0, 12.0)),
-    Fault("late after a 504", "after the client gave up", "made up", 504, _GATEWAY, _HTML, delay=(0.2, 6.0)),
+    ProxyFault("late after a cut", "after the client gave up", "cut", delay=(0.2, 6.0)),
+    ProxyFault("late after a stall", "after the client gave up", "none", delay=(6.0, 12.0)),
+    ProxyFault(
+        "late after a 504", "after the client gave up", "made up", 504, _GATEWAY, _HTML, delay=(0.2, 6.0)
+    ),
 )
 ANY_WRITE = (*_NEVER, *_EXECUTED, _DELAYED, *_LATE)
 """What may befall a write that names its object."""
 _WATCH_STARTS = (
     *_NEVER,
-    Fault("410", "never", "made up", 410, _EXPIRED),
-    Fault("garbage", "never", "made up", 200, b"\x00\x01 this is no JSON\n"),
-    Fault("empty answer", "never", "made up", 200),
+    ProxyFault("410", "never", "made up", 410, _EXPIRED),
+    ProxyFault("garbage", "never", "made up", 200, b"\x00\x01 this is no JSON\n"),
+    ProxyFault("empty answer", "never", "made up", 200),
 )
 
 WRITE = 0.14
@@ -102,7 +106,7 @@ WATCH = 0.8
 
 
 @frozen
-class Request:
+class ProxiedRequest:
     """What the choice depends on."""
 
     method: str
@@ -112,7 +116,7 @@ class Request:
     """Whether the server chooses a name: nothing tells such a create, carried out late, from a new one."""
 
 
-def choose(chance: random.Random, request: Request) -> Fault | None:
+def choose(chance: random.Random, request: ProxiedRequest) -> ProxyFault | None:
     """The fault for a request; None: it passes as it is.
 
     No create with `generateName` is carried out late: no client can look for what has no name yet, and

@@ -17,7 +17,7 @@ from attrs import define, field
 from reconcile.manager.leadership import LeaseTerms
 from tests.processes import replica
 from tests.processes.harness import Group, Machine, machine, prepare, send, through, until
-from tests.processes.proxy import Proxy, proxying
+from tests.processes.tcp_proxy import TcpProxy, proxying
 
 TERMS = LeaseTerms()
 TAKEN_OVER = TERMS.duration + 2 * TERMS.retry
@@ -29,7 +29,7 @@ PER_SECOND = 40
 
 
 @define
-class Change:
+class LeaderChange:
     """How one leader followed another; times are the machine's monotonic clock."""
 
     group: Group
@@ -51,11 +51,11 @@ class Change:
 
 @define
 class Played:
-    killed: Change
-    stopped: Change
-    frozen: Change
-    cut: Change
-    restarted: Change
+    killed: LeaderChange
+    stopped: LeaderChange
+    frozen: LeaderChange
+    cut: LeaderChange
+    restarted: LeaderChange
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,10 @@ async def play(on: Machine) -> Played:
     killed, frozen, cut = (Group(name, folder) for name in ("killed", "frozen", "cut"))
     users = [user for group in (killed, frozen, cut) for user in group.users]
     _, port = await on.serve(folder, users)
-    restarted = Change(Group("restarted", on.folder / "http", ["one"]))
-    outcome = Played(Change(killed), Change(killed), Change(frozen), Change(cut), restarted)
+    restarted = LeaderChange(Group("restarted", on.folder / "http", ["one"]))
+    outcome = Played(
+        LeaderChange(killed), LeaderChange(killed), LeaderChange(frozen), LeaderChange(cut), restarted
+    )
     async with AsyncExitStack() as stack:
         proxies = {user: await stack.enter_async_context(proxying(port)) for user in cut.users}
         for group in (killed, frozen, cut):
@@ -85,7 +87,7 @@ async def play(on: Machine) -> Played:
     return outcome
 
 
-async def kill_then_stop(killed: Change, stopped: Change) -> None:
+async def kill_then_stop(killed: LeaderChange, stopped: LeaderChange) -> None:
     group = killed.group
     killed.old, killed.at = await group.until_warm(), time.monotonic()
     send(group.members[killed.old], signal.SIGKILL)
@@ -97,7 +99,7 @@ async def kill_then_stop(killed: Change, stopped: Change) -> None:
     stopped.exit_status = await group.until_gone(stopped.old)
 
 
-async def freeze(change: Change) -> None:
+async def freeze(change: LeaderChange) -> None:
     group = change.group
     change.old, change.at = await group.until_warm(), time.monotonic()
     process = group.members[change.old]
@@ -107,7 +109,7 @@ async def freeze(change: Change) -> None:
     change.exit_status = await group.until_gone(change.old)
 
 
-async def cut_off(change: Change, proxies: dict[str, Proxy]) -> None:
+async def cut_off(change: LeaderChange, proxies: dict[str, TcpProxy]) -> None:
     group = change.group
     change.old, change.at = await group.until_warm(), time.monotonic()
     proxies[change.old].cut = True
@@ -116,7 +118,7 @@ async def cut_off(change: Change, proxies: dict[str, Proxy]) -> None:
     change.exit_status = await group.until_gone(change.old)
 
 
-async def restart(change: Change, on: Machine) -> None:
+async def restart(change: LeaderChange, on: Machine) -> None:
     """A server that goes and comes back, at first with its data and then without."""
     group = change.group
     process, port = await on.serve(group.folder, group.users, tls=False)
@@ -147,7 +149,7 @@ def worked_on(group: Group, name: str, since: float, after: float = 0.0) -> bool
 def test_another_leads_within_duration_and_two_retries_of_the_leaders_end(
     played: Played, scenario: str
 ) -> None:
-    change: Change = getattr(played, scenario)
+    change: LeaderChange = getattr(played, scenario)
     assert change.heir != change.old
     assert change.acquired - change.at <= TAKEN_OVER
 
@@ -155,7 +157,7 @@ def test_another_leads_within_duration_and_two_retries_of_the_leaders_end(
 @pytest.mark.rule("L6")
 @pytest.mark.parametrize("scenario", ["killed", "frozen", "cut", "stopped"])
 def test_nothing_of_the_old_leader_is_committed_once_another_leads(played: Played, scenario: str) -> None:
-    change: Change = getattr(played, scenario)
+    change: LeaderChange = getattr(played, scenario)
     assert len(change.group.work_of(change.old)) > 3
     assert [late for late in change.late_work if late > REQUEST] == []
     on_its_way = (
@@ -167,7 +169,7 @@ def test_nothing_of_the_old_leader_is_committed_once_another_leads(played: Playe
 @pytest.mark.rule("L9")
 @pytest.mark.parametrize("scenario", ["frozen", "cut"])
 def test_a_process_that_lost_its_lease_ends_and_says_so_by_its_status(played: Played, scenario: str) -> None:
-    change: Change = getattr(played, scenario)
+    change: LeaderChange = getattr(played, scenario)
     assert change.exit_status == replica.LOST
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from reconcile.testing import FaultPlan, Scenario, ScenarioReport, replay, seeds, sweep
-from tests.simulation.scenarios import BUNDLED, REAL_CRD, real_definition, worker_groups
+from tests.simulation.bundled_scenarios import BUNDLED, REAL_CRD, real_definition, worker_groups
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "4"))
 RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None

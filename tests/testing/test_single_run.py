@@ -29,7 +29,7 @@ from reconcile.errors import (
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.testing import FakeClient, LoseReply, Meanwhile, Touch, run_once, simulate
 from reconcile.testing.failure_faults import RequestFailure
-from tests.testing.sites import Site, SiteSpec, site, sites
+from tests.testing.site_operator import Site, SiteSpec, site, sites
 
 
 @pytest.mark.rule("kit-unit")

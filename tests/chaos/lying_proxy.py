@@ -19,18 +19,18 @@ from yarl import URL
 
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.embedded.listener.certificates import make_certificate
-from tests.chaos.faults import (
+from tests.chaos.proxy_faults import (
     AT_A_LINE,
     EXPIRED_EVENT,
     LAG,
-    Fault,
-    Request,
+    ProxiedRequest,
+    ProxyFault,
     WatchFault,
     choose,
     choose_for_watch,
     silence,
 )
-from tests.processes.server import TAG
+from tests.processes.recording_server import TAG
 
 LATE = "delayed"
 """The tag of what the proxy sent on later than it got it, on purpose."""
@@ -63,7 +63,7 @@ class LyingProxy:
     """What went wrong in the proxy itself, which must be nothing."""
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request, truly or not."""
+        """AnswerForm one request, truly or not."""
         try:
             return await self._answer(request)
         except ConnectionError:
@@ -80,7 +80,7 @@ class LyingProxy:
         fault = None
         if not self.honest:
             generates = request.method == "POST" and b'"generateName"' in body
-            asked = Request(request.method, "/leases" in request.path, watch, generates)
+            asked = ProxiedRequest(request.method, "/leases" in request.path, watch, generates)
             fault = choose(self.chance, asked)
         if fault is not None:
             self.faults[f"{'watch: ' if watch else ''}{fault.name}"] += 1
@@ -104,7 +104,7 @@ class LyingProxy:
 
     # --- single requests --------------------------------------------------------------------------
 
-    async def _tamper(self, request: web.BaseRequest, body: bytes, fault: Fault) -> web.StreamResponse:
+    async def _tamper(self, request: web.BaseRequest, body: bytes, fault: ProxyFault) -> web.StreamResponse:
         delay = self.chance.uniform(*fault.delay)
         answer = (fault.status, CIMultiDict(fault.headers), fault.body)
         if fault.execution == "before":
@@ -117,7 +117,7 @@ class LyingProxy:
         return await self._answer_as(request, fault, *answer)
 
     async def _answer_as(
-        self, request: web.BaseRequest, fault: Fault, status: int, headers: CIMultiDict[str], body: bytes
+        self, request: web.BaseRequest, fault: ProxyFault, status: int, headers: CIMultiDict[str], body: bytes
     ) -> web.StreamResponse:
         match fault.answer:
             case "cut":

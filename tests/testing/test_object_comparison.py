@@ -7,7 +7,7 @@ from reconcile import Object, ObjectMeta, field, resource
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, run_once
 from reconcile.testing.object_comparison import explain
-from tests.testing.sites import site, sites
+from tests.testing.site_operator import site, sites
 
 
 @frozen

@@ -37,8 +37,8 @@ from reconcile.testing.run_trace import format_trace, pytest_parameter
 from reconcile.testing.scenario_runner import ScenarioRunner
 from reconcile.testing.shrinking import shrink
 from tests.simulation import toys
-from tests.simulation.histories import history
-from tests.simulation.scenarios import BUNDLED
+from tests.simulation.bundled_scenarios import BUNDLED
+from tests.simulation.run_history_bytes import history
 from tests.simulation.toys import PLOT, Plot, PlotSpec, scenario
 
 ROOT = Path(__file__).parents[2]
@@ -282,7 +282,7 @@ def test_a_reconciler_that_reaches_for_the_real_world_ends_the_run_and_is_told_i
     async def keep(ctx: Context[Plot]) -> None:
         reach()
 
-    with pytest.raises(RealWorldError, match=r"test_modes\.py:\d+"):
+    with pytest.raises(RealWorldError, match=r"test_scenario_modes\.py:\d+"):
         sweep(scenario(keep, Apply(PLOT)))
 
 
@@ -339,7 +339,7 @@ import sys
 from reconcile.testing import Fault, FaultPlan, When, CrashAfter
 from reconcile.testing.scenario_runner import ScenarioRunner
 from tests.simulation.toys import scenario
-from tests.simulation.histories import history
+from tests.simulation.run_history_bytes import history
 for seed in range(3):
     plan = FaultPlan([Fault(When("write", nth=2), CrashAfter())], seed=seed)
     sys.stdout.buffer.write(history(ScenarioRunner(scenario()).run(plan)))

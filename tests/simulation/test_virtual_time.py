@@ -215,7 +215,7 @@ def test_cancelling_a_group_reaches_every_task_and_nested_scopes_keep_their_shie
 def trace_in_another_process(seed: int, hash_seed: str) -> str:
     here = Path(__file__).resolve()
     return subprocess.run(
-        [sys.executable, here.with_name("schedule.py"), str(seed)],
+        [sys.executable, here.with_name("schedule_program.py"), str(seed)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(here.parents[2])},
         capture_output=True,
         text=True,

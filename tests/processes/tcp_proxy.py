@@ -9,7 +9,7 @@ from attrs import define, field
 
 
 @define
-class Proxy:
+class TcpProxy:
     """Passes bytes on between a port of its own and `target`, until it is `cut`."""
 
     target: int
@@ -37,10 +37,10 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxying(target: int) -> AsyncIterator[Proxy]:
+async def proxying(target: int) -> AsyncIterator[TcpProxy]:
     """Serve a proxy to a port of this machine until the context is left."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    proxy = Proxy(target, listener.extra(anyio.abc.SocketAttribute.local_port))
+    proxy = TcpProxy(target, listener.extra(anyio.abc.SocketAttribute.local_port))
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, proxy._connect)
         yield proxy

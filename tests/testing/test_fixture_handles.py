@@ -29,7 +29,7 @@ from reconcile.testing import (
     eventually,
 )
 from reconcile.testing.polling import NotYet
-from tests.testing.sites import Site, site, sites
+from tests.testing.site_operator import Site, site, sites
 
 CONTAINERS = ({"name": "c", "image": "i", "ports": [{"name": "metrics", "containerPort": 9123}]},)
 
