@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.test_kubectl import BUILT_INS, KUBECTL, Kubectl, environment, kubectl, widget
+from tests.embedded.kubectl_runs import BUILT_INS, KUBECTL, Kubectl, environment, kubectl, widget
 
 __all__ = ["environment", "kubectl"]
 

@@ -5,61 +5,8 @@ from typing import Any
 import pytest
 
 from tests.embedded.api_client import Api
+from tests.embedded.kind_examples import OBJECTS, POD, WEBHOOK
 
-POD = {"containers": [{"name": "a", "image": "a"}]}
-TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": POD}
-SELECTOR = {"matchLabels": {"app": "a"}}
-ENDING = {"spec": {**POD, "restartPolicy": "Never"}}
-RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-WEBHOOK = {
-    "name": "a.example.com",
-    "clientConfig": {"service": {"namespace": "default", "name": "a"}},
-    "sideEffects": "None",
-    "admissionReviewVersions": ["v1"],
-    "rules": [RULE],
-}
-
-OBJECTS: dict[str, dict[str, Any]] = {
-    "/apis/apps/v1/namespaces/default/statefulsets": {
-        "spec": {"selector": SELECTOR, "template": TEMPLATE, "serviceName": "a"}
-    },
-    "/apis/apps/v1/namespaces/default/daemonsets": {"spec": {"selector": SELECTOR, "template": TEMPLATE}},
-    "/apis/apps/v1/namespaces/default/controllerrevisions": {"revision": 1, "data": {"a": 1}},
-    "/apis/batch/v1/namespaces/default/jobs": {"spec": {"template": ENDING}},
-    "/apis/batch/v1/namespaces/default/cronjobs": {
-        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": ENDING}}}
-    },
-    "/apis/policy/v1/namespaces/default/poddisruptionbudgets": {
-        "spec": {"selector": SELECTOR, "minAvailable": "50%"}
-    },
-    "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 7},
-    "/apis/storage.k8s.io/v1/storageclasses": {"provisioner": "example.com/disk"},
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": {
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.0.0.1"]}],
-        "ports": [{"port": 80}],
-    },
-    "/apis/networking.k8s.io/v1/namespaces/default/ingresses": {
-        "spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}
-    },
-    "/apis/networking.k8s.io/v1/ingressclasses": {"spec": {"controller": "example.com/a"}},
-    "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies": {"spec": {"podSelector": {}}},
-    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": {"webhooks": [WEBHOOK]},
-    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {"webhooks": [WEBHOOK]},
-    "/api/v1/namespaces/default/persistentvolumeclaims": {
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    },
-    "/api/v1/persistentvolumes": {
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "capacity": {"storage": "1Gi"},
-            "hostPath": {"path": "/tmp"},
-        }
-    },
-    "/api/v1/namespaces/default/resourcequotas": {"spec": {"hard": {"pods": "1"}}},
-    "/api/v1/namespaces/default/limitranges": {"spec": {"limits": []}},
-    "/api/v1/namespaces/default/endpoints": {"subsets": []},
-}
 DEFAULTS: list[tuple[str, tuple[str, ...], Any]] = [
     ("statefulsets", ("spec", "replicas"), 1),
     ("statefulsets", ("spec", "podManagementPolicy"), "OrderedReady"),

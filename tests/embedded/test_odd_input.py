@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.auth import User
-from tests.embedded.test_more_kinds import OBJECTS
+from tests.embedded.kind_examples import OBJECTS
 
 JSON = {"content-type": "application/json"}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reconcile.embedded.schema import check_structural
 from reconcile.embedded.schema.cel.rewriting import runnable, tokens
-from tests.embedded.test_rules import PATH, holds, ruled, schema
+from tests.embedded.rule_schemas import PATH, holds, ruled, schema
 
 VALUES: dict[str, Any] = {
     "name": "a-b",

@@ -13,6 +13,7 @@ import msgspec
 from attrs import define, field, frozen
 
 from reconcile.embedded.schema.builtin_schemas import component_name, published
+from reconcile.embedded.schema.object_meta import OBJECT_META_SCHEMA
 from reconcile.embedded.served import ServedResource
 
 Document = dict[str, Any]
@@ -47,72 +48,36 @@ _ROOT_FIELDS: Document = {
     },
     "kind": {"type": "string", "description": "Kind is a string value representing the REST resource."},
 }
+_DESCRIPTIONS = {
+    "name": "Unique within a namespace.",
+    "namespace": "The space within which each name is unique.",
+    "generateName": "The prefix of a name that the server makes.",
+    "labels": "Keys and values that organize and select objects.",
+    "annotations": "Keys and values that tools store with an object.",
+    "finalizers": "Must be empty before the object is removed.",
+    "ownerReferences": "The objects that this one depends on.",
+    "managedFields": "Which manager set which fields.",
+    "uid": "Unique in time and space; set by the server.",
+    "resourceVersion": "The version of the object; set by the server.",
+    "generation": "Counts the changes of the desired state; set by the server.",
+    "creationTimestamp": "Set by the server.",
+    "deletionTimestamp": "Set by the server.",
+    "deletionGracePeriodSeconds": "Set by the server.",
+    "selfLink": "No longer filled in.",
+}
+_FIELDS: Document = OBJECT_META_SCHEMA["properties"]
+_OWNER: Document = _FIELDS["ownerReferences"]["items"]
 _OBJECT_META: Document = {
-    "type": "object",
+    **OBJECT_META_SCHEMA,
     "description": "ObjectMeta is the metadata that all persisted resources have.",
     "properties": {
-        "name": {"type": "string", "description": "Unique within a namespace."},
-        "namespace": {"type": "string", "description": "The space within which each name is unique."},
-        "generateName": {"type": "string", "description": "The prefix of a name that the server makes."},
-        "labels": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Keys and values that organize and select objects.",
-        },
-        "annotations": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Keys and values that tools store with an object.",
-        },
-        "finalizers": {
-            "type": "array",
-            "items": {"type": "string"},
-            "x-kubernetes-list-type": "set",
-            "x-kubernetes-patch-strategy": "merge",
-            "description": "Must be empty before the object is removed.",
-        },
+        **{name: {**_FIELDS[name], "description": text} for name, text in _DESCRIPTIONS.items()},
+        # Published as required, and not checked: a real server decodes an owner without a name as one named "".
         "ownerReferences": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["apiVersion", "kind", "name", "uid"],
-                "properties": {
-                    "apiVersion": {"type": "string"},
-                    "kind": {"type": "string"},
-                    "name": {"type": "string"},
-                    "uid": {"type": "string"},
-                    "controller": {"type": "boolean"},
-                    "blockOwnerDeletion": {"type": "boolean"},
-                },
-                "x-kubernetes-map-type": "atomic",
-            },
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["uid"],
-            "x-kubernetes-patch-merge-key": "uid",
-            "x-kubernetes-patch-strategy": "merge",
-            "description": "The objects that this one depends on.",
+            **_FIELDS["ownerReferences"],
+            "description": _DESCRIPTIONS["ownerReferences"],
+            "items": {**_OWNER, "required": ["apiVersion", "kind", "name", "uid"]},
         },
-        "managedFields": {
-            "type": "array",
-            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            "x-kubernetes-list-type": "atomic",
-            "description": "Which manager set which fields.",
-        },
-        "uid": {"type": "string", "description": "Unique in time and space; set by the server."},
-        "resourceVersion": {"type": "string", "description": "The version of the object; set by the server."},
-        "generation": {
-            "type": "integer",
-            "format": "int64",
-            "description": "Counts the changes of the desired state; set by the server.",
-        },
-        "creationTimestamp": {"type": "string", "format": "date-time", "description": "Set by the server."},
-        "deletionTimestamp": {"type": "string", "format": "date-time", "description": "Set by the server."},
-        "deletionGracePeriodSeconds": {
-            "type": "integer",
-            "format": "int64",
-            "description": "Set by the server.",
-        },
-        "selfLink": {"type": "string", "description": "No longer filled in."},
     },
 }
 
