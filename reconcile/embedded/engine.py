@@ -21,6 +21,7 @@ from reconcile.embedded.stored_forms import encode, to_storage
 NAMESPACES: StorageKey = ("", "namespaces")
 DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 
+# etcd's default of --max-request-bytes.
 MAX_STORED_BYTES = 1536 * 1024
 
 MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024

@@ -30,16 +30,20 @@ from reconcile.embedded.verbs.watching import WatchStream
 PATIENCE = 30.0
 """Seconds that a reader may stop reading before its connection is cut."""
 
+# kube-apiserver: --max-requests-inflight (400) and --max-mutating-requests-inflight (200) together.
 MAX_IN_FLIGHT = 600
 """Requests that may be under way at once, watches not counted, as in a real API server."""
 
+# kube-apiserver's watch cache waits as long for a version (blockTimeout in watch_cache.go).
 CATCHING_UP = 3.0
 """Seconds that a read waits for a version that the server has not reached yet, before the answer is 504."""
 
 _TOO_NEW = 504
+# Short against the three seconds, and long enough that waiting reads cost nothing.
 _LOOKING_AGAIN = 0.05
 _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+# Open watches end in this time when the server stops; a test that serves would wait for it.
 _CLOSING = 0.5
 _DOTS_IN_JWT = 2
 _UNREAD = 408

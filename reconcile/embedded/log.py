@@ -23,8 +23,11 @@ StorageKey = tuple[str, str]
 MAX_HISTORY_BYTES = 256 * 1024 * 1024
 """Bytes of the changes that are kept."""
 
+# Measured: keys, two Stored and their labels, beside the bodies. An estimate is enough for a bound.
 _BESIDE_BODIES = 500
+# Pages of a list ask for the same state again and again; eight lists at once may go on at no cost.
 _KEPT_SNAPSHOTS = 8
+# Removing from the front of a list moves all of it, so dropped changes are removed a thousand at a time.
 _COMPACT_FROM = 1000
 
 

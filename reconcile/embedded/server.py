@@ -84,7 +84,7 @@ class ApiServer:
         self._engine.table = Tables(engine.clock)
         self._watches: dict[StorageKey, dict[WatchStream, None]] = {}
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
-        self._housekeeping = GarbageCollector(self._engine)
+        self._garbage = GarbageCollector(self._engine)
         self._accounts = DefaultAccounts(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
@@ -107,7 +107,7 @@ class ApiServer:
         kinds = Catalogue(engine.kinds.kinds)
         other._begin(Engine(clock, engine.log.copy(), engine.registry.copy(), kinds, rbac=enforced))
         other._engine.admission[:] = engine.admission
-        other._housekeeping.take_over(self._housekeeping)
+        other._garbage.take_over(self._garbage)
         other._definitions.take_over(self._definitions)
         return other
 
@@ -185,8 +185,9 @@ class ApiServer:
         """Do the work of a cluster's controllers: collect garbage, end namespaces and definitions, make
         default accounts, expire events, and keep the status of quotas, budgets and autoscalers.
         """
+        # Definitions first: collecting garbage needs to know which kinds are served, and may end one.
         self._definitions.sync()
-        self._housekeeping.settle()
+        self._garbage.settle()
         self._accounts.sync()
         self._definitions.sync()
         self._aggregation.sync()
@@ -196,7 +197,7 @@ class ApiServer:
 
     async def run(self) -> None:
         """Do the same after every change, and when something falls due, until cancelled."""
-        await self._housekeeping.run(self.settle)
+        await self._garbage.run(self.settle)
 
     def close(self) -> None:
         """End every watch and stop all controllers; objects can still be read."""

@@ -20,6 +20,7 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+    # Closing raises GeneratorExit at the await, so that the admission can release what it holds.
     coroutine.close()
     raise _must_wait()
 

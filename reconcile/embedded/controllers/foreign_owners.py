@@ -8,6 +8,7 @@ from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 
+# client-go records events about objects without a namespace in `default`.
 _EVENTS_OF_CLUSTER = "default"
 _SOURCE = "garbage-collector-controller"
 

@@ -21,6 +21,7 @@ from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.verbs.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
 
 EVENTS: StorageKey = ("", "events")
+# kube-apiserver's default of --event-ttl.
 EVENT_LIFETIME = datetime.timedelta(hours=1)
 
 _DEPARTED = 500
@@ -164,6 +165,7 @@ class GarbageCollector:
         if not all(self._is_known(owner, place) for owner in stored.owners):
             self._unknown[place] = None
             return
+        # The three groups and what follows from them are attemptToDeleteItem of kube-controller-manager.
         absent = [owner for owner in stored.owners if not self._is_present(owner, place)]
         for owner in absent:
             self._tell_if_foreign(stored, owner)

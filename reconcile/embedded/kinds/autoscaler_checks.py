@@ -14,6 +14,7 @@ from reconcile.embedded.protocol.field_causes import (
     value_required,
 )
 
+# MaxStabilizationWindowSeconds and MaxPeriodSeconds in pkg/apis/autoscaling/validation.
 MAX_WINDOW: Final = 3600
 MAX_PERIOD: Final = 1800
 

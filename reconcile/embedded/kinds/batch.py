@@ -95,6 +95,7 @@ def _validate_cron_job(cron_job: Object, old: Object | None) -> list[FieldCause]
     schedule = spec.get("schedule") or ""
     template, place = spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template"
     causes = template_causes(template, place, _ENDING_POLICIES)
+    # A Job is named after its CronJob with 11 characters more, and its name is a label of at most 63.
     if len(name) > 52:
         causes.append(value_invalid("metadata.name", name, "must be no more than 52 characters"))
     if not schedule:

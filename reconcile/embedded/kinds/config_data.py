@@ -21,6 +21,7 @@ from reconcile.embedded.protocol.field_causes import (
 from reconcile.embedded.refusals import bad_request
 from reconcile.embedded.served import CellColumn
 
+# MaxSecretSize in pkg/apis/core, which ConfigMaps share.
 MAX_DATA_BYTES = 1024 * 1024
 _JSON_DATA = {
     "kubernetes.io/dockercfg": ".dockercfg",

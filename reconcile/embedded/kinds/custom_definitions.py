@@ -24,6 +24,7 @@ Object = dict[str, Any]
 
 SCOPES = ("Cluster", "Namespaced")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+# MaxSelectableFields in apiextensions' validation.
 MAX_SELECTABLE = 8
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")

@@ -9,6 +9,7 @@ from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
 from reconcile.embedded.served import CellColumn
 
+# HighestUserDefinablePriority in pkg/apis/scheduling; the range above belongs to system classes.
 MAX_USER_PRIORITY = 1_000_000_000
 _SYSTEM_PRIORITY = "system-"
 

@@ -39,6 +39,7 @@ class ClusterIPs:
         spec.setdefault("internalTrafficPolicy", "Cluster")
 
     def _next(self) -> str:
+        # The last number never is 0 or 255, which networks keep for themselves.
         self._given += 1
         high, low = divmod(self._given, 254)
         return f"10.{96 + high // 256}.{high % 256}.{low + 1}"
@@ -84,6 +85,7 @@ def _ports(obj: View, _now: datetime.datetime) -> str:
     return joined(shown(port) for port in pick(obj, "spec", "ports") or ())
 
 
+# formatEndpoints in Kubernetes' printers shows three and counts the rest.
 _SHOWN_ENDPOINTS = 3
 
 

@@ -72,7 +72,7 @@ _OBJECT_META: Document = {
     "description": "ObjectMeta is the metadata that all persisted resources have.",
     "properties": {
         **{name: {**_FIELDS[name], "description": text} for name, text in _DESCRIPTIONS.items()},
-        # Published as required, and not checked: a real server decodes an owner without a name as one named "".
+        # Published as required and not checked: Go decodes a missing name as an empty one.
         "ownerReferences": {
             **_FIELDS["ownerReferences"],
             "description": _DESCRIPTIONS["ownerReferences"],

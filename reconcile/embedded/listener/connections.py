@@ -22,9 +22,11 @@ from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES, too_large
 BODY_TIME: Final = 30.0
 """Seconds in which a body has to arrive."""
 
+# ReadHeaderTimeout in kube-apiserver's secure_serving.go.
 HEAD_TIME: Final = 32.0
 """Seconds in which the line and the headers of a request have to arrive, as in a real API server."""
 
+# Go's http.DefaultMaxHeaderBytes, which kube-apiserver keeps.
 MAX_HEAD: Final = 1024 * 1024
 """Bytes of the line and the headers of a request together, as in a real API server."""
 
@@ -35,6 +37,7 @@ MAX_CONNECTIONS: Final = 4000
 SPARE_DESCRIPTORS: Final = 128
 """Descriptors that are left to everything else in the process."""
 
+# IdleTimeout in kube-apiserver's secure_serving.go, which matches Go's client transport.
 _IDLE: Final = 90.0
 
 

@@ -13,6 +13,7 @@ __all__ = ["APPLY", "UPDATE", "FieldManager", "FieldManagers", "Ownership", "dec
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
+# DefaultMaxUpdateManagers in apimachinery's managedfields.
 MAX_UPDATERS: Final = 10
 """Entries of operation Update that an object keeps; older ones are merged."""
 

@@ -32,6 +32,7 @@ KNOWN_FIELDS: Mapping[str, type] = {
     "selfLink": str,
     "uid": str,
 }
+# TotalAnnotationSizeLimitB in apimachinery's api/validation.
 MAX_ANNOTATION_BYTES = 256 * 1024
 BUILT_IN_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 

@@ -31,12 +31,15 @@ from reconcile.embedded.refusals import (
 from reconcile.embedded.schema.json_values import is_deeper
 from reconcile.embedded.served import ServedResource
 
+# Twice what etcd takes, since JSON is larger than what is stored (MaxRequestBodyBytes in config.go).
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes of the longest request body, as in a real API server."""
 
 MAX_DEPTH = 200
 """How deep an object may be nested; a real server reads 10,000, of which no kind uses a hundredth."""
+# FieldManagerMaxLength in apimachinery's meta/v1/validation.
 MAX_MANAGER_LENGTH = 128
+# truncateAtTotalRunes and truncateItemRunes in apiserver's endpoints/filters/warning.go.
 MAX_WARNINGS = 4096
 """Letters of all warnings of one answer, as in a real server; beyond that each is cut to MAX_LONG_WARNING."""
 MAX_LONG_WARNING = 256

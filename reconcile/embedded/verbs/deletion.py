@@ -41,6 +41,7 @@ from reconcile.embedded.verbs.rendering import JSON, json_response, render_list,
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+# Those of kube-apiserver's NamespaceLifecycle admission; kube-node-lease is not among them.
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 POLICIES = ("Background", "Foreground", "Orphan")
 JOBS = ("batch", "jobs")
@@ -87,6 +88,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
     grace = options.get("gracePeriodSeconds")
     return DeleteOptions(
         dry_run=bool(dry_run),
+        # A negative period counts as a second (BeforeDelete in kube-apiserver's rest/delete.go).
         grace=None if grace is None else 1 if grace < 0 else grace,
         propagation=policy,
         uid=conditions.get("uid") or "",
@@ -184,6 +186,7 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
 
 def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptions) -> DeleteOptions:
     """The options with the kind's own policy where none is given: only Jobs orphan by default."""
+    # Jobs keep the default of their first version, for compatibility (DefaultGarbageCollectionPolicy).
     decided = options.propagation is not None or {ORPHAN, FOREGROUND} & set(stored.finalizers)
     return options if decided or resource.storage_key != JOBS else evolve(options, propagation="Orphan")
 
@@ -195,7 +198,7 @@ async def _admitted(
     if not engine.admission:
         return stored
     uid = stored.uid
-    while True:
+    while True:  # one turn for each state that admission has to see
         asked = AdmissionRequest(
             "DELETE",
             resource,

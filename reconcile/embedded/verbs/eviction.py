@@ -22,6 +22,7 @@ from reconcile.embedded.verbs.rendering import json_response
 BUDGETS: StorageKey = ("policy", "poddisruptionbudgets")
 PODS: StorageKey = ("", "pods")
 
+# canIgnorePDB in kube-apiserver's eviction.go.
 _FREE_PHASES = frozenset({"Succeeded", "Failed", "Pending"})
 
 Object = Mapping[str, Any]

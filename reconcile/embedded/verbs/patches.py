@@ -18,8 +18,10 @@ from reconcile.embedded.schema.json_values import copied, same
 
 __all__ = ["json_patch", "merge_into", "merge_patch", "strategic_merge"]
 
+# maxJSONPatchOperations in kube-apiserver's patch.go.
 MAX_OPERATIONS: Final = 10_000
 
+# kube-apiserver sets jsonpatch's AccumulatedCopySizeLimit to the largest body that it reads.
 MAX_COPIED: Final = 3 * 1024 * 1024
 """Bytes that the `copy` operations of one patch may add, as in a real server."""
 

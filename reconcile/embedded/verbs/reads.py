@@ -24,6 +24,7 @@ from reconcile.embedded.verbs.object_selection import ObjectSelection, selection
 from reconcile.embedded.verbs.rendering import JSON, render_list, render_object
 from reconcile.embedded.verbs.watching import WatchStream
 
+# --min-request-timeout: without timeoutSeconds a watch lasts from once to twice as long, by chance.
 MIN_WATCH_SECONDS = 1800
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _HIGHEST = 2**64 - 1

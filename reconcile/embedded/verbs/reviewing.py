@@ -13,6 +13,7 @@ from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_
 from reconcile.embedded.verbs.bodies import check_type, place, read_body, write_options
 from reconcile.embedded.verbs.rendering import json_response
 
+# Bounds and default of a TokenRequest in pkg/apis/authentication.
 MIN_SECONDS = 600
 MAX_SECONDS = 1 << 32
 

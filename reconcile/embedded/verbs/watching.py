@@ -17,6 +17,7 @@ from reconcile.embedded.stored_forms import body_in, encode
 from reconcile.embedded.verbs.object_selection import ObjectSelection
 from reconcile.embedded.verbs.rendering import JSON, render_object
 
+# Both from kube-apiserver's cacher: about once a minute, and shortly before the watch times out.
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0
 

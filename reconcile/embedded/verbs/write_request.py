@@ -164,6 +164,7 @@ async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any]
             write.shape = _checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
     if write.engine.is_guarded(write.resource):
+        # Any write may have come while admission waited; none can between here and the commit.
         seen = write.engine.log.version
         await _admit(write, obj, old)
         if write.engine.log.version != seen:

@@ -58,10 +58,13 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
+# names.go of kube-apiserver: 58 characters of the base and 5 random ones fill a label of 63.
 GENERATED_LENGTH = 5
 MAX_GENERATED_BASE = 58
+# maxNameGenerationCreateAttempts in kube-apiserver's store.go.
 NAME_ATTEMPTS = 8
 
+# apimachinery's util/rand: without vowels, and without 0, 1 and 3, so that no words come out.
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
 
