@@ -21,7 +21,7 @@ from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
 from reconcile.embedded.auth.denial import unauthorized
 from reconcile.embedded.kubectl import protobuf
-from reconcile.embedded.listener.certificates import make_certificate
+from reconcile.embedded.listener.certificates import ServingCertificate, make_certificate
 from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.server import ApiServer
@@ -115,32 +115,30 @@ async def serve(
     certificate = make_certificate(host) if tls else None
     tokens = {**(users or {}), **({token: ADMIN} if token is not None else {})}
     handler = _Handler(server, token, patience, max_in_flight)
-    protocol = HttpConnections(
-        handler.answer,
-        handler_cancellation=True,
-        access_log=None,
-        logger=_protocol_log,
-        max_line_size=MAX_HEAD,
-        max_field_size=MAX_HEAD,
-        max_headers=_MOST_HEADERS,
-        auto_decompress=False,
-    )
-    handler.connections = protocol
-    runner = web.ServerRunner(protocol, shutdown_timeout=_CLOSING)
+    with server.tokens.knowing(tokens):
+        async with _listening(handler, host, port, certificate) as bound:
+            name = f"[{host}]" if ":" in host else host
+            yield ServerHandle(
+                url=f"{'https' if certificate else 'http'}://{name}:{bound}",
+                port=bound,
+                ca_pem=certificate.ca_pem if certificate else None,
+                token=token,
+            )
+
+
+@asynccontextmanager
+async def _listening(
+    handler: "_Handler", host: str, port: int, certificate: ServingCertificate | None
+) -> AsyncIterator[int]:
+    """Accept connections; the port."""
+    runner = web.ServerRunner(handler.connections, shutdown_timeout=_CLOSING)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=certificate.context if certificate else None)
         await site.start()
-        name = f"[{host}]" if ":" in host else host
-        face = ServerHandle(
-            url=f"{'https' if certificate else 'http'}://{name}:{site.port}",
-            port=site.port,
-            ca_pem=certificate.ca_pem if certificate else None,
-            token=token,
-        )
-        with server.tokens.knowing(tokens):
-            yield face
+        yield site.port
     finally:
+        # Watches first: the runner waits for answers under way, and a watch does not end by itself.
         handler.close_watches()
         with anyio.CancelScope(shield=True):
             await runner.cleanup()
@@ -159,6 +157,19 @@ class _Handler:
     connections: HttpConnections = field(init=False)
     bodies: BodyReads = field(factory=BodyReads)
     watches: dict[int, WatchStream] = field(factory=dict)
+
+    @connections.default
+    def _connections(self) -> HttpConnections:
+        return HttpConnections(
+            self.answer,
+            handler_cancellation=True,
+            access_log=None,
+            logger=_protocol_log,
+            max_line_size=MAX_HEAD,
+            max_field_size=MAX_HEAD,
+            max_headers=_MOST_HEADERS,
+            auto_decompress=False,
+        )
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         with self.connections.serving(request):
