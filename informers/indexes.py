@@ -38,7 +38,7 @@ _READS: tuple[tuple[IndexFunction, Callable[[Snapshot], Any]], ...] = (
 
 
 @define(eq=False)
-class Index:
+class StoreIndex:
     """The places of the snapshots that `function` finds under each value."""
 
     function: IndexFunction

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from informers.applied import with_marks
 from informers.functions import check_function
-from informers.indexes import Index, IndexFunction, by_namespace, by_owner
+from informers.indexes import IndexFunction, StoreIndex, by_namespace, by_owner
 from informers.resource import Key
 from informers.snapshot import CompactKey, Snapshot
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
@@ -46,7 +46,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 class _Table:
     """Objects that are listed together, at one version, with their indexes."""
 
-    indexes: dict[str, Index]
+    indexes: dict[str, StoreIndex]
     version: int = 0
     filled: bool = False
     size: int = 0
@@ -55,7 +55,7 @@ class _Table:
 
     @classmethod
     def empty(cls, functions: Mapping[str, IndexFunction]) -> "_Table":
-        return cls({name: Index(function) for name, function in functions.items()})
+        return cls({name: StoreIndex(function) for name, function in functions.items()})
 
     def set(self, snapshot: Snapshot) -> None:
         old = self.objects.get(snapshot.place)
@@ -79,7 +79,7 @@ class _Table:
         return old
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        index = self.indexes[name] = Index(function)
+        index = self.indexes[name] = StoreIndex(function)
         for snapshot in self.objects.values():
             index.add(snapshot)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from informers import Clock, InformerOptions, Key, Snapshot, SystemClock, Transport
     from reconcile.client.client import Client
+    from reconcile.client.object_indexes import Index
     from reconcile.client.raw_client import RawClient
     from reconcile.client.request_limiter import RequestLimiter
     from reconcile.client.watch_events import WatchEvent
@@ -56,6 +57,7 @@ __all__ = [
     "Context",
     "Controller",
     "Deleted",
+    "Index",
     "InformerOptions",
     "Intent",
     "Key",

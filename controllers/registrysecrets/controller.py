@@ -46,6 +46,7 @@ def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline
         cleanup=copier.remove,
         watches=copier.watches,
         writes=copier.writes,
+        indexes=copier.indexes,
         predecessor=KUBERO,
         name=NAME,
         operator=OPERATOR,

@@ -20,6 +20,7 @@ from reconcile.client.editing import Draft, finished
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.manifest_objects import ManifestObjects
 from reconcile.client.object_applies import ObjectApplies
+from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.object_reads import PAGE, ObjectReads, selector_query
 from reconcile.client.object_selectors import Fields, Labels
 from reconcile.client.object_writes import ObjectWrites, Propagation
@@ -166,8 +167,8 @@ class Client:
 
         `labels` is a mapping of labels that must be equal, text such as `a=b,c in (d,e),!f`, or a
         `LabelSelector`; `fields` a mapping or text, which only the server can answer. `owner` is
-        any owner, by uid. `index` is the name of an index of the kind's informer, and a value; raises
-        NotCached if the kind is not cached, KeyError for an unknown index.
+        any owner, by uid. `index` is the name of an index that the controller declares (`indexes=`), and a
+        value; raises KeyError for an unknown one, and NotCached for one where the kind is not cached.
         """
         snapshots = await self._reads.snapshots(
             kind_of(model).resource,
@@ -385,6 +386,11 @@ def bound(
     return _with_core(
         client, client._core.bound(journal, field_manager, former_field_managers, core, observers)
     )
+
+
+def with_indexes(client: C, indexed: IndexedReads) -> C:
+    """The same client, whose lists know these indexes by their names."""
+    return _with_core(client, client._core.changed(indexed=indexed))
 
 
 def _with_core(client: C, core: ClientCore) -> C:

@@ -9,6 +9,7 @@ from informers import APIResource, Cache, Clock, Informer, Key, Snapshot, Transp
 from reconcile.client.apply_marks import AppliedIntents
 from reconcile.client.decoded_objects import DecodedObjects
 from reconcile.client.manifest_objects import ManifestObjects
+from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.own_writes import Freshness, Journal
 from reconcile.client.redaction import NO_SECRETS, SecretValues, is_sensitive
 from reconcile.client.sender import FieldValidation, Sender
@@ -47,6 +48,7 @@ class ClientCore:
     """The resources of which the cache was up to date when the run began."""
     observers: Sequence[WriteObserver] = field(init=False)
     added_observers: Sequence[WriteObserver] = field(default=(), init=False)
+    indexed: IndexedReads = field(factory=IndexedReads, init=False)
     _decoded: DecodedObjects = field(factory=DecodedObjects, init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -83,7 +83,10 @@ class ObjectReads:
         informer = None if live or fields else core.informer(resource, namespace)
         if informer is not None:
             await self.settle(resource)
-            candidates = _cached(informer, namespace, owner, index)
+            candidates = self._cached(informer, namespace, owner, index)
+        elif index is not None and index[0] in core.indexed.indexes:
+            everything = await self._all_pages(resource, namespace, labels, fields)
+            candidates = core.indexed.listed(everything, *index)
         elif index is not None:
             raise NotCached(f"{resource} is not read from a cache here, so it has no index {index[0]!r}")
         else:
@@ -98,6 +101,15 @@ class ObjectReads:
         ]
         core.note_secrets(resource, *snapshots)
         return snapshots
+
+    def _cached(
+        self, informer: Informer, namespace: str, owner: Object | None, index: tuple[str, Any] | None
+    ) -> Sequence[Snapshot]:
+        if index is not None:
+            return self.core.indexed.cached(informer, *index)
+        if owner is not None:
+            return informer.store.by_index("owner", owner.uid)
+        return informer.store.list(namespace)
 
     async def pages(
         self, resource: APIResource, namespace: str, labels: Labels, fields: Fields, size: int
@@ -219,13 +231,3 @@ def managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
 
 def _version_of_list(body: bytes) -> int:
     return int(version_of(body) or 0)
-
-
-def _cached(
-    informer: Informer, namespace: str, owner: Object | None, index: tuple[str, Any] | None
-) -> Sequence[Snapshot]:
-    if index is not None:
-        return informer.store.by_index(*index)
-    if owner is not None:
-        return informer.store.by_index("owner", owner.uid)
-    return informer.store.list(namespace)

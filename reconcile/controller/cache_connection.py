@@ -8,6 +8,7 @@ import structlog
 from attrs import define, evolve, field
 
 from informers import APIResource, Cache, Delta, Handler, Informer, Registration, Snapshot, Store
+from reconcile.client.object_indexes import Index
 from reconcile.controller.background_tasks import BackgroundTasks
 from reconcile.controller.declaration import Controller, Watch
 from reconcile.controller.function_failures import FunctionFailures
@@ -20,6 +21,7 @@ from reconcile.controller.key_mapping import (
     cause_of,
     wakes,
 )
+from reconcile.controller.object_index import ObjectIndex
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.selected_objects import is_left_alone, narrowed, of_chosen
 from reconcile.controller.source_tasks import SourceTasks
@@ -137,6 +139,8 @@ class CacheConnection(Generic[T]):
             self._declare_watch(watch, f"{controller.name}/{number}")
         for kind in controller.reads:
             self._declare(kind)
+        for name, index in controller.indexes.items():
+            self._declare_index(name, index)
 
     def _declare(self, kind: type[Object], everywhere: bool = False) -> Informer:
         informer = self.cache.declare(kind_of(kind).resource, everywhere=everywhere)
@@ -155,6 +159,12 @@ class CacheConnection(Generic[T]):
         self._indexes.append((store, index))
         users = partial(function.users, store, index)
         self._listen(informer, ReferencedHandler(watch, informer, users, self._wake, self.failures))
+
+    def _declare_index(self, name: str, index: Index[Any]) -> None:
+        store = self.cache.informer(kind_of(index.kind).resource).store
+        stored = self.executor.indexed.store_name(name)
+        store.add_index(stored, ObjectIndex(name, index, self.failures))
+        self._indexes.append((store, stored))
 
     def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
         self._registrations.append(informer.add_handler(handler, resync=resync))

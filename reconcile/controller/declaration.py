@@ -1,7 +1,8 @@
 """The declaration of a controller: which kind it keeps, how, and what wakes it."""
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import field, frozen
@@ -11,6 +12,7 @@ from informers.apimachinery.label_selectors import Requirement, matches_labels
 from informers.functions import Kind, check_function, is_async
 from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
+from reconcile.client.object_indexes import Index
 from reconcile.client.object_selectors import Labels, parse_labels
 from reconcile.controller.background_tasks import BackgroundFunction
 from reconcile.controller.context import Context
@@ -141,6 +143,10 @@ def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
     return tuple(given)
 
 
+def _indexes(given: Mapping[str, Index[Any]]) -> Mapping[str, Index[Any]]:
+    return MappingProxyType(dict(given))
+
+
 @frozen(kw_only=True, slots=False)
 class _Options(Generic[T]):
     cleanup: Cleanup[T] | None = None
@@ -148,6 +154,7 @@ class _Options(Generic[T]):
     owns: Sequence[type[Object]] = field(default=(), converter=_kinds)
     watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
     reads: Sequence[type[Object]] = field(default=(), converter=_kinds)
+    indexes: Mapping[str, Index[Any]] = field(factory=dict, converter=_indexes, hash=False)
     writes: Sequence[Write] = field(default=(), converter=_writes)
     _name: str = ""
     workers: int | None = None
@@ -180,9 +187,10 @@ class Controller(_Options[T]):
     and then the finalizer is removed. `on_terminating` sees objects that are going without holding them
     (what a node does with its pods). `owns` names the kinds of its children, `watches` further kinds whose
     changes concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
-    `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
-    It and the others are what `reconcile manifests` makes the rights of; a write that they do not name
-    is refused in tests (`UndeclaredWrite`), and warned of elsewhere.
+    `indexes` find objects of these kinds by what a function says of them, under names of your own:
+    `client.list(Pod, index=("by-node", name))` (see `Index`). `writes` names what it writes besides its own
+    status and its children: kinds, or a `Write`. `reconcile manifests` makes a role of all these; a write that
+    they do not name is refused in tests (`UndeclaredWrite`), and logged elsewhere.
 
     `on_deleted` is told of an object that is no more, with its last state. It holds nothing, so what
     goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
@@ -237,6 +245,10 @@ class Controller(_Options[T]):
     def __attrs_post_init__(self) -> None:
         for kind in self.kinds:
             kind_of(kind)
+        for name, index in self.indexes.items():
+            if index.kind not in self.kinds:
+                unread = index.kind.__name__
+                raise TypeError(f"indexes= {name!r}: {index}: it does not read {unread}: add it to reads=")
         if self.cleanup is not None and self.on_terminating is not None:
             raise TypeError("give cleanup= or on_terminating=, one of the two")
         if self.workers is not None and self.workers < 1:

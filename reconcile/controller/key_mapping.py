@@ -1,5 +1,6 @@
-"""From a change of an object to the keys that it concerns: one handler for each way a kind is named."""
+"""From a change of an object to the keys that it concerns: a handler for each way to name a kind."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -15,12 +16,12 @@ from reconcile.runs.run_request import Cause, Request
 
 V = TypeVar("V")
 
-Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
-"""Takes a key, the cause, and the change that it comes from."""
+Wake: TypeAlias = Callable[[Request, Cause, Delta], None]
+"""Wakes a key, for a cause, with the change that it comes from."""
 
 
 def cause_of(informer: Informer, delta: Delta, key: Key | None = None) -> Cause:
-    """What a change of a store says as the cause of a run; `key` is that of its object, if at hand."""
+    """A change of a store as the cause of a run; `key` is that of its object, if at hand."""
     last = delta.last
     since = 0 if delta.old is None else delta.old.version
     return Cause(_verb(delta), informer.resource, key or last.key, last.version, since=since)
@@ -41,9 +42,10 @@ def wakes(
     resource: APIResource,
     watch: Watch[Any, Any] | None = None,
 ) -> bool:
-    """Whether a change of an object of `resource` wakes; a resync does, and what the predicate fails at.
+    """Whether a change of an object of `resource` wakes; a resync does, and one for which the predicate
+    fails.
 
-    Another object of the same name is an end and a beginning.
+    A new object of the same name counts as a deletion and a creation.
     """
     old, new = delta.old, delta.new
     if delta.resync:
@@ -63,21 +65,21 @@ def wakes(
 class OwnedHandler:
     """A change of a child wakes its controlling owner: that of the old state too, if it changed.
 
-    `owner` is the object of that name as it is cached. One of another uid is not the owner, whatever its
-    name: it is not woken, and has its own beginning to wake it. One that is not cached yet is woken.
+    `owner` gives the object of that name as it is cached. A namesake with another uid is not woken: its own
+    creation wakes it. An owner that is not cached yet is woken.
     """
 
     owners: type[Any]
     informer: Informer
     owner: Callable[[Key], Snapshot | None]
-    enqueue: Enqueue
+    wake: Wake
 
     def __call__(self, delta: Delta) -> None:
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):
             request = None if snapshot is None else self._owner_of(snapshot)
             if request is not None:
-                self.enqueue(request, cause, delta)
+                self.wake(request, cause, delta)
 
     def _owner_of(self, child: Snapshot) -> Request | None:
         owner, resource = child.controller, kind_of(self.owners).resource
@@ -95,7 +97,7 @@ class ReferencedHandler:
     watch: Watch[Any, Any]
     informer: Informer
     users: Callable[[Delta], Iterable[Snapshot]]
-    enqueue: Enqueue
+    wake: Wake
     failures: FunctionFailures
 
     def __call__(self, delta: Delta) -> None:
@@ -103,19 +105,19 @@ class ReferencedHandler:
             return
         cause = cause_of(self.informer, delta)
         for user in self.users(delta):
-            self.enqueue(Request(*user.key), cause, delta)
+            self.wake(Request(*user.key), cause, delta)
 
 
 @frozen
 class MappedHandler:
-    """A change of a watched object wakes whom it says it concerns, in its old and its new state.
+    """A change of a watched object wakes the keys that `to` returns for its old and its new state.
 
-    Where it cannot say, all objects of the controller run a little later.
+    Where `to` fails, all objects of the controller run a little later.
     """
 
     watch: Watch[Any, Any]
     informer: Informer
-    enqueue: Enqueue
+    wake: Wake
     failures: FunctionFailures
 
     def __call__(self, delta: Delta) -> None:
@@ -124,7 +126,7 @@ class MappedHandler:
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):
             for request in () if snapshot is None else self._requests(snapshot):
-                self.enqueue(request, cause, delta)
+                self.wake(request, cause, delta)
 
     def _requests(self, snapshot: Snapshot) -> Iterable[Request]:
         assert self.watch.to is not None
@@ -139,10 +141,10 @@ class MappedHandler:
 
 
 @define(eq=False)
-class _WatchIndex(Generic[V]):
-    """What the objects of a controller say of those that they use, as values of an index of their store.
+class _WatchIndex(ABC, Generic[V]):
+    """What the objects of a controller use, as values of an index of their store.
 
-    Where the function fails, what the object uses is unknown: it stands in `_unknown`, at the version that
+    Where the author's function fails, that is unknown: the object stands in `_unknown`, at the version that
     was asked, and every change of the watched kind concerns it. That version is not asked again, since an
     index has to say the same of one state each time.
     """
@@ -171,13 +173,21 @@ class _WatchIndex(Generic[V]):
         return values
 
     @property
+    @abstractmethod
     def _function(self) -> tuple[Callable[[Any], Any], str]:
-        raise NotImplementedError
+        """The author's function, and the option that it was given for."""
 
+    @abstractmethod
     def _values(self, result: Any, snapshot: Snapshot) -> Sequence[V]:
-        raise NotImplementedError
+        """What the function returned, as values of the index. Raises TypeError."""
 
-    def _unknown_users(self, store: Store) -> Iterable[Snapshot]:
+    @abstractmethod
+    def _known_users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        """The objects that are known to use the one that changed."""
+
+    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        """The objects that use the one that changed, or may use it, by this index of theirs."""
+        yield from self._known_users(store, index, delta)
         for key in [*self._unknown]:
             user = store.get(key)
             if user is None:
@@ -190,7 +200,7 @@ class _WatchIndex(Generic[V]):
 
 
 class ReferenceIndex(_WatchIndex[Key]):
-    """The index of which objects use which: what `by` answers, as keys."""
+    """Which objects use which: the keys that `by` returns."""
 
     @property
     def _function(self) -> tuple[Callable[[Any], Any], str]:
@@ -209,11 +219,8 @@ class ReferenceIndex(_WatchIndex[Key]):
             )
         return [_key(name, namespace) for name in result]
 
-    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
-        """The objects that name the one that changed, by this index of theirs."""
-        yield from store.by_index(index, delta.last.key)
-        if self._unknown:
-            yield from self._unknown_users(store)
+    def _known_users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        return store.by_index(index, delta.last.key)
 
 
 def _key(name: Any, namespace: str) -> Key:
@@ -226,7 +233,7 @@ def _key(name: Any, namespace: str) -> Key:
 
 @frozen
 class SelectorUse:
-    """What a selector chooses, in a namespace or in all; an index knows it by its text."""
+    """What a selector chooses, in a namespace or in all; equal where namespace and text are."""
 
     namespace: str
     text: str
@@ -241,7 +248,7 @@ class SelectorUse:
 
 
 class SelectorIndex(_WatchIndex[SelectorUse]):
-    """The index of which objects use what their selectors choose: what `by_labels` answers."""
+    """Which objects use what a selector chooses: the selectors that `by_labels` returns."""
 
     @property
     def _function(self) -> tuple[Callable[[Any], Any], str]:
@@ -253,13 +260,10 @@ class SelectorIndex(_WatchIndex[SelectorUse]):
             return ()
         if not isinstance(result, LabelSelector):
             raise TypeError(f"it returned {type(result).__name__}: expected a LabelSelector or None")
-        result.matches({})  # a selector that cannot be carried out raises here, and not at each change
+        result.matches({})  # an invalid selector raises here, and not at each change
         return (SelectorUse(self._namespace(snapshot), result.text(), result),)
 
-    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
-        """The objects whose selector concerns the one that changed, by this index of theirs."""
-        for chosen in store.index_values(index):
-            if chosen.concerns(delta):
-                yield from store.by_index(index, chosen)
-        if self._unknown:
-            yield from self._unknown_users(store)
+    def _known_users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        for use in store.index_values(index):
+            if use.concerns(delta):
+                yield from store.by_index(index, use)

@@ -13,7 +13,8 @@ from informers import APIResource, Informer, NotFound, Snapshot, StaleVersion
 from informers.cancellation import as_failure, cancel_requests
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
-from reconcile.client.client import Client, bound, core_of, reads_of
+from reconcile.client.client import Client, bound, core_of, reads_of, with_indexes
+from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.own_writes import Journal, NoJournal
 from reconcile.controller.blocking import Blocking, RunEnded, Threads
 from reconcile.controller.context import Context, output_of
@@ -79,6 +80,7 @@ class RunExecutor(Generic[T]):
     tombstones: Tombstones[T] = field(init=False)
     echoes: Echoes = field(init=False)
     deadlines: Deadlines = field(init=False)
+    indexed: IndexedReads = field(init=False)
     _plain: Sequence[Any] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
@@ -89,6 +91,8 @@ class RunExecutor(Generic[T]):
         self.deadlines = Deadlines(self.timeout)
         self.resource = kind_of(controller.kind).resource
         self.declarations = DeclaredWrites(controller, self.log, self.undeclared == "refuse")
+        self.indexed = IndexedReads(controller.indexes, controller.name)
+        self.client = with_indexes(self.client, self.indexed)
         self.tombstones = Tombstones(controller.kind, controller.on_deleted)
         self.echoes = Echoes({kind_of(kind).resource for kind in controller.waking_kinds})
         functions = controller.reconcile, controller.cleanup, controller.on_terminating
@@ -190,7 +194,8 @@ class RunExecutor(Generic[T]):
         if self.client_of is None:
             raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
         journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
-        return self._bound(self.client_of(cluster), journal, request, client)
+        there = with_indexes(self.client_of(cluster), self.indexed)
+        return self._bound(there, journal, request, client)
 
     def _bound(
         self, client: Client, journal: Journal, request: Request, beside: Client | None = None

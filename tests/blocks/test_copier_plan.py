@@ -4,13 +4,11 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import Snapshot
 from reconcile import Key, ObjectMeta
 from reconcile.blocks import Content, Copy, CopyStatus, Unusable, as_it_is
 from reconcile.blocks.copier.copies import CopyOwner, label_value, owners_in
@@ -371,9 +369,7 @@ def test_an_owner_is_named_by_its_kind_and_group(of: type[ConfigMap | Ingress], 
 
 def test_an_object_is_found_by_the_labels_of_its_owner_and_by_all_of_them_only() -> None:
     def owners(labels: dict[str, str]) -> tuple[tuple[str, ...], ...]:
-        metadata = {"name": "login", "namespace": "test", "uid": "u", "resourceVersion": "1"}
-        body = {"kind": "Secret", "metadata": {**metadata, "labels": labels}}
-        return owners_in(Snapshot.from_json(msgspec.json.encode(body)))
+        return owners_in(Secret(metadata=ObjectMeta("login", "test", labels=labels)))
 
     cluster_wide = evolve(OWNER, namespace="")
     for owner in (OWNER, cluster_wide):

@@ -18,6 +18,7 @@ from reconcile import (
     Client,
     Context,
     Controller,
+    Index,
     InformerOptions,
     Manager,
     ObjectMeta,
@@ -32,6 +33,7 @@ from reconcile.controller.background_tasks import Background
 from reconcile.controller.sources import SourceContext
 from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import ConfigMap, Secret
+from reconcile.manager.option_list import OPTIONS
 from reconcile.ops.health_checks import report, run_checks
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
@@ -149,6 +151,9 @@ PLACES: Mapping[str, Place] = {
     "Watch.to": Place(
         lambda f, seen: controller(reconcile=seen.note, watches=[Watch(Secret, to=f)]), wakes=True
     ),
+    "Index.by": Place(
+        lambda f, seen: controller(reads=[Secret], indexes={"it": Index(Secret, f)}), silent=("garbage",)
+    ),
     "Watch.wakes": Place(
         lambda f, seen: controller(
             reconcile=seen.note, watches=[Watch(Secret, to=lambda s: [Request("default", "a")], wakes=f)]
@@ -180,16 +185,17 @@ ASKED_ELSEWHERE: Mapping[str, str] = {
 # What takes no function of an author's: values, and objects whose methods requests of a run call.
 NO_FUNCTIONS = {
     "Controller": "kind _operator _finalizer _field_manager former_finalizers former_field_managers "
-    "selector owns watches reads writes _name workers timeout clusters backoff every "
+    "selector owns watches indexes reads writes _name workers timeout clusters backoff every "
     "resync predecessor storms",
     "Watch": "kind everywhere",
+    "Index": "kind",
     "Source": "name initial",
     "Predicate": "",
     "InformerOptions": "namespaces labels fields shard metadata_only drop transformed compress",
-    "Manager": "controllers transport clusters embedded namespace namespaces name clock sync_seconds "
-    "stop_seconds blocking leader_election serve serve_certificates serve_review serve_metrics ready_when "
-    "metrics traces limiter client_qps client_burst workers timeout threads debug takeover undeclared "
-    "informers environ",
+    "Manager": "controllers environ namespace namespaces selector dry_run take_over name embedded clusters "
+    "serve serve_certificates serve_review serve_metrics ready_when leader_election lease_seconds "
+    "renew_seconds retry_seconds workers timeout threads debug undeclared client_qps client_burst "
+    "sync_seconds stop_seconds transport clock blocking metrics traces limiter informers",
 }
 
 
@@ -197,9 +203,9 @@ NO_FUNCTIONS = {
 def test_every_place_that_takes_a_function_has_a_row() -> None:
     options: dict[str, Sequence[str]] = {
         model.__name__: [field.name for field in attrs.fields(model)]
-        for model in (Controller, Watch, Source, Predicate, InformerOptions)
+        for model in (Controller, Watch, Index, Source, Predicate, InformerOptions)
     }
-    options["Manager"] = [name for name in inspect.signature(Manager.__init__).parameters if name != "self"]
+    options["Manager"] = ["controllers", "environ", *OPTIONS]
     rows = {*PLACES, *ASKED_ELSEWHERE}
     for owner, names in options.items():
         with_row = {row.partition(".")[2] for row in rows if row.startswith(f"{owner}.")}

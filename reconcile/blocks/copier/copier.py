@@ -29,6 +29,7 @@ from reconcile.blocks.copier.copy_plan import (
     difference,
     plan_copies,
 )
+from reconcile.client.object_indexes import Index
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Watch, Write
 from reconcile.kinds import Namespace, Secret
@@ -37,7 +38,7 @@ from reconcile.models import Object, ObjectMeta, encode, kind_of
 T = TypeVar("T", bound=Object)
 O = TypeVar("O", Secret, Namespace)  # noqa: E741
 
-INDEX = "copier"
+_INDEXES: Mapping[type[Object], str] = {Secret: "secrets-by-copier", Namespace: "namespaces-by-copier"}
 CONDITIONS = ("Ready", "SourceFound", "Conflict")
 
 
@@ -88,8 +89,8 @@ class Copier(Generic[T]):
     that is gone, or that may not have it there, is taken over. An object that wants copies in more than
     `most_namespaces` has none written, and Ready says so.
 
-    Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches, writes=copier.writes)`,
-    where `keep` awaits `copier.keep(ctx)`. The status of the kind has `conditions`.
+    Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches, indexes=copier.indexes,
+    writes=copier.writes)`, where `keep` awaits `copier.keep(ctx)`. The status of the kind has `conditions`.
     """
 
     kind: type[T]
@@ -113,6 +114,11 @@ class Copier(Generic[T]):
         verbs += ["delete"] if self.removal is not _always_copies else []
         secrets = Write(Secret, ("get", "create", "patch", "delete"))
         return (secrets, Write(Namespace, verbs)) if verbs else (secrets,)
+
+    @property
+    def indexes(self) -> Mapping[str, Index[Any]]:
+        """What finds the copies of an object without a look at every Secret, for `Controller(indexes=)`."""
+        return {name: Index(kind, owners_in) for kind, name in _INDEXES.items()}
 
     async def keep(self, ctx: Context[T]) -> Copied:
         """Make the copies of `ctx.object` what they should be; each is written at most once.
@@ -308,15 +314,12 @@ def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
 
 async def _labelled(ctx: Context[Any], kind: type[O], owner: CopyOwner) -> Sequence[O]:
     """This owner's objects: by an index of the cache where there is one, since a cluster has many Secrets."""
-    resource, cache = kind_of(kind).resource, ctx.client.cache
-    informer = None if cache is None else cache.find(resource)
-    if informer is None:
+    if ctx.client.cache is None:
         return await ctx.client.list(kind, labels=owner.selector())
     try:
-        return await ctx.client.list(kind, index=(INDEX, owner.index_value()))
-    except KeyError:
-        informer.store.add_index(INDEX, owners_in)
-    return await ctx.client.list(kind, index=(INDEX, owner.index_value()))
+        return await ctx.client.list(kind, index=(_INDEXES[kind], owner.index_value()))
+    except KeyError:  # the controller does not take `indexes` of the copier
+        return await ctx.client.list(kind, labels=owner.selector())
 
 
 # --- writing ----------------------------------------------------------------------------------------

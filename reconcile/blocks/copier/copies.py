@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from informers import Key, Snapshot
+from informers import Key
 from reconcile.kinds import Secret
 from reconcile.models import Object, kind_of
 
@@ -139,9 +139,9 @@ class CopyOwner:
 _SELECTING = (COPIER, OWNER_KIND, OWNER_NAMESPACE, OWNER_NAME)
 
 
-def owners_in(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
-    """The index of who owns an object: what `CopyOwner.index_value` says, of its labels."""
-    labels = snapshot.labels
+def owners_in(obj: Object) -> tuple[tuple[str, ...], ...]:
+    """The index of which objects an owner has: what `CopyOwner.index_value` says, of their labels."""
+    labels = obj.metadata.labels
     if not all(name in labels for name in _SELECTING):
         return ()
     return (tuple(labels[name] for name in _SELECTING),)
