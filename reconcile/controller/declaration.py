@@ -189,8 +189,8 @@ class Controller(_Options[T]):
     changes concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
     `indexes` find objects of these kinds by what a function says of them, under names of your own:
     `client.list(Pod, index=("by-node", name))` (see `Index`). `writes` names what it writes besides its own
-    status and its children: kinds, or a `Write`. `reconcile manifests` makes a role of all these; a write that
-    they do not name is refused in tests (`UndeclaredWrite`), and logged elsewhere.
+    status and its children: kinds, or a `Write`. `reconcile manifests` makes a role of all these; a write
+    that they do not name is refused in tests (`UndeclaredWrite`), and logged elsewhere.
 
     `on_deleted` is told of an object that is no more, with its last state. It holds nothing, so what
     goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
