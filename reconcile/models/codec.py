@@ -63,7 +63,7 @@ def _read(cls: type[T], value: Any) -> T:
         annotation: Any = cls
         return cast(T, reader_of(annotation)(value))
     except DecodeError as error:
-        raise DecodeError(f"this is no {cls.__name__}: {error}", error.errors) from None
+        raise DecodeError(f"cannot read a {cls.__name__}: {error}", error.errors) from None
 
 
 def unstructure(value: Any) -> Any:
@@ -74,7 +74,7 @@ def unstructure(value: Any) -> Any:
 def _json(raw: bytes) -> Mapping[str, Any]:
     body = msgspec.json.decode(raw)
     if not isinstance(body, dict):
-        raise DecodeError("an object was expected")
+        raise DecodeError(f"expected a JSON object, got {type(body).__name__}")
     return body
 
 

@@ -312,14 +312,14 @@ def _check_names(name: str, spec: Mapping[str, Any]) -> None:
         *(names.get("categories") or ()),
     ]
     for text, pattern, what in (
-        (name, _DOMAIN, "name of a definition"),
-        (spec["group"], _DOMAIN, "API group"),
-        (names["kind"], _KIND, "kind"),
-        (names.get("listKind", names["kind"]), _KIND, "kind of a list"),
-        *((label, _LABEL, "label of lower case") for label in labels),
+        (name, _DOMAIN, "the name of a definition"),
+        (spec["group"], _DOMAIN, "an API group"),
+        (names["kind"], _KIND, "a kind"),
+        (names.get("listKind", names["kind"]), _KIND, "the kind of a list"),
+        *((label, _LABEL, "a lower-case label") for label in labels),
     ):
         if not isinstance(text, str) or not pattern.fullmatch(text):
-            raise ValueError(f"{text!r} is not a {what} that an API server accepts")
+            raise ValueError(f"expected {what} that an API server accepts, got {text!r}")
 
 
 def _kind_name(kind: str, version: Mapping[str, Any]) -> str:

@@ -28,13 +28,13 @@ _SHOWN: Final = 40
 
 @frozen
 class FieldError:
-    """What does not fit, and where: `path` is like `.spec.ports[1].number`."""
+    """What is wrong at a path such as `.spec.ports[1].number`."""
 
     path: str
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.problem} @ {self.path}" if self.path else self.problem
+        return f"{self.path}: {self.problem}" if self.path else self.problem
 
 
 class DecodeError(ValueError):
@@ -57,9 +57,9 @@ class DecodeError(ValueError):
         return tuple(FieldError(step + error.path, error.problem) for error in self.errors)
 
 
-def wrong(value: Any, wanted: str) -> DecodeError:
-    """A value of another type than the one wanted."""
-    return DecodeError.at(FieldError("", f"{_shown(value)} is {wanted}"))
+def wrong(value: Any, expected: str) -> DecodeError:
+    """The error for a value that is not what its type says."""
+    return DecodeError.at(FieldError("", f"expected {expected}, got {_shown(value)}"))
 
 
 def _shown(value: Any) -> str:
@@ -135,7 +135,7 @@ class _ObjectReader:
     def __call__(self, value: Any) -> Any:
         if type(value) is not dict:
             if not isinstance(value, Mapping):
-                raise wrong(value, "no object")
+                raise wrong(value, "an object")
             value = value._of if isinstance(value, FrozenMapping) else value
         plan = self._plan or self._prepare()
         arguments = self._empty.copy()
@@ -181,7 +181,7 @@ class _ObjectReader:
 
     def _missing(self, value: Mapping[str, Any]) -> list[FieldError]:
         return [
-            FieldError(f".{f.wire}", f"{f.wire} is missing")
+            FieldError(f".{f.wire}", "required, but missing")
             for f in fields_of(self._cls)
             if f.argument in self._needed
             and (value.get(f.wire) is None and not (f.nullable and f.wire in value))
@@ -219,25 +219,25 @@ def _or_none(read: Reader) -> Reader:
     return lambda value: None if value is None else read(value)
 
 
-def _scalar(kinds: tuple[type, ...], wanted: str) -> Reader:
+def _scalar(kinds: tuple[type, ...], expected: str) -> Reader:
     def read(value: Any) -> Any:
         if type(value) not in kinds:
-            raise wrong(value, wanted)
+            raise wrong(value, expected)
         return value
 
     return read
 
 
-def _parsed(parse: Callable[[Any], Any], kinds: tuple[type, ...], made: type, wanted: str) -> Reader:
+def _parsed(parse: Callable[[Any], Any], kinds: tuple[type, ...], made: type, expected: str) -> Reader:
     def read(value: Any) -> Any:
         if isinstance(value, made):
             return value
         if type(value) not in kinds:
-            raise wrong(value, wanted)
+            raise wrong(value, expected)
         try:
             return parse(value)
         except ValueError:
-            raise wrong(value, wanted) from None
+            raise wrong(value, expected) from None
 
     return read
 
@@ -251,7 +251,7 @@ def _choice(make: Callable[[Any], Any], values: tuple[Any, ...]) -> Reader:
         try:
             return allowed[type(value), value]
         except (KeyError, TypeError):
-            raise wrong(value, f"none of {', '.join(map(str, values))}") from None
+            raise wrong(value, f"one of {', '.join(map(str, values))}") from None
 
     return read
 
@@ -264,7 +264,7 @@ def _sequence(annotation: Any, arguments: tuple[Any, ...]) -> Reader:
 
     def read_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple | FrozenList):
-            raise wrong(value, "no list")
+            raise wrong(value, "a list")
         if exact and exact.issuperset(map(type, value)):
             return tuple(value)
         try:
@@ -283,7 +283,7 @@ def _mapping(item: Any) -> Reader:
 
     def read_all(value: Any) -> FrozenMapping:
         if not isinstance(value, Mapping):
-            raise wrong(value, "no object")
+            raise wrong(value, "an object")
         if type(value) is dict and exact.issuperset(map(type, value.values())):
             return FrozenMapping(value)
         try:
@@ -309,7 +309,7 @@ def _read_anything_in_mapping(value: Any) -> Any:
     if type(value) is dict:
         return FrozenMapping(value)
     if not isinstance(value, Mapping):
-        raise wrong(value, "no object")
+        raise wrong(value, "an object")
     return value if isinstance(value, FrozenMapping) else FrozenMapping(dict(value))
 
 
@@ -320,7 +320,7 @@ def _union(parts: tuple[Any, ...]) -> Reader:
         return _or_none(reader_of(kept[0])) if optional else reader_of(kept[0])
     if all(part in (str, int, float, bool) for part in kept):
         kinds = (*kept, int) if float in kept else kept
-        read = _scalar(kinds, f"none of {', '.join(part.__name__ for part in kept)}")
+        read = _scalar(kinds, f"one of {', '.join(part.__name__ for part in kept)}")
     else:
         read = _tagged(kept)
     return _or_none(read) if optional else read
@@ -357,12 +357,14 @@ def _tagged(classes: tuple[Any, ...]) -> Reader:
         if isinstance(value, classes):
             return value
         if not isinstance(value, Mapping):
-            raise wrong(value, "no object")
+            raise wrong(value, "an object")
         found = value.get(wire)
         cls = by_value.get(found) if isinstance(found, str) else None
         if cls is None:
             said = (
-                f"{wire} is missing" if found is None else str(wrong(found, f"none of {', '.join(by_value)}"))
+                "required, but missing"
+                if found is None
+                else str(wrong(found, f"one of {', '.join(by_value)}"))
             )
             raise DecodeError.at(FieldError(f".{wire}", said))
         return reader_of(cls)(value)
@@ -372,14 +374,14 @@ def _tagged(classes: tuple[Any, ...]) -> Reader:
 
 _READERS: Final[dict[Any, Reader]] = {
     Any: freeze,
-    str: _scalar((str,), "no string"),
-    int: _scalar((int,), "no integer"),
-    bool: _scalar((bool,), "neither true nor false"),
-    float: _scalar((float, int), "no number"),
-    type(None): _scalar((type(None),), "not null"),
-    datetime.datetime: _parsed(parse_time, (str,), datetime.datetime, "no time with a time zone"),
-    datetime.timedelta: _parsed(parse_duration, (str,), datetime.timedelta, "no duration like 1h30m"),
-    Quantity: _parsed(read_quantity, (str, int, float), Quantity, "no quantity"),
+    str: _scalar((str,), "a string"),
+    int: _scalar((int,), "an integer"),
+    bool: _scalar((bool,), "true or false"),
+    float: _scalar((float, int), "a number"),
+    type(None): _scalar((type(None),), "null"),
+    datetime.datetime: _parsed(parse_time, (str,), datetime.datetime, "a time with a time zone"),
+    datetime.timedelta: _parsed(parse_duration, (str,), datetime.timedelta, "a duration such as 1h30m"),
+    Quantity: _parsed(read_quantity, (str, int, float), Quantity, "a quantity such as 500m"),
 }
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from reconcile import Context, Controller, Object, ObjectMeta, Watch, field, resource
 from reconcile.errors import DecodeError
 from reconcile.kinds import ConfigMap
-from reconcile.testing import FakeClient
+from reconcile.testing.cluster_actor import ClusterActor
 from tests.helpers.managers import World, played
 
 SECRET = "do-not-show-this"
@@ -41,13 +41,12 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/lamps.lamp
 async def served(world: World) -> None:
     """A server whose definition allows more than the model does, as an older one may."""
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    fake = FakeClient.__new__(FakeClient)
-    fake.server = world.server
-    fake.serve(Lamp)
-    definition = fake.request("GET", DEFINITION)
+    actor = ClusterActor(world.server, user_agent="")
+    actor.serve(Lamp)
+    definition = actor.request("GET", DEFINITION)
     (version,) = definition["spec"]["versions"]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] = loose
-    fake.request("PATCH", DEFINITION, {"spec": {"versions": [version]}})
+    actor.request("PATCH", DEFINITION, {"spec": {"versions": [version]}})
 
 
 def lamp(name: str, **spec: Any) -> dict[str, Any]:

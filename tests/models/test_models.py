@@ -97,15 +97,18 @@ def test_zeros_are_written_and_only_none_by_default_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({}, r"image is missing @ \.spec\.image"),
-        ({"image": 1}, r"1 is no string @ \.spec\.image"),
-        ({"image": "i", "count": "1"}, r"'1' is no integer @ \.spec\.count"),
-        ({"image": "i", "on": 1}, r"1 is neither true nor false @ \.spec\.on"),
-        ({"image": "i", "count": True}, r"true is no integer @ \.spec\.count"),
-        ({"image": "i", "ports": [{"number": 1}, {}]}, r"number is missing @ \.spec\.ports\[1\]\.number"),
-        ({"image": "i", "color": "green"}, r"'green' is none of red, blue @ \.spec\.color"),
-        ({"image": "i", "since": "yesterday"}, r"'yesterday' is no time with a time zone @ \.spec\.since"),
-        ({"image": "i", "ports": "x"}, r"@ \.spec\.ports"),
+        ({}, r"\.spec\.image: required, but missing"),
+        ({"image": 1}, r"\.spec\.image: expected a string, got 1"),
+        ({"image": "i", "count": "1"}, r"\.spec\.count: expected an integer, got '1'"),
+        ({"image": "i", "on": 1}, r"\.spec\.on: expected true or false, got 1"),
+        ({"image": "i", "count": True}, r"\.spec\.count: expected an integer, got true"),
+        ({"image": "i", "ports": [{"number": 1}, {}]}, r"\.spec\.ports\[1\]\.number: required, but missing"),
+        ({"image": "i", "color": "green"}, r"\.spec\.color: expected one of red, blue, got 'green'"),
+        (
+            {"image": "i", "since": "yesterday"},
+            r"\.spec\.since: expected a time with a time zone, got 'yesterday'",
+        ),
+        ({"image": "i", "ports": "x"}, r"\.spec\.ports: "),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(spec: dict[str, Any], message: str) -> None:

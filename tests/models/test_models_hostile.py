@@ -145,7 +145,7 @@ def test_a_property_of_any_name_imports(name: str, where: str) -> None:
 def test_a_name_that_no_server_accepts_is_refused_by_name(path: tuple[Any, ...], text: str) -> None:
     definition = copy.deepcopy(DEFINITION)
     put(definition, path, text)
-    with pytest.raises(Problem, match="that no class can say") as caught:
+    with pytest.raises(Problem, match="that no class can express") as caught:
         source_of_definition(definition, "fox.yaml")
     assert "that an API server accepts" in caught.value.hint
 
@@ -155,5 +155,5 @@ def test_a_default_that_is_not_json_is_refused(value: Any) -> None:
     definition = copy.deepcopy(DEFINITION)
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["ratio"]["default"] = value
-    with pytest.raises(Problem, match="that no class can say"):
+    with pytest.raises(Problem, match="that no class can express"):
         source_of_definition(definition, "fox.yaml")
