@@ -101,14 +101,11 @@ class ManagerOptions(TypedDict, total=False):
     clusters: Annotated[
         Mapping[str, Transport | str],
         _option(
-            _NONE,
-            values.clusters,
-            "Run on these: NAME=CONTEXT of a kubeconfig, comma-separated; empty: one.",
+            _NONE, values.clusters, "Run on these: NAME=CONTEXT of a kubeconfig, comma-separated; empty: one."
         ),
     ]
     serve: Annotated[
-        str,
-        _option("", values.address, "Serve health, metrics and debug pages on HOST:PORT; empty: do not."),
+        str, _option("", values.address, "Serve health, metrics and debug pages on HOST:PORT; empty: do not.")
     ]
     serve_certificates: Annotated[
         str, _option("", str, "Serve over TLS: folder of tls.crt and tls.key, which may rotate.")
@@ -155,11 +152,7 @@ class ManagerOptions(TypedDict, total=False):
     ]
     retry_seconds: Annotated[
         float,
-        _option(
-            LeaseTerms().retry,
-            values.positive_seconds,
-            "How often the Lease is renewed, or tried for.",
-        ),
+        _option(LeaseTerms().retry, values.positive_seconds, "How often the Lease is renewed, or tried for."),
     ]
     workers: Annotated[
         ByController[int],

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -230,6 +229,21 @@ async def test_an_error_of_the_application_is_the_context_of_one_of_the_manager(
 
 # --- as a program ---------------------------------------------------------------------------------
 
+
+def started(text: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    program = folder / "program.py"
+    program.write_text(text)
+    # A fork of a process with threads is deprecated, and what one test is about.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(program), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def first_line(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    return running.stdout.readline()
+
+
 PROGRAM = """
 import sys
 import time
@@ -263,16 +277,8 @@ print("clean", flush=True)
 def test_the_first_signal_stops_cleanly_and_a_second_one_at_once(
     seconds: str, signals: list[signal.Signals], said: str, status: int, tmp_path: Path
 ) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(PROGRAM))
-    running = subprocess.Popen(
-        [sys.executable, str(program), seconds],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stdout is not None
-    begun = running.stdout.readline()
+    running = started(PROGRAM, tmp_path, seconds)
+    begun = first_line(running)
     for number in signals:
         running.send_signal(number)
         time.sleep(0.2)
@@ -307,16 +313,8 @@ Manager(Controller(ConfigMap, hold), transport=client.transport, environ={}).mai
 def test_a_second_signal_ends_the_process_also_while_the_event_loop_is_held(
     held: str, tmp_path: Path
 ) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(HELD))
-    running = subprocess.Popen(
-        [sys.executable, str(program), held],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stdout is not None
-    assert running.stdout.readline() == "begun\n"
+    running = started(HELD, tmp_path, held)
+    assert first_line(running) == "begun\n"
     for number in (signal.SIGTERM, signal.SIGINT):
         running.send_signal(number)
         time.sleep(0.3)
@@ -354,16 +352,8 @@ print("clean", flush=True)
 
 @pytest.mark.rule("life-signals")
 def test_a_signal_to_a_forked_child_ends_the_child_alone(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(FORKING))
-    running = subprocess.Popen(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(program)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stdout is not None
-    assert running.stdout.readline() == "child -15\n"
+    running = started(FORKING, tmp_path)
+    assert first_line(running) == "child -15\n"
     time.sleep(0.5)
     assert running.poll() is None
     running.send_signal(signal.SIGINT)
