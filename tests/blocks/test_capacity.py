@@ -21,7 +21,6 @@ from reconcile.blocks import (
     ExpanderOption,
     NodeTemplate,
     PodNeeds,
-    Pool,
     Priorities,
     Taint,
     after_failure,
@@ -32,7 +31,6 @@ from reconcile.blocks import (
     fill,
     least_waste,
     pack,
-    pod_needs,
 )
 from reconcile.blocks.capacity.pod_needs import requests_of
 from reconcile.errors import (
@@ -50,26 +48,13 @@ from reconcile.errors import (
 )
 from reconcile.kinds import Pod, PodSpec
 from reconcile.testing import FakeClient, run_once
+from tests.blocks.capacity import node, options, pod, pool
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def seconds(number: float) -> datetime.timedelta:
     return datetime.timedelta(seconds=number)
-
-
-def pod(name: str = "p", cpu: str = "1", memory: str = "1Gi", **spec: Any) -> PodNeeds:
-    requests = {"cpu": cpu, "memory": memory}
-    given = {"containers": [{"name": "a", "resources": {"requests": requests}}], **spec}
-    return pod_needs({"metadata": {"name": name, "namespace": "d"}, "spec": given})
-
-
-def node(cpu: str = "4", memory: str = "8Gi", pods: str = "110", **rest: Any) -> NodeTemplate:
-    return NodeTemplate(amounts_of({"cpu": cpu, "memory": memory, "pods": pods}), **rest)
-
-
-def pool(name: str, size: int = 0, largest: int = 10, **rest: Any) -> Pool:
-    return Pool(name, size, largest, **{"template": node(), **rest})
 
 
 def placed(one: PodNeeds, template: NodeTemplate) -> bool:
@@ -237,10 +222,6 @@ def test_what_is_only_preferred_is_no_reason_to_leave_a_pod_alone() -> None:
 
 
 # Which pool grows.
-
-
-def options(*names: str) -> list[ExpanderOption]:
-    return [ExpanderOption(name, node(), pack([pod()], node(), 1)) for name in names]
 
 
 CONFIG = "5:\n- .*t2\\.micro.*\n10:\n- .*t2\\.large.*\n- .*t3\\.large.*\n50:\n- .*m4\\.4xlarge.*\n"

@@ -21,7 +21,7 @@ from reconcile.blocks import (
 from reconcile.blocks.capacity.capacity_pools import out_of_question
 from reconcile.blocks.capacity.expanders import ExpanderChoice, at_random, choose, least_waste
 from reconcile.blocks.capacity.packing import Packing
-from tests.blocks.test_capacity import node, options, pod, pool
+from tests.blocks.capacity import node, options, pod, pool
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

@@ -5,7 +5,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-import yaml
 from attrs import evolve
 
 from controllers.autoscaling import PodAutoscaler
@@ -33,12 +32,7 @@ from reconcile.blocks import (
 )
 from reconcile.models import decode, encode
 from reconcile.testing import VirtualClock
-from tests.controllers.world import SAMPLES
-
-
-def sample(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((SAMPLES / "aibrix" / f"{name}.yaml").read_text())
-    return found
+from tests.controllers.autoscaling_specs import METRIC, NO_HOST, PORT, bare, sample, source
 
 
 def changed(name: str = "apa", annotations: dict[str, str] | None = None, **spec: Any) -> PodAutoscaler:
@@ -46,20 +40,6 @@ def changed(name: str = "apa", annotations: dict[str, str] | None = None, **spec
     body["spec"] |= spec
     body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), **(annotations or {})}
     return decode(PodAutoscaler, body)
-
-
-def bare(annotations: dict[str, str] | None = None, **spec: Any) -> PodAutoscaler:
-    """One that says no more than it must."""
-    body = sample("apa")
-    kept = {key: body["spec"][key] for key in ("scaleTargetRef", "maxReplicas", "scalingStrategy")}
-    body["spec"] = {**kept, **source(port="80"), **spec}
-    body["metadata"]["annotations"] = annotations or {}
-    return decode(PodAutoscaler, body)
-
-
-def source(**fields: str) -> dict[str, Any]:
-    plain = {"metricSourceType": "pod", "targetMetric": "m", "targetValue": "1"}
-    return {"metricsSources": [{**plain, **fields}]}
 
 
 def schedule(**fields: Any) -> dict[str, Any]:
@@ -183,10 +163,6 @@ def test_an_annotation_without_a_meaning_is_named(name: str, text: str, says: st
 def test_a_window_of_nothing_is_named() -> None:
     with pytest.raises(Unusable, match=r"^annotation apa\.autoscaling\.aibrix\.ai/window is too small$"):
         behaviour_of(bare({"apa.autoscaling.aibrix.ai/window": "0"}, scalingStrategy="APA"))
-
-
-METRIC, PORT = "spec.metricsSources[0]", "spec.metricsSources[0].port: expected a port from 1 to 65535"
-NO_HOST = f"{METRIC}.endpoint has no valid host"
 
 
 def page(**fields: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from controllers.autoscaling.controller import hosts_from
 from controllers.autoscaling.hpa import manifest_of
 from controllers.autoscaling.pod_autoscaler_spec import policy_of
 from reconcile.blocks import AllowedHosts, ReplicaBounds, Unusable
-from tests.controllers.test_autoscaling_spec import NO_HOST, bare, source
+from tests.controllers.autoscaling_specs import NO_HOST, bare, source
 
 
 @pytest.mark.rule("tenant-06")

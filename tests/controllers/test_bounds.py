@@ -15,7 +15,7 @@ from tests.controllers.fleets import fleet
 from tests.controllers.nodegroups import autoscaler as node_autoscaler
 from tests.controllers.pipelines import controller as pipelines
 from tests.controllers.pipelines import pipeline, source
-from tests.controllers.test_workergroups_controller import cluster
+from tests.controllers.ray_runs import cluster
 
 
 def cases() -> list[Any]:
@@ -53,7 +53,7 @@ async def test_a_controller_whose_work_grows_with_a_number_is_found_by_the_field
         [None] * min(ctx.object.spec.copies, 10_000_000)
 
     notes = Controller(Note, keep, operator="example.com")
-    with pytest.raises(Unbounded, match=r"spec\.copies: held the loop \d+ ms, took \d+ MB") as found:
+    with pytest.raises(Unbounded, match=r"spec\.copies: blocked the loop for \d+ ms, took \d+ MB") as found:
         await assert_bounded(notes, Note(metadata=ObjectMeta("a", "default")), FakeClient())
     assert {one.path for one in found.value.weighed} == {"spec.copies"}
 
@@ -65,7 +65,7 @@ async def test_a_controller_whose_work_grows_with_a_list_is_found_by_the_field()
             found = (*found, line)
 
     notes = Controller(Note, keep, operator="example.com")
-    with pytest.raises(Unbounded, match=r"spec\.lines\[\*\]: held the loop"):
+    with pytest.raises(Unbounded, match=r"spec\.lines\[\*\]: blocked the loop"):
         await assert_bounded(notes, Note(metadata=ObjectMeta("a", "default")), FakeClient())
 
 

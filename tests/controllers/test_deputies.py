@@ -14,10 +14,10 @@ from reconcile.kinds import Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient
 from tests.controllers.nodegroups import OFFER, condition, group, size_of
-from tests.controllers.test_nodegroups_at_work import at_work, play
-from tests.controllers.test_workergroups_controller import cluster, once
-from tests.controllers.test_workergroups_features import annotated, change, with_group
-from tests.controllers.test_workergroups_validation import faults, head
+from tests.controllers.nodegroups_running import at_work, play
+from tests.controllers.ray_features import annotated, change, with_group
+from tests.controllers.ray_runs import cluster, once
+from tests.controllers.ray_specs import faults, head
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")

@@ -1,7 +1,6 @@
 """The two incidents, in virtual time and over many seeds: ours holds in each, the control fails."""
 
 import re
-from collections.abc import Callable, Collection
 
 import anyio
 import pytest
@@ -9,11 +8,9 @@ from attrs import evolve
 
 from controllers.registrysecrets import definition as pipelines
 from controllers.registrysecrets.demo import incident as copying
-from controllers.workergroups import RayCluster, RayClusterSpec, make_controller
+from controllers.workergroups import RayCluster, make_controller
 from controllers.workergroups import definition as clusters
 from controllers.workergroups.demo import incident as scaling
-from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
-from reconcile import Client, ObjectMeta
 from reconcile.kinds import Namespace, Pod
 from reconcile.simulation import (
     BEHAVIOUR,
@@ -21,12 +18,12 @@ from reconcile.simulation import (
     Delays,
     IncidentVerdict,
     Logic,
-    Observer,
     bundled_incidents,
     observe,
 )
 from reconcile.testing import simulate
-from tests.controllers.world import NAMESPACE, World, world
+from tests.controllers.ray_world import all_ready, cluster, counts, scaled, workers
+from tests.controllers.world import NAMESPACE, world
 
 SCENARIO = scaling.ScaleDownScenario(stop_seconds=2.0, flood=8.0, flood_heard=4.0, seconds=4.0)
 QUICK = Delays(start=0.2, stop=0.2)
@@ -104,47 +101,6 @@ def test_an_incident_leaves_no_cluster_behind() -> None:
 
 
 # What an operator has to survive beyond the incident.
-
-
-def cluster(replicas: int, **annotations: str) -> RayCluster:
-    def template(name: str, **said: str) -> dict[str, object]:
-        return {"metadata": {"annotations": said}, "spec": {"containers": [{"name": name, "image": "ray"}]}}
-
-    group = WorkerGroupSpec(group_name="small", template=template("worker", **annotations), replicas=replicas)
-    spec = RayClusterSpec(
-        head_group_spec=HeadGroupSpec(template=template("head")), worker_group_specs=(group,)
-    )
-    return RayCluster(metadata=ObjectMeta("ray", NAMESPACE), spec=spec)
-
-
-def scaled(replicas: int) -> Callable[[RayCluster], RayCluster]:
-    def change(old: RayCluster) -> RayCluster:
-        group = evolve(old.spec.worker_group_specs[0], replicas=replicas)
-        spec = evolve(old.spec, worker_group_specs=(group,))
-        return RayCluster(metadata=old.metadata, spec=spec, status=old.status)
-
-    return change
-
-
-async def workers(user: Client) -> dict[str, Pod]:
-    found = await user.list(Pod, NAMESPACE, labels={"ray.io/node-type": "worker"})
-    return {pod.uid: pod for pod in found}
-
-
-async def all_ready(here: World, count: int) -> dict[str, Pod]:
-    for _ in range(60):
-        found = await workers(here.user)
-        if len(found) == count and all(pod.ready for pod in found.values()):
-            return found
-        await anyio.sleep(0.5)
-    raise AssertionError(f"there are not {count} Ready workers: {found}")
-
-
-def counts(observer: Observer, before: Collection[str]) -> tuple[int, int]:
-    """Workers deleted, and workers made since."""
-    pods = [c for c in observer.changes if c.last.labels.get("ray.io/node-type") == "worker"]
-    gone = {c.last.uid for c in pods if c.new is None or c.new.terminating}
-    return len(gone), len({c.last.uid for c in pods} - set(before))
 
 
 @pytest.mark.rule("kuberay-1d-restart")

@@ -1,33 +1,25 @@
 """Groups of nodes over time: they grow, back off or do not, and shrink."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
 
-from controllers.nodegroups import NodeGroupSettings, ScaleDownSpec, make_controller
+from controllers.nodegroups import ScaleDownSpec
 from controllers.nodegroups.demo.simulated import BEHAVIOUR
 from controllers.nodegroups.group_annotations import CAPACITY, MAX_SIZE
 from controllers.nodegroups.node_view import TO_BE_DELETED
-from reconcile import Manager
 from reconcile.kinds import Event, Node, Pod
 from reconcile.models import encode
-from reconcile.simulation import Delays
-from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
+from reconcile.testing import Fault, Refuse, RefuseAsStale, When
 from tests.controllers.nodegroups import (
-    API,
-    MACHINES,
     OFFER,
     PRIORITIES,
     QUICK,
     SOON,
     ask,
-    autoscaler,
     bind,
     condition,
-    definitions,
     group,
     groups_of,
     nodes,
@@ -35,7 +27,8 @@ from tests.controllers.nodegroups import (
     size_of,
     status_of,
 )
-from tests.controllers.world import NAMESPACE, World, world
+from tests.controllers.nodegroups_running import at_work, play
+from tests.controllers.world import NAMESPACE, World
 
 BUDGET = {
     "apiVersion": "policy/v1",
@@ -43,36 +36,6 @@ BUDGET = {
     "metadata": {"name": "kept", "namespace": NAMESPACE},
     "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
 }
-
-
-@asynccontextmanager
-async def at_work(
-    *groups: Mapping[str, Any],
-    faults: tuple[Fault, ...] = (),
-    priorities: str | None = None,
-    published: bool = False,
-    **spec: Any,
-) -> AsyncIterator[tuple[World, FaultyTransport]]:
-    """Groups, machines that come, and our controller behind faults."""
-    async with world(1, *definitions(published=published), delays=Delays()) as here:
-        for one in groups:
-            await here.user.create(one)
-        if priorities is not None:
-            await say(here, priorities)
-            spec.setdefault("expanders", ("priority",))
-        await here.user.create(autoscaler(**spec))
-        recorded = FaultyTransport(here.transport, FaultPlan(faults))
-        ours = make_controller(NodeGroupSettings(API))
-        async with (
-            Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
-            Manager(ours, transport=recorded, clock=here.clock),
-        ):
-            await anyio.sleep(15)
-            yield here, recorded
-
-
-def play(story: Callable[[], Awaitable[None]]) -> None:
-    simulate(story)
 
 
 async def backed_off(here: World) -> list[str]:

@@ -6,7 +6,7 @@ from attrs import evolve
 
 from controllers.workergroups.ray_pods import head_pod
 from controllers.workergroups.raycluster_view import HeadView
-from tests.controllers.test_workergroups_pods import cluster, environment, template
+from tests.controllers.ray_manifests import cluster, environment, template
 
 LOGS = "/tmp/ray"
 

@@ -7,11 +7,11 @@ import pytest
 import yaml
 from attrs import evolve
 
-from controllers.workergroups import RayCluster, RayClusterSpec, controller, definition
-from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
-from reconcile import ObjectMeta
-from reconcile.kinds import Pod, PodCondition, PodStatus, Service
-from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, RunReport, When, run_once
+from controllers.workergroups import RayCluster, definition
+from controllers.workergroups.models import HeadGroupSpec
+from reconcile.kinds import Service
+from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When
+from tests.controllers.ray_runs import become_ready, cluster, live, once, pods, set_phase
 from tests.controllers.world import SAMPLES
 
 OURS = Path(__file__).parents[2] / "docs" / "samples" / "ray-cluster.yaml"
@@ -21,38 +21,6 @@ THEIRS = SAMPLES / "kuberay"
 needs_samples = pytest.mark.skipif(
     not THEIRS.is_dir(), reason="KubeRay's own samples are not on this machine: see USERS_SAMPLES"
 )
-
-
-def cluster(replicas: int = 2, **spec: Any) -> RayCluster:
-    container = {"name": "ray", "image": "ray"}
-    template = {"spec": {"containers": [container]}}
-    group = WorkerGroupSpec(group_name="small", template=template, replicas=replicas)
-    given = RayClusterSpec(HeadGroupSpec(template=template), (group,))
-    return RayCluster(metadata=ObjectMeta("ray", "default"), spec=evolve(given, **spec))
-
-
-async def once(client: FakeClient, name: str = "ray") -> RunReport:
-    return await run_once(controller, f"default/{name}", client)
-
-
-async def live(client: FakeClient, name: str = "ray") -> RayCluster:
-    return await client.get(RayCluster, name, "default")
-
-
-async def pods(client: FakeClient) -> list[Pod]:
-    return list(await client.list(Pod, "default"))
-
-
-async def become_ready(client: FakeClient) -> None:
-    for pod in await pods(client):
-        await set_phase(client, pod, "Running", ready=True)
-
-
-async def set_phase(client: FakeClient, pod: Pod, phase: str, *, ready: bool = False) -> None:
-    ready_now = PodCondition("Ready", str(ready))
-    status = PodStatus(phase=phase, pod_ip="10.0.0.1", conditions=(ready_now,))
-    changed = Pod(metadata=pod.metadata, spec=pod.spec, status=status)
-    await client.modify(Pod, pod.name, "default", lambda _: changed, subresource="status")
 
 
 async def scale(client: FakeClient, replicas: int) -> None:

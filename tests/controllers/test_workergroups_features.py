@@ -1,7 +1,5 @@
 """One pass at a time: suspension, upgrades, the autoscaler, tokens, state in Redis, Services and Ingress."""
 
-from typing import Any
-
 import msgspec
 import pytest
 from attrs import evolve
@@ -15,45 +13,11 @@ from reconcile.errors import ApiError, NotFound
 from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient, RunReport, run_once
-from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods, set_phase
+from tests.controllers.ray_features import annotated, bodies, change, settled, variables, with_group
+from tests.controllers.ray_runs import become_ready, cluster, live, once, pods, set_phase
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")
-WholePod = unstructured_kind("v1", "Pod")
-
-
-async def change(client: FakeClient, **spec: Any) -> None:
-    def changed(old: RayCluster) -> RayCluster:
-        return RayCluster(metadata=old.metadata, spec=evolve(old.spec, **spec), status=old.status)
-
-    await client.modify(RayCluster, "ray", "default", changed)
-
-
-def with_group(**group: Any) -> RayCluster:
-    made = cluster(2)
-    changed = evolve(made.spec.worker_group_specs[0], **group)
-    return RayCluster(metadata=made.metadata, spec=evolve(made.spec, worker_group_specs=(changed,)))
-
-
-def annotated(made: RayCluster, **annotations: str) -> RayCluster:
-    named = {f"ray.io/{name.replace('_', '-')}": value for name, value in annotations.items()}
-    return RayCluster(metadata=evolve(made.metadata, annotations=named), spec=made.spec)
-
-
-async def bodies(client: FakeClient) -> dict[str, dict[str, Any]]:
-    """The pods by their kind: one head, one worker."""
-    found = [encode(pod) for pod in await client.list(WholePod, "default")]
-    return {pod["metadata"]["labels"]["ray.io/node-type"]: pod for pod in found}
-
-
-def variables(container: dict[str, Any]) -> dict[str, Any]:
-    return {one["name"]: one.get("value") or one.get("valueFrom") for one in container["env"]}
-
-
-async def settled(client: FakeClient) -> None:
-    """See that after one more look at what was made nothing is written."""
-    await once(client)
-    assert (await once(client)).writes == []
 
 
 def condition(made: RunReport, name: str) -> str:

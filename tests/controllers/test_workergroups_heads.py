@@ -20,7 +20,7 @@ from controllers.workergroups.pod_plan import (
 from controllers.workergroups.pod_upgrade import HASH_VERSION
 from controllers.workergroups.ray_pod_view import RayPodView
 from reconcile.blocks import NewReplica
-from tests.controllers.test_workergroups_plan import START, cluster, head, small, worker
+from tests.controllers.ray_views import START, cluster, head, small, worker
 
 UP = head("b-up")
 OTHER = head("a-other")

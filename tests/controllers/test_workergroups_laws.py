@@ -10,16 +10,7 @@ from controllers.workergroups.pod_plan import desired_workers
 from controllers.workergroups.ray_pod_view import RayPodView, is_unhealthy
 from controllers.workergroups.raycluster_view import GroupView
 from reconcile.replicas import is_active
-from tests.controllers.test_workergroups_plan import (
-    UID,
-    after,
-    cluster,
-    head,
-    plan_cluster,
-    plan_group,
-    small,
-    worker,
-)
+from tests.controllers.ray_views import UID, after, cluster, head, plan_cluster, plan_group, small, worker
 
 PHASES = ("Pending", "Running", "Failed", "Succeeded")
 

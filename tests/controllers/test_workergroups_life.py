@@ -14,9 +14,9 @@ from reconcile.kinds import Job, Pod, Service
 from reconcile.models import encode, unstructured_kind
 from reconcile.simulation import BEHAVIOUR, Delays, observe
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, simulate
-from tests.controllers.test_incidents import all_ready, cluster, counts, scaled, workers
-from tests.controllers.test_workergroups_controller import once
-from tests.controllers.test_workergroups_redis import end_job
+from tests.controllers.ray_runs import once
+from tests.controllers.ray_storage import end_job
+from tests.controllers.ray_world import all_ready, cluster, counts, scaled, workers
 from tests.controllers.world import NAMESPACE, World, world
 
 Event = unstructured_kind("events.k8s.io/v1", "Event")

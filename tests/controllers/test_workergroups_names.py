@@ -18,7 +18,7 @@ from controllers.workergroups.raycluster_names import (
     short_name,
     thawed,
 )
-from tests.controllers.test_workergroups_pods import cluster
+from tests.controllers.ray_manifests import cluster
 
 JSON = st.recursive(
     st.integers() | st.text() | st.none(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)

@@ -1,9 +1,7 @@
 """Which pods of a RayCluster come and go. Numbered rows are those of systems.md, table 1d."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import pytest
 from attrs import evolve
@@ -12,81 +10,33 @@ from controllers.workergroups.demo.original import plan_group_like_v1_3_0
 from controllers.workergroups.pod_plan import (
     PlanGroup,
     PodRemoval,
-    RayClusterPlan,
     WorkerGroupPlan,
     desired_workers,
     plan_group_at_random,
     plan_no_pods,
 )
-from controllers.workergroups.pod_plan import plan_cluster as plan_cluster_at
 from controllers.workergroups.pod_plan import plan_group as plan_group_at
 from controllers.workergroups.ray_pod_view import RayPodView, is_unhealthy
-from controllers.workergroups.raycluster_view import ClusterView, GroupView, Unsupported, group_view
-
-START = datetime(2025, 5, 3, tzinfo=UTC)
-UID = "cluster-uid"
-
-
-def worker(name: str, *, age: int = 0, group: str = "small", **changes: Any) -> RayPodView:
-    """A Ready worker; `age` in seconds, greater is older."""
-    pod = RayPodView(
-        name=name,
-        namespace="default",
-        uid=f"uid-of-{name}",
-        created=START - timedelta(seconds=age),
-        owner_uid=UID,
-        node_type="worker",
-        group=group,
-        phase="Running",
-        ready=True,
-    )
-    return evolve(pod, **changes)
-
-
-def head(name: str = "head", **changes: Any) -> RayPodView:
-    return worker(name, group="headgroup", node_type="head", **changes)
+from controllers.workergroups.raycluster_view import GroupView, Unsupported, group_view
+from tests.controllers.ray_views import (
+    START,
+    UID,
+    after,
+    cluster,
+    head,
+    plan_cluster,
+    plan_group,
+    small,
+    worker,
+)
 
 
 def five_workers() -> list[RayPodView]:
     return [worker(f"pod{number}") for number in range(1, 6)]
 
 
-def small(replicas: int | None = 3, *listed: str, **changes: Any) -> GroupView:
-    return GroupView(name="small", replicas=replicas, workers_to_delete=listed, **changes)
-
-
-def cluster(*groups: GroupView, **changes: Any) -> ClusterView:
-    return evolve(ClusterView("ray", "default", UID, groups=groups or (small(),)), **changes)
-
-
-def plan_group(uid: str, group: GroupView, pods: Sequence[RayPodView], **cluster: Any) -> WorkerGroupPlan:
-    return plan_group_at(ClusterView("ray", "default", uid, groups=(group,), **cluster), group, pods, START)
-
-
-def plan_cluster(
-    view: ClusterView, pods: Sequence[RayPodView], planner: PlanGroup = plan_group_at
-) -> RayClusterPlan:
-    return plan_cluster_at(view, pods, START, planner)
-
-
 def names(removals: Iterable[PodRemoval]) -> list[str]:
     return [removal.pod.name for removal in removals]
-
-
-def after(
-    plan: RayClusterPlan, pods: Sequence[RayPodView], lingers: Callable[[RayPodView], bool]
-) -> list[RayPodView]:
-    """The pods once the plan is carried out; a deleted one is gone, or Terminating if it `lingers`."""
-    doomed = {removal.pod.uid for removal in plan.removals}
-    left = [evolve(pod, terminating=pod.terminating or pod.uid in doomed) for pod in pods]
-    kept = [pod for pod in left if pod.uid not in doomed or lingers(pod)]
-    made = [
-        worker(f"new-{one.group}-{number}", group=one.group, phase="Pending", ready=False)
-        for one in plan.groups
-        for number in range(one.creates)
-    ]
-    heads = [head("new-head", phase="Pending", ready=False)] if plan.head.create else []
-    return [*kept, *made, *heads]
 
 
 def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[RayPodView], passes: int) -> set[str]:

@@ -9,21 +9,10 @@ from attrs import evolve
 from controllers.workergroups.ray_pods import head_pod, worker_pod
 from controllers.workergroups.ray_services import head_service
 from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView
+from tests.controllers.ray_manifests import cluster, environment, template
 
 HEAD_HOST = "ray-head-svc.default.svc.cluster.local"
 RESOURCES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "1"}}
-
-
-def template(ray: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    return {"spec": {"containers": [{"name": "ray", "image": "ray:1", **(ray or {})}], **spec}}
-
-
-def cluster(
-    ray: dict[str, Any] | None = None, params: dict[str, str] | None = None, **head: Any
-) -> ClusterView:
-    group = GroupView("small", template=template(ray), ray_start_params=params or {})
-    view = HeadView(template=template(ray), ray_start_params=params or {}, **head)
-    return ClusterView("ray", "default", "cluster-uid", head=view, groups=(group,))
 
 
 def cluster_of(head: dict[str, Any]) -> ClusterView:
@@ -37,13 +26,6 @@ def worker_of(view: ClusterView) -> dict[str, Any]:
 def ray_container(pod: dict[str, Any]) -> dict[str, Any]:
     container: dict[str, Any] = pod["spec"]["containers"][0]
     return container
-
-
-def environment(container: dict[str, Any]) -> dict[str, str]:
-    return {
-        one["name"]: one["value"] if "value" in one else one["valueFrom"]["fieldRef"]["fieldPath"]
-        for one in container["env"]
-    }
 
 
 def test_the_head_starts_ray_as_head_with_what_its_container_may_use() -> None:

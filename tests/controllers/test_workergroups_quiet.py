@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 import pytest
@@ -24,7 +25,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.controllers.test_incidents import cluster
+from tests.controllers.ray_world import cluster
 from tests.controllers.world import NAMESPACE
 
 WORKERS = 10
@@ -73,7 +74,7 @@ def test_ten_minutes_of_broken_watches_a_resync_and_forced_runs_ask_for_nothing(
                 ("ready", WORKERS)
             }
             sent, (before,) = len(recorded.writes), manager.status().controllers
-            await go_on(user, resyncing.trigger)
+            await go_on(user, partial(manager.trigger, resyncing))
             (after,) = manager.status().controllers
             assert [request.path for request in recorded.writes[sent:]] == []
             assert after.runs - before.runs >= CLUSTERS * (1 + 2)  # forced, and two resyncs at least

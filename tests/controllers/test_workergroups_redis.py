@@ -20,13 +20,13 @@ from controllers.workergroups.fault_tolerance import (
     storage_params,
 )
 from controllers.workergroups.raycluster_view import ClusterView
-from reconcile import Client
 from reconcile.errors import NotFound
 from reconcile.kinds import Job
 from reconcile.models import encode
 from reconcile.testing import FakeClient, VirtualClock, run_once
-from tests.controllers.test_workergroups_controller import cluster, live, once
-from tests.controllers.test_workergroups_features import bodies, settled, variables
+from tests.controllers.ray_features import bodies, settled, variables
+from tests.controllers.ray_runs import cluster, live, once
+from tests.controllers.ray_storage import end_job
 
 REDIS = {
     "redisAddress": "redis:6379",
@@ -82,19 +82,6 @@ async def test_a_cluster_goes_once_its_pods_and_the_job_have_ended(ends: str) ->
     assert (await once(client)).writes == ["patch rayclusters default/ray"]
     with pytest.raises(NotFound):
         await live(client)
-
-
-async def end_job(client: Client, job: Job, how: str) -> None:
-    now = "2026-01-01T00:00:00Z"
-    conditions: list[dict[str, str]] = [{"type": how, "status": "True", "lastTransitionTime": now}]
-    status: dict[str, Any] = {"conditions": conditions, "startTime": now}
-    if how == "Complete":
-        conditions.insert(0, {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": now})
-        status |= {"completionTime": now, "succeeded": 1}
-    else:
-        conditions.insert(0, {"type": "FailureTarget", "status": "True", "lastTransitionTime": now})
-        status |= {"failed": 1}
-    await client.raw.merge(job, {"status": status}, guard={"uid": job.uid}, subresource="status")
 
 
 @pytest.mark.rule("kuberay-1d-redis")

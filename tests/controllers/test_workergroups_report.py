@@ -13,7 +13,7 @@ from reconcile import Condition, ObjectMeta
 from reconcile.kinds import Service
 from reconcile.models import encode
 from reconcile.testing import FakeClient, VirtualClock
-from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods
+from tests.controllers.ray_runs import become_ready, cluster, live, once, pods
 
 ENDPOINTS = {"client": "10001", "dashboard": "8265", "gcs-server": "6379", "metrics": "8080", "serve": "8000"}
 

@@ -8,7 +8,7 @@ from attrs import evolve
 from controllers.workergroups.ray_pods import worker_pod
 from controllers.workergroups.ray_services import endpoints, head_ingress, head_service, services
 from controllers.workergroups.raycluster_view import ClusterView
-from tests.controllers.test_workergroups_pods import cluster
+from tests.controllers.ray_manifests import cluster
 
 
 def ports(ray: dict[str, Any] | None = None, **head: Any) -> dict[str, int]:

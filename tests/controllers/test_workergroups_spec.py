@@ -10,7 +10,7 @@ from controllers.workergroups.ray_pod_view import RayPodView, pod_view
 from controllers.workergroups.raycluster_spec import cluster_view, is_managed
 from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView
 from reconcile.replicas import is_active
-from tests.controllers.test_workergroups_validation import UID, spec
+from tests.controllers.ray_specs import UID, spec
 
 # A cluster as the API server returns it.
 

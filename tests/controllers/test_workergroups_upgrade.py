@@ -10,7 +10,7 @@ from controllers.workergroups.pod_plan import plan_cluster
 from controllers.workergroups.pod_upgrade import HASH_VERSION, plan_upgrade, spec_hash
 from controllers.workergroups.ray_pod_view import RayPodView
 from controllers.workergroups.raycluster_view import ClusterView
-from tests.controllers.test_workergroups_plan import START, UID, cluster, head, small, worker
+from tests.controllers.ray_views import START, UID, cluster, head, small, worker
 
 CONTAINER = {"name": "ray", "image": "ray:1"}
 SPEC: dict[str, Any] = {

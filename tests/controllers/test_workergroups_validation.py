@@ -6,23 +6,7 @@ import pytest
 
 from controllers.workergroups.raycluster_spec import cluster_view, unsupported_features
 from controllers.workergroups.raycluster_validation import invalid_fields
-
-UID = "cluster-uid"
-
-
-def spec(**fields: Any) -> dict[str, Any]:
-    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
-    group = {"groupName": "small", "minReplicas": 0, "maxReplicas": 5, "template": template}
-    return {
-        "headGroupSpec": {"template": template},
-        "workerGroupSpecs": [{**group, **fields.pop("group", {})}],
-        **fields,
-    }
-
-
-def faults(name: str = "ray", annotations: dict[str, str] | None = None, **fields: Any) -> list[str]:
-    metadata = {"name": name, "uid": UID, "annotations": annotations or {}}
-    return [str(one) for one in invalid_fields(metadata, spec(**fields))]
+from tests.controllers.ray_specs import UID, faults, head, spec
 
 
 @pytest.mark.parametrize(
@@ -95,12 +79,6 @@ OPTIONS = "spec.gcsFaultToleranceOptions"
 PASSWORD_IS_SET = f"spec.headGroupSpec.rayStartParams.redis-password: is set by {OPTIONS}.redisPassword"
 HEAD_TEMPLATE = "spec.headGroupSpec.template.spec"
 NO_QUANTITY = "is not a quantity: expected a number such as 2, 500m or 5Gi"
-
-
-def head(ray: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    return {
-        "headGroupSpec": {"template": {"spec": {"containers": [{"name": "ray", **(ray or {})}]}}, **fields}
-    }
 
 
 @pytest.mark.parametrize(
