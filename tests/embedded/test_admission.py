@@ -10,11 +10,6 @@ from tests.embedded.api_client import CONFIG_MAPS, PODS, WIDGETS, Api, config_ma
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def size_of(request: AdmissionRequest) -> dict[str, Any]:
     assert request.object is not None
     spec: dict[str, Any] = request.object.setdefault("spec", {})

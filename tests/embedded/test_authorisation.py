@@ -21,11 +21,6 @@ ANNA = {"impersonate-user": "anna"}
 OPERATOR = service_account("default", "operator")
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def role(api: Api, name: str, *rules: dict[str, Any], **headers: str) -> Any:
     return api.send("POST", ROLES, {"metadata": {"name": name}, "rules": list(rules)}, **headers)
 

@@ -31,11 +31,6 @@ def conditions(api: Api, name: str = "a") -> dict[str, tuple[str, str]]:
     return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def test_what_was_made_in_one_version_is_read_in_the_other(api: Api) -> None:
     made = api.ok("POST", V1, autoscaler(targetCPUUtilizationPercentage=50))
     assert (made["apiVersion"], made["spec"]["minReplicas"]) == ("autoscaling/v1", 1)

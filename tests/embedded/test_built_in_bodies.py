@@ -10,11 +10,6 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 INVALID, REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 @pytest.mark.rule("api-20")
 @pytest.mark.parametrize("body", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}])
 def test_kind_and_version_of_a_built_in_body_go_without_saying(api: Api, body: dict[str, str]) -> None:

@@ -10,11 +10,6 @@ NAMESPACES = "/api/v1/namespaces"
 EVENTS = f"{NAMESPACES}/default/events"
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def gone(api: Api, path: str) -> bool:
     return api.send("GET", path).status == 404
 

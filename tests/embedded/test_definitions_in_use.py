@@ -46,11 +46,6 @@ STORED = version("v1", SIZE, storage=True)
 NEWER = version("v2", {**SIZE, "extra": {"type": "string", "default": "e"}})
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 @pytest.mark.rule("api-125")
 def test_an_object_is_written_by_the_schema_of_its_request_and_kept_by_that_of_the_storage(api: Api) -> None:
     api.ok("POST", DEFINITIONS, things(STORED, NEWER))

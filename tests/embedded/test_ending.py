@@ -21,11 +21,6 @@ from tests.embedded.api_client import (
 HOLD = "example.com/hold"
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def gone(api: Api, path: str) -> bool:
     return api.send("GET", path).status == 404
 

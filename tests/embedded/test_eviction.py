@@ -13,11 +13,6 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def running(api: Api, name: str, *, ready: bool = True, owners: Any = ()) -> None:
     body = pod(name)
     body["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": list(owners)}

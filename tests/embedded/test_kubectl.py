@@ -6,9 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.embedded.kubectl_runs import BUILT_INS, KUBECTL, SAMPLES, Kubectl, environment, kubectl, widget
-
-__all__ = ["environment", "kubectl"]  # the fixtures of this module
+from tests.embedded.kubectl_runs import BUILT_INS, KUBECTL, SAMPLES, Kubectl, widget
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.kubectl_runs import BUILT_INS, KUBECTL, Kubectl, environment, kubectl, widget
-
-__all__ = ["environment", "kubectl"]
+from tests.embedded.kubectl_runs import BUILT_INS, KUBECTL, Kubectl, widget
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
 

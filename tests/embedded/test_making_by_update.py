@@ -24,11 +24,6 @@ MADE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def allow(api: Api, group: str, resource: str, *verbs: str) -> None:
     rules = [{"apiGroups": [group], "resources": [resource], "verbs": [*verbs]}]
     api.ok("PUT", f"{RBAC}/clusterroles/bobs", {"metadata": {"name": "bobs"}, "rules": rules})

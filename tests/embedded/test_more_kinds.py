@@ -34,11 +34,6 @@ DEFAULTS: list[tuple[str, tuple[str, ...], Any]] = [
 ]
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 def path_of(plural: str) -> str:
     return next(path for path in OBJECTS if path.endswith(f"/{plural}"))
 

@@ -7,11 +7,6 @@ import pytest
 from tests.embedded.api_client import CONFIG_MAPS, MERGE, PODS, WIDGETS, Api, config_map, events, pod, widget
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 @pytest.mark.rule("api-31")
 def test_the_server_sets_uid_time_and_generation_whatever_the_client_says(api: Api) -> None:
     made = api.ok("POST", WIDGETS, widget(uid="mine", creationTimestamp="2001-01-01T00:00:00Z", generation=7))

@@ -12,11 +12,6 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
-@pytest.fixture
-def api() -> Api:
-    return Api()
-
-
 async def told(watch: WatchStream) -> list[tuple[float, str]]:
     """All that a watch says until it ends: when, and what."""
     begun, heard = anyio.current_time(), []
