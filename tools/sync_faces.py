@@ -157,7 +157,7 @@ def _method(node: Method, overloaded: bool) -> str:
     signature = f"    def {node.name}({ast.unparse(node.args)}) -> {returns}:"
     if "overload" in decorators:
         return f"    @overload\n{signature} ...\n"
-    is_property = bool(decorators & {"property", "functools.cached_property"})
+    is_property = bool(decorators & {"property", "cached_property", "functools.cached_property"})
     doc = (ast.get_docstring(node) or "").splitlines()[0]
     head = f"    @property\n{signature}" if is_property else signature
     return f'{head}\n        """{doc}"""\n{_body(node, returns, is_property, overloaded)}\n'

@@ -6,7 +6,7 @@ sent; every answer is noted for the key that caused it, so that its next read se
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar, overload
 
 import msgspec
@@ -113,7 +113,7 @@ class Client:
         """Whether the server only checks what is written."""
         return self._core.dry_run
 
-    @property
+    @cached_property
     def raw(self) -> RawClient:
         """Further requests: patches of your own, subresources, whole objects, stored states."""
         return RawClient(self._core, self._reads, self._writes)
@@ -396,6 +396,6 @@ def with_indexes(client: C, indexed: IndexedReads) -> C:
 def _with_core(client: C, core: ClientCore) -> C:
     """A copy of a client, of its own class, on another core."""
     copy = object.__new__(type(client))
-    copy.__dict__ = {**client.__dict__}
+    copy.__dict__ = {name: value for name, value in client.__dict__.items() if name != "raw"}
     copy._set_parts(core)
     return copy

@@ -43,7 +43,8 @@ class ObjectReads:
     async def snapshot(self, resource: APIResource, key: Key, *, live: bool = False) -> Snapshot | None:
         """The stored state of an object, or None."""
         core = self.core
-        key = core.key_of(resource, key)
+        if core.namespace:
+            key = core.key_of(resource, key)
         core.run.note_read(resource, key)
         informer = None if live else core.informer(resource, key.namespace)
         if informer is None:
@@ -52,7 +53,8 @@ class ObjectReads:
         if core.journal:
             await self.settle(resource)
         stored = informer.store.get(key)
-        core.note_secrets(resource, stored)
+        if resource.kind == "Secret":  # `note_secrets` asks again; most reads need not call it
+            core.note_secrets(resource, stored)
         return stored
 
     async def read(

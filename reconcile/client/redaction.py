@@ -29,7 +29,7 @@ HIDDEN = "<secret>"
 
 def is_sensitive(resource: APIResource) -> bool:
     """Whether the bodies of a kind are never to be shown."""
-    return (resource.group, resource.kind) == ("", "Secret")
+    return resource.kind == "Secret" and not resource.group
 
 
 @define(eq=False)
