@@ -1,3 +1,3 @@
-"""How an operator reads and writes: typed, through the cache where there is one."""
+"""Typed reads and writes, from the cache where there is one, consistent with the key's own writes."""
 
 __all__: list[str] = []

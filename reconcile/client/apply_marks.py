@@ -1,4 +1,4 @@
-"""What is applied, and when an apply may be left out: the object says itself that it would change nothing."""
+"""What is applied, and when an apply can be left out: its object shows that it would change nothing."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from informers.applied import MARK, NOTHING, mark_in, mark_of_intent, same_manag
 from reconcile.models import Object, encode
 
 REMEMBERED = 10_000
-"""So many objects that no cache holds are read before they are applied again; others are just applied."""
+"""Of how many objects outside of caches an apply is remembered. Others are applied again, at one request."""
 
 
 class ApplyKey(NamedTuple):
-    """Whose intent it is, and for which part of which object."""
+    """What an intent is kept under: which part of which object, and for which field manager."""
 
     resource: APIResource
     key: Key
@@ -24,27 +24,27 @@ class ApplyKey(NamedTuple):
     subresource: str = ""
 
     def mark(self, intent: Mapping[str, Any]) -> bytes:
-        """The mark that an object has while its manager owns there just what `intent` says."""
+        """The mark of an object on which this manager owns exactly what `intent` says."""
         return mark_of_intent(self.field_manager, self.subresource, intent)
 
     def of(self, field_manager: str) -> "ApplyKey":
-        """The same part of the object, for another field manager."""
+        """The same part of the object for another field manager."""
         return self._replace(field_manager=field_manager)
 
     def owns_in(self, stored: Snapshot) -> bool:
-        """Whether the manager owns fields there by apply."""
+        """Whether the manager owns fields of a stored state by apply."""
         return not mark_in(stored.applied, self.mark({})).endswith(NOTHING)
 
 
 @define
 class AppliedIntents:
-    """When an apply may be left out: what the manager owns by apply is what the intent says.
+    """Decides when an apply can be left out: when the manager owns by apply exactly what the intent says.
 
-    The mark of the object tells (`informers.applied`), so it takes no memory, and a restart or another
-    leader knows as much. Only where a server stores a value in other words (`1000m` as `1`) they differ:
-    then the answer to the apply says to which mark the intent leads, and that is kept beside the object in
-    the store, as long as the object is there. Of what no cache holds, the last REMEMBERED places are kept
-    here.
+    The mark of the object shows that (`informers.applied`), so it takes no memory, and a restart or another
+    leader knows as much. The marks differ where a server stores a value in other words (`1000m` as `1`):
+    then the answer to the apply shows to which mark the intent leads, and that pair is kept beside the object
+    in the store, as long as the object is there. For objects that no cache holds, the last REMEMBERED are
+    kept here.
     """
 
     _elsewhere: OrderedDict[ApplyKey, bytes] = field(factory=OrderedDict, init=False)
@@ -52,7 +52,7 @@ class AppliedIntents:
     def holds(self, mark: bytes, stored: Snapshot, learned: bytes = b"", *, saw_all: bool = True) -> bool:
         """Whether sending the intent of that mark would leave `stored` as it is.
 
-        `learned` is what earlier answers taught. `saw_all`: a manager without a mark owns nothing.
+        `learned` are pairs of marks from earlier answers. `saw_all`: a manager without a mark owns nothing.
         """
         marks = stored.applied
         if marks == mark:
@@ -63,17 +63,17 @@ class AppliedIntents:
         return learned != b"" and mark + here in _pairs(learned)
 
     def remembers(self, place: ApplyKey, mark: bytes) -> bytes:
-        """What the answer taught, if this intent was the last one applied at a place that no cache holds."""
+        """The pair of marks from the answer, if this intent was the last one applied there."""
         learned = self._elsewhere.get(place, b"")
         return learned if learned.startswith(mark) else b""
 
     def applied(
         self, place: ApplyKey, intent: Mapping[str, Any], written: Snapshot, informer: Informer | None
     ) -> None:
-        """The server took an intent, and answered `written`; `informer` holds the object.
+        """The server accepted an intent, and answered `written`; `informer` holds the object.
 
-        An answer without a mark teaches something only where the intent could leave none: else the server,
-        or what stands before it, sends no managedFields, and drift would never be noticed.
+        An answer without a mark is remembered only where the intent owns no field: otherwise the server, or a
+        proxy before it, sends no managedFields, and drift would never be noticed.
         """
         mark = place.mark(intent)
         here = mark_in(written.applied, mark)
@@ -100,7 +100,7 @@ class AppliedIntents:
 
 
 def _claims(intent: Mapping[str, Any]) -> bool:
-    """Whether a field is the manager's once it has applied that: an empty keyed list or set alone is not."""
+    """Whether the intent owns any field: an empty list does not, as it may be a set or a keyed list."""
     metadata = intent.get("metadata") or {}
     fields = [value for name, value in intent.items() if name not in ("apiVersion", "kind", "metadata")]
     fields += [value for name, value in metadata.items() if name not in ("name", "namespace")]
@@ -114,7 +114,7 @@ def _is_claimed(value: Any) -> bool:
 
 
 def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
-    """What is applied for `obj`: what it says of everything but its status, or of its status alone.
+    """What is applied for `obj`: all of it but the status, or the status alone.
 
     Raises TypeError for an object that was read: applying it would claim every field it has, those of
     other writers too.

@@ -1,4 +1,4 @@
-"""From two states of an object to the merge patch that leads from one to the other."""
+"""The merge patch that leads from one state of an object to another."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from informers.apimachinery.json_pointers import pointer_below
 
 IDENTITIES = ("uid", "name", "type", "key", "mountPath", "devicePath", "topologyKey", "containerPort", "port")
-"""By which members the elements of a list are known again, as the list-map keys of the API name them."""
+"""Members that identify the elements of a list: the common list-map keys of the Kubernetes API, the most
+specific first. A guess, since no schema is at hand; where it fails, elements are matched by place."""
 
 Difference = tuple[str, Any, Any]
 """Path, old and new value."""
@@ -76,7 +77,7 @@ def sets_null(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Whether a merge patch could undo what somebody else did, and so must name the version it is for.
+    """Whether a merge patch could undo another writer's change, so that it must name its version.
 
     It could where it replaces or removes a list, and where it chooses between the members of a union:
     a changed `type`, or one member set in the place of another.

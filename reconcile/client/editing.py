@@ -1,4 +1,4 @@
-"""A mutable copy of an immutable object, for those who would rather set than build."""
+"""A mutable copy of an immutable object, whose fields can be set."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
@@ -14,8 +14,8 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 class Draft(Generic[T]):
     """A mutable copy of a model: `draft.spec.replicas = 3`, `draft.metadata.labels["a"] = "b"`.
 
-    Models inside are drafts again, mappings are dicts and sequences are lists of the copy's own.
-    Setting what the model does not have raises AttributeError.
+    Nested models are drafts too, mappings are dicts and sequences lists of its own. Setting a field that the
+    model does not have raises AttributeError.
     """
 
     __slots__ = ("_of", "_parts")
@@ -43,7 +43,7 @@ class Draft(Generic[T]):
 
 
 def finished(draft: Draft[T]) -> T:
-    """The object that a draft has become; converters and validators of its class have run."""
+    """The object with the changes of a draft; converters and validators of its class have run."""
     of, parts = _inside(draft)
     changes = {name: _closed(value, getattr(of, name)) for name, value in parts.items()}
     this: Any = of

@@ -1,4 +1,4 @@
-"""What was applied under a former field manager, made over to the present one in an object's managedFields.
+"""Moves what a former field manager applied to the present one, in the managedFields of an object.
 
 Fields that only the former name owns would stay for ever: an apply under the new name cannot drop them.
 """
@@ -12,7 +12,7 @@ Entry = Mapping[str, Any]
 
 
 def renamed(entries: Sequence[Entry], former: Collection[str], manager: str) -> Sequence[Entry]:
-    """The managedFields with `manager` in the place of `former`; where it has an entry, fields are joined."""
+    """The managedFields with `manager` in the place of `former`; entries of the same kind are joined."""
     result: dict[tuple[Any, ...], Entry] = {}
     for entry in sorted(entries, key=lambda entry: entry.get("manager") in former):  # the present one first
         name = manager if entry.get("manager") in former else entry.get("manager")

@@ -5,18 +5,17 @@ from typing import Any
 
 
 def manifest_of(text: str) -> Mapping[str, Any]:
-    """The one object that a text describes.
+    """The one object that a text describes; times stay text.
 
-    A time stays the text that it is. Raises ValueError for a text that is no YAML, that does not hold
-    exactly one object, that says one thing twice (of which YAML would silently take the last), or that
-    has a member whose name YAML takes for something else (`on` is true).
+    Raises ValueError for a text that is not YAML, that does not hold exactly one object, that has a member
+    twice (YAML would silently take the last), or one whose name is not text in YAML (`on` is true).
     """
     import yaml
 
     try:
         found = [document for document in yaml.load_all(text, Loader=_loader()) if document is not None]
     except yaml.YAMLError as error:
-        raise ValueError(f"this is no YAML: {error}") from None
+        raise ValueError(f"this is not YAML: {error}") from None
     if len(found) != 1 or not isinstance(found[0], Mapping):
         raise ValueError(f"a manifest describes one object, and this text holds {len(found)} documents")
     manifest: Mapping[str, Any] = found[0]
@@ -27,7 +26,7 @@ _found: list[Any] = []
 
 
 def _loader() -> Any:
-    """YAML 1.1 as kubectl reads it; made at the first use, since importing yaml takes its time."""
+    """YAML 1.1 as kubectl reads it; made at the first use, since importing yaml is slow."""
     if not _found:
         _found.append(_make_loader())
     return _found[0]
@@ -51,11 +50,11 @@ def _make_loader() -> Any:
         names = [loader.construct_object(name, deep=True) for name in own]
         odd = next((name for name in names if not isinstance(name, str)), None)
         if odd is not None:
-            why = f"{odd!r} is no name of a member: write it in quotes"
+            why = f"{odd!r} is not text: write this name of a member in quotes"
             raise yaml.constructor.ConstructorError(None, None, why, node.start_mark)
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is said twice", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is there twice", node.start_mark)
         return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
 
     Loader.add_constructor("tag:yaml.org,2002:map", mapping)

@@ -1,10 +1,10 @@
-"""Your own writes are visible: what one key has written and its cache may not show yet.
+"""A reconcile sees its own writes: what one key has written and its cache may not show yet.
 
-A write counts as seen when the store holds that object at that version or later, or when the store
-as a whole has reached the version. A deletion is seen when that uid is absent or terminating. After
-a write of unknown outcome the object is read live, and what was read is what has to be seen; where
-its name is not known, the store has to reach the version of a consistent list. After a write that was
-refused as stale a newer state of that very object has to be seen.
+The cache shows a write when it holds the object at that version or later, or when it has reached that
+version as a whole. It shows a deletion when that uid is absent or terminating. After a write of unknown
+outcome the object is read live, and that is what the cache has to show; where the name is not known, the
+cache has to reach the version of a consistent list. After a write that was refused as stale, the cache has
+to show a newer state of that very object.
 (cluster-api #13720, controller-runtime #3472, KEP-5647.)
 """
 
@@ -32,10 +32,11 @@ from reconcile.runs.write_events import Answered, Failed, WriteObserver
 P = TypeVar("P", bound=tuple[APIResource, Key | None])
 
 PATIENCE = 5.0
-"""Seconds to wait for the cache, and once more after a relist."""
+"""Seconds to wait for the cache, and again after a relist. A watch is late by milliseconds; one that is
+late by seconds is likely to be broken without an error."""
 SHORT_PATIENCE = 0.5
-"""The same where only a version is waited for: a store reaches it with the resource's next event or
-bookmark, which may be a minute away, so a relist is soon the better way."""
+"""Seconds to wait for a version only. A store reaches it with the next event or bookmark of the resource,
+which may be a minute away, so a relist is faster."""
 
 
 class CacheBehind(Exception):
@@ -43,7 +44,7 @@ class CacheBehind(Exception):
 
 
 class Live(Protocol):
-    """Asks the server, past every cache."""
+    """Reads from the server, past every cache."""
 
     def version(self, resource: APIResource, namespace: str = "") -> Awaitable[int]:
         """The resourceVersion of a consistent list."""
@@ -68,40 +69,36 @@ class Write:
     deleted: bool = False
     state: Snapshot | None = None
 
-    def seen_in(self, informer: Informer) -> bool:
-        """Whether a reader of this informer sees the write, or can never see the object."""
-        if not informer.covers(self.key.namespace):
-            return True
-        known = informer.store.get(self.key)
+    def shown_by(self, informer: Informer, cached: Snapshot | None) -> bool:
+        """Whether the store of an informer, which has `cached` for the key, shows the write."""
         if self.deleted:
-            return known is None or known.uid != self.uid or known.terminating
+            return cached is None or cached.uid != self.uid or cached.terminating
+        # Events of one resource come in the order of versions: what reached a later one has this one.
         if self.version and informer.store.version >= self.version:
             return True
+        # A write may take an object out of the informer's selection: then it is to be absent.
         if self.state is not None and not informer.selects(self.state):
-            return known is None
-        return known is not None and known.uid == self.uid and known.version >= self.version
+            return cached is None
+        return cached is not None and cached.uid == self.uid and cached.version >= self.version
 
 
 @frozen
 class Absence:
-    """An object that the server does not have: not even under another uid."""
+    """An object that the server does not have, under any uid."""
 
     resource: APIResource
     key: Key
 
-    def seen_in(self, informer: Informer) -> bool:
-        """Whether a reader of this informer sees that it is gone, or could never see it."""
-        if not informer.covers(self.key.namespace):
-            return True
-        known = informer.store.get(self.key)
-        return known is None or known.terminating
+    def shown_by(self, informer: Informer, cached: Snapshot | None) -> bool:
+        """Whether the store shows that the object is gone, or is going."""
+        return cached is None or cached.terminating
 
 
 @frozen
 class Refusal:
-    """A write that the server refused because the object is newer than `version`; how new is not known.
+    """A write that the server refused because the object is newer than `version`.
 
-    So it does not tell anything that the store as a whole has come past that version.
+    How new is not known, so a store that has reached `version` proves nothing.
     """
 
     resource: APIResource
@@ -109,19 +106,23 @@ class Refusal:
     uid: str
     version: int
 
-    def seen_in(self, informer: Informer) -> bool:
-        """Whether a reader of this informer sees a newer state, or can never see the object."""
-        if not informer.covers(self.key.namespace):
-            return True
-        known = informer.store.get(self.key)
-        return known is None or known.uid != self.uid or known.version > self.version
+    def shown_by(self, informer: Informer, cached: Snapshot | None) -> bool:
+        """Whether the store shows a newer state of the object."""
+        return cached is None or cached.uid != self.uid or cached.version > self.version
+
+
+def is_shown(write: Write | Absence | Refusal, informer: Informer) -> bool:
+    """Whether a reader of an informer sees what was noted, or can never see the object."""
+    if not informer.covers(write.key.namespace):
+        return True
+    return write.shown_by(informer, informer.store.get(write.key))
 
 
 @define
 class Journal(WriteObserver):
-    """What one key wrote and has not seen yet.
+    """What one key wrote and its cache may not show yet.
 
-    `on_wait` is told after each wait for the cache how many seconds it took, and whether it was in vain.
+    `on_wait` is called after each wait for the cache, with its seconds and whether it was in vain.
     """
 
     on_wait: Callable[[float, bool], None] | None = None
@@ -202,6 +203,7 @@ class Journal(WriteObserver):
                 self.on_wait(anyio.current_time() - started, behind)
 
     async def _settle(self, cache: Cache, live: Live, only: APIResource | None, key: Key | None) -> None:
+        # First what is not known: a live read may replace or add an expected write.
         for resource, unknown in _within(self._unknown, only, key):
             await self._find_out(cache, live, resource, unknown)
             self._unknown.pop((resource, unknown), None)
@@ -212,24 +214,24 @@ class Journal(WriteObserver):
             if informer is not None and isinstance(write, Refusal | Absence):
                 await self._look_again(cache, live, informer, write)
             elif informer is not None:
-                await _wait(informer, partial(write.seen_in, informer), PATIENCE)
-            if self._writes.get(place) is write:
+                await _wait(informer, partial(is_shown, write, informer), PATIENCE)
+            if self._writes.get(place) is write:  # the key may have written it again meanwhile
                 del self._writes[place]
 
     async def _look_again(
         self, cache: Cache, live: Live, informer: Informer, write: Refusal | Absence
     ) -> None:
-        """Wait for what is not known by its version, and where it does not come, for what the server has now.
+        """Wait for a state whose version is not known; if it does not come, for what the server has now.
 
-        After a refusal no newer state may come. And an object that was absent may have come since: made by
-        others, or by the very create of unknown outcome that had the server asked, carried out late.
+        After a refusal there may be no newer state to come. And an object that was absent may exist by now:
+        made by others, or by the create of unknown outcome itself, carried out late.
         """
-        seen = partial(write.seen_in, informer)
+        seen = partial(is_shown, write, informer)
         if seen() or await informer.wait_until(seen, SHORT_PATIENCE):
             return
         await self._find_out(cache, live, write.resource, write.key)
-        found = self._writes.pop((write.resource, write.key))
-        await _wait(informer, partial(found.seen_in, informer), PATIENCE)
+        noted = self._writes.pop((write.resource, write.key))
+        await _wait(informer, partial(is_shown, noted, informer), PATIENCE)
 
     async def _find_out(self, cache: Cache, live: Live, resource: APIResource, key: Key | None) -> None:
         informer = cache.find(resource)
@@ -247,7 +249,7 @@ class Journal(WriteObserver):
 
 
 def _within(places: Collection[P], resource: APIResource | None, key: Key | None) -> Sequence[P]:
-    """The places asked about; one without a name may be any of its resource."""
+    """The places to settle; a place without a name may be any object of its resource."""
     if key is None:
         return [place for place in places if resource in (None, place[0])]
     return [place for place in ((resource, key), (resource, None)) if place in places]  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Keeps what Secrets hold out of texts: errors, tracebacks and events of a run that has seen them."""
+"""Keeps the values of Secrets out of errors, tracebacks, log lines and Events of runs that have read them."""
 
 import base64
 import json
@@ -15,28 +15,28 @@ from attrs import define, field
 from structlog.typing import EventDict
 
 from informers import APIResource, Snapshot
-from reconcile.runs.run_failures import text_of
+from reconcile.runs.run_failures import error_text
 from reconcile.runs.write_events import Sent, WriteObserver
 
 SHORTEST = 4
-"""Values of fewer characters are not looked for: they would be found in every other word."""
+"""Shorter values (in characters) are not replaced: they would occur in every other word."""
 
 SHORTEST_WITHIN = 6
-"""The same for parts of base64, where any few letters are a part of something."""
+"""The same for parts of base64, in which short sequences occur by chance."""
 
 HIDDEN = "<secret>"
 
 
 def is_sensitive(resource: APIResource) -> bool:
-    """Whether the bodies of a kind are never to be shown."""
+    """Whether the values in objects of a resource must not be shown."""
     return resource.kind == "Secret" and not resource.group
 
 
 @define(eq=False)
 class SecretValues(WriteObserver):
-    """What the Secrets hold that one run has read or tried to write.
+    """The values of the Secrets that one run has read or tried to write.
 
-    Their JSON is kept as it came and only looked into when a text has to be cleaned.
+    Their JSON is kept as it came, and decoded only when a text has to be cleaned.
     """
 
     _bodies: list[bytes] = field(factory=list, init=False)
@@ -55,10 +55,11 @@ class SecretValues(WriteObserver):
         return bool(self._bodies)
 
     def redact(self, text: str) -> str:
-        """The text without any of the values: in base64, decoded, their lines, and the strings of JSON."""
+        """The text without the values, their lines, their base64, and the strings of values in JSON."""
         if not self._bodies:
             return text
         values = {value for body in self._bodies for value in _values(body) if len(value) >= SHORTEST}
+        # The longest first: a value that is a part of another would leave the rest of it readable.
         for value in sorted(values, key=len, reverse=True):
             text = text.replace(value, HIDDEN)
         return text
@@ -74,12 +75,12 @@ class NoSecretValues(SecretValues):
 NO_SECRETS = NoSecretValues()
 
 seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
-"""What the run has seen in which this code is; None outside of runs."""
+"""The values that the current run has read; None outside of runs."""
 
 
 @contextmanager
 def concealing(resource: APIResource, states: Iterable[Snapshot | None]) -> Iterator[None]:
-    """Hide what these objects hold, if they are Secrets, in lines that are logged inside, outside of runs."""
+    """Outside of runs: hide the values of these objects, if they are Secrets, in lines logged within."""
     values = SecretValues()
     for state in states:
         if state is not None:
@@ -92,30 +93,30 @@ def concealing(resource: APIResource, states: Iterable[Snapshot | None]) -> Iter
 
 
 def redacted(text: str) -> str:
-    """A text without what the Secrets hold that the present run has seen."""
+    """A text without the values of Secrets that the current run has read."""
     values = seen.get()
     return text if values is None else values.redact(text)
 
 
 def redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A log line without them, for structlog: its text, its values, and its error (`veiled`)."""
+    """A structlog event without the values: its text, its fields, and its error (`redacted_error`)."""
     values = seen.get()
     if not values:
         return event
     clean = {name: _clean(value, values) for name, value in event.items() if name != "exc_info"}
     if error := _error_of(event.get("exc_info")):
-        clean["exc_info"] = veiled(error, values.redact)
+        clean["exc_info"] = redacted_error(error, values.redact)
     return clean
 
 
-def veiled(error: BaseException, redact: Callable[[str], str]) -> BaseException:
-    """An error of the same name whose text is clean, with the clean traceback as a note.
+def redacted_error(error: BaseException, redact: Callable[[str], str]) -> BaseException:
+    """An error of the same name with a clean text, and the clean traceback as a note.
 
-    It has no frames of its own: what reports errors reads the local variables of frames, and those of a run
-    that has seen Secrets hold them.
+    It has no frames: error reporters read the local variables of frames, and those of a run that has read
+    Secrets hold their values.
     """
     kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
-    copy: Exception = kind(redact(text_of(error)))
+    copy: Exception = kind(redact(error_text(error)))
     copy.add_note(redact("".join(format_exception(error))).rstrip())
     return copy
 
@@ -152,7 +153,7 @@ def _contents(body: Any) -> Any:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value and its lines as Python, JSON, URLs and base64 write them; and what it is itself a form of."""
+    """A value and its lines as Python, JSON, URLs and base64 write them, and what it encodes itself."""
     if len(value) < SHORTEST:
         return
     for text in (value, *map(str.strip, value.splitlines())):
@@ -170,10 +171,10 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _within_base64(value: bytes) -> Iterator[str]:
-    """How a value looks within the base64 of a longer text, such as `user:password` in a Basic header.
+    """A value inside the base64 of a longer text, such as `user:password` in a Basic header.
 
-    Three bytes are four characters, so it looks otherwise at each of three offsets; characters that have
-    bits of the neighbours as well are left out.
+    Three bytes become four characters, so the result depends on the offset modulo three. Characters that
+    also hold bits of the neighbours are left out.
     """
     for before in range(3):
         whole = base64.b64encode(bytes(before) + value)
@@ -186,7 +187,7 @@ def _within_base64(value: bytes) -> Iterator[str]:
 
 
 def _decoded(value: str) -> Sequence[str]:
-    """What a value is base64 of, if that is text."""
+    """The text of which a value is the base64, if it is one."""
     try:
         return [base64.b64decode(value, validate=True).decode()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""How fast a manager may ask, if somebody wants it slower than the server does."""
+"""Limits the rate of a client's requests."""
 
 import anyio
 from attrs import define, field
@@ -6,9 +6,9 @@ from attrs import define, field
 
 @define(eq=False)
 class RequestLimiter:
-    """`qps` requests a second over time, `burst` of them at once; the rest wait for their turn, in order.
+    """Allows `qps` requests a second over time and `burst` at once; the others wait in order.
 
-    Raises ValueError for a rate or a burst of nothing.
+    Raises ValueError unless `qps` is above 0 and `burst` at least 1.
     """
 
     qps: float
@@ -27,7 +27,7 @@ class RequestLimiter:
             await anyio.sleep(wait)
 
     def reserve(self, now: float) -> float:
-        """Book one request; says in how many seconds from `now` (s) it may be made."""
+        """Reserve one request; returns in how many seconds from `now` (seconds) it may be made."""
         refilled = 0.0 if self._at is None else (now - self._at) * self.qps
         self._spent = max(0.0, self._spent - refilled) + 1
         self._at = now

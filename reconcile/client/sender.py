@@ -1,4 +1,4 @@
-"""One request after the other: typed errors, retries only where they are safe, warnings, a speed limit."""
+"""Sends a client's requests: typed errors, retries only where they are safe, warnings, a rate limit."""
 
 import re
 from collections import OrderedDict
@@ -34,14 +34,14 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 RETRIES = 3
 FIRST_WAIT = 0.1
 LONGEST_WAIT = 10.0
-"""Seconds. A server that asks for more patience than this is given up; the key's back-off takes over."""
+"""Seconds. A request that the server asks to repeat later than this fails; the key's back-off takes over."""
 
 WARNINGS_REMEMBERED = 1000
 
 JSON = {"content-type": "application/json", "accept": "application/json"}
 
 json_object = msgspec.json.Decoder(dict[str, Any]).decode
-"""Reads an answer that has to be a JSON object."""
+"""Decodes an answer that must be a JSON object."""
 
 _log = get_logger("reconcile.client")
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -73,9 +73,9 @@ class Sender:
         headers: Mapping[str, str] = JSON,
         body: bytes | None = None,
     ) -> R:
-        """What `read` makes of the body of the answer. Raises an ApiError for every other end.
+        """What `read` makes of the body of the answer. Raises an ApiError otherwise.
 
-        `read` may raise what readers of JSON raise: the answer is a MalformedAnswer then.
+        Where `read` raises an error of decoding, that is a MalformedAnswer.
         """
         attempt = 0
         while True:
@@ -116,7 +116,7 @@ class Sender:
 
 
 def retry_wait(method: str, error: ApiError, attempt: int, chance: Callable[[], float]) -> float | None:
-    """After how many seconds to send again a request that ended so; None: do not."""
+    """Seconds until a request that failed with this error is sent again; None: it is not."""
     if attempt >= RETRIES:
         return None
     reading = method == "GET"
@@ -129,7 +129,7 @@ def retry_wait(method: str, error: ApiError, attempt: int, chance: Callable[[], 
 
 
 def with_missing_rule(error: Forbidden) -> Forbidden:
-    """The same error; where it is RBAC that refused, its message says which rule would allow it."""
+    """The same error; if RBAC refused the request, its message names the missing rule."""
     found = _CANNOT.search(error.message)
     if found is None:
         return error

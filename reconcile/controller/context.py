@@ -19,7 +19,7 @@ from reconcile.controller.generated_values import generate_once
 from reconcile.controller.run_output import PendingEvent, RunOutput
 from reconcile.models import Intent, Object, Unstructured, kind_of
 from reconcile.owners import can_own, with_owner
-from reconcile.runs.run_failures import text_of
+from reconcile.runs.run_failures import error_text
 from reconcile.runs.run_request import Cause, Request
 
 T = TypeVar("T", bound=Object)
@@ -234,7 +234,7 @@ class Context(Generic[T]):
         try:
             yield
         except errors as error:
-            message = core_of(self.client).redacted(text_of(error))
+            message = core_of(self.client).redacted(error_text(error))
             self.condition(name, False, reason=reason_for(error), message=message)
             raise
 

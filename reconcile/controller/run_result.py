@@ -82,7 +82,7 @@ class RunResult:
         error = self.error
         if error is None:
             raise ValueError("the run has not failed")
-        shown = redaction.veiled(error, self.redact) if self.secretive else error
+        shown = redaction.redacted_error(error, self.redact) if self.secretive else error
         return Failed(identity_of(error), self.message, self.at, self.traceback, shown)
 
 

@@ -1,3 +1,3 @@
-"""What one run of a reconciler is about: its request, its record, its failure as text."""
+"""One run of a reconciler as values: its request and result, its record, its failure as text."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Code that only observes must not fail what it observes: a storm that cannot be judged fails no run."""
+"""Keeps code that only observes a run, such as the storm guard, from failing it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,9 +16,9 @@ _failures = count(1)
 
 
 def observing(instead: Callable[..., Any]) -> Callable[[F], F]:
-    """A function that only observes: where it fails, the log says so and `instead` gives the result.
+    """Decorate a function whose failure is logged, and its result then taken from `instead`.
 
-    It may be a coroutine function; `instead` takes the same arguments and is a plain one.
+    It may be a coroutine function; `instead` is a plain function of the same arguments.
     """
 
     def decorate(function: F) -> F:

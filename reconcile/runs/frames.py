@@ -1,8 +1,8 @@
-"""Whose code a stack stands in: the author's, this library's, or that of others.
+"""Whose code a frame of a stack is: the author's, this library's, or that of others.
 
-The author's is all that is neither this library, nor the standard library, nor an installed package that is
-not the author's own. An operator that is itself installed is known by its first frame: what the library
-calls is the author's.
+The author's is what is neither this library, nor the standard library, nor an installed package of others.
+An operator that is itself installed is recognised by its first frame: what the library calls is the
+author's.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""What is logged of failed runs: each error with its place, and the traceback of each distinct one once."""
+"""How failed runs are logged: each error with its place, each distinct traceback once."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from reconcile.runs.frames import place_of_error
 MEMBERS_SHOWN = 5
 """Errors of an ExceptionGroup that are listed one by one."""
 ERRORS_REMEMBERED = 100
-"""Distinct errors of a controller. Of one that was forgotten the traceback is logged once more."""
+"""Distinct errors of a controller that are remembered. A forgotten one is logged with its traceback again."""
 TRACEBACK_CHARACTERS = 16_000
-"""The end of a longer traceback is kept: it says what was raised, and where."""
+"""Characters kept of a traceback, from its end: that shows what was raised, and where."""
 
 
 class Member(NamedTuple):
@@ -45,7 +45,7 @@ def members_of(error: BaseException | None) -> Sequence[Member]:
     return [Member(_named(one), place_text(one)) for _, one in shown]
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The text of an error. Its `__str__` may be the author's, and fail in its turn."""
     try:
         return str(error)
@@ -54,7 +54,7 @@ def text_of(error: BaseException) -> str:
 
 
 def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {text_of(error)}"
+    return f"{type(error).__name__}: {error_text(error)}"
 
 
 def described(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What a controller works on, why, and what comes of it."""
+"""What a run is about: the key, why it runs, and what should follow."""
 
 import math
 from datetime import timedelta
@@ -30,7 +30,7 @@ class Request(NamedTuple):
 
 
 Named: TypeAlias = Request | Key | Object | str
-"""What names an object to a controller: itself, its key, or `namespace/name` (`name` without one)."""
+"""What names an object to a controller: itself, its key, or `namespace/name` (`name` alone without one)."""
 
 
 def as_request(named: Named) -> Request:

@@ -1,4 +1,4 @@
-"""Keeping a task alive that may fail, and what to say where tasks have failed."""
+"""Restarts tasks that fail, and reports the errors of tasks."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ from workqueue import Backoff
 
 RESTARTS = Backoff(base=1.0, limit=60.0)
 HEALTHY_SECONDS = 60.0
-"""Who has run this long before failing starts its back-off anew."""
+"""A task that ran this long (seconds) before it failed starts its back-off anew."""
 
 
 async def supervise(
