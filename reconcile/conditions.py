@@ -1,4 +1,4 @@
-"""Conditions: what a status says of an object, one observation a type (apimachinery `meta`)."""
+"""Conditions of a status, one for each type (apimachinery `meta`)."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,34 +28,34 @@ C = TypeVar("C", bound=_Observation)
 
 def merge_conditions(
     before: Sequence[Mapping[str, Any]],
-    wanted: Iterable[Mapping[str, Any]],
+    collected: Iterable[Mapping[str, Any]],
     now: str,
     generation: int | None,
     removed: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """The condition list after a run: those not `wanted` stay as they are, in their places.
+    """The conditions after a run: those not `collected` stay as they are, in their places.
 
     A condition's lastTransitionTime moves to `now` (RFC 3339) only when its status changes, and where
-    it had none; its observedGeneration becomes `generation`. Members that nobody here knows stay. Types
-    in `removed` go, unless they are wanted as well.
+    it had none; its observedGeneration becomes `generation`. Members of unknown meaning stay. Types
+    in `removed` go, unless they are collected as well.
     """
-    wanted = {condition["type"]: condition for condition in wanted}.values()
-    gone = set(removed) - {condition["type"] for condition in wanted}
-    merged = {c.get("type"): dict(c) for c in before if c.get("type") not in gone}
-    for condition in wanted:
-        old = merged.get(condition["type"], {})
+    latest = {condition["type"]: condition for condition in collected}
+    removed = set(removed) - latest.keys()
+    merged = {c.get("type"): dict(c) for c in before if c.get("type") not in removed}
+    for name, condition in latest.items():
+        old = merged.get(name, {})
         changed = old.get("status") != condition["status"]
         since = now if changed or not old.get("lastTransitionTime") else old["lastTransitionTime"]
         observed = {} if generation is None else {"observedGeneration": generation}
-        merged[condition["type"]] = {**old, **condition, **observed, "lastTransitionTime": since}
+        merged[name] = {**old, **condition, **observed, "lastTransitionTime": since}
     return list(merged.values())
 
 
 def checked_condition(name: str, status: str, reason: str, message: str) -> dict[str, Any]:
     """A condition within the bounds of metav1.Condition, which an API server refuses a status beyond.
 
-    A message that is too long is cut and ends in an ellipsis: it often is the text of an error, and a status
-    that is refused shows nothing of it. Raises ValueError for another part, naming the bound.
+    A message that is too long is cut and ends in an ellipsis: it is often the text of an error, which a
+    refused status would not show at all. Raises ValueError for another part, naming the bound.
     """
     _check("type", name, CONDITION_TYPE)
     if status not in _STATUSES:
@@ -101,10 +101,10 @@ def find_condition(conditions: Iterable[C], name: str) -> C | None:
 def is_true(conditions: Iterable[_Observation], name: str, *, generation: int | None = None) -> bool:
     """Whether the condition of type `name` is True; absent and Unknown are not.
 
-    With `generation`, also whether it was observed of that generation or a later one: what a condition
-    says of an older spec says nothing of this one.
+    With `generation`, also whether it was observed of that generation or a later one: a condition
+    of an older spec proves nothing about this one.
     """
-    found = find_condition(conditions, name)
-    if found is None or found.status != "True":
+    condition = find_condition(conditions, name)
+    if condition is None or condition.status != "True":
         return False
-    return generation is None or (getattr(found, "observed_generation", None) or 0) >= generation
+    return generation is None or (getattr(condition, "observed_generation", None) or 0) >= generation

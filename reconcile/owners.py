@@ -1,4 +1,4 @@
-"""Owner references: who has an object, and whose end is its end too."""
+"""Owner references: which object owns another, so that the garbage collector deletes both."""
 
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 
 
 class AlreadyOwned(Exception):
-    """An object has a controller, and it is another one; `owner` is its reference."""
+    """An object is controlled by another one already; `owner` is the reference to that."""
 
     def __init__(self, obj: Object, owner: OwnerReference) -> None:
         super().__init__(
@@ -27,10 +27,10 @@ class AlreadyOwned(Exception):
 
 
 def can_own(owner: Object, obj: Object) -> bool:
-    """Whether the garbage collector heeds such a reference.
+    """Whether the garbage collector respects such a reference.
 
-    A namespaced owner has objects of its own namespace alone (one of another never protects, and its
-    dependents are collected); one without a namespace may own anything.
+    A namespaced owner owns objects of its own namespace alone: those of another are collected. An owner
+    without a namespace may own anything.
     """
     if not kind_of(owner).resource.namespaced:
         return True
@@ -45,7 +45,7 @@ def with_owner(obj: O, owner: Object, *, controller: bool = False) -> O:
     that was not read or cannot own it (see `can_own`), and AlreadyOwned.
     """
     if not owner.uid:
-        raise ValueError(f"{type(owner).__name__} {str(owner.key)!r} was not read, so it can own nothing")
+        raise ValueError(f"{type(owner).__name__} {str(owner.key)!r} was not read, so it cannot own anything")
     if not can_own(owner, obj):
         raise ValueError(
             f"{type(owner).__name__} {str(owner.key)!r} cannot own {type(obj).__name__} {str(obj.key)!r}: "
@@ -53,28 +53,28 @@ def with_owner(obj: O, owner: Object, *, controller: bool = False) -> O:
         )
     mine = _reference(owner, controller)
     present = obj.metadata.owner_references
-    other = next((one for one in present if one.controller and not _same(one, mine)), None)
+    other = next((owner for owner in present if owner.controller and not _same(owner, mine)), None)
     if controller and other is not None:
         raise AlreadyOwned(obj, other)
-    replaced = (mine if _same(one, mine) else one for one in present)
+    replaced = (mine if _same(owner, mine) else owner for owner in present)
     return obj.with_metadata(owner_references=tuple(dict.fromkeys((*replaced, mine))))
 
 
 def without_owner(obj: O, owner: Object) -> O:
     """The same object without any reference to `owner` (by group, kind and name)."""
     mine = _reference(owner, controller=False)
-    rest = tuple(one for one in obj.metadata.owner_references if not _same(one, mine))
+    rest = tuple(other for other in obj.metadata.owner_references if not _same(other, mine))
     return obj.with_metadata(owner_references=rest)
 
 
 def is_owned(obj: Object, owner: Object) -> bool:
     """Whether `owner` owns it: by uid, so that a namesake of a former owner owns nothing."""
-    return bool(owner.uid) and any(one.uid == owner.uid for one in obj.metadata.owner_references)
+    return bool(owner.uid) and any(reference.uid == owner.uid for reference in obj.metadata.owner_references)
 
 
 def controller_of(obj: Object) -> OwnerReference | None:
-    """The one owner that manages the object, if it has one."""
-    return next((one for one in obj.metadata.owner_references if one.controller), None)
+    """The owner that controls the object, if any."""
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
 
 
 def _reference(owner: Object, controller: bool) -> OwnerReference:

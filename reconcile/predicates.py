@@ -1,9 +1,9 @@
-"""Which changes of an object wake a controller: small tests, put together with `&`, `|` and `~`.
+"""Which changes of an object wake a controller: small tests, combined with `&`, `|` and `~`.
 
-A test is asked about a change from one state to another. Most of them (`generation`, `labels`, ...)
-have nothing to say where an object appears or disappears: they answer None, which counts as neither
-yes nor no, also under `~`. What nobody objects to wakes. An object that was deleted and created again
-between two looks is such a disappearance and appearance too, not a change.
+A test gets the states before and after a change. Most of them (`generation`, `labels`, ...) do not apply
+where an object is created or deleted: they return None, which is neither yes nor no, also under `~`. A
+change wakes unless the test says no. An object that was deleted and created again between two
+observations counts as a deletion and a creation.
 
     Controller(Site, keep_site, wakes=predicates.generation | predicates.annotations)
     Controller(Pod, keep_pod, wakes=predicates.selector("app=web") & ~predicates.deletion)
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 Verdict: TypeAlias = bool | None
-"""True wakes, False does not, None has nothing to say."""
+"""True wakes, False does not, None does not apply."""
 Test: TypeAlias = Callable[[Snapshot | None, Snapshot | None], Verdict]
-"""Asked about any change: the old state and the new one; None stands for absence."""
+"""Gets any change: the old state and the new one; None stands for absence."""
 Changed: TypeAlias = Callable[[Snapshot, Snapshot], bool]
-"""Asked about an update: the old state and the new one."""
+"""Gets an update: the old state and the new one."""
 
 
 @frozen
@@ -58,8 +58,8 @@ class Predicate:
         return self.test(old, new) is not False
 
     def __and__(self, other: "Predicate | Changed") -> "Predicate":
-        one, two = self.test, as_predicate(other).test
-        return Predicate(lambda old, new: _both(one(old, new), two, old, new))
+        first, second = self.test, as_predicate(other).test
+        return Predicate(lambda old, new: _both(first(old, new), second, old, new))
 
     def __or__(self, other: "Predicate | Changed") -> "Predicate":
         tests = *_alternatives(self), *_alternatives(as_predicate(other))
@@ -77,7 +77,7 @@ class Predicate:
 
 
 def updates(changed: Changed) -> Predicate:
-    """The predicate that asks a function about updates; appearing and disappearing are not its matter."""
+    """A predicate that calls a function for updates; it does not apply to creations and deletions."""
 
     def test(old: Snapshot | None, new: Snapshot | None) -> Verdict:
         return None if old is None or new is None else changed(old, new)
@@ -87,48 +87,48 @@ def updates(changed: Changed) -> Predicate:
     return Predicate(test)
 
 
-def as_predicate(given: "Predicate | Changed") -> Predicate:
-    """A predicate as it is, a function as `updates` makes it one."""
-    return given if isinstance(given, Predicate) else updates(given)
+def as_predicate(test: "Predicate | Changed") -> Predicate:
+    """A predicate as it is; a function as the predicate that `updates` makes of it."""
+    return test if isinstance(test, Predicate) else updates(test)
 
 
 def selector(labels: str = "", fields: str = "") -> Predicate:
     """Objects that a label selector and a field selector choose, in the old state or in the new one.
 
-    So the change that takes an object out of the selection is the last that is seen of it. It chooses
-    changes: children, watches and timers still have other objects run. `Controller(selector=)` chooses
+    So the last change that passes is the one that takes an object out of the selection. Only changes are
+    chosen: children, watches and timers still wake other objects. `Controller(selector=)` chooses
     objects. Raises ValueError for what is not a selector.
     """
     chosen = selects(labels, fields)
     return Predicate(lambda old, new: any(state is not None and chosen(state) for state in (new, old)))
 
 
-def _both(one: Verdict, test: Test, old: Snapshot | None, new: Snapshot | None) -> Verdict:
-    if one is False:
+def _both(first: Verdict, test: Test, old: Snapshot | None, new: Snapshot | None) -> Verdict:
+    if first is False:
         return False
-    two = test(old, new)
-    return False if two is False else None if one is None else two
+    second = test(old, new)
+    return False if second is False else None if first is None else second
 
 
 @frozen
 class _Either:
-    """Yes where one of the tests says yes, no where each of them says no."""
+    """Yes if one of the tests says yes, no if each of them says no."""
 
     tests: Sequence[Test]
 
     def __call__(self, old: Snapshot | None, new: Snapshot | None) -> Verdict:
         verdict: Verdict = False
         for test in self.tests:
-            one = test(old, new)
-            if one:
+            answer = test(old, new)
+            if answer:
                 return True
-            if one is None:
+            if answer is None:
                 verdict = None
         return verdict
 
 
 def _alternatives(predicate: Predicate) -> Sequence[Test]:
-    """The tests of an `|`; it is asked at each event, and one loop costs less than calls within calls."""
+    """The tests of an `|`, flat: it runs at each event, and one loop costs less than nested calls."""
     return predicate.test.tests if isinstance(predicate.test, _Either) else (predicate.test,)
 
 
@@ -140,7 +140,7 @@ replaced = updates(lambda old, new: not old.is_same_object(new))
 """Deleted and created again: the name is the same, the object is another. Always wakes a controller."""
 
 version = updates(lambda old, new: old.version != new.version)
-"""Any change at all, but for a resync."""
+"""Any change at all, except a resync."""
 
 generation = updates(lambda old, new: old.generation != new.generation or new.generation is None)
 """The spec, as the server counts its changes. A kind that has no generation changes with every version."""
@@ -155,7 +155,7 @@ deletion = updates(lambda old, new: old.deletion_timestamp != new.deletion_times
 """Deletion was asked for."""
 
 finalizers = updates(lambda old, new: old.finalizers != new.finalizers)
-"""Who holds it."""
+"""A finalizer."""
 
 default = generation | replaced | deletion | finalizers | labels | annotations
-"""What a controller wakes on where it does not say: all but the status. Its own status never wakes it."""
+"""The default of a controller: everything but the status, so its own status writes never wake it."""

@@ -1,8 +1,9 @@
-"""Replicas: which of them count, which go first, and what is to be done to have as many as wanted.
+"""Replicas: which of them count, which are deleted first, and what to create and delete to have the desired
+ones.
 
-One notion of "active" feeds counting, status and the choice of victims: a replica that is Terminating
-neither counts as present nor can be chosen, so it is deleted once, and one that never goes away does
-not hold up its replacement (systems.md, guard 1; KubeRay #3286, #4078).
+Counting, status and the choice of victims share one definition of "active". A Terminating replica neither
+counts nor can be chosen: so it is deleted once, and one that never goes away does not delay its
+replacement (KubeRay #3286, #4078).
 """
 
 import datetime
@@ -41,7 +42,7 @@ Reason = Literal["listed", "not-ready", "cheapest", "newest"]
 
 
 class ReplicaLike(Protocol):
-    """What must be known of a replica. `finished`: it has ended and nothing will bring it back."""
+    """What is needed of a replica. `finished`: it has ended and will not be restarted."""
 
     @property
     def name(self) -> str: ...
@@ -62,7 +63,7 @@ R = TypeVar("R", bound=ReplicaLike)
 
 @frozen
 class Replica:
-    """One replica as `diff_replicas` looks at it; `object` is what it was made of."""
+    """A replica for `diff_replicas`; `object` is the object that it was made of."""
 
     name: str
     created: datetime.datetime
@@ -77,7 +78,7 @@ def replica_of(obj: Object) -> Replica:
     """A stored object as a replica. Raises ValueError for one that no server has stored.
 
     It is ready if its condition Ready is True, finished if its phase is final (a pod's), and costs
-    what the annotation of pods says; an annotation that is no integer counts as none, as in Kubernetes.
+    what the annotation of pods says; an annotation that is not an integer is ignored, as in Kubernetes.
     """
     created = obj.metadata.creation_timestamp
     if created is None:
@@ -98,20 +99,20 @@ def replica_of(obj: Object) -> Replica:
 
 
 def deletion_cost(annotations: Mapping[str, str]) -> int:
-    """What a pod's annotations say of its cost, as Kubernetes reads it: what is no 32-bit integer is 0."""
+    """The cost in a pod's annotations, as Kubernetes reads it: 0 unless it is a 32-bit integer."""
     text = annotations.get(DELETION_COST_ANNOTATION)
     cost = int(text) if text is not None and _COST.fullmatch(text) else 0
     return cost if -(2**31) <= cost < 2**31 else 0
 
 
 def is_active(replica: ReplicaLike) -> bool:
-    """Whether a replica counts: neither Terminating nor finished. The only definition there is."""
+    """Whether a replica counts: it is neither Terminating nor finished. There is no other definition."""
     return not replica.terminating and not replica.finished
 
 
 @frozen
 class Removal(Generic[R]):
-    """A replica to delete (with its uid), and why it is this one."""
+    """A replica to delete (with its uid), and the reason for the choice."""
 
     replica: R
     reason: Reason
@@ -137,14 +138,14 @@ class ReplicaDiff(Generic[R]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is nothing to make, to delete or to wait for."""
+        """Whether there is nothing to create, to delete or to wait for."""
         return not (self.create or self.delete or self.held or self.terminating)
 
 
 def rank_victims(observed: Collection[R], listed: Collection[str] = ()) -> tuple[Removal[R], ...]:
-    """The active replicas in the order in which they go.
+    """The active replicas in the order in which they are deleted.
 
-    A total order, so that two passes over the same replicas, in whatever order they were read, choose
+    A total order, so that two runs over the same replicas, in whatever order they were read, choose
     the same ones: those `listed` by name first, then not ready, then of lower deletion cost, then the
     newest, then by name.
     """
@@ -186,7 +187,7 @@ def diff_replicas(
 
 def _surplus(desired: int, active: Sequence[R], listed: Collection[str]) -> tuple[Removal[R], ...]:
     if desired < 0:
-        raise ValueError(f"the desired number of replicas is 0 or more, not {desired}")
+        raise ValueError(f"expected a number of replicas of 0 or more, got {desired}")
     named = sum(replica.name in listed for replica in active)
     return rank_victims(active, listed)[: max(len(active) - desired, named)]
 
@@ -195,10 +196,10 @@ def _missing(
     desired: Collection[str], observed: Collection[ReplicaLike]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The desired names that are free, and those that a Terminating object still has."""
+    names = tuple(dict.fromkeys(desired))
     taken = {replica.name for replica in observed}
     leaving = {replica.name for replica in observed if replica.terminating}
-    wanted = tuple(dict.fromkeys(desired))
-    return tuple(n for n in wanted if n not in taken), tuple(n for n in wanted if n in leaving)
+    return tuple(n for n in names if n not in taken), tuple(n for n in names if n in leaving)
 
 
 def _reason(replica: ReplicaLike, listed: Collection[str], dearest: int) -> Reason:

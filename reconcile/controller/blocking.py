@@ -47,17 +47,17 @@ class Blocking(Protocol):
     """Where blocking code runs."""
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run blocking code that asks for nothing; what it returns or raises."""
+        """Run blocking code that needs nothing of the event loop; returns or raises what it does."""
         ...
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run blocking code that is given a way to ask the event loop for things."""
+        """Run blocking code that gets a function which has the event loop do something."""
         ...
 
 
 @define(eq=False)
 class Threads:
-    """At most `limit` threads at a time; further calls wait for their turn, as long as their run may."""
+    """At most `limit` threads at a time; further calls wait for a free one, as long as their run may."""
 
     limit: int = THREADS
     _limiter: anyio.CapacityLimiter = field(init=False)
@@ -66,17 +66,17 @@ class Threads:
         self._limiter = anyio.CapacityLimiter(self.limit)
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run it in a thread. A cancellation is told in the log at once, and carried out at its end."""
+        """Run it in a thread. A cancellation is logged at once, and carried out when the code returns."""
         work = _BlockingCall(function)
         async with anyio.create_task_group() as beside:
-            beside.start_soon(_tell_of_cancellation, work, log)
+            beside.start_soon(_log_cancellation, work, log)
             await anyio.to_thread.run_sync(work.do, limiter=self._limiter)
             beside.cancel_scope.cancel()
         await anyio.lowlevel.checkpoint_if_cancelled()
         return work.end.result()
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run it in a thread; what it asks for is done in the event loop, as a part of the same run."""
+        """Run it in a thread; what it asks for is done in the event loop, within the same run."""
         return await self.call(partial(function, _ask_loop), log)
 
 
@@ -89,7 +89,7 @@ class InStep:
     """
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run it where it stands."""
+        """Run it in the event loop itself."""
         return function()
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
@@ -97,8 +97,8 @@ class InStep:
         asked: SimpleQueue[Callable[[], Awaitable[Any]] | None] = SimpleQueue()
         answered: SimpleQueue[Future[Any]] = SimpleQueue()
 
-        def ask(wanted: Callable[[], Awaitable[Any]]) -> Any:
-            asked.put(wanted)
+        def ask(call: Callable[[], Awaitable[Any]]) -> Any:
+            asked.put(call)
             return answered.get().result()
 
         work = _BlockingCall(partial(function, ask))
@@ -108,15 +108,15 @@ class InStep:
             asked.put(None)
 
         thread = Thread(target=copy_context().run, args=(visit,), name="in step", daemon=True)
-        with _standing_still():
+        with _thread_allowed():
             thread.start()
         cancelled: BaseException | None = None
-        while (wanted := asked.get()) is not None:
+        while (call := asked.get()) is not None:
             answer: Future[Any] = Future()
             try:
                 if cancelled is not None:
                     raise cancelled
-                answer.set_result(await wanted())
+                answer.set_result(await call())
             except Exception as error:
                 answer.set_exception(error)
             except BaseException as error:
@@ -131,7 +131,7 @@ class InStep:
 
 @define(eq=False)
 class _BlockingCall(Generic[R]):
-    """Blocking code, whether it runs, and what came of it."""
+    """Blocking code, whether it runs, and its result."""
 
     function: Callable[[], R]
     running: bool = False
@@ -148,11 +148,12 @@ class _BlockingCall(Generic[R]):
             self.running = False
 
 
-def _ask_loop(wanted: Callable[[], Awaitable[Any]]) -> Any:
+def _ask_loop(call: Callable[[], Awaitable[Any]]) -> Any:
     async def answer() -> Any:
+        # The scope of the run is cancelled already: a request that began now would be cut off half-way.
         if anyio.current_effective_deadline() == -math.inf:
             raise RunEnded
-        return await wanted()
+        return await call()
 
     try:
         return anyio.from_thread.run(answer)
@@ -160,7 +161,7 @@ def _ask_loop(wanted: Callable[[], Awaitable[Any]]) -> Any:
         raise RunEnded from None
 
 
-async def _tell_of_cancellation(work: _BlockingCall[Any], log: structlog.stdlib.BoundLogger) -> None:
+async def _log_cancellation(work: _BlockingCall[Any], log: structlog.stdlib.BoundLogger) -> None:
     try:
         await anyio.sleep_forever()
     finally:
@@ -168,8 +169,8 @@ async def _tell_of_cancellation(work: _BlockingCall[Any], log: structlog.stdlib.
             log.warning("to be ended, but blocking code goes on until it returns; its key stays in work")
 
 
-def _standing_still() -> AbstractContextManager[None]:
-    """A loop that refuses threads, as that of the test kit does, lets one pass that runs in step."""
+def _thread_allowed() -> AbstractContextManager[None]:
+    """Allows a thread in the loop of the test kit, which refuses all others: this one takes turns with it."""
     allowed: Callable[[], AbstractContextManager[None]]
     allowed = getattr(asyncio.get_running_loop(), "standing_still", nullcontext)
     return allowed()

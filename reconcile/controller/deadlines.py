@@ -1,4 +1,4 @@
-"""One timer for all runs of a controller: they may all take as long, so the oldest is always due first."""
+"""One timer for all runs of a controller: each may take as long, so the oldest is always due first."""
 
 import asyncio
 from types import TracebackType
@@ -11,7 +11,7 @@ from attrs import define, field
 class Deadlines:
     """Cancels each scope it watches `seconds` after that began, unless it was forgotten before.
 
-    A timer for each run costs more than all else about its deadline, and nearly none of them ever strikes.
+    A timer for each run would cost more than the rest of its deadline, and nearly none of them ever strikes.
     """
 
     seconds: float
@@ -19,7 +19,7 @@ class Deadlines:
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def watch(self, scope: anyio.CancelScope) -> float:
-        """Watch a scope; when it will be cancelled, in the event loop's seconds."""
+        """Watch a scope; returns when it will be cancelled, in the event loop's seconds."""
         loop = asyncio.get_running_loop()
         end = self._ends[scope] = loop.time() + self.seconds
         if self._timer is None:
@@ -27,11 +27,11 @@ class Deadlines:
         return end
 
     def forget(self, scope: anyio.CancelScope) -> None:
-        """Watch a scope no longer."""
+        """Stop watching a scope."""
         self._ends.pop(scope, None)
 
     def close(self) -> None:
-        """Strike no more."""
+        """Cancel nothing more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -48,9 +48,9 @@ class Deadlines:
 
 @define(eq=False)
 class RunLimit:
-    """Ends blocks of one task that take too long: `with limit as deadline: ...`, one after the other.
+    """Ends blocks of one task that take too long, one after the other: `with limit as deadline: ...`.
 
-    Such a block is left as that of a scope that was cancelled. The task closes it at its end.
+    Such a block is left like that of a cancelled scope. The task closes the limit at its end.
     """
 
     deadlines: Deadlines
@@ -58,12 +58,12 @@ class RunLimit:
     _struck: TracebackType | None = field(default=None, init=False)
 
     def struck(self) -> TracebackType | None:
-        """Where the last block was when it was ended; asked once, as a traceback holds on to its frames."""
+        """Where the last block was when it was ended. It is not kept: a traceback keeps its frames alive."""
         trace, self._struck = self._struck, None
         return trace
 
     def __enter__(self) -> float:
-        # To enter and leave a scope costs as much as a short run: one serves until it has struck.
+        # Entering and leaving a scope costs as much as a short run: one scope serves until it is cancelled.
         scope = self._scope
         if scope is None:
             scope = self._scope = anyio.CancelScope()
@@ -82,7 +82,7 @@ class RunLimit:
         return bool(scope.__exit__(kind, error, trace))
 
     def close(self) -> None:
-        """End nothing more."""
+        """Leave the scope that is kept for further blocks."""
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.__exit__(None, None, None)

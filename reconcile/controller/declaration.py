@@ -44,7 +44,7 @@ Reconciler: TypeAlias = (
 )
 """An `async def`, in the event loop; or a plain function, in a thread, which may block."""
 Cleanup: TypeAlias = Reconciler[T]
-"""What undoes an object's work before it goes. Giving one is what adds the finalizer."""
+"""Undoes what was made for an object before the object goes. It is what adds the finalizer."""
 Names = str | Key | None | Iterable["str | Key"]
 
 DEFAULT_WORKERS = 10
@@ -91,13 +91,14 @@ class Watch(Generic[T, W]):
         return f"Watch({self.kind.__name__})"
 
 
-def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _names(names: "str | Iterable[str]") -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @frozen
 class Write:
-    """Objects that a controller writes and does not own; what is not declared is no part of its rights.
+    """Objects that a controller writes and does not own; `reconcile manifests` puts only declared writes into
+    its role.
 
     `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. They may also
     be those that a server asks for beside requests: `Write(ClusterRole, ("bind", "escalate"))`, and
@@ -123,28 +124,28 @@ class Write:
             object.__setattr__(self, "verbs", PART_VERBS if self.subresource else OBJECT_VERBS)
 
 
-def _former(given: "str | Iterable[str]") -> tuple[str, ...]:
-    return check_former_finalizers(_names(given))
+def _former(names: "str | Iterable[str]") -> tuple[str, ...]:
+    return check_former_finalizers(_names(names))
 
 
-def _writes(given: "Iterable[type[Object] | Write]") -> tuple["Write", ...]:
-    return tuple(one if isinstance(one, Write) else Write(one) for one in given)
+def _writes(writes: "Iterable[type[Object] | Write]") -> tuple["Write", ...]:
+    return tuple(write if isinstance(write, Write) else Write(write) for write in writes)
 
 
-def _watches(given: Iterable["Watch[Any, Any]"]) -> tuple["Watch[Any, Any]", ...]:
-    return tuple(given)
+def _watches(watches: Iterable["Watch[Any, Any]"]) -> tuple["Watch[Any, Any]", ...]:
+    return tuple(watches)
 
 
-def _sources(given: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> tuple[Source, ...]:
-    return tuple(as_source(source) for source in given)
+def _sources(sources: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> tuple[Source, ...]:
+    return tuple(map(as_source, sources))
 
 
-def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
-    return tuple(given)
+def _kinds(kinds: Iterable[type[Object]]) -> tuple[type[Object], ...]:
+    return tuple(kinds)
 
 
-def _indexes(given: Mapping[str, Index[Any]]) -> Mapping[str, Index[Any]]:
-    return MappingProxyType(dict(given))
+def _indexes(indexes: Mapping[str, Index[Any]]) -> Mapping[str, Index[Any]]:
+    return MappingProxyType(dict(indexes))
 
 
 @frozen(kw_only=True, slots=False)
@@ -181,22 +182,22 @@ class _Options(Generic[T]):
 class Controller(_Options[T]):
     """Keeps the objects of one kind as they should be.
 
-    `reconcile` is called with a `Context` whenever an object may not be as it should: it is never
-    absent then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs
-    before one goes: again and again as long as it raises or returns a `Result` that asks for another run,
-    and then the finalizer is removed. `on_terminating` sees objects that are going without holding them
-    (what a node does with its pods). `owns` names the kinds of its children, `watches` further kinds whose
-    changes concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
-    `indexes` find objects of these kinds by what a function says of them, under names of your own:
-    `client.list(Pod, index=("by-node", name))` (see `Index`). `writes` names what it writes besides its own
-    status and its children: kinds, or a `Write`. `reconcile manifests` makes a role of all these; a write
-    that they do not name is refused in tests (`UndeclaredWrite`), and logged elsewhere.
+    `reconcile` is called with a `Context` whenever an object may not be as it should: it is never absent
+    then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs before one is
+    deleted, again as long as it raises or returns a `Result` that asks for another run; then the finalizer is
+    removed. `on_terminating` sees objects that are going without holding them (what a node does with its
+    pods). `owns` names the kinds of its children, `watches` further kinds whose changes concern it, `reads`
+    kinds that it looks up and that wake nobody; all these are cached. `indexes` find objects of these kinds
+    by what a function says of them, under names of your own: `client.list(Pod, index=("by-node", name))` (see
+    `Index`). `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
+    `reconcile manifests` makes a role of all these; a write that they do not name is refused in tests
+    (`UndeclaredWrite`), and logged elsewhere.
 
-    `on_deleted` is told of an object that is no more, with its last state. It holds nothing, so what
-    goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
+    `on_deleted` is called with the last state of an object that was deleted. It does not hold the object, so
+    it misses what is deleted while no manager runs: what must not be missed needs `cleanup`.
 
-    `background` runs for each object beside that, in a task of its own; it may only ask for runs. It
-    is started anew when it fails, and has ended before `cleanup` runs.
+    `background` runs for each object in a task of its own, and may only ask for runs. It is started anew
+    when it fails, and has ended before `cleanup` runs.
 
     `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions: those may block, run
     in a thread and get a `SyncContext`.
@@ -317,7 +318,7 @@ class Controller(_Options[T]):
         )
 
     def _check_functions(self) -> None:
-        """See that each function fits its place; `wakes` and `sources` see to it themselves."""
+        """Check that each function fits its place; `wakes` and `sources` check themselves."""
         where = f"Controller({self.kind.__name__}):"
         check_function(self.reconcile, f"{where} reconcile=", "ctx", "either")
         for option in ("cleanup", "on_terminating"):
@@ -331,14 +332,14 @@ class Controller(_Options[T]):
             check_function(function, f"{where} {option}=", takes, "async")
 
     def keeps(self, snapshot: Snapshot) -> bool:
-        """Whether an object is one that it keeps: `selector` chooses it, or it is going and is held by us."""
+        """Whether it keeps an object: `selector` chooses it, or it is being deleted and held by us."""
         if matches_labels(self.labels, snapshot.labels):
             return True
         return snapshot.terminating and any(name in snapshot.finalizers for name in self.finalizers)
 
     @property
     def resource(self) -> APIResource:
-        """That of its kind."""
+        """The resource of its kind."""
         return kind_of(self.kind).resource
 
     @property

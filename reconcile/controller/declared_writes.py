@@ -1,4 +1,4 @@
-"""Whether a controller writes what it declares: the rights of an operator are made of the same lines."""
+"""Whether a controller writes only what it declares, as its role from `reconcile manifests` would allow."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from reconcile.runs.run_request import TerminalError
 from reconcile.runs.write_events import Sent, WriteObserver
 
 Undeclared = Literal["warn", "refuse"]
-"""What is done about a write that no declaration names: said once in the log, or an error."""
+"""What is done about a write that no declaration names: a line of the log once, or an error."""
 
 _Declared = tuple[type[Object], tuple[type[Object], ...], tuple[Write, ...], bool]
 _KNOWN: dict[_Declared, frozenset[tuple[str, str, str]]] = {}
@@ -55,7 +55,7 @@ class DeclaredWrites(WriteObserver):
 
     @property
     def missing(self) -> Sequence[str]:
-        """What `writes=` lacks for what was asked so far, each as one would write it there."""
+        """What `writes=` lacks for the writes so far, each as it would stand there."""
         return [_declared(kind, verbs, part) for (kind, part), verbs in self._missing.items()]
 
     def may_apply(self, resource: APIResource) -> bool:
@@ -87,10 +87,9 @@ class DeclaredWrites(WriteObserver):
             return
         verb = _VERB_OF[method]
         verbs = self._missing.setdefault((resource.kind, subresource), [])
-        known = verb in verbs
-        if not known:
+        if verb not in verbs:
             verbs.append(verb)
-        if known and not self.refuse:
+        elif not self.refuse:
             return
         rule = _as_text(Permission(resource.group, plural, (verb,)))
         declare = _declared(resource.kind, [verb], subresource)

@@ -1,4 +1,4 @@
-"""Values that are made once and kept: passwords, salts, tokens."""
+"""Values that are generated once and kept: passwords, salts, tokens."""
 
 import base64
 from collections.abc import Callable
@@ -15,13 +15,13 @@ ATTEMPTS = 5
 
 
 async def generate_once(
-    client: Client, owner: Object, name: str, make: Callable[[], str], secret: Key, made: dict[str, str]
+    client: Client, owner: Object, name: str, make: Callable[[], str], secret: Key, generated: dict[str, str]
 ) -> str:
-    """The value `name` of a Secret that `owner` owns; where there is none `make` is called, and it is kept.
+    """The value `name` of a Secret that `owner` owns; if there is none, `make` makes it and it is kept.
 
-    A value that is there never changes, so a cache of Secrets may say it; that there is none, the server
-    says. `made` remembers what was made, for clients that carry nothing out. Raises StaleVersion where others
-    keep changing the Secret.
+    A value never changes, so a cache may give it; that there is none is asked of the server. `generated` has
+    the values of this run, for clients that carry nothing out. Raises StaleVersion if the Secret keeps
+    changing.
     """
     resource = kind_of(Secret).resource
     core = core_of(client)
@@ -32,11 +32,11 @@ async def generate_once(
             return base64.b64decode(data[name]).decode()
         if not live:
             continue
-        if name not in made:
-            made[name] = _text(make)
+        if name not in generated:
+            generated[name] = _text(make)
         if client.dry_run:
-            return made[name]
-        encoded = base64.b64encode(made[name].encode()).decode()
+            return generated[name]
+        encoded = base64.b64encode(generated[name].encode()).decode()
         try:
             if stored is None:
                 obj = Secret(metadata=ObjectMeta(secret.name, secret.namespace), data={name: encoded})
@@ -48,7 +48,7 @@ async def generate_once(
             continue
         finally:
             core.run.forget_desired(resource, secret)
-        return made[name]
+        return generated[name]
     raise StaleVersion(409, "Conflict", f"others keep changing the Secret {str(secret)!r}")
 
 

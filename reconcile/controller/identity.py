@@ -1,8 +1,8 @@
-"""The names by which a controller is known in a cluster: its finalizer and its field manager.
+"""The names of a controller in a cluster: its finalizer and its field manager.
 
-Both names stand on objects that other operators write too. Two operators with one finalizer let go of
-each other's objects before they are cleaned up, and two with one field manager drop each other's fields.
-So both begin with the operator's domain, which belongs to one operator alone.
+Both are on objects that other operators write too. Two operators with the same finalizer remove it from
+each other's objects before these are cleaned up, and two with the same field manager remove each other's
+fields. So both names begin with the operator's domain, which belongs to one operator alone.
 """
 
 import re
@@ -20,13 +20,13 @@ _DOMAIN_LENGTH = 253
 
 
 def domain_of(resource: APIResource) -> str:
-    """The domain that an operator of that kind has by it: its group. Empty for Kubernetes' own kinds."""
+    """The domain that a kind gives its operator: its group. Empty for Kubernetes' own kinds."""
     group = resource.group
     return "" if "." not in group or group.endswith(_SHARED_GROUPS) else group
 
 
 def check_name(name: str) -> str:
-    """The same. Raises ValueError for what cannot be the name of a controller."""
+    """Returns the name. Raises ValueError if a controller cannot have it."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"name={name!r} of a controller: expected at most 63 letters, digits, '-', '_' and '.', "
@@ -36,7 +36,7 @@ def check_name(name: str) -> str:
 
 
 def check_operator(domain: str) -> str:
-    """The same, or nothing. Raises ValueError for what is not a domain."""
+    """Returns the domain, or empty text. Raises ValueError for anything else."""
     if domain and not ("." in domain and _is_domain(domain)):
         raise ValueError(
             f"operator={domain!r}: expected a domain that belongs to your operator, in lower case, "
@@ -46,7 +46,7 @@ def check_operator(domain: str) -> str:
 
 
 def check_finalizer(finalizer: str) -> str:
-    """The same, or nothing. Raises ValueError for a name that the API server would refuse."""
+    """Returns the finalizer, or empty text. Raises ValueError for one that the API server would refuse."""
     domain, slash, name = finalizer.rpartition("/")
     if finalizer and not (slash and _is_domain(domain) and _NAME.fullmatch(name)):
         raise ValueError(
@@ -57,7 +57,7 @@ def check_finalizer(finalizer: str) -> str:
 
 
 def check_former_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
-    """The same. Raises ValueError for what no controller can have set."""
+    """Returns the finalizers. Raises ValueError for one that no controller can have set."""
     for finalizer in finalizers:
         domain, slash, name = finalizer.rpartition("/")
         if finalizer in _FROM_KUBERNETES:
@@ -68,7 +68,7 @@ def check_former_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_own_field_manager(name: str) -> str:
-    """The same: a controller's, to which `-storms` may be added. Raises ValueError."""
+    """Returns the field manager, if `-storms` can be added to it. Raises ValueError."""
     most = FIELD_MANAGER_LENGTH - len(STORMS)
     if len(name) > most:
         raise ValueError(

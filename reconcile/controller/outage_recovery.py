@@ -1,4 +1,4 @@
-"""What an outage of an API server means for the keys of a controller: they wait until it answers."""
+"""Keys of a controller wait during an outage of the API server, and run again when it answers."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -54,10 +54,10 @@ class RunGate:
 
 @define(eq=False)
 class OutageRecovery:
-    """Which runs an outage has spoilt, and that their keys run again when it is over.
+    """Runs keys again, when an outage is over, whose runs it made fail.
 
-    `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `queue` counts
-    the failures of the keys, `enqueue` adds to it.
+    `reach` is that of the cluster of the keys, `all_reaches` gives those of all clusters. `queue` counts the
+    failures of keys, `enqueue` adds keys to it.
     """
 
     reach: Reachability
@@ -66,9 +66,10 @@ class OutageRecovery:
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
     def takes(self, request: Request, outcome: RunResult) -> bool:
-        """Whether a run failed for an outage that lasts: that does not count as a failure of the key.
+        """Whether a run failed because of an outage that lasts: then it does not count as a failure of the
+        key.
 
-        A key that failed for another cluster's outage is retried as ever, and at once when that is over.
+        A key that failed because of another cluster's outage is retried with back-off, and when that is over.
         """
         if outcome.error is None or not is_of_outage(outcome.error):
             return False
@@ -80,7 +81,7 @@ class OutageRecovery:
         return False
 
     def note_success(self, request: Request, outcome: RunResult) -> None:
-        """A run ended well. If it caught an error of a request, its work may not have been done."""
+        """A run succeeded. If it caught an error of a request, its work may not have been done."""
         if self.reach.troubled and outcome.record is not None and not outcome.record.flawless:
             self._wake_later(self.reach, request)
 
@@ -88,18 +89,18 @@ class OutageRecovery:
         reach.when_up((id(self), request), partial(self._wake, request))
 
     def _wake(self, request: Request) -> None:
-        """Have a key run as if it had not failed before: those failures were not its own."""
+        """Run a key as if it had not failed before: the failures were those of the server."""
         self.queue.forget(request)
         self.enqueue(request, Cause("retried"), 0)
 
 
 def is_of_outage(error: BaseException) -> bool:
-    """Whether an error is that no server answered, or was raised from such errors and nothing else."""
+    """Whether an error is that the server did not answer, or was raised from such errors alone."""
     return all(_is_of_outage(leaf, set()) for leaf in leaf_errors(error))
 
 
 def _is_of_outage(error: BaseException, seen: set[int]) -> bool:
-    """The error itself, or what it was raised from, in turn; a circle of causes ends."""
+    """The error, or what it was raised from, in turn. Causes may be circular, so the seen ones are kept."""
     if isinstance(error, CacheBehind) or is_unreachable(error):
         return True
     seen.add(id(error))

@@ -1,4 +1,4 @@
-"""What controllers may have to do to a cluster, from what they declare: the least rights they run with."""
+"""The least rights that controllers need, from what they declare."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from reconcile.models.versions import is_custom
 class Permission:
     """What may be done to the objects of one resource (`sites`, or a part of it, `sites/status`).
 
-    `names` are the only objects that it holds for; none: all.
+    `names` are the only objects that it is for; without any it is for all.
     """
 
     group: str
@@ -36,18 +36,18 @@ class Permission:
 def permissions_of(
     controllers: Iterable[Controller[Any]], *, owner_finalizers: bool = False
 ) -> Sequence[Permission]:
-    """What they do: read what they declare, write what they own and what `writes=` names, tell Events.
+    """Rights to read what they declare, to write what they own and what `writes=` names, and to record
+    Events.
 
     Of its own kind a controller writes the status, if the class has one, and with `cleanup=` or
     `former_finalizers=` the finalizers; anything else has to stand in `writes=`. `owner_finalizers` adds
-    what a server with the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) asks of who
-    makes children. One permission for each resource, in the order of their names.
+    what a server with the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) asks of
+    creators of children. One permission for each resource, in the order of their names.
     """
-    found: list[Permission] = []
+    permissions = [Permission("events.k8s.io", "events", ("create", "patch"))]
     for controller in controllers:
-        found += _of_controller(controller, owner_finalizers)
-    found.append(Permission("events.k8s.io", "events", ("create", "patch")))
-    return merged(found)
+        permissions += _of_controller(controller, owner_finalizers)
+    return merged(permissions)
 
 
 def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Iterable[Permission]:
@@ -85,21 +85,21 @@ def review_permissions() -> Sequence[Permission]:
 
 def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[Permission]:
     """What is listed to check that no predecessor of a controller still runs (option `take_over`)."""
-    predecessors = [one.predecessor for one in controllers if one.predecessor is not None]
-    found = []
+    predecessors = [c.predecessor for c in controllers if c.predecessor is not None]
+    permissions = []
     if any(predecessor.leases for predecessor in predecessors):
-        found.append(Permission("coordination.k8s.io", "leases", ("list",)))
+        permissions.append(Permission("coordination.k8s.io", "leases", ("list",)))
     if any(predecessor.deployments or predecessor.images for predecessor in predecessors):
-        found.append(Permission("apps", "deployments", ("list",)))
-    return found
+        permissions.append(Permission("apps", "deployments", ("list",)))
+    return permissions
 
 
 def merged(permissions: Iterable[Permission]) -> Sequence[Permission]:
     """One permission for each resource and names, in the order of their names."""
     verbs: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
-    for one in permissions:
-        where = (one.group, one.resource, one.names)
-        verbs[where] = ordered({*verbs.get(where, ()), *one.verbs})
+    for permission in permissions:
+        where = (permission.group, permission.resource, permission.names)
+        verbs[where] = ordered({*verbs.get(where, ()), *permission.verbs})
     return [
         Permission(group, resource, verbs[group, resource, names], names)
         for group, resource, names in sorted(verbs)
@@ -116,8 +116,8 @@ def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
         used += [(f"reads={kind.__name__}", kind) for kind in controller.reads]
         named = [write.kind for write in controller.writes if write.kind is not Object]
         used += [(f"Write({kind.__name__})", kind) for kind in named]
-        outside = [said for said, kind in used if not kind_of(kind).resource.namespaced]
-        reasons += [f"{said} is of a kind without namespaces" for said in outside]
+        outside = [text for text, kind in used if not kind_of(kind).resource.namespaced]
+        reasons += [f"{text} is of a kind without namespaces" for text in outside]
         everywhere = [watch.kind for watch in controller.watches if watch.everywhere]
         reasons += [f"Watch({kind.__name__}, everywhere=True) follows all namespaces" for kind in everywhere]
     return list(dict.fromkeys(reasons))

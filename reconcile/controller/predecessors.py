@@ -1,4 +1,4 @@
-"""The operators whose kinds a controller keeps in their place, and by what they are known."""
+"""The operators that a controller takes over from, and how they are recognized."""
 
 from attrs import frozen
 
@@ -8,7 +8,8 @@ class Predecessor:
     """An operator that a controller takes the place of: by what a cluster shows that it is at work.
 
     `leases` and `deployments` are names, in whatever namespace; `images` are parts of the names of its
-    containers' images. Besides, whoever else wrote a status of the kind of late is taken for it.
+    containers' images. A recent status of the kind by another
+    writer counts too.
     """
 
     name: str

@@ -17,7 +17,7 @@ async def prune(
 
     A child is what `owner` controls, by uid. Those that are going already, and those of `spared`, are
     left alone. Each is deleted by its uid, and its own children with it (of a Job the API server would leave
-    them). Does nothing where a request of the run has failed: what should be there is not known then.
+    them). Does nothing where a request of the run has failed: then it is not known what should be there.
     """
     run = core_of(client).run
     if not run.flawless:
@@ -26,8 +26,8 @@ async def prune(
     for kind in kinds:
         resource = kind_of(kind).resource
         for child in await reads_of(client).snapshots(resource, owner.namespace, owner=owner):
-            wanted = run.keeps(resource, child.key) or (resource, child.key) in spared
-            if wanted or child.terminating or not _controls(owner, child):
+            kept = run.keeps(resource, child.key) or (resource, child.key) in spared
+            if kept or child.terminating or not _controls(owner, child):
                 continue
             deleted += await _delete(client, resource, child)
     return deleted

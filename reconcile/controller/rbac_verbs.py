@@ -1,4 +1,4 @@
-"""The verbs of RBAC that a controller may declare: what to check, and what a wrong one was meant to be."""
+"""The RBAC verbs that a controller may declare, and suggestions for misspelt ones."""
 
 import difflib
 import re
@@ -9,7 +9,7 @@ READ_VERBS = ("get", "list", "watch")
 OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
 PART_VERBS = ("get", "create", "update", "patch")
 REQUEST_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-"""Those of requests for objects, in the order in which a rule names them."""
+"""Verbs of requests for objects, in the order in which a rule names them."""
 
 _ROLES = frozenset({"roles", "clusterroles"})
 _SIGNERS = frozenset({"signers"})
@@ -22,7 +22,7 @@ _SPECIAL = {
     "sign": ("signers of certificates.k8s.io", _SIGNERS),
     "attest": ("signers of certificates.k8s.io", _SIGNERS),
 }
-"""What Kubernetes itself asks for beside requests, and the plurals that it asks it of."""
+"""Verbs that Kubernetes checks beside requests, and the resources that it checks them for."""
 _KNOWN = (*REQUEST_VERBS, *_SPECIAL, "use")
 _MEANT = {
     "add": "create",
@@ -35,16 +35,16 @@ _MEANT = {
     "view": "get",
     "write": "update",
 }
-"""Words of HTTP and of kubectl that no server ever asks for."""
+"""Words of HTTP and kubectl that are not RBAC verbs."""
 _SYNTAX = re.compile(r"[a-z]+(?:[-:][a-z]+)*")
 _ALIKE = 0.75
 
 
 def check_verb(verb: str, resource: APIResource | None) -> None:
-    """Raise ValueError for a verb that RBAC has not, or not of that resource; None: of any.
+    """Raise ValueError for a verb that RBAC does not have, or not for that resource (None: any resource).
 
-    Any word may be a verb of a server that asks for it, as admission plugins and extensions do, so what is
-    not known is taken, unless it looks like one that is.
+    Admission plugins and extensions have verbs of their own, so an unknown word is accepted unless it
+    resembles a known one.
     """
     if verb in _SPECIAL:
         _check_special(verb, resource)
@@ -63,7 +63,7 @@ def check_verb(verb: str, resource: APIResource | None) -> None:
 
 
 def ordered(verbs: "set[str] | frozenset[str]") -> tuple[str, ...]:
-    """Those of requests in the order of `REQUEST_VERBS`, then the others by their letters."""
+    """The verbs of requests in the order of `REQUEST_VERBS`, then the others in alphabetical order."""
     return (*(verb for verb in REQUEST_VERBS if verb in verbs), *sorted(verbs.difference(REQUEST_VERBS)))
 
 

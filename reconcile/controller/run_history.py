@@ -1,4 +1,4 @@
-"""What a controller runs now and has run of late: what `/debug/state` shows and metrics count."""
+"""The runs of a controller, under way and lately ended: `/debug/state` shows them and metrics count them."""
 
 import asyncio
 from collections import OrderedDict
@@ -25,43 +25,43 @@ _NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
 
 class ControllerMetrics(Protocol):
-    """What is told of one controller, for counters and histograms of whatever library."""
+    """Metrics of one controller, for any library."""
 
     @property
     def queue(self) -> QueueMetrics:
-        """What is told of its queue."""
+        """Metrics of its queue."""
         ...
 
     def run_ended(self, outcome: RunResult, seconds: float) -> None:
-        """A run came to its end; one that was cancelled did not, and is not told."""
+        """A run has ended; not called for one that was cancelled."""
         ...
 
     def caught_up(self, seconds: float, behind: bool) -> None:
-        """A read waited so long for the cache to show own writes; `behind`: in vain."""
+        """A read waited `seconds` for the cache to show own writes; `behind`: in vain."""
         ...
 
     def storms(self, active: int, begun: int) -> None:
-        """So many keys are in a loop now; so many of them began to be just now."""
+        """`active` keys are in a loop now; `begun` of them have just been found."""
         ...
 
 
 class ControllerTraces(Protocol):
-    """What is told of one controller's runs, for spans of whatever library."""
+    """Traces of the runs of one controller, for any library."""
 
     def run(self, run: "ActiveRun") -> AbstractContextManager[None]:
-        """A run, from its begin to its end."""
+        """The span of a run."""
         ...
 
     def triggered(self, request: Request, cause: Cause) -> None:
-        """Somebody asks for a run; called where that is done, in whatever thread."""
+        """A run was asked for; called in the thread that asks."""
         ...
 
 
 class PastRun(NamedTuple):
-    """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
+    """A run that ended; without exceptions, whose tracebacks would keep the objects of the run alive.
 
     Times are those of the event loop's clock. `result` is that of `RunResult.name`, or `cancelled`. `reads`
-    are the first objects that it read, `writes` the changes that it asked for, as people read them. `at` is
+    are the first objects that it read, `writes` the changes that it asked for, in words. `at` is
     where its error was raised, `members` are the errors of a group.
     """
 
@@ -85,7 +85,7 @@ class PastRun(NamedTuple):
 
 @define(eq=False)
 class ActiveRun:
-    """A run under way, as a context; whoever runs it sets `outcome` before leaving."""
+    """A run under way, as a context; `outcome` is to be set before it is left."""
 
     history: "RunHistory"
     request: Request
@@ -116,7 +116,7 @@ class ActiveRun:
 
 
 Slots: TypeAlias = dict[int, int]
-"""How many runs of a key ended in each slot of five seconds, of the last minute at least."""
+"""How many runs of a key ended in each slot of five seconds, for the last minute at least."""
 
 
 def count_end(slots: Slots, now: float) -> None:
@@ -135,7 +135,7 @@ def ends_of_last_minute(slots: Slots, now: float) -> int:
 
 @define(eq=False)
 class RunHistory:
-    """The runs of one controller: all that are under way, and the last few of the keys that ran last."""
+    """The runs of one controller: all under way, and the last few of the keys that ran last."""
 
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
@@ -143,7 +143,7 @@ class RunHistory:
     _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
     def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> ActiveRun:
-        """The run, in `task`, of what a queue has handed out: `with ... as run: run.outcome = ...`."""
+        """The run of an item of the queue, in `task`: `with ... as run: run.outcome = ...`."""
         return ActiveRun(self, item.key, item.causes, item.retries, item.priority, task)
 
     def running(self) -> Iterator[ActiveRun]:
@@ -159,7 +159,7 @@ class RunHistory:
         return self._past.get(request, _NO_RUNS)[0]
 
     def last_minute(self, now: float) -> dict[Request, int]:
-        """How many runs of each key ended within the last minute; keys that rest are left out."""
+        """How many runs of each key ended within the last minute; keys without any are left out."""
         counts = {request: ends_of_last_minute(slots, now) for request, (_, slots) in self._past.items()}
         return {request: count for request, count in counts.items() if count}
 

@@ -1,4 +1,4 @@
-"""What of a store concerns a controller that has a selector."""
+"""The part of a store that a controller with a selector sees."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,7 +11,7 @@ Keeps = Callable[[Snapshot], bool]
 
 
 def narrowed(delta: Delta, keeps: Keeps) -> Delta | None:
-    """A change as it is where only chosen objects exist: perhaps a beginning or an end; None: no change."""
+    """A change as if only chosen objects existed: perhaps a creation or a deletion; None: no change."""
     old = delta.old if delta.old is not None and keeps(delta.old) else None
     new = delta.new if delta.new is not None and keeps(delta.new) else None
     if old is delta.old and new is delta.new:
@@ -20,7 +20,7 @@ def narrowed(delta: Delta, keeps: Keeps) -> Delta | None:
 
 
 def is_left_alone(seen: Delta, delta: Delta) -> bool:
-    """Whether an object is still there that has only ceased to be chosen; `seen` is what `narrowed` says."""
+    """Whether an object still exists and is only chosen no more; `seen` is what `narrowed` returned."""
     old, new = seen.old, delta.new
     return seen.new is None and old is not None and new is not None and old.is_same_object(new)
 
@@ -28,5 +28,5 @@ def is_left_alone(seen: Delta, delta: Delta) -> bool:
 def of_chosen(
     function: Callable[[Snapshot], Iterable[Any]], keeps: Keeps
 ) -> Callable[[Snapshot], Iterable[Any]]:
-    """An index function that knows chosen objects alone."""
+    """An index function for chosen objects alone."""
     return lambda snapshot: function(snapshot) if keeps(snapshot) else ()

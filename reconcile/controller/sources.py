@@ -1,4 +1,4 @@
-"""Keys from elsewhere: a stream, a ticker, any asynchronous iterator, next to what a cluster tells.
+"""Keys that do not come from a cluster: from a stream, a ticker, any asynchronous iterator.
 
 A source is followed while its controller works. One that fails is logged and started anew, with
 back-off; one that ends has ended.
@@ -15,20 +15,21 @@ from informers.functions import check_function
 from reconcile.runs.run_request import Named, Request
 
 TICK_JITTER = 0.1
+"""Several managers that were started together do not poll in step."""
 
 
 @frozen
 class Synced:
-    """What a source yields once it has delivered all that it knew at its start."""
+    """The type of `SYNCED`."""
 
 
 SYNCED = Synced()
-"""What a source yields once it has delivered all that it knew at its start."""
+"""Yielded by a source once it has delivered all that it knew at its start."""
 
 
 @frozen
 class SourceContext:
-    """What a source may look at: `objects` are the keys of the controller's objects, as cached now."""
+    """What a source gets: `objects` gives the keys of the controller's objects, as cached now."""
 
     objects: Callable[[], Iterable[Request]]
     clock: Clock
@@ -53,27 +54,26 @@ class Source:
         check_function(self.start, f"Source {self.name!r}: start=", "context", "stream")
 
 
-def as_source(given: "Source | Start | AsyncIterable[Named | Synced]") -> Source:
+def as_source(source: "Source | Start | AsyncIterable[Named | Synced]") -> Source:
     """A source as it is; a function that starts one, such as an asynchronous generator; an iterator.
 
     An anyio memory stream is an iterator, and goes on after a failure; a generator that has failed
     cannot, so give the function, not what it returned.
     """
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, AsyncIterable):
-        return Source(lambda _: given, type(given).__name__)
-    return Source(given, getattr(given, "__name__", "source"))
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, AsyncIterable):
+        return Source(lambda _: source, type(source).__name__)
+    return Source(source, getattr(source, "__name__", "source"))
 
 
 def ticker(seconds: float) -> Source:
-    """Every so many seconds (up to a tenth more) all objects of the controller: a poll of the world.
+    """Runs all objects of the controller every `seconds` (up to a tenth more), to poll something outside.
 
-    They come at once; `every=` of a controller spreads them, one by one. Raises ValueError for a time that
-    is not above 0.
+    All come at once; `every=` of a controller spreads them. Raises ValueError unless `seconds` is above 0.
     """
     if not seconds > 0:
-        raise ValueError(f"a ticker needs a number of seconds above 0, not {seconds}")
+        raise ValueError(f"ticker: expected a number of seconds above 0, got {seconds}")
 
     async def tick(context: SourceContext) -> AsyncIterator[Named | Synced]:
         while True:

@@ -5,16 +5,16 @@ from typing import Any
 
 
 def writer_of(fields: Sequence[Mapping[str, Any]], paths: Sequence[str], but: str) -> str:
-    """The field manager, other than `but`, that was the last to write one of `paths`; empty if none is known.
+    """The last field manager, other than `but`, that wrote one of `paths`; empty if none is known.
 
-    Without paths, the one that was the last to write anything.
+    Without paths, the last one that wrote anything.
     """
-    found = [
+    writers = [
         (entry.get("time") or "", entry["manager"])
         for entry in fields
         if entry.get("manager") not in (None, "", but) and _has_any(entry.get("fieldsV1") or {}, paths)
     ]
-    return max(found)[1] if found else ""
+    return max(writers)[1] if writers else ""
 
 
 def _has_any(owned: Mapping[str, Any], paths: Sequence[str]) -> bool:
@@ -22,9 +22,9 @@ def _has_any(owned: Mapping[str, Any], paths: Sequence[str]) -> bool:
 
 
 def _has(owned: Mapping[str, Any], path: str) -> bool:
-    """Whether a set of fields has that path, all around it, or something within it.
+    """Whether a set of fields has that path, what is around it, or something within it.
 
-    Elements of lists are not told apart. Names may have dots, as those of annotations do.
+    All elements of a list count as one. Names may have dots, as those of annotations do.
     """
     return any(
         rest[:1] in ("", "[") or (rest[0] == "." and (not inner or _has(inner, rest)))

@@ -212,7 +212,7 @@ class StormGuard:
         throttle = LoopThrottle(self.policy.longest)
         throttle.begin(now)
         storm = self._storms[request] = storm_of(request, loop, active, self.manager, throttle, now)
-        self.meter.found(request)
+        self.meter.note_loop(request)
         self._count(1)
         message = storm.message()
         self.log.warning("reconcile storm", key=str(request), storm=message, interval=throttle.seconds)
@@ -269,7 +269,7 @@ class StormGuard:
 
         A run that fails or asks for another one is repeated anyway, so it does not wait for its write.
         """
-        refs = frozenset(effect.ref for one in sent for effect in effects_of(one))
+        refs = frozenset(effect.ref for write in sent for effect in effects_of(write))
         before = self._status_writers.pop(request, None)
         nothing_changed = all(cause.key is None or cause.verb == "resynced" for cause in causes)
         if before is not None and nothing_changed and before[0] == primary.version and refs - before[1]:
@@ -278,9 +278,9 @@ class StormGuard:
             self._reported_wait = True
             self._status_writers.clear()
             return
-        own = [one.written for one in sent if (one.resource, one.key) == (self.resource, request.key)]
+        own = [write.written for write in sent if (write.resource, write.key) == (self.resource, request.key)]
         last: Any = own[-1] if own else None
-        status_alone = len(own) == len(sent) and all(one.subresource == "status" for one in sent)
+        status_alone = len(own) == len(sent) and all(write.subresource == "status" for write in sent)
         if (
             last is not None
             and status_alone

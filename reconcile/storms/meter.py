@@ -61,7 +61,7 @@ class ActiveKey:
         causes = [self._owned(cause) for cause in causes]
         self.writes += len(sent)
         self.last_write = now
-        effects = [effect for one in sent for effect in effects_of(one)]
+        effects = [effect for write in sent for effect in effects_of(write)]
         made = any(effect.made for effect in effects)
         self.echo = next((cause for cause in causes if cause.echo), None)
         self.foreign = next((cause for cause in causes if cause.key is not None and not cause.echo), None)
@@ -70,11 +70,11 @@ class ActiveKey:
                 continue
             history = self.histories.setdefault(effect.ref, deque(maxlen=WRITES_A_FIELD))
             history.append(FieldWrite(now, woken_by_of(causes, effect.ref), effect.after, made))
-        self.written = {(one.resource, one.key): paths_of(one) for one in sent}
-        self.deleted.extend((one.resource, one.key) for one in sent if one.method == "DELETE")
-        for one in sent:
-            if (one.resource, one.key) == self.primary and one.written is not None:
-                self.spec = one.written
+        self.written = {(write.resource, write.key): paths_of(write) for write in sent}
+        self.deleted.extend((write.resource, write.key) for write in sent if write.method == "DELETE")
+        for write in sent:
+            if (write.resource, write.key) == self.primary and write.written is not None:
+                self.spec = write.written
         return [effect.ref for effect in effects]
 
     def _owned(self, cause: Cause) -> Cause:
@@ -161,7 +161,7 @@ class Meter:
         active.spec = primary
         return active.note(sent, causes, now)
 
-    def found(self, request: Request) -> None:
+    def note_loop(self, request: Request) -> None:
         """The key is in a loop: search another one in its place."""
         self._candidates.pop(request, None)
 

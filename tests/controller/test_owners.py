@@ -75,7 +75,7 @@ def test_an_owner_of_another_namespace_is_refused(owner: ConfigMap, child: Secre
 
 @pytest.mark.rule("owner-1")
 def test_an_owner_that_was_not_read_is_refused() -> None:
-    with pytest.raises(ValueError, match="ConfigMap 'default/owner' was not read, so it can own nothing"):
+    with pytest.raises(ValueError, match="ConfigMap 'default/owner' was not read, so it cannot own anything"):
         with_owner(CHILD, OWNER.with_metadata(uid=""))
 
 

@@ -137,8 +137,8 @@ def test_only_who_is_active_can_go_and_only_who_has_finished_and_stays_is_cleane
     assert {one.name for one in diff_replicas(1, observed).finished} == finished
 
 
-def test_fewer_than_none_cannot_be_wanted() -> None:
-    with pytest.raises(ValueError, match="not -1"):
+def test_a_negative_number_of_replicas_is_refused() -> None:
+    with pytest.raises(ValueError, match="got -1"):
         diff_replicas(-1, [replica("a")])
 
 

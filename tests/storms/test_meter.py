@@ -195,7 +195,7 @@ def test_above_so_many_warm_keys_others_wait_and_take_no_place(monkeypatch: pyte
     for now, name in enumerate(("a", "a", "b", "b", "c", "c", "c")):
         wrote(here, now, name)
     assert [here.active(Request("default", name)) is not None for name in "abc"] == [True, True, False]
-    here.found(Request("default", "a"))
+    here.note_loop(Request("default", "a"))
     assert wrote(here, 8, "c")
     assert active_of(here, "a").runs == 2
     here.forget(Request("default", "c"))
@@ -258,7 +258,7 @@ def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> 
             here.wrote(request, toy(), sent, [Cause("updated", TOYS, Key("default", "x"), 1)], float(turn))
             active = here.active(request)
             if active is not None and find_loop(active.histories, float(turn)) is not None:
-                here.found(request)
+                here.note_loop(request)
                 found.add(name)
     assert found == set(keys)
 
