@@ -46,7 +46,7 @@ def wrote(user: str, leader: str, **more: Any) -> Asked:
     return Asked(at=1.0, user=user, method="PATCH", path="/api/v1/x", status=200, leader=leader, **more)
 
 
-def test_what_is_in_order_is_not_complained_about(tmp_path: Path) -> None:
+def test_correct_states_and_writes_are_no_violations(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     judge.asked(wrote("one", "one"))
     judge.asked(Asked(1.0, "two", "GET", "/api/v1/x", 200, leader="one"))
@@ -83,7 +83,7 @@ def test_a_second_child_for_a_slot_is_a_violation_even_if_it_goes_again(tmp_path
     assert len(judge.violations) == 1
 
 
-def test_a_child_in_the_place_of_one_that_has_gone_is_none(tmp_path: Path) -> None:
+def test_a_child_that_replaces_a_deleted_one_is_no_violation(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     judge.changed(2.0, "configmaps", True, CHILDREN["web-x7"][1])
     judge.changed(2.1, "configmaps", False, child("web-z9", part="generated", slot="0"))
@@ -99,14 +99,14 @@ def test_a_number_beyond_its_goal_or_a_step_back_is_a_violation(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", CHILDREN)
-def test_a_child_that_is_lost_is_amiss(tmp_path: Path, name: str) -> None:
+def test_a_lost_child_is_reported(tmp_path: Path, name: str) -> None:
     judge = in_order(tmp_path)
     plural, obj = CHILDREN[name]
     judge.changed(2.0, plural, True, obj)
     assert len(judge.amiss(tmp_path)) == 1
 
 
-def test_what_is_left_of_an_object_that_has_gone_is_amiss(tmp_path: Path) -> None:
+def test_children_of_a_deleted_object_are_reported(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     judge.changed(2.0, "fleets", True, FLEET)
     assert len(judge.amiss(tmp_path)) == len(CHILDREN) + 1  # and what is held outside
@@ -114,21 +114,21 @@ def test_what_is_left_of_an_object_that_has_gone_is_amiss(tmp_path: Path) -> Non
     assert len(judge.amiss(tmp_path)) == len(CHILDREN)
 
 
-def test_an_object_that_does_not_go_is_amiss(tmp_path: Path) -> None:
+def test_an_object_that_stays_terminating_is_reported(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     going = {**FLEET, "metadata": {**FLEET["metadata"], "deletionTimestamp": "now"}}
     judge.changed(2.0, "fleets", False, going)
     assert judge.amiss(tmp_path) == ["Fleet web does not go"]
 
 
-def test_what_is_not_held_outside_and_a_status_of_old_are_amiss(tmp_path: Path) -> None:
+def test_a_missing_resource_outside_and_an_old_status_are_reported(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     let_go(tmp_path, "w")
     judge.changed(2.0, "fleets", False, {**FLEET, "status": {"slots": 1, "revision": 3}})
     assert len(judge.amiss(tmp_path)) == 2
 
 
-def test_what_was_let_go_is_not_held_again(tmp_path: Path) -> None:
+def test_a_released_resource_is_not_taken_again(tmp_path: Path) -> None:
     let_go(tmp_path, "w")
     take_hold(tmp_path, "w")
     assert (tmp_path / "w").read_text() == "gone"

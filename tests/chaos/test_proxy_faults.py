@@ -11,7 +11,7 @@ def chosen(request: ProxiedRequest) -> set[str]:
     return {fault.name for fault in faults if fault is not None}
 
 
-def test_every_fault_befalls_some_write() -> None:
+def test_every_fault_is_chosen_for_some_write() -> None:
     assert chosen(ProxiedRequest("PATCH")) == {fault.name for fault in ANY_WRITE}
 
 
@@ -30,7 +30,7 @@ def test_a_watch_that_begins_is_never_carried_out_without_its_answer() -> None:
     }
 
 
-def test_everything_befalls_some_watch() -> None:
+def test_every_fault_is_chosen_for_some_watch() -> None:
     chance = random.Random(1)
     found = [choose_for_watch(chance) for _ in range(1000)]
     assert {what for what, _ in filter(None, found)} == set(WATCH_FAULTS)

@@ -168,7 +168,7 @@ def test_nothing_of_the_old_leader_is_committed_once_another_leads(played: Playe
 
 @pytest.mark.rule("L9")
 @pytest.mark.parametrize("scenario", ["frozen", "cut"])
-def test_a_process_that_lost_its_lease_ends_and_says_so_by_its_status(played: Played, scenario: str) -> None:
+def test_a_process_that_lost_its_lease_ends_with_its_own_exit_status(played: Played, scenario: str) -> None:
     change: LeaderChange = getattr(played, scenario)
     assert change.exit_status == replica.LOST
 
@@ -180,7 +180,7 @@ def test_a_clean_stop_hands_over_in_less_than_two_seconds(played: Played) -> Non
     assert change.acquired - change.at < 2
 
 
-def test_a_replica_outlives_restarts_of_its_server_and_is_no_flood_for_it(played: Played) -> None:
+def test_a_replica_survives_restarts_of_its_server_without_flooding_it(played: Played) -> None:
     change = played.restarted
     assert change.exit_status == 0
     assert max(change.latest.values()) <= PER_SECOND

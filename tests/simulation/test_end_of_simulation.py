@@ -58,7 +58,7 @@ def test_an_async_generator_that_was_left_open_is_closed_at_the_end() -> None:
     assert ended == ["closed"]
 
 
-def test_a_task_that_was_cancelled_says_so_and_holds_on_to_nothing() -> None:
+def test_a_cancelled_task_keeps_nothing_alive() -> None:
     class Held:
         pass
 

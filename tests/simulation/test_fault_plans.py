@@ -92,7 +92,7 @@ def test_a_plan_is_written_for_people() -> None:
         ('{"faults":[{"when":{},"what":{"fault":"Refuse","code":200}}]}', r"faults\[0\].what"),
     ],
 )
-def test_what_is_no_plan_is_refused_with_its_place(text: str, problem: str) -> None:
+def test_an_invalid_plan_is_refused_with_the_place_of_the_error(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"not a fault plan: .*{problem}"):
         FaultPlan.from_json(text)
 
@@ -145,7 +145,7 @@ def test_a_request_has_its_rbac_verb_its_target_and_a_summary() -> None:
         (RecordedRequest("POST", "/api/v1/pods", {"dryRun": "All"}, server_status=201), False, False),
     ],
 )
-def test_a_record_tells_what_was_asked_from_what_was_done(
+def test_a_record_distinguishes_mutating_from_effective_requests(
     request_: RecordedRequest, mutating: bool, effective: bool
 ) -> None:
     assert (request_.mutating, request_.effective) == (mutating, effective)

@@ -75,7 +75,7 @@ async def test_without_a_plan_everything_passes_and_is_recorded() -> None:
         (CrashAfter(), True, Crash),
     ],
 )
-async def test_a_request_without_answer_raises_what_is_known_of_it(
+async def test_a_request_without_answer_raises_the_error_that_fits(
     what: What, reached: bool, error: type[BaseException]
 ) -> None:
     server = streaming()
@@ -126,7 +126,7 @@ async def test_only_a_change_of_an_object_can_be_stale() -> None:
     assert statuses == [200, 200, 409]
 
 
-def test_delays_add_up_and_go_before_what_decides() -> None:
+def test_delays_add_up_and_precede_the_deciding_fault() -> None:
     server = streaming()
     plan = FaultPlan(
         [Fault(When(), what) for what in (Delay(2), LoseReply(), SlowReply(5), Delay(1), Drop())]
@@ -176,7 +176,7 @@ def test_the_nth_write_is_hit_and_no_other(nth: int, writes: int) -> None:
     assert simulate(main) == [500 if number == nth else 200 for number in range(1, writes + 1)]
 
 
-async def test_a_crash_is_no_exception_that_a_reconciler_could_catch() -> None:
+async def test_a_crash_is_not_an_exception_that_a_reconciler_could_catch() -> None:
     assert not issubclass(Crash, Exception)
 
 
@@ -281,7 +281,7 @@ async def test_an_expired_watch_ends_with_the_servers_own_words() -> None:
     assert error is None
 
 
-async def test_a_stalled_stream_is_silent_for_as_long_as_it_was_told() -> None:
+async def test_a_stalled_stream_is_silent_for_the_given_time() -> None:
     began = anyio.current_time()
     await watched(faulty(streaming(EVENTS), Stall(1, seconds=100)))
     assert anyio.current_time() == began + 1 + 100 + 2

@@ -41,7 +41,7 @@ def rules_broken_by(told: Scenario, plan: FaultPlan | None = None) -> frozenset[
 
 
 @pytest.mark.rule("sim-sweep")
-def test_a_controller_that_is_right_passes_the_whole_sweep_and_many_seeds() -> None:
+def test_a_correct_controller_passes_the_whole_sweep_and_many_seeds() -> None:
     report = sweep(scenario())
     assert report.runs == report.in_full
     assert report.runs > 30
@@ -54,18 +54,18 @@ def test_a_hot_loop_never_comes_to_rest() -> None:
 
 
 @pytest.mark.rule("sim-stays")
-def test_a_write_after_the_world_has_come_to_rest_is_told() -> None:
+def test_a_write_after_the_world_has_come_to_rest_is_reported() -> None:
     broken = rules_broken_by(scenario(toys.polling, Apply(PLOT), quiet_seconds=15))
     assert "stays" in broken
 
 
 @pytest.mark.rule("sim-extra-run")
-def test_a_run_with_nothing_to_do_that_asks_for_something_is_told() -> None:
+def test_a_request_by_a_run_with_nothing_to_do_is_reported() -> None:
     assert rules_broken_by(scenario(toys.asking, Apply(PLOT))) == {"extra-run"}
 
 
 @pytest.mark.rule("sim-stays")
-def test_a_world_whose_news_are_held_back_is_not_at_rest() -> None:
+def test_a_world_whose_events_are_held_back_is_not_at_rest() -> None:
     watch = When("watch", "*/plots*")
     assert not replay(scenario(toys.keep, Apply(PLOT)), FaultPlan([Fault(watch, Stall(0, 10.0))] * 3)).failed
 
@@ -85,13 +85,13 @@ async def never(*_: Any) -> None:
 
 
 @pytest.mark.rule("sim-extra-run")
-def test_an_intent_that_is_applied_in_each_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_intent_that_is_applied_in_each_run_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ObjectApplies, "_unchanged", never)
     assert "extra-run" in rules_broken_by(scenario(toys.keep, Apply(PLOT)))
 
 
 @pytest.mark.rule("sim-creates")
-def test_a_child_made_twice_after_a_crash_is_told() -> None:
+def test_a_child_created_twice_after_a_crash_is_reported() -> None:
     with pytest.raises(Broken) as broken:
         sweep(scenario(toys.once_too_often, Apply(PLOT)))
     assert {"creates", "end-state"} <= broken.value.rules
@@ -100,12 +100,12 @@ def test_a_child_made_twice_after_a_crash_is_told() -> None:
 
 
 @pytest.mark.rule("sim-end-state")
-def test_what_differs_in_every_run_is_no_difference() -> None:
+def test_fields_that_differ_in_every_run_are_not_compared() -> None:
     sweep(scenario(toys.forgets_the_first_state, Apply(PLOT)))
 
 
 @pytest.mark.rule("sim-end-state")
-def test_another_end_than_without_faults_is_told_with_both_values() -> None:
+def test_another_end_state_than_without_faults_is_reported_with_both_values() -> None:
     async def keep(ctx: Any) -> None:
         """Counts its lives in the world."""
         await ctx.apply(toys.bed(ctx.object, 0))
@@ -130,13 +130,13 @@ def test_another_end_than_without_faults_is_told_with_both_values() -> None:
 
 
 @pytest.mark.rule("sim-orphans")
-def test_a_child_of_nobody_is_told() -> None:
+def test_a_child_without_an_owner_is_reported() -> None:
     assert rules_broken_by(scenario(toys.orphaning, Apply(PLOT), Delete(PLOT))) == {"orphans"}
 
 
 @pytest.mark.rule("sim-orphans")
 @pytest.mark.parametrize("how", ["act", "object", "step", "recreated"])
-def test_what_the_kit_the_server_or_a_person_made_is_not_an_orphan(how: str) -> None:
+def test_objects_of_the_kit_the_server_or_a_user_are_not_orphans(how: str) -> None:
     """A controller that owns namespaces and accounts answers for its own, not for all there are."""
 
     async def keep(ctx: Context[Plot]) -> None:
@@ -173,18 +173,18 @@ def test_what_the_kit_the_server_or_a_person_made_is_not_an_orphan(how: str) -> 
 
 
 @pytest.mark.rule("sim-finalizers")
-def test_a_cleanup_that_does_not_end_is_told() -> None:
+def test_a_cleanup_that_does_not_end_is_reported() -> None:
     told = scenario(toys.keep, Apply(PLOT), Delete(PLOT), controller={"cleanup": toys.never_done})
     assert "finalizers" in rules_broken_by(told)
 
 
 @pytest.mark.rule("sim-generations")
-def test_a_generation_observed_before_its_time_is_told() -> None:
+def test_a_generation_observed_too_early_is_reported() -> None:
     assert rules_broken_by(scenario(toys.ahead, Apply(PLOT))) == {"generations"}
 
 
 @pytest.mark.rule("sim-declared")
-def test_a_write_that_is_not_declared_is_told_also_where_its_refusal_is_swallowed() -> None:
+def test_an_undeclared_write_is_reported_even_if_the_controller_swallows_the_refusal() -> None:
     async def keep(ctx: Any) -> None:
         if not ctx.object.metadata.labels:
             with contextlib.suppress(Exception):
@@ -198,12 +198,12 @@ def test_a_write_that_is_not_declared_is_told_also_where_its_refusal_is_swallowe
 
 
 @pytest.mark.rule("sim-backs-off")
-def test_a_key_that_fails_without_a_pause_is_told() -> None:
+def test_a_key_that_fails_without_back_off_is_reported() -> None:
     assert "backs-off" in rules_broken_by(toys.storms())
 
 
 @pytest.mark.rule("sim-requests")
-def test_a_key_that_asks_without_end_is_told() -> None:
+def test_a_key_with_endless_requests_is_reported() -> None:
     assert "requests" in rules_broken_by(scenario(toys.insatiable, Apply(PLOT)))
 
 
@@ -215,14 +215,14 @@ def led(**options: Any) -> Scenario:
 
 
 @pytest.mark.rule("sim-leader")
-def test_of_two_managers_only_the_leader_writes_whoever_dies_or_is_late() -> None:
+def test_of_two_managers_only_the_leader_writes_also_if_one_dies_or_is_late() -> None:
     replay(led(), FaultPlan(acts=[Apply(PLOT), Kill(), Edit(PLOT, {"spec": {"crop": "oats"}}), Kill(2)]))
     renewals = When("update", "*/leases/*", nth=2, times=3, process=1)
     replay(led(), FaultPlan([Fault(renewals, SlowReply(30))]))
 
 
 @pytest.mark.rule("sim-leader")
-def test_a_write_by_who_does_not_hold_the_lease_is_told() -> None:
+def test_a_write_without_holding_the_lease_is_reported() -> None:
     lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/plots"
     taken = Edit(lease, {"spec": {"holderIdentity": "somebody"}})
     acts = [Apply(PLOT), taken, Wait(0), Edit(PLOT, {"spec": {"crop": "oats"}})]

@@ -134,7 +134,7 @@ async def test_an_error_comes_after_the_events_before_it() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), Crash("GET /", carried_out=False)])
-async def test_what_the_reader_raises_comes_out_in_no_group(error: BaseException) -> None:
+async def test_an_error_of_the_reader_is_not_wrapped_in_a_group(error: BaseException) -> None:
     server = streaming(events([0]), then="silence")
 
     async def watch() -> None:
@@ -163,6 +163,6 @@ async def test_leaving_or_cancelling_a_watch_ends_it() -> None:
 
 
 @pytest.mark.parametrize("lag", [(0, 1), (2, 1), (-1, 1), (1, float("inf")), (float("nan"), 1)])
-def test_a_lag_that_could_be_none_is_refused(lag: tuple[float, float]) -> None:
+def test_a_lag_that_could_be_zero_is_refused(lag: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="0 < least <= most"):
         LateTransport(streaming(), lag=lag)

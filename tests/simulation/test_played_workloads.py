@@ -59,7 +59,7 @@ def test_without_workloads_there_are_no_pods(example: ModuleType) -> None:
     assert all(one.change.resource[1] != "pods" for one in world.changes)
 
 
-def test_what_workloads_do_is_not_counted_as_the_operators(example: ModuleType) -> None:
+def test_pods_of_workloads_are_not_counted_as_the_operators_work(example: ModuleType) -> None:
     world = replay(story(example), FaultPlan()).world
     assert sum(one.change.resource[1] == "pods" and one.change.old is None for one in world.changes) >= 4
     ending = end_state_of(world, workloads=True)

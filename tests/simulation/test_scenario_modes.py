@@ -123,14 +123,14 @@ def entered_once(world: World) -> None:
 
 
 @pytest.mark.rule("sim-outside")
-def test_what_is_outside_the_cluster_is_new_in_each_run_and_outlives_processes() -> None:
+def test_the_outside_is_new_in_each_run_and_outlives_processes() -> None:
     told = Scenario(controllers=sure, outside=list, steps=[Apply(PLOT)], invariants=[entered_once])
     report = sweep(told)
     assert report.runs == report.in_full == 9  # a status, and the events of it and of the plot
 
 
 @pytest.mark.rule("sim-outside")
-def test_what_is_done_twice_outside_is_found_by_a_crash_between_it_and_the_status() -> None:
+def test_an_effect_done_twice_outside_is_found_by_a_crash_before_the_status() -> None:
     told = Scenario(controllers=doubtful, outside=list, steps=[Apply(PLOT)], invariants=[entered_once])
     with pytest.raises(Broken) as broken:
         sweep(told)
@@ -171,7 +171,7 @@ def test_a_fuzz_changes_fields_of_what_the_steps_apply_to_any_value_of_their_typ
 
 
 @pytest.mark.rule("sim-fuzz")
-def test_a_fuzz_finds_nothing_wrong_with_what_is_right_and_says_how_often_it_looked() -> None:
+def test_a_fuzz_passes_a_correct_controller_and_reports_the_number_of_runs() -> None:
     report = fuzz(scenario(), seconds=30, most=25)
     assert str(report) == "25 runs"
 
@@ -217,7 +217,7 @@ def broken_by_a_crash() -> Broken:
 
 
 @pytest.mark.rule("sim-replay")
-def test_what_was_found_is_found_again_from_its_text() -> None:
+def test_a_plan_read_from_json_fails_in_the_same_way() -> None:
     first = broken_by_a_crash()
     again = FaultPlan.from_json(first.plan.to_json())
     with pytest.raises(Broken) as broken:
@@ -233,7 +233,7 @@ def test_the_parameter_of_a_plan_is_python_that_makes_the_plan() -> None:
 
 
 @pytest.mark.rule("sim-story")
-def test_a_story_says_who_did_what_what_changed_and_what_is_wrong() -> None:
+def test_a_trace_says_who_did_what_what_changed_and_what_is_wrong() -> None:
     told = str(broken_by_a_crash())
     for line in (
         "user       apply plots default/east",
@@ -247,7 +247,7 @@ def test_a_story_says_who_did_what_what_changed_and_what_is_wrong() -> None:
 
 
 @pytest.mark.rule("sim-secrets")
-def test_no_story_shows_what_secrets_and_secret_fields_hold() -> None:
+def test_no_trace_shows_the_values_of_secrets_and_secret_fields() -> None:
     def never(world: World) -> None:
         raise AssertionError("shown")
 
@@ -276,7 +276,7 @@ def test_no_story_shows_what_secrets_and_secret_fields_hold() -> None:
 
 @pytest.mark.rule("sim-real-world")
 @pytest.mark.parametrize("reach", [lambda: __import__("time").sleep(0), lambda: subprocess.run(["true"])])
-def test_a_reconciler_that_reaches_for_the_real_world_ends_the_run_and_is_told_its_place(
+def test_a_reconciler_that_uses_the_real_world_ends_the_run_and_the_error_names_its_line(
     reach: Callable[[], Any],
 ) -> None:
     async def keep(ctx: Context[Plot]) -> None:
@@ -300,7 +300,7 @@ def test_blocking_code_runs_in_line_and_takes_no_virtual_time() -> None:
 
 
 @pytest.mark.rule("sim-restart")
-def test_what_a_controller_keeps_in_memory_dies_with_its_process() -> None:
+def test_memory_of_a_controller_is_lost_with_its_process() -> None:
     lives: list[set[str]] = []
 
     def make() -> Controller[Plot]:
@@ -326,7 +326,7 @@ def test_a_step_may_be_a_function_whose_assertions_count() -> None:
         replay(told, FaultPlan())
 
 
-def test_acts_that_the_server_refuses_are_told_and_break_nothing() -> None:
+def test_acts_that_the_server_refuses_are_in_the_trace_and_break_nothing() -> None:
     wrong = Edit(PLOT, {"spec": {"size": -1}})
     run = replay(scenario(toys.keep, Apply(PLOT), wrong), FaultPlan())
     assert "edit: refused" in format_trace(run)

@@ -81,7 +81,7 @@ def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
         ("not-ready", "Running", False),
     ],
 )
-def test_a_pod_does_what_it_is_told(behaviour: str, phase: str, ready: bool) -> None:
+def test_a_pod_does_what_its_annotation_says(behaviour: str, phase: str, ready: bool) -> None:
     async def scenario(client: Client) -> None:
         await client.create(pod(behaviour=behaviour))
         await anyio.sleep(10)

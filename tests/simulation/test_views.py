@@ -80,7 +80,7 @@ def test_a_held_event_comes_when_so_many_more_of_its_kind_have_come() -> None:
 
 
 @pytest.mark.rule("sim-views")
-def test_a_held_event_after_which_none_comes_is_not_lost() -> None:
+def test_a_held_event_without_another_after_it_is_not_lost() -> None:
     held, _ = seen_under(Hold(after=2, events=3, seconds=7), racing(Apply(PLOT), CROPS[0]))
     assert crops(held) == ["barley", "rye"]
     assert held[1][0] >= 1.5 + 7
@@ -97,14 +97,14 @@ def test_coalesced_events_end_in_a_list_and_only_their_sum_is_seen() -> None:
 
 
 @pytest.mark.rule("sim-views")
-def test_a_repeated_event_wakes_nobody_and_breaks_nothing() -> None:
+def test_a_repeated_event_starts_no_run() -> None:
     repeated, run = seen_under(Repeat(after=1), racing(Apply(PLOT), *CROPS))
     assert crops(repeated) == ["barley", "rye", "oats", "maize"]
     assert len(run.world.processes[0].transport.applied) == 1
 
 
 @pytest.mark.rule("sim-views")
-def test_a_restarted_process_may_be_shown_the_past_and_then_what_happened_since() -> None:
+def test_a_restarted_process_may_see_the_past_and_then_the_events_since() -> None:
     travelled, run = seen_under(
         TimeTravel(events=1, seconds=3),
         [Apply(PLOT), CROPS[0], Kill()],
@@ -135,7 +135,7 @@ def test_kinds_lag_independently_of_one_another() -> None:
 
 
 @pytest.mark.rule("sim-views")
-def test_somebody_else_may_write_just_before_a_request_so_that_its_conflict_is_genuine() -> None:
+def test_a_user_may_write_just_before_a_request_so_that_its_conflict_is_genuine() -> None:
     async def keep(ctx: Context[Plot]) -> None:
         child = await ctx.client.find(ConfigMap, "shared", ctx.object.namespace)
         if child is not None and child.data.get("crop") != ctx.object.spec.crop:
@@ -165,7 +165,7 @@ def test_a_fault_may_meet_one_of_several_managers_alone() -> None:
     assert [len(process.transport.applied) for process in run.world.processes] == [0, 1]
 
 
-def test_foreign_hands_need_somewhere_to_act() -> None:
+def test_meanwhile_without_effects_is_refused() -> None:
     from reconcile.embedded import ApiServer, InProcessTransport
 
     plan = FaultPlan([Fault(When(), Meanwhile(Touch()))])

@@ -37,7 +37,7 @@ def test_a_start_without_time_zone_is_refused() -> None:
         VirtualClock(start=datetime.datetime(2026, 1, 1))  # noqa: DTZ001
 
 
-def test_a_start_elsewhere_is_told_in_utc() -> None:
+def test_a_start_in_another_time_zone_is_converted_to_utc() -> None:
     east = datetime.timezone(datetime.timedelta(hours=2))
     clock = VirtualClock(start=datetime.datetime(2026, 1, 1, 2, tzinfo=east))
     assert clock.now().isoformat() == "2026-01-01T00:00:00+00:00"

@@ -43,7 +43,7 @@ def test_a_thousand_virtual_hours_pass_in_a_moment() -> None:
     assert time.perf_counter() - began < 2
 
 
-def test_what_the_function_returns_and_raises_comes_out() -> None:
+def test_the_result_and_the_error_of_the_function_are_passed_on() -> None:
     async def double(value: int) -> int:
         return value * 2
 
@@ -353,7 +353,7 @@ def test_a_deadlock_names_every_task_and_where_it_waits() -> None:
     assert "in main: async with anyio.create_task_group() as tasks:" in text
 
 
-def test_the_time_limit_says_who_still_waits_and_lets_tasks_clean_up() -> None:
+def test_the_time_limit_lists_waiting_tasks_and_lets_them_clean_up() -> None:
     cleaned: list[float] = []
 
     async def main() -> None:

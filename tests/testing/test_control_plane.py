@@ -122,7 +122,7 @@ def test_keys_and_tokens_are_for_their_owner_alone(programs: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["etcd", "kube-apiserver"])
-def test_a_program_that_ends_at_once_is_told_with_its_last_words(programs: Path, name: str) -> None:
+def test_a_program_that_ends_at_once_is_reported_with_its_last_output(programs: Path, name: str) -> None:
     (programs / f"{name}.fails").touch()
     with pytest.raises(DidNotStart) as caught, control_plane.real(programs):
         pass

@@ -80,7 +80,7 @@ async def test_a_manager_can_die_at_any_moment(
         await eventually(lambda: faults.writes)
 
 
-async def test_what_a_test_asserts_comes_out_as_it_is(
+async def test_a_failed_assertion_of_a_test_is_not_wrapped(
     cluster: VirtualCluster, manager: ManagerRunner
 ) -> None:
     with pytest.raises(NotYet, match="within 5 s"):
@@ -104,7 +104,7 @@ async def test_pages_are_refused_in_virtual_time(cluster: VirtualCluster, nodes:
             raise AssertionError("it began")
 
 
-async def test_what_fails_is_tried_again(
+async def test_a_failed_run_is_retried(
     cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     faults.fail("patch", ConfigMap, ServerError, times=3)
@@ -159,7 +159,7 @@ async def test_a_parameter_called_seed_is_the_seed(seed: int, cluster: VirtualCl
     assert (loop.seed, cluster.seed, cluster.clock.seed) == (seed, seed, seed)
 
 
-def test_a_plain_function_runs_what_it_likes_in_virtual_time(cluster: VirtualCluster) -> None:
+def test_a_plain_function_runs_an_async_one_in_virtual_time(cluster: VirtualCluster) -> None:
     async def test() -> float:
         await anyio.sleep(10_000)
         return anyio.current_time()
@@ -181,7 +181,7 @@ async def test_an_operator_runs_on_a_server_that_listens(
 
 
 @pytest.mark.rule("kit-pods")
-async def test_nobody_can_meddle_on_a_server_that_only_listens(
+async def test_meanwhile_is_refused_on_a_listening_server(
     api_server: ListeningServer, faults: FaultControl
 ) -> None:
     with pytest.raises(ValueError, match="need an embedded server"):

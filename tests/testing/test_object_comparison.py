@@ -50,11 +50,11 @@ def test_a_secret_differs_without_being_shown() -> None:
     assert "aHVudGVyMg" not in str(explain(one, other))
 
 
-def test_what_are_no_objects_of_one_kind_is_left_to_others() -> None:
+def test_values_that_are_not_objects_of_one_kind_are_not_explained() -> None:
     assert explain(1, 2) is None
     assert explain(vault(), site()) is None
 
 
-async def test_a_pass_shows_its_writes_where_they_are_other_ones() -> None:
+async def test_the_repr_of_a_run_report_shows_its_writes() -> None:
     done = await run_once(sites(), site(), FakeClient(site()))
     assert "apply configmaps default/web" in repr(done)

@@ -117,7 +117,7 @@ SUITES: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.rule("kit-manners")
-def test_a_foreign_suite_is_the_same_with_and_without_the_plugin(tmp_path: Path, suite: str) -> None:
+def test_another_suite_runs_the_same_with_and_without_the_plugin(tmp_path: Path, suite: str) -> None:
     mark, options, more = SUITES[suite]
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_async.py").write_text(TESTS.format(mark=mark))
@@ -219,7 +219,7 @@ def test_tests_that_use_it_run_in_virtual_time_beside_any_other_plugin(tmp_path:
     assert "warning" not in done.stdout
 
 
-def test_what_has_a_loop_of_its_own_is_refused_and_a_failure_is_told_by_the_line_of_the_test(
+def test_tests_with_another_loop_are_refused_and_failures_show_the_line_of_the_test(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_refused.py").write_text(REFUSED)

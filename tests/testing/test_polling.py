@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("run", [simulate, in_real_time])
 
 @BOTH
 @pytest.mark.rule("kit-waiting")
-def test_waiting_ends_when_it_holds_and_returns_what_was_seen(
+def test_eventually_returns_the_result_of_the_check_that_holds(
     run: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
     async def test() -> None:
@@ -42,7 +42,7 @@ def test_waiting_ends_when_it_holds_and_returns_what_was_seen(
 
 @BOTH
 @pytest.mark.rule("kit-told-apart")
-def test_what_does_not_come_is_told_with_how_it_was_last_seen(
+def test_a_check_that_never_holds_is_reported_with_its_last_result(
     run: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
     async def test() -> None:
@@ -60,7 +60,7 @@ def test_what_does_not_come_is_told_with_how_it_was_last_seen(
 
 @BOTH
 @pytest.mark.rule("kit-waiting")
-def test_what_ceases_to_hold_is_told_with_when_and_how(
+def test_a_check_that_ceases_to_hold_is_reported_with_time_and_result(
     run: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
     async def test() -> None:
@@ -75,7 +75,7 @@ def test_what_ceases_to_hold_is_told_with_when_and_how(
 
 
 @pytest.mark.rule("kit-waiting")
-def test_an_hour_of_watching_passes_at_once_in_virtual_time() -> None:
+def test_consistently_for_an_hour_passes_at_once_in_virtual_time() -> None:
     async def test() -> None:
         began = anyio.current_time()
         await consistently(lambda: True, during=3600, every=10)
@@ -84,7 +84,7 @@ def test_an_hour_of_watching_passes_at_once_in_virtual_time() -> None:
     simulate(test)
 
 
-def test_nothing_but_a_failed_check_and_a_refusal_is_waited_out() -> None:
+def test_other_errors_than_a_failed_check_and_a_refusal_are_raised_at_once() -> None:
     async def test() -> None:
         with pytest.raises(ZeroDivisionError):
             await eventually(lambda: 1 // 0)
@@ -92,7 +92,7 @@ def test_nothing_but_a_failed_check_and_a_refusal_is_waited_out() -> None:
     simulate(test)
 
 
-def test_zero_and_emptiness_hold_and_only_false_and_none_do_not() -> None:
+def test_zero_and_empty_results_hold_but_false_and_none_do_not() -> None:
     async def test() -> None:
         assert await eventually(lambda: 0) == 0
         assert await eventually(list) == []
@@ -102,7 +102,7 @@ def test_zero_and_emptiness_hold_and_only_false_and_none_do_not() -> None:
     simulate(test)
 
 
-def test_a_look_that_hangs_is_cut_short() -> None:
+def test_a_call_that_hangs_is_cancelled() -> None:
     async def test() -> None:
         with pytest.raises(NotYet, match="in 0 calls"):
             await eventually(anyio.sleep_forever, within=2)

@@ -33,7 +33,7 @@ from tests.testing.site_operator import Site, SiteSpec, site, sites
 
 
 @pytest.mark.rule("kit-unit")
-async def test_a_pass_tells_what_it_wrote() -> None:
+async def test_a_run_report_lists_the_writes() -> None:
     client = FakeClient(site())
     done = await run_once(sites(), "default/web", client)
     assert done.writes == ["apply configmaps default/web", "patch sites/status default/web"]
@@ -41,7 +41,7 @@ async def test_a_pass_tells_what_it_wrote() -> None:
 
 
 @pytest.mark.rule("kit-fail")
-async def test_a_write_fails_as_often_as_it_is_told_to() -> None:
+async def test_a_write_fails_the_given_number_of_times() -> None:
     client = FakeClient(site())
     client.fail("patch", ConfigMap, ServerError, times=2)
     passes = [await run_once(sites(), site(), client) for _ in range(3)]
@@ -89,7 +89,7 @@ async def test_parts_of_an_object_fail_with_it() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.rule("kit-fail")
-def test_a_class_of_error_is_what_the_caller_meets(error: type[ApiError]) -> None:
+def test_the_caller_gets_the_class_of_error_that_was_asked_for(error: type[ApiError]) -> None:
     async def test() -> None:
         client = FakeClient(site())
         client.fail("*", Site, error, times=None)
@@ -111,7 +111,7 @@ async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: RequestFailu
         await client.create(site())
 
 
-async def test_somebody_else_may_write_in_between() -> None:
+async def test_another_user_may_write_in_between() -> None:
     async def keep_text(ctx: Context[Site]) -> None:
         await ctx.client.raw.update(ctx.object.replace(spec=SiteSpec("mine")))
 
@@ -124,7 +124,7 @@ async def test_somebody_else_may_write_in_between() -> None:
     assert (await run_once(writer, site(), client)).error is None
 
 
-def test_a_class_that_is_no_answer_is_refused() -> None:
+def test_an_error_class_without_an_http_code_is_refused() -> None:
     for vague in (OwnedByOther, ApiError):
         with pytest.raises(TypeError, match="has no HTTP code"):
             FakeClient().fail("patch", Site, vague)

@@ -100,7 +100,7 @@ async def test_the_commands_install_both(tmp_path: Path) -> None:
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 
 
-async def test_dev_installs_both_and_takes_up_what_has_changed(tmp_path: Path) -> None:
+async def test_dev_installs_both_and_reloads_changes(tmp_path: Path) -> None:
     operator = Operator("doors", ("tests.testing.doors:doors",), Manager(doors, environ={}))
     work = Development(Sources("doors"), operator, Console(quiet=True), None)
     async with embedded_cluster(tmp_path, nodes=0) as cluster:
