@@ -49,8 +49,8 @@ def test_what_each_expander_says_is_said_once_and_in_order() -> None:
 def test_priorities_that_say_nothing_leave_all_and_say_so() -> None:
     chosen = choose(options("b", "a"), [Priorities()])
     assert chosen == ExpanderChoice(tuple(options("a")), (), "there are no priorities")
-    assert Priorities(fault="no YAML")(options("b", "a")) == ExpanderChoice(
-        tuple(options("b", "a")), (), "no YAML"
+    assert Priorities(fault="not valid YAML")(options("b", "a")) == ExpanderChoice(
+        tuple(options("b", "a")), (), "not valid YAML"
     )
 
 
@@ -68,17 +68,17 @@ def test_a_pool_has_the_highest_priority_of_those_that_match_anywhere_in_its_nam
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "no mapping of numbers to lists of expressions"),
-        ("{}", "no mapping of numbers to lists of expressions"),
-        ("[1]", "no mapping of numbers to lists of expressions"),
-        ("\x00", "no YAML"),
-        ("1: [", "no YAML, line 1"),
-        ("1:\n- a\n2: [", "no YAML, line 3"),
-        ("x: [a]", "'x' is no integer"),
-        ("true: [a]", "True is no integer"),
-        ("5: a", "priority 5 has no list of expressions"),
-        ("5: [1]", "priority 5 has no list of expressions"),
-        ("5: ['[']", "priority 5 has an expression that is none: unterminated character set at position 0"),
+        ("", "expected a mapping of numbers to lists of expressions"),
+        ("{}", "expected a mapping of numbers to lists of expressions"),
+        ("[1]", "expected a mapping of numbers to lists of expressions"),
+        ("\x00", "not valid YAML"),
+        ("1: [", "not valid YAML, line 1"),
+        ("1:\n- a\n2: [", "not valid YAML, line 3"),
+        ("x: [a]", "expected an integer as priority, got 'x'"),
+        ("true: [a]", "expected an integer as priority, got True"),
+        ("5: a", "priority 5: expected a list of expressions"),
+        ("5: [1]", "priority 5: expected a list of expressions"),
+        ("5: ['[']", "priority 5 has an invalid expression: unterminated character set at position 0"),
     ],
 )
 def test_a_text_that_says_no_priorities_is_told_where_it_is_wrong(text: str, told: str) -> None:
@@ -119,7 +119,7 @@ def test_chance_takes_one_and_of_none_none() -> None:
         (pool("a", 9, 10), ""),
         (pool("a", 10, 10), "as large as it may be (10)"),
         (pool("a", 11, 10), "as large as it may be (10)"),
-        (pool("a", template=None), "nobody knows what its nodes offer"),
+        (pool("a", template=None), "what its nodes offer is not known"),
         (pool("a", held="paused", backoff=PoolBackoff(NOW, 1, NOW)), "paused"),
         (pool("a", backoff=PoolBackoff(NOW, 1, NOW, "quota")), ""),
         (pool("a", backoff=PoolBackoff(NOW.replace(hour=1), 1, NOW, "quota")), "in back-off: quota"),
@@ -168,14 +168,14 @@ def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
 @pytest.mark.rule("capacity-decide")
 def test_a_pod_that_fits_nowhere_is_told_of_each_pool_and_expanders_are_quoted_once() -> None:
     small, narrow = pool("b", 0, 5, template=node("1")), pool("a", 0, 5, template=node(memory="1Mi"))
-    bad = Priorities(fault="no YAML")
+    bad = Priorities(fault="not valid YAML")
     decision = CapacityPools([bad]).decide([pod("p", "3")], [], [small, narrow], NOW)
     assert decision == CapacityDecision(left={"d/p": "a: memory; b: cpu"})
     pods = [pod("q", "3"), pod("r", "1", "10Gi")]
     roomy = [evolve(small, template=node()), evolve(narrow, template=node("1", "20Gi"))]
     both = CapacityPools([bad]).decide(pods, [], roomy, NOW)
     assert both == CapacityDecision(
-        (Growth("a", 0, 1, ("d/r",)), Growth("b", 0, 1, ("d/q",))), notices=("no YAML",)
+        (Growth("a", 0, 1, ("d/r",)), Growth("b", 0, 1, ("d/q",))), notices=("not valid YAML",)
     )
 
 

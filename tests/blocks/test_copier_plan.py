@@ -9,10 +9,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Key, ObjectMeta
+from reconcile import Condition, Key, ObjectMeta
 from reconcile.blocks import Content, Copy, CopyStatus, Unusable, as_it_is
 from reconcile.blocks.copier.copies import CopyOwner, label_value, owners_in
-from reconcile.blocks.copier.copy_plan import CopyPlan, CopyState, Verdict, checked, difference, plan_copies
+from reconcile.blocks.copier.copy_plan import CopyPlan, CopyState, checked, difference, plan_copies
 from reconcile.kinds import ConfigMap, Ingress, Namespace, Secret
 from reconcile.kinds.core import NamespaceStatus
 
@@ -92,7 +92,7 @@ def copied(origin: Secret | None = None) -> list[Secret]:
     return stored(planned(origin=origin))
 
 
-def verdict(plan: CopyPlan, kind: str) -> Verdict:
+def verdict(plan: CopyPlan, kind: str) -> Condition:
     (found,) = [one for one in plan.verdicts() if one.type == kind]
     return found
 
@@ -137,8 +137,8 @@ def test_copies_are_kept_when_the_source_is_gone() -> None:
     plan = planned(existing=copied(), missing=True)
     assert plan.is_idle
     message = "there is no Secret shared/login; existing copies are kept"
-    assert verdict(plan, "SourceFound") == Verdict("SourceFound", "False", "NotFound", message)
-    assert verdict(plan, "Ready") == Verdict("Ready", "False", "SourceNotFound", message)
+    assert verdict(plan, "SourceFound") == Condition("SourceFound", "False", "NotFound", message)
+    assert verdict(plan, "Ready") == Condition("Ready", "False", "SourceNotFound", message)
 
 
 def test_a_source_that_was_emptied_empties_no_copy() -> None:
@@ -179,7 +179,7 @@ def test_a_missing_namespace_is_made_where_that_is_wanted_and_waited_for_elsewhe
     assert len(plan.write) == 2
     waiting = planned(spaces=SPACES[:1])
     assert written(waiting) == [("create", PLACES[0])]
-    assert verdict(waiting, "Ready") == Verdict("Ready", "False", "Waiting", "there is no Namespace prod")
+    assert verdict(waiting, "Ready") == Condition("Ready", "False", "Waiting", "there is no Namespace prod")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_an_owner_restored_from_a_backup_takes_its_copies_back() -> None:
 
 
 def test_two_copies_in_one_place_are_refused() -> None:
-    with pytest.raises(Unusable, match=r"^more than one copy is wanted as Secret test/login$") as raised:
+    with pytest.raises(Unusable, match=r"^more than one copy is asked for as Secret test/login$") as raised:
         checked([COPIES[0], Copy(PLACES[0], content=Content({}))])
     assert raised.value.reason == "SamePlaceTwice"
     assert checked(iter(COPIES)) == tuple(COPIES)
@@ -280,8 +280,8 @@ def test_two_copies_in_one_place_are_refused() -> None:
 
 # --- what is said -------------------------------------------------------------------------------------------
 
-FOUND = Verdict("SourceFound", "True", "CopyState")
-ALONE = Verdict("Conflict", "False", "NoConflict")
+FOUND = Condition("SourceFound", "True", "CopyState")
+ALONE = Condition("Conflict", "False", "NoConflict")
 PROBLEMS = (Unusable("NotFound", "one"), Unusable("Empty", "other"), Unusable("NotFound", "one"))
 THEIRS = "not written, as these Secrets belong to someone else: test/login, prod/login; delete or rename them"
 
@@ -289,32 +289,32 @@ THEIRS = "not written, as these Secrets belong to someone else: test/login, prod
 @pytest.mark.parametrize(
     ("plan", "verdicts"),
     [
-        (CopyPlan(), [Verdict("Ready", "True", "Copied"), FOUND, ALONE]),
-        (CopyPlan(nothing_wanted=True), [Verdict("Ready", "True", "NothingToCopy"), ALONE]),
+        (CopyPlan(), [Condition("Ready", "True", "Copied"), FOUND, ALONE]),
+        (CopyPlan(nothing_wanted=True), [Condition("Ready", "True", "NothingToCopy"), ALONE]),
         (
             CopyPlan(waiting=("one", "other")),
-            [Verdict("Ready", "False", "Waiting", "one; other"), FOUND, ALONE],
+            [Condition("Ready", "False", "Waiting", "one; other"), FOUND, ALONE],
         ),
         (
             CopyPlan(waiting=("one",), conflicts=tuple(PLACES)),
             [
-                Verdict("Ready", "False", "ForeignSecret", THEIRS),
+                Condition("Ready", "False", "ForeignSecret", THEIRS),
                 FOUND,
-                Verdict("Conflict", "True", "ForeignSecret", THEIRS),
+                Condition("Conflict", "True", "ForeignSecret", THEIRS),
             ],
         ),
         (
             CopyPlan(waiting=("one",), conflicts=tuple(PLACES), problems=PROBLEMS),
             [
-                Verdict("Ready", "False", "SourceNotFound", "one; other"),
-                Verdict("SourceFound", "False", "NotFound", "one; other"),
-                Verdict("Conflict", "True", "ForeignSecret", THEIRS),
+                Condition("Ready", "False", "SourceNotFound", "one; other"),
+                Condition("SourceFound", "False", "NotFound", "one; other"),
+                Condition("Conflict", "True", "ForeignSecret", THEIRS),
             ],
         ),
     ],
 )
 def test_a_plan_says_what_stands_in_its_way_the_source_first_then_strangers_then_what_it_waits_for(
-    plan: CopyPlan, verdicts: list[Verdict]
+    plan: CopyPlan, verdicts: list[Condition]
 ) -> None:
     assert list(plan.verdicts()) == verdicts
 

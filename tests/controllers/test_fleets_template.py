@@ -135,7 +135,7 @@ def test_what_a_strategy_does_not_say_is_as_with_deployments(
     assert rollout_of(spec) == evolve(rollout, paused=paused)
 
 
-NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
+NO_AMOUNT = "expected a number of replicas or a share (`25%`), got not"
 
 
 @pytest.mark.rule("aibrix-bad-input")

@@ -138,7 +138,7 @@ class Autoscaler(Generic[T]):
 
     @property
     def watches(self) -> tuple[Watch[T, Pod], ...]:
-        """What a controller has to watch for it: Pods, whose changes wake nobody."""
+        """The watches that its controller needs: Pods, whose changes start no run."""
         return (Watch(Pod, to=lambda pod: (), wakes=Predicate(lambda old, new: False)),)
 
     @property
@@ -147,7 +147,7 @@ class Autoscaler(Generic[T]):
         return (Write(Object, ("get", "patch"), subresource="scale"),)
 
     async def forget(self, gone: Deleted[T]) -> None:
-        """Remember nothing of an object that is no more; as `on_deleted=` of a controller."""
+        """Forget a deleted object; as `on_deleted=` of a controller."""
         self._remembered.pop(gone.object.uid, None)
 
     async def scale(self, ctx: Context[T]) -> Scaled:
@@ -272,8 +272,8 @@ async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructu
     except ServerError as error:
         if error.code != 500 or "replicas" not in str(error):
             raise
-        # So a server answers for a custom resource whose replicas are not set.
-        raise _NotScalable("TargetHasNoReplicas", f"{target} says no number of replicas") from None
+        # The answer of an API server for a custom resource without replicas; it has no code of its own.
+        raise _NotScalable("TargetHasNoReplicas", f"{target} has no number of replicas") from None
     metadata = {**metadata, "uid": scale["metadata"].get("uid") or ""}
     return await ctx.client.raw.unstructured({**manifest, "metadata": metadata}), {
         **scale,
@@ -307,7 +307,7 @@ def _why(wish: DesiredReplicas, before: int, after: int) -> str:
 
 def _say_metrics(ctx: Context[Any], wish: DesiredReplicas, measured: Sequence[Measured]) -> None:
     if not measured:
-        _say(ctx, "ScalingActive", False, "NoSources", "there is no metric to go by")
+        _say(ctx, "ScalingActive", False, "NoSources", "there is no metric")
         return
     if not wish.missing:
         if all(_is_whole(one.reading) for one in measured):

@@ -218,7 +218,8 @@ def _by_demand(
     demand, mode = verdict
     wanted = demand.replicas
     if found.hold and _uncertain(one.reading):
-        # What is on its way will carry it: asking for more each pass while pods start doubles and doubles.
+        # Pods that are starting will take the load: to ask for more in each run until then doubles without
+        # end.
         wanted = there.current if found.over else min(wanted, there.current)
         mode = evolve(mode, most=min(mode.most, max(wanted, memory.mode.most)))
     return wanted, evolve(memory, mode=mode)

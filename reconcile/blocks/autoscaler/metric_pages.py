@@ -44,7 +44,7 @@ class _TooMany(ValueError):
 
 
 class Fetch(Protocol):
-    """Fetches pages; made anew for each pass and left at its end."""
+    """Fetches pages. A new one is entered for each run, and left at its end."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
@@ -196,7 +196,7 @@ _NOT_TEXT = Missing("NotPrometheusText", "its page is not Prometheus text with f
 
 
 def _samples(lines: Iterable[str]) -> Iterable[tuple[str, dict[str, str], float]]:
-    """Raises ValueError for what is no sample."""
+    """The samples of the lines. Raises ValueError for an invalid one."""
     from prometheus_client.parser import text_string_to_metric_families
 
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):

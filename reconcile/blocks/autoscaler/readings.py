@@ -114,7 +114,7 @@ def milliseconds_of(text: str) -> int:
         found = parse_duration(text) // datetime.timedelta(milliseconds=1)
     except ValueError:
         if text.endswith("m"):
-            raise  # 10m of a quantity is a hundredth, which nobody means by it
+            raise  # as a quantity, 10m would be a hundredth of a second
         found = milli_of(text)
     if found < 0:
         raise ValueError("a duration is not negative")

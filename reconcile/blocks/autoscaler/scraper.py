@@ -48,7 +48,7 @@ def _age(pod: Pod) -> tuple[float, str]:
 
 @frozen(kw_only=True)
 class ScrapeLimits:
-    """What asking may cost: seconds for a pod, seconds for all of a pass, bytes of a page.
+    """What scraping may cost: seconds for a pod, seconds for all pods of a run, bytes of a page.
 
     At most `at_once` are asked at the same time. A pod that failed is left alone `backoff`, doubled each
     time up to `backoff_limit`.
@@ -149,7 +149,7 @@ class Scraper:
 
 @define
 class _Asking:
-    """One pass over pods: so many are asked at a time that the wanted number can still be had."""
+    """One round over pods; so many are asked at a time as are still missing."""
 
     scraper: Scraper
     url: Callable[[Pod], str]

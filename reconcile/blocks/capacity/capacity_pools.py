@@ -20,8 +20,8 @@ from reconcile.blocks.capacity.pool_backoff import PoolBackoff
 class Pool:
     """A pool as the decision sees it.
 
-    `size` is how many it is to have now, of which `upcoming` are not there yet. Without a `template`
-    nobody knows what a new one would offer. `held` says why it must not grow, if so.
+    `size` is how many nodes it should have now, of which `upcoming` do not exist yet. `template` is what a
+    new one offers, None if unknown. `held` says why it must not grow, if so.
     """
 
     name: str
@@ -143,7 +143,7 @@ def out_of_question(pool: Pool, now: datetime.datetime) -> str:
         return f"in back-off: {pool.backoff.reason}" if pool.backoff.reason else "in back-off"
     if pool.size >= pool.largest:
         return f"as large as it may be ({pool.largest})"
-    return "" if pool.template is not None else "nobody knows what its nodes offer"
+    return "" if pool.template is not None else "what its nodes offer is not known"
 
 
 def _modelled(pods: Iterable[PodNeeds]) -> tuple[list[PodNeeds], dict[str, str]]:

@@ -49,7 +49,7 @@ Expander: TypeAlias = Callable[[Sequence[ExpanderOption]], ExpanderChoice]
 
 
 class BadPriorities(ValueError):
-    """A text that says no priorities; the message says where."""
+    """A text without valid priorities; the message says where."""
 
 
 @frozen
@@ -69,9 +69,9 @@ class Priorities:
             said = yaml.safe_load(text)
         except yaml.YAMLError as error:
             where = getattr(error, "problem_mark", None)
-            raise BadPriorities(f"no YAML{f', line {where.line + 1}' if where else ''}") from error
+            raise BadPriorities(f"not valid YAML{f', line {where.line + 1}' if where else ''}") from error
         if not isinstance(said, dict) or not said:
-            raise BadPriorities("no mapping of numbers to lists of expressions")
+            raise BadPriorities("expected a mapping of numbers to lists of expressions")
         return cls(tuple(sorted(_level(number, patterns) for number, patterns in said.items())[::-1]))
 
     def __call__(self, options: Sequence[ExpanderOption]) -> ExpanderChoice:
@@ -129,10 +129,10 @@ def choose(options: Sequence[ExpanderOption], expanders: Iterable[Expander]) -> 
 
 def _level(number: Any, patterns: Any) -> tuple[int, tuple[re.Pattern[str], ...]]:
     if isinstance(number, bool) or not isinstance(number, int):
-        raise BadPriorities(f"{number!r} is no integer")
+        raise BadPriorities(f"expected an integer as priority, got {number!r}")
     if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
-        raise BadPriorities(f"priority {number} has no list of expressions")
+        raise BadPriorities(f"priority {number}: expected a list of expressions")
     try:
         return number, tuple(re.compile(one) for one in patterns)
     except re.error as error:
-        raise BadPriorities(f"priority {number} has an expression that is none: {error}") from error
+        raise BadPriorities(f"priority {number} has an invalid expression: {error}") from error

@@ -72,7 +72,7 @@ class NodeTemplate:
 
 
 def node_template(node: Object | Mapping[str, Any]) -> NodeTemplate:
-    """A node with nothing on it yet, as it says itself. Raises ValueError for an amount that is none."""
+    """A node without pods, as its object describes it. Raises ValueError for an invalid amount."""
     manifest = encode(node) if isinstance(node, Object) else node
     status, spec = manifest.get("status") or {}, manifest.get("spec") or {}
     taints = tuple(

@@ -107,7 +107,7 @@ class PodNeeds:
 
 
 def pod_needs(pod: Object | Mapping[str, Any]) -> PodNeeds:
-    """What a pod needs, or a pod template. Raises ValueError for an amount that is none."""
+    """What a pod or a pod template needs. Raises ValueError for an invalid amount."""
     manifest = encode(pod) if isinstance(pod, Object) else pod
     metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -147,7 +147,7 @@ def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
 
 
 def amounts_of(quantities: Mapping[str, Any]) -> dict[str, int]:
-    """Quantities as thousandths. Raises ValueError for one that is none."""
+    """Quantities in thousandths. Raises ValueError for an invalid one."""
     return {name: milli_of(quantity) for name, quantity in quantities.items()}
 
 

@@ -1,7 +1,7 @@
 """What kind of failure it was, and for how long a pool that has no capacity is left alone.
 
-Only a lack of capacity says anything about a pool. Whoever takes a conflict, a busy server or a
-forbidden request for one makes pods go to the second best pool (kubernetes/autoscaler#7872).
+Only a lack of capacity says anything about a pool. To take a conflict, a busy server or a forbidden request
+for one would send pods to the second best pool (kubernetes/autoscaler#7872).
 """
 
 import datetime
@@ -27,7 +27,7 @@ ErrorClass: TypeAlias = Literal[
 ]
 """What sort of failure a request for machines met (see `class_of`)."""
 RETRIED: frozenset[ErrorClass] = frozenset({"conflict", "throttled", "transient"})
-"""What passes by itself."""
+"""Failures that are transient."""
 LACKING: frozenset[ErrorClass] = frozenset({"quota", "capacity"})
 """What a pool may be left alone for; `capacity`: machines failed, or did not come in time."""
 

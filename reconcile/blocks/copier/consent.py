@@ -79,7 +79,7 @@ class Consent:
 
 
 def source_refused(objects: str, key: Key) -> Unusable:
-    """The same for a Secret that is not there: an author must not learn which Secrets others have."""
+    """The refusal of a source, the same for a missing one: authors must not learn which Secrets exist."""
     return Unusable(
         "NotAllowed",
         f"Secret {key} is missing, or may not be copied for namespace {objects}: its owner can label it "
@@ -88,7 +88,7 @@ def source_refused(objects: str, key: Key) -> Unusable:
 
 
 def target_refused(objects: str, names: Iterable[str]) -> str:
-    """The same for a namespace that is not there."""
+    """The refusal of target namespaces; the same for missing ones."""
     return (
         f"no Secrets may be written for namespace {objects} into {', '.join(names)}: a namespace's owner "
         f"can label it {ALLOW_COPIES_FOR}={objects}; only the operator's configuration lets a new one be made"

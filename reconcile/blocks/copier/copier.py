@@ -1,4 +1,4 @@
-"""Keeps copies of Secrets where an object wants them: reads, has a plan made, carries it out, says so."""
+"""Keeps copies of Secrets where an object asks for them: reads, plans, writes, and reports."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,6 @@ from reconcile.blocks.copier.copy_plan import (
     CopyState,
     CopyStatus,
     CopyWrite,
-    Verdict,
     checked,
     difference,
     plan_copies,
@@ -33,7 +32,7 @@ from reconcile.client.object_indexes import Index
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Watch, Write
 from reconcile.kinds import Namespace, Secret
-from reconcile.models import Object, ObjectMeta, encode, kind_of
+from reconcile.models import Condition, Object, ObjectMeta, encode, kind_of
 
 T = TypeVar("T", bound=Object)
 O = TypeVar("O", Secret, Namespace)  # noqa: E741
@@ -43,12 +42,12 @@ CONDITIONS = ("Ready", "SourceFound", "Conflict")
 
 
 class CopyFailed(Exception):
-    """Objects could not be written: which ones, and the server's word for why, never its message."""
+    """Objects could not be written. The message names them and the reason, never the server's message."""
 
 
 @frozen
 class Copied:
-    """What a run came to: the copies that hold what they should now, and whether those are all."""
+    """The result of a run: the copies that are up to date now, and whether those are all."""
 
     copies: tuple[CopyStatus, ...] = ()
     ready: bool = False
@@ -104,12 +103,12 @@ class Copier(Generic[T]):
 
     @property
     def watches(self) -> tuple[Watch[T, Any], ...]:
-        """What a controller has to watch for it: Secrets and Namespaces, each by name."""
+        """The watches that its controller needs: Secrets and Namespaces, each by name."""
         return (Watch(Secret, by=self._secrets_of, everywhere=True), Watch(Namespace, by=self._namespaces_of))
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """What a controller has to declare for it: Secrets, and Namespaces where it makes or deletes some."""
+        """The writes that its controller declares: Secrets, and Namespaces if it creates or deletes any."""
         verbs = ["create"] if self.namespaces is not _no_namespaces else []
         verbs += ["delete"] if self.removal is not _always_copies else []
         secrets = Write(Secret, ("get", "create", "patch", "delete"))
@@ -130,7 +129,7 @@ class Copier(Generic[T]):
         try:
             copies, spaces = self._asked_for(obj)
         except Unusable as problem:
-            _say(ctx, (Verdict("Ready", "False", problem.reason, problem.message),), keep=CONDITIONS)
+            _say(ctx, (Condition("Ready", "False", problem.reason, problem.message),), keep=CONDITIONS)
             return Copied()
         found = await self._find(ctx, copies, spaces)
         orphans = await self._orphans(ctx, copies, found)
@@ -146,7 +145,7 @@ class Copier(Generic[T]):
         try:
             plan = plan.held_up(await _PlanExecution(ctx, self._owner(obj)).carry_out(plan))
         except CopyFailed as failed:
-            _say(ctx, (Verdict("Ready", "False", "WriteFailed", str(failed)),), keep=CONDITIONS)
+            _say(ctx, (Condition("Ready", "False", "WriteFailed", str(failed)),), keep=CONDITIONS)
             raise
         verdicts = plan.verdicts()
         _say(ctx, verdicts)
@@ -178,8 +177,8 @@ class Copier(Generic[T]):
         if count > self.most_namespaces:
             raise Unusable(
                 "TooManyNamespaces",
-                f"Secrets are asked for in {count} namespaces, and {self.most_namespaces} are the most for "
-                "one object: divide it among several; nothing is touched",
+                f"Secrets are asked for in {count} namespaces, and the maximum for one object "
+                f"is {self.most_namespaces}: divide it into several; nothing is changed",
             )
         return copies, spaces
 
@@ -211,7 +210,7 @@ class Copier(Generic[T]):
         ]
 
     async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: CopyState) -> Collection[Key]:
-        """Which copies of others stand in the way and have no right to: else they would do so for ever."""
+        """Copies of other owners that have no right to be there, and would otherwise block ours for ever."""
         if self.consent is None:
             return ()
         mine = self._owner(ctx.object)
@@ -228,7 +227,7 @@ class Copier(Generic[T]):
         if not self.consent.allows_target(theirs, secret.namespace, space):
             return True
         try:
-            # Live: the cache of a manager that is kept to one namespace has no objects of another.
+            # Live: the cache of a manager with namespace= has no objects of other namespaces.
             others = await ctx.client.list(self.kind, theirs, live=True)
         except ApiError:
             return False
@@ -313,7 +312,7 @@ def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
 
 
 async def _labelled(ctx: Context[Any], kind: type[O], owner: CopyOwner) -> Sequence[O]:
-    """This owner's objects: by an index of the cache where there is one, since a cluster has many Secrets."""
+    """This owner's objects, by an index of the cache if there is one, since a cluster has many Secrets."""
     if ctx.client.cache is None:
         return await ctx.client.list(kind, labels=owner.selector())
     try:
@@ -327,7 +326,7 @@ async def _labelled(ctx: Context[Any], kind: type[O], owner: CopyOwner) -> Seque
 
 @define
 class _PlanExecution:
-    """One plan being carried out. What fails is collected, so that it holds up nothing else."""
+    """Carries out one plan. Failures are collected, so that one does not hold up the rest."""
 
     ctx: Context[Any]
     owner: CopyOwner
@@ -397,7 +396,7 @@ class _PlanExecution:
 
     @contextmanager
     def _trying(self, what: str, copy: Key | None = None) -> Iterator["_Tried"]:
-        """A server's message about a Secret may quote it, so only the kind of error goes on."""
+        """Collect failures by their kind only: a server's message about a Secret may quote its data."""
         tried = _Tried()
         try:
             yield tried
@@ -422,25 +421,25 @@ class _Tried:
 
 
 def _of_ending_namespace(error: ApiError) -> bool:
-    """Whether nothing can be made there since the namespace is going; its end is an event that wakes us."""
+    """Whether the namespace is being deleted. Its end is an event, so there is no need to retry."""
     return isinstance(error, Forbidden) and any(
         cause.reason == "NamespaceTerminating" for cause in error.causes
     )
 
 
-def _say(ctx: Context[Any], verdicts: Sequence[Verdict], keep: Sequence[str] = ()) -> None:
-    """Set the conditions; tell people once when Ready is news and bad."""
+def _say(ctx: Context[Any], verdicts: Sequence[Condition], keep: Sequence[str] = ()) -> None:
+    """Set the conditions, with one Warning when Ready becomes False for a new reason."""
     said = {verdict.type for verdict in verdicts}
     for name in CONDITIONS:
         if name not in said and name not in keep:
             ctx.remove_condition(name)
     for verdict in verdicts:
-        ctx.condition(verdict.type, verdict.status, reason=verdict.reason, message=verdict.message)
+        ctx.condition(verdict.type, verdict.status == "True", reason=verdict.reason, message=verdict.message)
         if verdict.type == "Ready" and verdict.status != "True" and not _known(ctx.object, verdict):
             ctx.event(verdict.reason, verdict.message, warning=True)
 
 
-def _known(obj: Object, verdict: Verdict) -> bool:
+def _known(obj: Object, verdict: Condition) -> bool:
     known = (encode(obj).get("status") or {}).get("conditions") or ()
     wanted = (verdict.type, verdict.reason, verdict.message)
     return any((one.get("type"), one.get("reason"), one.get("message") or "") == wanted for one in known)

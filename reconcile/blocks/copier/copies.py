@@ -1,4 +1,4 @@
-"""What is copied where, and how a copy says whose it is. No message here ever holds a Secret's value."""
+"""What is copied where, and the labels that name a copy's owner. No message ever holds a Secret's value."""
 
 import base64
 import hashlib
@@ -22,13 +22,13 @@ SOURCE_VERSION = "reconcile-runtime/source-version"
 """The annotation that says from which resourceVersion of its source a copy was last written."""
 
 CopyRemoval: TypeAlias = Literal["copies", "keep", "namespaces"]
-"""What goes when it is wanted no more: the copies, nothing, or also the namespaces made for them."""
+"""What is deleted when no longer asked for: the copies, nothing, or also the namespaces created for them."""
 
 _LONGEST_LABEL = 63
 
 
 class Unusable(Exception):
-    """Something does not say what a copy needs. `reason` is one CamelCase word, for a condition.
+    """An object or a source lacks what a copy needs. `reason` is one CamelCase word, for a condition.
 
     `message` is shown to people, and must not hold a Secret's value.
     """
@@ -60,7 +60,7 @@ def as_it_is(source: Secret) -> Content:
 
 
 def type_of(secret: Secret) -> str:
-    """A Secret's type, also where no server has filled it in."""
+    """A Secret's type, with the server's default."""
     return secret.type or "Opaque"
 
 
@@ -96,7 +96,7 @@ class Copy:
 
 @frozen
 class CopyOwner:
-    """Whose copies they are: which copier's, and which object's."""
+    """The owner of copies: a copier and an object."""
 
     copier: str
     kind: str

@@ -1,7 +1,6 @@
-"""Which copies to write and which to delete: functions from what there is to a plan.
+"""Which copies to write and which to delete: functions from the observed objects to a plan.
 
-What cannot be made is left: without a usable source existing copies stay as they are, and nothing is
-ever put in the place of credentials that are not there.
+Without a usable source, existing copies stay as they are: credentials are never replaced by placeholders.
 """
 
 from collections import Counter
@@ -22,13 +21,12 @@ from reconcile.blocks.copier.copies import (
     type_of,
 )
 from reconcile.kinds import Namespace, Secret
-
-Word = Literal["True", "False", "Unknown"]
+from reconcile.models import Condition
 
 
 @frozen
 class CopyStatus:
-    """A copy that holds what it should, and which version of its source it was written from.
+    """A copy that is up to date, and the version of its source that it was written from.
 
     A version and not a hash of the content, which would let readers of the status guess passwords.
     """
@@ -36,16 +34,6 @@ class CopyStatus:
     namespace: str
     secret: str
     source_resource_version: str | None = None
-
-
-@frozen
-class Verdict:
-    """A condition without its times."""
-
-    type: str
-    status: Word
-    reason: str
-    message: str = ""
 
 
 @frozen
@@ -77,7 +65,7 @@ class CopyState:
 
 @frozen
 class CopyPlan:
-    """What to do about an owner's copies, in this order, and what stands in the way of the rest."""
+    """The changes to an owner's copies, in this order, and what prevents the others."""
 
     namespaces: tuple[str, ...] = ()
     delete: tuple[Secret, ...] = ()
@@ -96,47 +84,47 @@ class CopyPlan:
         return not (self.namespaces or self.delete or self.write or self.delete_namespaces)
 
     def held_up(self, waiting: Mapping[Key, str]) -> "CopyPlan":
-        """The plan as it turned out: these copies wait for the end of something."""
+        """The plan after its execution, in which these copies had to wait."""
         held = tuple(one for one in self.held if Key(one.namespace, one.secret) not in waiting)
         return evolve(self, held=held, waiting=tuple(dict.fromkeys((*self.waiting, *waiting.values()))))
 
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """The conditions; there is no SourceFound where nothing is wanted."""
+    def verdicts(self) -> tuple[Condition, ...]:
+        """The conditions, without SourceFound if no copy is asked for."""
         source, conflict = self._source(), self._conflict()
         ready = self._ready(source, conflict)
         return (ready, conflict) if self.nothing_wanted else (ready, source, conflict)
 
-    def _source(self) -> Verdict:
+    def _source(self) -> Condition:
         if not self.problems:
-            return Verdict("SourceFound", "True", "CopyState")
+            return Condition("SourceFound", "True", "CopyState")
         message = "; ".join(dict.fromkeys(problem.message for problem in self.problems))
-        return Verdict("SourceFound", "False", self.problems[0].reason, message)
+        return Condition("SourceFound", "False", self.problems[0].reason, message)
 
-    def _conflict(self) -> Verdict:
+    def _conflict(self) -> Condition:
         if not self.conflicts:
-            return Verdict("Conflict", "False", "NoConflict")
+            return Condition("Conflict", "False", "NoConflict")
         names = ", ".join(map(str, self.conflicts))
         message = f"not written, as these Secrets belong to someone else: {names}; delete or rename them"
-        return Verdict("Conflict", "True", "ForeignSecret", message)
+        return Condition("Conflict", "True", "ForeignSecret", message)
 
-    def _ready(self, source: Verdict, conflict: Verdict) -> Verdict:
+    def _ready(self, source: Condition, conflict: Condition) -> Condition:
         if source.status != "True":
-            return Verdict("Ready", "False", f"Source{source.reason}", source.message)
+            return Condition("Ready", "False", f"Source{source.reason}", source.message)
         if self.refused:
-            return Verdict("Ready", "False", "NamespaceNotAllowed", self.refused)
+            return Condition("Ready", "False", "NamespaceNotAllowed", self.refused)
         if conflict.status == "True":
-            return Verdict("Ready", "False", conflict.reason, conflict.message)
+            return Condition("Ready", "False", conflict.reason, conflict.message)
         if self.waiting:
-            return Verdict("Ready", "False", "Waiting", "; ".join(self.waiting))
-        return Verdict("Ready", "True", "NothingToCopy" if self.nothing_wanted else "Copied")
+            return Condition("Ready", "False", "Waiting", "; ".join(self.waiting))
+        return Condition("Ready", "True", "NothingToCopy" if self.nothing_wanted else "Copied")
 
 
 def checked(copies: Iterable[Copy]) -> tuple[Copy, ...]:
-    """The copies. Raises Unusable if two are wanted in one place: they would be written in turn for ever."""
+    """The copies. Raises Unusable for two in one place, which would overwrite each other for ever."""
     copies = tuple(copies)
     twice = [key for key, count in Counter(copy.to for copy in copies).items() if count > 1]
     if twice:
-        raise Unusable("SamePlaceTwice", f"more than one copy is wanted as Secret {twice[0]}")
+        raise Unusable("SamePlaceTwice", f"more than one copy is asked for as Secret {twice[0]}")
     return copies
 
 
@@ -221,7 +209,7 @@ class _Planning:
 
 
 def difference(owner: CopyOwner, content: Content, stands: Secret) -> dict[str, Any]:
-    """What a merge patch has to change, so that `stands` has exactly the content and at least our labels."""
+    """The merge patch after which `stands` has exactly the content, and at least our labels."""
     data: dict[str, str | None] = {
         key: value for key, value in content.data.items() if stands.data.get(key) != value
     }
@@ -258,14 +246,14 @@ def _namespace_wait(name: str, made: Collection[str], found: CopyState) -> str:
 
 
 def _retired(copies: Sequence[Copy], found: CopyState) -> tuple[Secret, ...]:
-    """This owner's Secrets where none is wanted any more."""
+    """This owner's Secrets that are no longer asked for."""
     wanted = {copy.to for copy in copies}
     gone = [one for one in found.labelled if one.key not in wanted and not one.terminating]
     return tuple(sorted(gone, key=lambda secret: secret.key))
 
 
 def _left(copies: Sequence[Copy], namespaces: Sequence[str], found: CopyState) -> tuple[Namespace, ...]:
-    """The Namespaces that were made for this owner and that nobody wants any more."""
+    """The Namespaces created for this owner that no object asks for any more."""
     wanted = {*namespaces, *(copy.to.namespace for copy in copies)}
     left = [space for space in found.made if space.name not in wanted and not _ending(found, space.name)]
     gone = [space for space in left if not space.terminating and not found.needed(space.name)]

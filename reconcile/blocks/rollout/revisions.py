@@ -34,7 +34,7 @@ TEMPLATE = "rollout.reconcile-runtime/template"
 
 HISTORY_LENGTH = 2000
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels, and nothing that is taken for them: a hash is no word (Kubernetes, SafeEncodeString)."""
+"""No vowels and no digits like them, so that a hash cannot be a word (Kubernetes, SafeEncodeString)."""
 
 
 class HashCollision(Exception):

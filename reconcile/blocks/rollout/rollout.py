@@ -57,12 +57,12 @@ class RevisionSet:
 
     @property
     def most(self) -> int:
-        """So many it may have at this moment."""
+        """How many replicas it may have at this moment."""
         return max(self.replicas, self.present)
 
     @property
     def sure(self) -> int:
-        """So many are available now and stay so without a further step."""
+        """How many replicas are available and stay so without a further step."""
         return min(self.available, self.replicas)
 
 
@@ -147,7 +147,7 @@ class Rollout:
 
     def __attrs_post_init__(self) -> None:
         if self.replicas < 0:
-            raise ValueError(f"replicas are 0 or more, not {self.replicas}")
+            raise ValueError(f"expected 0 or more replicas, got {self.replicas}")
         bounds_of(self.max_surge, self.max_unavailable, self.replicas)
 
     @property
@@ -157,12 +157,12 @@ class Rollout:
 
     @property
     def limit(self) -> int:
-        """So many there may be; none where none are wanted."""
+        """The largest number of replicas; 0 if none are asked for."""
         return self.replicas + self.bounds.surge if self.replicas else 0
 
     @property
     def floor(self) -> int:
-        """So many have to be available before one that is may be taken."""
+        """How many must stay available."""
         return 0 if self.recreate else max(0, self.replicas - self._rolling_bounds.unavailable)
 
     def plan(
@@ -294,10 +294,10 @@ def _amount(amount: Amount, replicas: int, *, up: bool) -> int:
     else:
         text = str(amount)
         if not (text.endswith("%") and text[:-1].isdecimal()):
-            raise ValueError(f"a number of replicas or a share (`25%`) is wanted, not {amount!r}")
+            raise ValueError(f"expected a number of replicas or a share (`25%`), got {amount!r}")
         number = (int(text[:-1]) * replicas + (99 if up else 0)) // 100
     if number < 0:
-        raise ValueError(f"a number of replicas is 0 or more, not {amount!r}")
+        raise ValueError(f"expected 0 or more replicas, got {amount!r}")
     return number
 
 
