@@ -1,7 +1,7 @@
 """Pods, and the templates from which workloads make them.
 
-Every class leaves out what is empty, as the API server does with its own: so what is applied is what is
-stored, and an apply that changes nothing is seen to change nothing.
+What is applied is written as the API server stores it (`PodPart`), so an apply that changes nothing is seen
+to change nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,16 @@ from reconcile.kinds.core import BuiltIn, PodCondition
 from reconcile.models import ExtraFields, ObjectMeta, ResourceAmounts, Schema, resource, structure
 
 
-@frozen
-class ContainerPort(ExtraFields):
-    """A port that a container listens on."""
+@frozen(kw_only=True)
+class PodPart(ExtraFields):
+    """Base of the classes of a pod, which leave out what is empty, as the API server does."""
 
     __sparse__: ClassVar[bool] = True
+
+
+@frozen
+class ContainerPort(PodPart):
+    """A port that a container listens on."""
 
     container_port: int
     name: str = ""
@@ -27,10 +32,8 @@ class ContainerPort(ExtraFields):
 
 
 @frozen
-class EnvVar(ExtraFields):
+class EnvVar(PodPart):
     """A variable of a container's environment: a `value`, or `value_from` as manifests write it."""
-
-    __sparse__: ClassVar[bool] = True
 
     name: str
     value: str = ""
@@ -38,20 +41,16 @@ class EnvVar(ExtraFields):
 
 
 @frozen
-class ResourceRequirements(ExtraFields):
+class ResourceRequirements(PodPart):
     """How much of each resource a container asks for, and how much it may use."""
-
-    __sparse__: ClassVar[bool] = True
 
     requests: ResourceAmounts = attrs.field(factory=dict)
     limits: ResourceAmounts = attrs.field(factory=dict)
 
 
 @frozen
-class VolumeMount(ExtraFields):
+class VolumeMount(PodPart):
     """Where a container sees a volume of its pod."""
-
-    __sparse__: ClassVar[bool] = True
 
     name: str
     mount_path: str
@@ -60,10 +59,8 @@ class VolumeMount(ExtraFields):
 
 
 @frozen
-class Container(ExtraFields):
+class Container(PodPart):
     """A container of a pod; probes, sources of variables and the security context as manifests write them."""
-
-    __sparse__: ClassVar[bool] = True
 
     name: str
     image: str = ""
@@ -83,10 +80,8 @@ class Container(ExtraFields):
 
 
 @frozen
-class Volume(ExtraFields):
+class Volume(PodPart):
     """A volume of a pod and its source; other sources, such as `csi` or `nfs`, are in `extra`."""
-
-    __sparse__: ClassVar[bool] = True
 
     name: str
     config_map: Mapping[str, Any] | None = None
@@ -100,10 +95,8 @@ def _containers(given: "Sequence[Container | Mapping[str, Any]]") -> tuple[Conta
 
 
 @frozen
-class PodSpec(ExtraFields):
+class PodSpec(PodPart):
     """What a pod runs, and where. A container may be given as a manifest writes it."""
-
-    __sparse__: ClassVar[bool] = True
 
     containers: tuple[Container, ...] = attrs.field(default=(), converter=_containers)
     init_containers: tuple[Container, ...] = attrs.field(default=(), converter=_containers)
@@ -121,10 +114,8 @@ class PodSpec(ExtraFields):
 
 
 @frozen
-class PodTemplate(ExtraFields):
+class PodTemplate(PodPart):
     """A pod to be made: its metadata and what it runs."""
-
-    __sparse__: ClassVar[bool] = True
 
     metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
     spec: PodSpec = PodSpec()
