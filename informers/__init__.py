@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING
 from informers.lazy_face import on_demand
 
 if TYPE_CHECKING:
-    from informers.cache import Cache, CacheSyncFailed, NotCached
-    from informers.cancellation import Interrupted
-    from informers.clock import Clock, SystemClock
-    from informers.errors import (
+    from informers.api_errors import (
         AlreadyExists,
         ApiError,
         BadRequest,
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
         error_from_status,
         is_unreachable,
     )
+    from informers.cache import Cache, CacheSyncFailed, NotCached
+    from informers.cancellation import Interrupted
+    from informers.clock import Clock, SystemClock
     from informers.handlers import AsyncHandler, Handler, Registration
     from informers.informer import Informer, InformerStatus
     from informers.informer_options import InformerOptions

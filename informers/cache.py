@@ -8,10 +8,10 @@ from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import define, evolve
 
+from informers.api_errors import ApiError, Forbidden, NotFound, StatusError, Unauthorized
 from informers.broadcast import Broadcast
 from informers.cancellation import Interrupted, no_silent_end
 from informers.clock import Clock, SystemClock
-from informers.errors import ApiError, Forbidden, NotFound, StatusError, Unauthorized
 from informers.informer import Informer, InformerStatus
 from informers.informer_options import InformerOptions
 from informers.logs import get_logger

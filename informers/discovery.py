@@ -5,7 +5,7 @@ import re
 import anyio
 import msgspec
 
-from informers.errors import NotFound, error_from_response, parsed
+from informers.api_errors import NotFound, error_from_response, parsed
 from informers.resource import APIResource
 from informers.transport import Transport
 

@@ -12,10 +12,10 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, frozen
 
+from informers.api_errors import NotFound
 from informers.applied import Appliers
 from informers.broadcast import Broadcast
 from informers.clock import Clock, SystemClock
-from informers.errors import NotFound
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration
 from informers.informer_options import InformerOptions
 from informers.informer_selection import selects

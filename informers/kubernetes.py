@@ -16,9 +16,9 @@ from aiohttp.connector import Connection as HttpConnection
 from attrs import frozen
 from yarl import URL
 
+from informers.api_errors import OutcomeUnknown, TransportError, Unreachable
 from informers.cancellation import asked_to_end, cancel_requests
 from informers.credentials import Credentials, Proof, load, load_in_cluster
-from informers.errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import (
     ClusterConnection,
     ConfigurationProblem,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from informers.errors import MalformedAnswer
+from informers.api_errors import MalformedAnswer
 
 LONGEST = 64 << 20
 """Bytes of a line after which it is held to be endless. API servers take objects of a few MB."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from informers.api_errors import MalformedAnswer
 from informers.apimachinery.envelopes import ListMetadata
-from informers.errors import MalformedAnswer
 from informers.line_splitter import LONGEST
 from informers.scanning import elements, members
 from informers.snapshot import Snapshot

@@ -17,9 +17,9 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
+from informers.api_errors import ApiError, TransportError, error_from_response, is_unreachable
 from informers.broadcast import Broadcast
 from informers.clock import Clock
-from informers.errors import ApiError, TransportError, error_from_response, is_unreachable
 from informers.logs import get_logger
 from informers.transport import PassingTransport, Response, Transport
 from workqueue import Backoff

@@ -10,9 +10,7 @@ import msgspec
 import structlog
 from attrs import define, frozen
 
-from informers.apimachinery.envelopes import INITIAL_EVENTS_END, WatchLine, decode_watch_line
-from informers.clock import Clock
-from informers.errors import (
+from informers.api_errors import (
     ApiError,
     BadRequest,
     Invalid,
@@ -21,6 +19,8 @@ from informers.errors import (
     error_from_status,
     is_unreachable,
 )
+from informers.apimachinery.envelopes import INITIAL_EVENTS_END, WatchLine, decode_watch_line
+from informers.clock import Clock
 from informers.line_splitter import LineSplitter
 from informers.listing import ListParser, Read
 from informers.loop_slices import LoopSlice, collector_paused

@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from informers.errors import (
+from informers.api_errors import (
     Expired,
     NotFound,
     ServerError,

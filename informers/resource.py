@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from informers.errors import NotFound
+from informers.api_errors import NotFound
 
 
 def is_path_segment(name: str) -> bool:

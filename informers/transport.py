@@ -11,7 +11,7 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from informers.errors import error_from_response
+from informers.api_errors import error_from_response
 
 _NOTHING: Mapping[str, str] = {}
 _MOST_OF_A_REFUSAL = 1 << 20
@@ -79,7 +79,7 @@ class Transport(Protocol):
 
     `path` begins with `/`, is not percent-encoded, and has no query. A status of 400 or more is an
     answer like any other: turning it into an exception is the caller's work. What prevents an
-    answer is raised as an `informers.errors.TransportError`: `Unreachable` where the server cannot
+    answer is raised as an `informers.api_errors.TransportError`: `Unreachable` where the server cannot
     have seen the request, `OutcomeUnknown` where it may have acted on it. A transport calls
     `about_to_send` each time a request is about to leave.
     """

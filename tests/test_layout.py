@@ -23,7 +23,7 @@ SEAMS = (
     "informers.apimachinery",
     "informers.broadcast",
     "informers.clock",
-    "informers.errors",
+    "informers.api_errors",
     "informers.loopback",
     "informers.resource",
     "informers.transport",

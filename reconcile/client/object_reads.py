@@ -18,10 +18,10 @@ from informers import (
     NotFound,
     Snapshot,
 )
+from informers.api_errors import parsed
 from informers.apimachinery.envelopes import decode_list_page
 from informers.apimachinery.label_selectors import matches_labels
 from informers.applied import Appliers
-from informers.errors import parsed
 from reconcile.client.client_core import ClientCore
 from reconcile.client.object_selectors import Fields, Labels, field_text, label_text, parse_labels
 from reconcile.client.own_writes import CacheBehind

@@ -24,7 +24,7 @@ from informers import (
     error_from_response,
     get_logger,
 )
-from informers.errors import parsed
+from informers.api_errors import parsed
 from reconcile.client.request_limiter import RequestLimiter
 
 R = TypeVar("R")

@@ -6,8 +6,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from attrs import frozen
 
 from informers import MalformedAnswer, error_from_status
+from informers.api_errors import parsed
 from informers.apimachinery.envelopes import decode_watch_line
-from informers.errors import parsed
 from informers.line_splitter import LineSplitter
 from reconcile.client.object_reads import version_of
 from reconcile.client.sender import json_object

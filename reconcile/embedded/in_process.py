@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import anyio.lowlevel
 
-from informers.errors import Unreachable
+from informers.api_errors import Unreachable
 from informers.transport import Response, StreamingResponse, about_to_send
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth.users import ADMIN, User

@@ -12,7 +12,7 @@ from reconcile.kinds.access import (
     RoleRef,
     Subject,
 )
-from reconcile.kinds.apps import (
+from reconcile.kinds.apps_models import (
     DaemonSet,
     DaemonSetSpec,
     DaemonSetStatus,
@@ -26,7 +26,15 @@ from reconcile.kinds.apps import (
     StatefulSetSpec,
     StatefulSetStatus,
 )
-from reconcile.kinds.batch import CronJob, CronJobSpec, CronJobStatus, Job, JobSpec, JobStatus, JobTemplate
+from reconcile.kinds.batch_models import (
+    CronJob,
+    CronJobSpec,
+    CronJobStatus,
+    Job,
+    JobSpec,
+    JobStatus,
+    JobTemplate,
+)
 from reconcile.kinds.cluster import (
     HorizontalPodAutoscaler,
     HorizontalPodAutoscalerSpec,
@@ -77,7 +85,7 @@ from reconcile.kinds.core import (
     ServicePort,
     ServiceSpec,
 )
-from reconcile.kinds.pods import (
+from reconcile.kinds.pod_models import (
     Container,
     ContainerPort,
     ContainerState,

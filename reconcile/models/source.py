@@ -65,7 +65,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\") + '"'
 
 
-class _Class(Protocol):
+class _ClassText(Protocol):
     @property
     def name(self) -> str: ...
     @property
@@ -80,7 +80,7 @@ class _Class(Protocol):
     def notes(self) -> Sequence[str]: ...
 
 
-def texts(classes: Sequence[_Class], title: str) -> str:
+def texts(classes: Sequence[_ClassText], title: str) -> str:
     """A module of those classes, with the imports that it needs."""
     body = "\n\n\n".join(_class(one) for one in classes)
     long = any(len(line) > WIDTH for line in body.splitlines())
@@ -120,7 +120,7 @@ def _from(module: str, names: Iterable[str], body: str) -> str:
     return f"from {module} import {', '.join(used)}" if used else ""
 
 
-def _class(one: _Class) -> str:
+def _class(one: _ClassText) -> str:
     lines = [
         *(f"# {' '.join(_escaped(note).split())}" for note in one.notes),
         *_laid_out("@", one.decorator, ""),

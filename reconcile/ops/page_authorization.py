@@ -14,7 +14,7 @@ import msgspec
 from attrs import define, field
 
 from informers import ApiError, Transport, error_from_response, get_logger
-from informers.errors import parsed
+from informers.api_errors import parsed
 
 TOKEN_SECONDS = 60.0
 ALLOWED_SECONDS = 300.0

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol
 import anyio
 from attrs import evolve, frozen
 
-from informers.errors import OutcomeUnknown, Unreachable
+from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import PassingTransport, Response, StreamingResponse, Transport
 from reconcile.testing.fault_answers import initial_events, list_at, refusal, stale_version, watch_from
 from reconcile.testing.faults import (

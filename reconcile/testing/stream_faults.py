@@ -7,8 +7,8 @@ from contextlib import aclosing, asynccontextmanager
 
 import anyio
 
+from informers.api_errors import OutcomeUnknown
 from informers.broadcast import Broadcast
-from informers.errors import OutcomeUnknown
 from reconcile.testing.fault_answers import expired_event
 from reconcile.testing.faults import (
     Coalesce,

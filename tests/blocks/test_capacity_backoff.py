@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from informers.errors import error_from_status
+from informers.api_errors import error_from_status
 from reconcile.blocks.capacity.pool_backoff import BackoffTerms, PoolBackoff, after_failure, class_of
 from reconcile.errors import ApiError, Unreachable
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 import informers.credentials
 import informers.exec_plugin
 import informers.kubernetes
-from informers.errors import TransportError, Unreachable
+from informers.api_errors import TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import KubernetesTransport, connect
 from tests.informers.conftest import Connect

@@ -16,7 +16,7 @@ import aiohttp
 import anyio
 import pytest
 
-from informers.errors import OutcomeUnknown, TransportError, Unreachable
+from informers.api_errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import KubernetesTransport, Timeouts, explain
 from tests.informers.conftest import Connect

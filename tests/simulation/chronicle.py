@@ -10,7 +10,7 @@ from typing import Any, Literal
 import anyio
 from attrs import define, field, frozen
 
-from informers.errors import OutcomeUnknown, Unreachable
+from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import Response, StreamingResponse
 
 PAGE = 2

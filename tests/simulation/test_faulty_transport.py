@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.errors import OutcomeUnknown, ServerError, StaleVersion, TooManyRequests, Unreachable
-from informers.errors import error_from_response as error_from
+from informers.api_errors import OutcomeUnknown, ServerError, StaleVersion, TooManyRequests, Unreachable
+from informers.api_errors import error_from_response as error_from
 from reconcile.testing.faults import (
     Crash,
     CrashAfter,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.errors import OutcomeUnknown
+from informers.api_errors import OutcomeUnknown
 from reconcile.testing.faults import Crash
 from reconcile.testing.late_watches import LateTransport
 from reconcile.testing.virtual_time import simulate

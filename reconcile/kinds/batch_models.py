@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from attrs import field, frozen
 
 from reconcile.kinds.core import BuiltIn, PodCondition
-from reconcile.kinds.pods import PodTemplate, pod_template
+from reconcile.kinds.pod_models import PodTemplate, pod_template
 from reconcile.models import ExtraFields, ObjectMeta, resource, structure
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import field, frozen
 
 from reconcile.kinds.core import BuiltIn, PodCondition
-from reconcile.kinds.pods import PodTemplate, pod_template
+from reconcile.kinds.pod_models import PodTemplate, pod_template
 from reconcile.models import Condition, ExtraFields, LabelSelector, resource
 
 
