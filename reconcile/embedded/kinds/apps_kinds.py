@@ -4,7 +4,7 @@ import datetime
 from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed
-from reconcile.embedded.kinds.pods import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
+from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid, value_required

@@ -4,7 +4,7 @@ import datetime
 from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default
-from reconcile.embedded.kinds.pods import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
+from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
 from reconcile.embedded.kubectl.ages import age, human_duration, parse_time
 from reconcile.embedded.kubectl.printing import (
     AGE,
