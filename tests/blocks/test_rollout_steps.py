@@ -207,9 +207,9 @@ def test_what_is_no_amount_is_refused_in_words_that_say_what_is_wanted() -> None
     for amount, text in (
         ("oops", share + "'oops'"),
         (True, share + "True"),
-        (-1, "a number of replicas is 0 or more, not -1"),
+        (-1, "expected 0 or more replicas, got -1"),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
             bounds_of(1, amount, 3)
-    with pytest.raises(ValueError, match=r"^replicas are 0 or more, not -2$"):
+    with pytest.raises(ValueError, match=r"^expected 0 or more replicas, got -2$"):
         Rollout(-2)

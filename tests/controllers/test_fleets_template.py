@@ -135,7 +135,7 @@ def test_what_a_strategy_does_not_say_is_as_with_deployments(
     assert rollout_of(spec) == evolve(rollout, paused=paused)
 
 
-NO_AMOUNT = "expected a number of replicas or a share (`25%`), got not"
+NO_AMOUNT = "expected a number of replicas or a share (`25%`), got"
 
 
 @pytest.mark.rule("aibrix-bad-input")
@@ -177,7 +177,7 @@ NO_AMOUNT = "expected a number of replicas or a share (`25%`), got not"
             {"strategy": rolling("x", -1), "selector": LabelSelector()},
             [
                 f"spec.strategy.rollingUpdate.maxSurge: {NO_AMOUNT} 'x'",
-                "spec.strategy.rollingUpdate.maxUnavailable: a number of replicas is 0 or more, not -1",
+                "spec.strategy.rollingUpdate.maxUnavailable: expected 0 or more replicas, got -1",
                 "spec.selector: an empty selector would select every cluster",
             ],
         ),
