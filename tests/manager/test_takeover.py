@@ -13,6 +13,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.manager.predecessor_check import PredecessorActive
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
+from tests.helpers.pods import pod
 from tests.helpers.scenarios import in_world
 
 ORIGINAL = Predecessor(
@@ -57,11 +58,6 @@ def stamps(**options: Any) -> Controller[Pod]:
     return Controller(
         Pod, stamp, writes=[Pod], name="stamps", predecessor=ORIGINAL, **options, operator="example.com"
     )
-
-
-def pod(name: str = "one", **metadata: Any) -> Pod:
-    made = Pod(metadata=ObjectMeta(name, "default", **metadata))
-    return made.replace(spec={"containers": [{"name": "a", "image": "b"}]})
 
 
 def played(scenario: Any) -> None:

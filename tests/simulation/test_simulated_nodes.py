@@ -1,7 +1,5 @@
 """Simulated nodes: scheduled, running, ready, gone; or not, when told so."""
 
-from typing import Any
-
 import anyio
 import pytest
 
@@ -11,15 +9,8 @@ from reconcile.kinds import Node, Pod, PodCondition, PodSpec, PodStatus
 from reconcile.simulation import BEHAVIOUR, STOP_SECONDS, Delays
 from reconcile.simulation.simulated_nodes import next_step
 from reconcile.testing import VirtualClock
+from tests.helpers.pods import pod
 from tests.simulation.nodes_world import played
-
-CONTAINERS = ({"name": "c", "image": "i"},)
-
-
-def pod(name: str = "p", behaviour: str = "", **metadata: Any) -> Pod:
-    annotations = {BEHAVIOUR: behaviour} if behaviour else {}
-    meta = ObjectMeta(name, "default", annotations=annotations, **metadata)
-    return Pod(metadata=meta, spec=PodSpec(containers=CONTAINERS))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,7 +74,7 @@ def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
 )
 def test_a_pod_does_what_its_annotation_says(behaviour: str, phase: str, ready: bool) -> None:
     async def scenario(client: Client) -> None:
-        await client.create(pod(behaviour=behaviour))
+        await client.create(pod(annotations={BEHAVIOUR: behaviour}))
         await anyio.sleep(10)
         found = await client.get(Pod, "p", "default")
         assert (found.status.phase, found.ready) == (phase, ready)
@@ -93,7 +84,7 @@ def test_a_pod_does_what_its_annotation_says(behaviour: str, phase: str, ready: 
 
 def test_a_pod_that_hangs_stays_terminating() -> None:
     async def scenario(client: Client) -> None:
-        await client.create(pod(behaviour="hang-terminating"))
+        await client.create(pod(annotations={BEHAVIOUR: "hang-terminating"}))
         await anyio.sleep(5)
         await client.delete(await client.get(Pod, "p", "default"))
         await anyio.sleep(600)

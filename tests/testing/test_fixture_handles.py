@@ -9,7 +9,7 @@ import pytest
 
 from reconcile import ObjectMeta
 from reconcile.errors import CacheSyncFailed, Forbidden, ServerError
-from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Pod, PodSpec
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Pod
 from reconcile.simulation import Delays
 from reconcile.testing import (
     CrashAfter,
@@ -29,13 +29,10 @@ from reconcile.testing import (
     eventually,
 )
 from reconcile.testing.polling import NotYet
+from tests.helpers.pods import pod
 from tests.testing.site_operator import Site, site, sites
 
 CONTAINERS = ({"name": "c", "image": "i", "ports": [{"name": "metrics", "containerPort": 9123}]},)
-
-
-def pod(namespace: str = "default") -> Pod:
-    return Pod(metadata=ObjectMeta("p", namespace), spec=PodSpec(containers=CONTAINERS))
 
 
 @pytest.mark.rule("kit-virtual")
@@ -194,7 +191,7 @@ async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
     well = True
     pages = PodPages(lambda pod: f'queue{{pod="{pod.name}"}} 3\n' if well else None)
     async with nodes(1, Delays(0.05, 0.05), pages=pages), api_server.connect() as client:
-        made = await client.create(pod(api_server.namespace))
+        made = await client.create(pod(namespace=api_server.namespace, containers=CONTAINERS))
 
         async def address() -> str | None:
             found = await client.get(Pod, "p", api_server.namespace)
