@@ -69,7 +69,7 @@ def played(scenario: Any) -> None:
 
 async def wrote_a_status(here: Played, seconds_ago: float) -> None:
     rival = here.user.with_options(field_manager="rival-manager")
-    made = await here.user.create(pod())
+    made = await here.user.create(pod("one"))
     await rival.raw.merge(made, {"status": {"message": "x"}}, guard={}, subresource="status")
     here.clock.advance(seconds_ago)
 
@@ -130,7 +130,7 @@ async def test_a_field_manager_that_wrote_the_status_long_ago_is_not_active(here
 @pytest.mark.rule("takeover-predecessor")
 @in_world(played)
 async def test_own_writes_to_the_status_do_not_count(here: Played) -> None:
-    await here.user.create(pod())
+    await here.user.create(pod("one"))
     assert await refusal(here) == ""
     here.recorded = FaultyTransport(here.transport)
     assert await refusal(here) == ""
