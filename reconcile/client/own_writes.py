@@ -56,7 +56,7 @@ class Live(Protocol):
 
 
 @frozen
-class Write:
+class OwnWrite:
     """An object that was written, at the version that the server gave, or its deletion.
 
     `state` is what the server answered, where that was the whole object.
@@ -111,7 +111,7 @@ class Refusal:
         return cached is None or cached.uid != self.uid or cached.version > self.version
 
 
-def is_shown(write: Write | Absence | Refusal, informer: Informer) -> bool:
+def is_shown(write: OwnWrite | Absence | Refusal, informer: Informer) -> bool:
     """Whether a reader of an informer sees what was noted, or can never see the object."""
     if not informer.covers(write.key.namespace):
         return True
@@ -126,7 +126,7 @@ class Journal(WriteObserver):
     """
 
     on_wait: Callable[[float, bool], None] | None = None
-    _writes: dict[tuple[APIResource, Key], Write | Absence | Refusal] = field(factory=dict, init=False)
+    _writes: dict[tuple[APIResource, Key], OwnWrite | Absence | Refusal] = field(factory=dict, init=False)
     _unknown: dict[tuple[APIResource, Key | None], None] = field(factory=dict, init=False)
     _certain: set[APIResource] = field(factory=set, init=False)
 
@@ -137,7 +137,7 @@ class Journal(WriteObserver):
         resource, key, written = answered.resource, answered.key, answered.written or answered.scale
         if answered.method == "DELETE":
             uid = answered.sent.guard.get("uid", "")
-            self._writes[resource, key] = Write(resource, key, uid, 0, deleted=True)
+            self._writes[resource, key] = OwnWrite(resource, key, uid, 0, deleted=True)
         elif written is not None and written.uid:
             self._note(resource, written, answered.written)
         else:  # the answer to a POST of a subresource does not say what became of the object
@@ -170,7 +170,7 @@ class Journal(WriteObserver):
     def _note(self, resource: APIResource, identity: Snapshot, state: Snapshot | None = None) -> None:
         """Note a version of an object. A Scale has the identity of its object, but not its state."""
         key = identity.key
-        self._writes[resource, key] = Write(resource, key, identity.uid, identity.version, state=state)
+        self._writes[resource, key] = OwnWrite(resource, key, identity.uid, identity.version, state=state)
 
     def is_certain(self, resource: APIResource) -> bool:
         """Whether the cache of a resource has reached the version of a consistent list for this key."""

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from informers.cancellation import leaf_errors
 from reconcile.client import redaction
 from reconcile.models import DecodeError
-from reconcile.runs.run_failures import Failed, Member, described, identity_of, members_of, place_text
+from reconcile.runs.run_failures import LoggedFailure, Member, described, identity_of, members_of, place_text
 from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Result, TerminalError
 
@@ -77,13 +77,13 @@ class RunResult:
         return "" if self.error is None else self.redact("".join(format_exception(self.error)))
 
     @property
-    def failed(self) -> Failed:
+    def failed(self) -> LoggedFailure:
         """What is logged of the error. Raises ValueError if there is none."""
         error = self.error
         if error is None:
             raise ValueError("the run has not failed")
         shown = redaction.redacted_error(error, self.redact) if self.secretive else error
-        return Failed(identity_of(error), self.message, self.at, self.traceback, shown)
+        return LoggedFailure(identity_of(error), self.message, self.at, self.traceback, shown)
 
 
 def all_are(error: BaseException, *kinds: type[Exception]) -> bool:

@@ -72,7 +72,7 @@ def identity_of(error: BaseException) -> str:
     return ", ".join(sorted({f"{type(one).__qualname__} {place_text(one)}" for one in leaf_errors(error)}))
 
 
-class Failed(NamedTuple):
+class LoggedFailure(NamedTuple):
     """What is logged of a failed run; all texts are without what Secrets hold.
 
     `identity` is the same for errors of one class from one place, `exc_info` what a record of `logging` gets.
@@ -112,7 +112,7 @@ class Failures:
         """The errors that are remembered; the one that was seen last comes last."""
         return iter([*self._known.values()])
 
-    def note(self, failed: Failed, now: float) -> bool:
+    def note(self, failed: LoggedFailure, now: float) -> bool:
         """A run failed; whether an error of that class at that place is new."""
         self.count += 1
         known = self._known.pop(failed.identity, None)
@@ -126,7 +126,7 @@ class Failures:
         return new
 
     def tell(
-        self, failed: Failed, event: str, now: float, *, terminal: bool, key: str, **values: Any
+        self, failed: LoggedFailure, event: str, now: float, *, terminal: bool, key: str, **values: Any
     ) -> None:
         """Note it, and log it: with its traceback if it is new or the logger is at DEBUG."""
         if self.note(failed, now) or self.log.isEnabledFor(DEBUG):

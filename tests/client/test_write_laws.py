@@ -69,7 +69,7 @@ BOX = Box(metadata=ObjectMeta("b", "default"), spec=BoxSpec(parts=(Part("p"),)))
 PATH = "/apis/example.com/v1/namespaces/default/boxes/b"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boxes.example.com"
 
-Write = Callable[[Client, Box], Awaitable[object]]
+WayToWrite = Callable[[Client, Box], Awaitable[object]]
 
 
 def served(*objects: Object) -> FakeClient:
@@ -146,7 +146,7 @@ async def delete(client: Client, box: Box) -> None:
     await client.delete(box)
 
 
-async def again(client: Client, box: Box, write: Write) -> None:
+async def again(client: Client, box: Box, write: WayToWrite) -> None:
     """What a controller does that met a stale version: decide again on the present state."""
     try:
         await write(client, box)
@@ -185,7 +185,7 @@ def contains(whole: Any, part: Any) -> bool:
     st.lists(st.sampled_from(sorted(FOREIGN)), min_size=1, max_size=4, unique=True),
 )
 def test_what_somebody_adds_between_our_read_and_our_write_survives(
-    write: Write, additions: list[str]
+    write: WayToWrite, additions: list[str]
 ) -> None:
     async def run() -> None:
         client = served(BOX, ConfigMap(metadata=ObjectMeta("owner", "default")))
@@ -214,7 +214,7 @@ def test_what_somebody_adds_between_our_read_and_our_write_survives(
 
 @pytest.mark.rule("write-4")
 @pytest.mark.parametrize("write", [edit, edit_a_part, edit_status, merge, scale, set_scale, update, delete])
-async def test_a_namesake_is_touched_by_no_way_to_write(write: Write) -> None:
+async def test_a_namesake_is_touched_by_no_way_to_write(write: WayToWrite) -> None:
     client = served(BOX)
     box = await client.get(Box, "b", "default")
     await client.delete(box)
@@ -412,7 +412,7 @@ async def was_replaced(client: Client, box: Box) -> None:
     ],
 )
 async def test_each_kind_of_409_is_a_type_and_only_a_stale_one_is_repeated_at_once(
-    write: Write, kind: type[Conflict]
+    write: WayToWrite, kind: type[Conflict]
 ) -> None:
     client = served(BOX)
     with pytest.raises(Conflict) as refusal:

@@ -28,8 +28,8 @@ from reconcile.runs.run_failures import (
     ERRORS_REMEMBERED,
     MEMBERS_SHOWN,
     TRACEBACK_CHARACTERS,
-    Failed,
     Failures,
+    LoggedFailure,
     described,
     members_of,
     place_text,
@@ -161,9 +161,9 @@ def test_the_traceback_of_a_distinct_error_is_logged_once_and_always_at_debug(
     assert all((other.exc_info is not None) is always for other in others)
 
 
-def failed(number: int) -> Failed:
+def failed(number: int) -> LoggedFailure:
     error = ValueError(str(number))
-    return Failed(
+    return LoggedFailure(
         f"ValueError {number}", f"ValueError: {number}", f"a.py:{number}", "x" * 20_000 + "end", error
     )
 
