@@ -1,6 +1,6 @@
 """Keys that keep waking themselves: how they are found, reported and slowed down."""
 
 from reconcile.storms.echoes import Echoes, Origin, is_echo
-from reconcile.storms.policy import Storms
+from reconcile.storms.storm_options import Storms
 
 __all__ = ["Echoes", "Origin", "Storms", "is_echo"]

@@ -19,7 +19,7 @@ from reconcile.storms.detection import find_loop
 from reconcile.storms.field_writers import writer_of
 from reconcile.storms.loop_throttle import LoopThrottle
 from reconcile.storms.meter import ActiveKey, Meter
-from reconcile.storms.policy import Storms
+from reconcile.storms.storm_options import Storms
 from reconcile.storms.storm_report import REASON, WAITED_FOR_ITSELF, Storm, storm_of
 
 LIVE_READS = 5

@@ -9,6 +9,7 @@ import pytest
 from reconcile import Context, Controller, LeaderElection
 from reconcile.controller.background_tasks import Background
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
 
 
 class Tasks:
@@ -39,67 +40,61 @@ async def idle(ctx: Context[Toy]) -> None:
 
 @pytest.mark.rule("background")
 @pytest.mark.parametrize("seed", range(5))
-def test_a_task_begins_with_its_object_and_ends_with_it_or_with_the_manager(seed: int) -> None:
+@in_world(played)
+async def test_a_task_begins_with_its_object_and_ends_with_it_or_with_the_manager(
+    world: World, seed: int
+) -> None:
     tasks = Tasks()
-
-    async def scenario(world: World) -> None:
-        await world.make("early")
-        async with world.running(Controller(Toy, idle, background=tasks.listen)):
-            await anyio.sleep(2)
-            assert tasks.log == ["start early"]
-            late = await world.make("late")
-            await anyio.sleep(2)
-            await world.client.modify(Toy, "late", "default", lambda toy: toy.replace(spec=ToySpec(size=9)))
-            await anyio.sleep(2)
-            assert tasks.log == ["start early", "start late"]
-            await world.client.delete(late)
-            await anyio.sleep(2)
-            assert tasks.log[2:] == ["end late"]
-        assert tasks.log[3:] == ["end early"]
-
-    played(scenario, seed)
+    await world.make("early")
+    async with world.running(Controller(Toy, idle, background=tasks.listen)):
+        await anyio.sleep(2)
+        assert tasks.log == ["start early"]
+        late = await world.make("late")
+        await anyio.sleep(2)
+        await world.client.modify(Toy, "late", "default", lambda toy: toy.replace(spec=ToySpec(size=9)))
+        await anyio.sleep(2)
+        assert tasks.log == ["start early", "start late"]
+        await world.client.delete(late)
+        await anyio.sleep(2)
+        assert tasks.log[2:] == ["end late"]
+    assert tasks.log[3:] == ["end early"]
 
 
 @pytest.mark.rule("background")
 @pytest.mark.parametrize("seed", range(5))
-def test_a_task_has_ended_before_cleanup_runs(seed: int) -> None:
+@in_world(played)
+async def test_a_task_has_ended_before_cleanup_runs(world: World, seed: int) -> None:
     tasks = Tasks(ending_seconds=3)
 
     async def clean(ctx: Context[Toy]) -> None:
         tasks.log.append(f"clean {ctx.object.name}")
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, idle, cleanup=clean, background=tasks.listen)):
-            toy = await world.make()
-            await anyio.sleep(2)
-            await world.client.delete(toy)
-            await anyio.sleep(10)
-        assert tasks.log == ["start a", "end a", "clean a"]
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, idle, cleanup=clean, background=tasks.listen)):
+        toy = await world.make()
+        await anyio.sleep(2)
+        await world.client.delete(toy)
+        await anyio.sleep(10)
+    assert tasks.log == ["start a", "end a", "clean a"]
 
 
 @pytest.mark.rule("background")
 @pytest.mark.parametrize("seed", range(5))
-def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(seed: int) -> None:
+@in_world(played)
+async def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(world: World, seed: int) -> None:
     tasks = Tasks(ending_seconds=3)
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, idle, background=tasks.listen)) as manager:
-            for _ in range(4):
-                toy = await world.make()
-                await anyio.sleep(1)
-                await world.client.delete(toy)
-            await world.make()
-            await anyio.sleep(30)
-            assert tasks.running["a"] == 1
-            toy = await world.client.get(Toy, "a", "default")
+    async with world.running(Controller(Toy, idle, background=tasks.listen)) as manager:
+        for _ in range(4):
+            toy = await world.make()
+            await anyio.sleep(1)
             await world.client.delete(toy)
-            await anyio.sleep(30)
-            backgrounds = manager._runners[0]._connected.backgrounds
-            assert (len(backgrounds), backgrounds._tasks) == (0, {})
-
-    played(scenario, seed)
+        await world.make()
+        await anyio.sleep(30)
+        assert tasks.running["a"] == 1
+        toy = await world.client.get(Toy, "a", "default")
+        await world.client.delete(toy)
+        await anyio.sleep(30)
+        backgrounds = manager._runners[0]._connected.backgrounds
+        assert (len(backgrounds), backgrounds._tasks) == (0, {})
 
 
 @pytest.mark.rule("background")
@@ -124,7 +119,8 @@ def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_that_retu
 
 
 @pytest.mark.rule("background")
-def test_a_task_sees_its_object_as_it_is_and_asks_for_runs() -> None:
+@in_world(played)
+async def test_a_task_sees_its_object_as_it_is_and_asks_for_runs(world: World) -> None:
     sizes: list[int | None] = []
     causes: list[str] = []
 
@@ -141,33 +137,27 @@ def test_a_task_sees_its_object_as_it_is_and_asks_for_runs() -> None:
         finally:
             sizes.append(None if background.object is None else -1)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, note, background=listen)):
-            await world.make(size=1)
-            await anyio.sleep(5)
-            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=2)))
-            await anyio.sleep(8)
-            await world.client.delete(await world.client.get(Toy, "a", "default"))
-            await anyio.sleep(5)
-        assert sizes == [1, 2, None]
-        assert causes.count("triggered: it moved") == 2
-
-    played(scenario)
+    async with world.running(Controller(Toy, note, background=listen)):
+        await world.make(size=1)
+        await anyio.sleep(5)
+        await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=2)))
+        await anyio.sleep(8)
+        await world.client.delete(await world.client.get(Toy, "a", "default"))
+        await anyio.sleep(5)
+    assert sizes == [1, 2, None]
+    assert causes.count("triggered: it moved") == 2
 
 
 @pytest.mark.rule("background")
-def test_no_task_begins_before_leadership() -> None:
+@in_world(played)
+async def test_no_task_begins_before_leadership(world: World) -> None:
     tasks = Tasks()
-
-    async def scenario(world: World) -> None:
-        await world.make()
-        terms = LeaderElection("toys", "default", identity="first")
-        other = LeaderElection("toys", "default", identity="second")
-        async with world.running(Controller(Toy, idle, background=tasks.listen), leader_election=terms):
-            await anyio.sleep(10)
-            assert tasks.running["a"] == 1
-            async with world.running(Controller(Toy, idle, background=tasks.listen), leader_election=other):
-                await anyio.sleep(60)
-                assert tasks.log == ["start a"]
-
-    played(scenario)
+    await world.make()
+    terms = LeaderElection("toys", "default", identity="first")
+    other = LeaderElection("toys", "default", identity="second")
+    async with world.running(Controller(Toy, idle, background=tasks.listen), leader_election=terms):
+        await anyio.sleep(10)
+        assert tasks.running["a"] == 1
+        async with world.running(Controller(Toy, idle, background=tasks.listen), leader_election=other):
+            await anyio.sleep(60)
+            assert tasks.log == ["start a"]

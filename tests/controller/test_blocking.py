@@ -27,6 +27,7 @@ from reconcile.errors import AlreadyExists, NotFound, RunEnded, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, RealWorldError, run_once, simulate
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
 from tools.sync_faces import TARGET, generated
 
 LOG = get_logger("t")
@@ -50,16 +51,14 @@ def keep_plainly(ctx: SyncContext[Toy]) -> Result | None:
     return Result(requeue_after=60)
 
 
-def test_a_plain_function_is_a_reconciler_in_virtual_time_too() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_plainly, owns=[ConfigMap])) as manager:
-            await world.make(size=4)
-            await anyio.sleep(5)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 4
-            status = manager.status().controllers[0]
-            assert (status.failures, status.queue.delayed) == (0, 1)
-
-    played(scenario)
+@in_world(played)
+async def test_a_plain_function_is_a_reconciler_in_virtual_time_too(world: World) -> None:
+    async with world.running(Controller(Toy, keep_plainly, owns=[ConfigMap])) as manager:
+        await world.make(size=4)
+        await anyio.sleep(5)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 4
+        status = manager.status().controllers[0]
+        assert (status.failures, status.queue.delayed) == (0, 1)
 
 
 async def test_a_plain_function_runs_in_one_pass_of_a_test_and_says_what_it_wrote() -> None:
@@ -171,22 +170,20 @@ def test_what_runs_in_the_loop_may_not_be_a_plain_function(option: str) -> None:
         Controller(Toy, keep_plainly, **plain)
 
 
-def test_cleanup_may_be_a_plain_function() -> None:
+@in_world(played)
+async def test_cleanup_may_be_a_plain_function(world: World) -> None:
     left: list[str] = []
 
     def clean(ctx: SyncContext[Toy]) -> None:
         left.extend(child.name for child in ctx.owned(ConfigMap))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_plainly, cleanup=clean, owns=[ConfigMap])):
-            toy = await world.make()
-            await anyio.sleep(5)
-            await world.client.delete(toy)
-            await anyio.sleep(5)
-            assert await world.client.find(Toy, "a", "default") is None
-        assert left == ["child"]
-
-    played(scenario)
+    async with world.running(Controller(Toy, keep_plainly, cleanup=clean, owns=[ConfigMap])):
+        toy = await world.make()
+        await anyio.sleep(5)
+        await world.client.delete(toy)
+        await anyio.sleep(5)
+        assert await world.client.find(Toy, "a", "default") is None
+    assert left == ["child"]
 
 
 # --- threads cannot be ended ----------------------------------------------------------------------

@@ -27,6 +27,7 @@ from reconcile.controller.selected_objects import is_left_alone, narrowed
 from reconcile.kinds import ConfigMap, LabelRequirement, LabelSelector, Secret
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, run_once, sweep
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
 
 BLUE, RED = {"team": "blue"}, {"team": "red"}
 
@@ -107,149 +108,141 @@ def test_a_selector_is_checked_when_it_is_given(selector: Any) -> None:
 
 @pytest.mark.rule("selector-objects")
 @pytest.mark.parametrize("wakes", [predicates.default, predicates.generation])
-def test_an_object_begins_to_be_kept_when_its_labels_do_and_is_left_alone_when_they_do_no_more(
-    wakes: Any,
+@in_world(played)
+async def test_an_object_begins_to_be_kept_when_its_labels_do_and_is_left_alone_when_they_do_no_more(
+    world: World, wakes: Any
 ) -> None:
-    async def scenario(world: World) -> None:
-        seen = Seen()
-        controller = Controller(
-            Toy,
-            seen.keep,
-            selector="team=blue",
-            wakes=wakes,
-            background=seen.listen,
-            on_deleted=seen.gone,
-            every=5,
-        )
-        await world.client.create(toy(labels=RED))
-        async with world.running(controller) as manager:
-            await anyio.sleep(20)
-            assert (seen.runs, seen.listening) == ([], [])
-            await relabel(world, BLUE)
-            assert seen.count() == 1
-            assert seen.listening == ["a"]
-            await anyio.sleep(20)
-            assert seen.count() > 2
-            await relabel(world, RED)
-            before = seen.count()
-            await anyio.sleep(30)
-            assert (seen.count(), seen.listening) == (before, [])
-            assert manager.status().controllers[0].queue.ready == 0
-            await world.client.delete(await world.client.get(Toy, "a", "default"))
-            await anyio.sleep(3)
-            assert seen.ends == []
-
-    played(scenario)
+    seen = Seen()
+    controller = Controller(
+        Toy,
+        seen.keep,
+        selector="team=blue",
+        wakes=wakes,
+        background=seen.listen,
+        on_deleted=seen.gone,
+        every=5,
+    )
+    await world.client.create(toy(labels=RED))
+    async with world.running(controller) as manager:
+        await anyio.sleep(20)
+        assert (seen.runs, seen.listening) == ([], [])
+        await relabel(world, BLUE)
+        assert seen.count() == 1
+        assert seen.listening == ["a"]
+        await anyio.sleep(20)
+        assert seen.count() > 2
+        await relabel(world, RED)
+        before = seen.count()
+        await anyio.sleep(30)
+        assert (seen.count(), seen.listening) == (before, [])
+        assert manager.status().controllers[0].queue.ready == 0
+        await world.client.delete(await world.client.get(Toy, "a", "default"))
+        await anyio.sleep(3)
+        assert seen.ends == []
 
 
 @pytest.mark.rule("selector-held")
-def test_an_object_that_is_held_is_cleaned_up_also_when_it_is_not_chosen_any_more() -> None:
-    async def scenario(world: World) -> None:
-        seen = Seen()
-        async with world.running(Controller(Toy, seen.keep, cleanup=seen.clean, selector="team=blue")):
-            await world.client.create(toy())
-            await anyio.sleep(3)
-            await relabel(world, RED)
-            stored = await world.client.get(Toy, "a", "default")
-            assert stored.metadata.finalizers == ("toys.example.com/toy",)
-            await world.client.delete(stored)
-            await anyio.sleep(3)
-            assert seen.ends == ["a"]
-            assert await world.client.find(Toy, "a", "default") is None
-
-    played(scenario)
+@in_world(played)
+async def test_an_object_that_is_held_is_cleaned_up_also_when_it_is_not_chosen_any_more(world: World) -> None:
+    seen = Seen()
+    async with world.running(Controller(Toy, seen.keep, cleanup=seen.clean, selector="team=blue")):
+        await world.client.create(toy())
+        await anyio.sleep(3)
+        await relabel(world, RED)
+        stored = await world.client.get(Toy, "a", "default")
+        assert stored.metadata.finalizers == ("toys.example.com/toy",)
+        await world.client.delete(stored)
+        await anyio.sleep(3)
+        assert seen.ends == ["a"]
+        assert await world.client.find(Toy, "a", "default") is None
 
 
 @pytest.mark.rule("selector-objects")
-def test_controllers_with_different_selectors_share_an_informer() -> None:
-    async def scenario(world: World) -> None:
-        blue, red, all_of_them = Seen(), Seen(), Seen()
-        controllers = [
-            Controller(Toy, blue.keep, selector="team=blue", name="blue"),
-            Controller(Toy, red.keep, selector="team=red", name="red"),
-            Controller(Toy, all_of_them.keep, name="all"),
-        ]
-        async with world.running(*controllers) as manager:
-            for name, labels in (("b", BLUE), ("r", RED), ("n", {})):
-                await world.client.create(toy(name, labels))
-            await anyio.sleep(3)
-            assert len(manager.status().informers) == 1
-        assert (set(blue.runs), set(red.runs), set(all_of_them.runs)) == ({"b"}, {"r"}, {"b", "r", "n"})
-
-    played(scenario)
+@in_world(played)
+async def test_controllers_with_different_selectors_share_an_informer(world: World) -> None:
+    blue, red, all_of_them = Seen(), Seen(), Seen()
+    controllers = [
+        Controller(Toy, blue.keep, selector="team=blue", name="blue"),
+        Controller(Toy, red.keep, selector="team=red", name="red"),
+        Controller(Toy, all_of_them.keep, name="all"),
+    ]
+    async with world.running(*controllers) as manager:
+        for name, labels in (("b", BLUE), ("r", RED), ("n", {})):
+            await world.client.create(toy(name, labels))
+        await anyio.sleep(3)
+        assert len(manager.status().informers) == 1
+    assert (set(blue.runs), set(red.runs), set(all_of_them.runs)) == ({"b"}, {"r"}, {"b", "r", "n"})
 
 
 @pytest.mark.rule("selector-objects")
-def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor_triggers_nor_resyncs() -> None:
-    async def scenario(world: World) -> None:
-        seen = Seen()
-        asked: list[str] = []
+@in_world(played)
+async def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor_triggers_nor_resyncs(
+    world: World,
+) -> None:
+    seen = Seen()
+    asked: list[str] = []
 
-        def secret_of(toy: Toy) -> str | None:
-            asked.append(toy.name)
-            return toy.spec.secret
+    def secret_of(toy: Toy) -> str | None:
+        asked.append(toy.name)
+        return toy.spec.secret
 
-        controller = Controller(
-            Toy,
-            seen.keep,
-            selector="team=blue",
-            owns=[ConfigMap],
-            watches=[Watch(Secret, by=secret_of), Watch(ConfigMap, to=lambda _: [Request("default", "a")])],
-            resync=10,
-        )
-        made = await world.client.create(evolve(toy(labels=RED), spec=ToySpec(secret="s")))
-        async with world.running(controller) as manager:
-            owner = {
-                "apiVersion": "toys.example.com/v1",
-                "kind": "Toy",
-                "name": "a",
-                "uid": made.uid,
-                "controller": True,
-            }
-            child = {"name": "c", "namespace": "default", "ownerReferences": [owner]}
-            await world.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": child})
-            await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
-            manager.trigger(controller, "default/a")
-            await anyio.sleep(60)
-            assert (seen.runs, asked) == ([], [])
-            await relabel(world, BLUE)
-            assert seen.count() >= 1
-            before = seen.count()
-            manager.trigger(controller, "default/a")
-            await anyio.sleep(1)
-            assert seen.count() > before
-
-    played(scenario)
-
-
-@pytest.mark.rule("selector-objects")
-def test_the_end_of_a_chosen_object_is_told_also_where_another_of_its_name_is_not_chosen() -> None:
-    async def scenario(world: World) -> None:
-        seen = Seen()
-        async with world.running(Controller(Toy, seen.keep, selector="team=blue", on_deleted=seen.gone)):
-            await world.client.create(toy())
-            await anyio.sleep(3)
-            await world.client.delete(await world.client.get(Toy, "a", "default"))
-            await world.client.create(toy(labels=RED))
-            await anyio.sleep(3)
-            assert (seen.count(), seen.ends) == (1, ["a"])
-
-    played(scenario)
+    controller = Controller(
+        Toy,
+        seen.keep,
+        selector="team=blue",
+        owns=[ConfigMap],
+        watches=[Watch(Secret, by=secret_of), Watch(ConfigMap, to=lambda _: [Request("default", "a")])],
+        resync=10,
+    )
+    made = await world.client.create(evolve(toy(labels=RED), spec=ToySpec(secret="s")))
+    async with world.running(controller) as manager:
+        owner = {
+            "apiVersion": "toys.example.com/v1",
+            "kind": "Toy",
+            "name": "a",
+            "uid": made.uid,
+            "controller": True,
+        }
+        child = {"name": "c", "namespace": "default", "ownerReferences": [owner]}
+        await world.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": child})
+        await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
+        manager.trigger(controller, "default/a")
+        await anyio.sleep(60)
+        assert (seen.runs, asked) == ([], [])
+        await relabel(world, BLUE)
+        assert seen.count() >= 1
+        before = seen.count()
+        manager.trigger(controller, "default/a")
+        await anyio.sleep(1)
+        assert seen.count() > before
 
 
 @pytest.mark.rule("selector-objects")
-def test_the_selectors_of_manager_and_controller_both_hold() -> None:
-    async def scenario(world: World) -> None:
-        seen = Seen()
-        controller = Controller(Toy, seen.keep, selector="team=blue")
-        async with world.running(controller, selector="trial"):
-            await world.client.create(toy("both", {**BLUE, "trial": "yes"}))
-            await world.client.create(toy("blue"))
-            await world.client.create(toy("trial", {"trial": "yes"}))
-            await anyio.sleep(3)
-        assert seen.runs == ["both"]
+@in_world(played)
+async def test_the_end_of_a_chosen_object_is_told_also_where_another_of_its_name_is_not_chosen(
+    world: World,
+) -> None:
+    seen = Seen()
+    async with world.running(Controller(Toy, seen.keep, selector="team=blue", on_deleted=seen.gone)):
+        await world.client.create(toy())
+        await anyio.sleep(3)
+        await world.client.delete(await world.client.get(Toy, "a", "default"))
+        await world.client.create(toy(labels=RED))
+        await anyio.sleep(3)
+        assert (seen.count(), seen.ends) == (1, ["a"])
 
-    played(scenario)
+
+@pytest.mark.rule("selector-objects")
+@in_world(played)
+async def test_the_selectors_of_manager_and_controller_both_hold(world: World) -> None:
+    seen = Seen()
+    controller = Controller(Toy, seen.keep, selector="team=blue")
+    async with world.running(controller, selector="trial"):
+        await world.client.create(toy("both", {**BLUE, "trial": "yes"}))
+        await world.client.create(toy("blue"))
+        await world.client.create(toy("trial", {"trial": "yes"}))
+        await anyio.sleep(3)
+    assert seen.runs == ["both"]
 
 
 def test_a_controller_with_a_selector_survives_whatever_goes_wrong() -> None:

@@ -13,6 +13,7 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import Delay, Fault, FaultPlan, When
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 
 def sized(size: int) -> Callable[[Toy], Toy]:
@@ -21,7 +22,10 @@ def sized(size: int) -> Callable[[Toy], Toy]:
 
 @pytest.mark.rule("inv-12")
 @pytest.mark.parametrize("seed", range(5))
-def test_a_key_that_asks_to_run_at_once_runs_after_itself_and_never_beside_itself(seed: int) -> None:
+@in_world(played)
+async def test_a_key_that_asks_to_run_at_once_runs_after_itself_and_never_beside_itself(
+    world: World, seed: int
+) -> None:
     running: set[str] = set()
     runs: list[str] = []
 
@@ -33,60 +37,53 @@ def test_a_key_that_asks_to_run_at_once_runs_after_itself_and_never_beside_itsel
         runs.append(ctx.object.name)
         return Result(requeue=runs.count(ctx.object.name) < 5)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, slow, workers=4)):
-            for name in ("a", "b"):
-                await world.make(name)
-            for size in range(20):
-                await world.client.modify(Toy, "a", "default", sized(size))
-                await anyio.sleep(0.05)
-            await anyio.sleep(10)
-        assert runs.count("b") == 5
-        assert runs.count("a") >= 5
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, slow, workers=4)):
+        for name in ("a", "b"):
+            await world.make(name)
+        for size in range(20):
+            await world.client.modify(Toy, "a", "default", sized(size))
+            await anyio.sleep(0.05)
+        await anyio.sleep(10)
+    assert runs.count("b") == 5
+    assert runs.count("a") >= 5
 
 
 @pytest.mark.rule("inv-13")
-def test_an_exception_is_a_failure_of_its_key_and_of_nothing_else() -> None:
+@in_world(played)
+async def test_an_exception_is_a_failure_of_its_key_and_of_nothing_else(world: World) -> None:
     async def fail_one(ctx: Context[Toy]) -> None:
         if ctx.object.name == "bad":
             raise ZeroDivisionError
         ctx.status(size=ctx.object.spec.size)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, fail_one, workers=1)) as manager:
-            await world.make("bad", size=1)
-            await anyio.sleep(5)
-            await world.make("good", size=7)
-            await anyio.sleep(5)
-            assert (await world.client.get(Toy, "good", "default")).status.size == 7
-            assert (await world.client.get(Toy, "bad", "default")).status.size == 0
-            assert manager.status().controllers[0].failures > 3
-
-    played(scenario)
+    async with world.running(Controller(Toy, fail_one, workers=1)) as manager:
+        await world.make("bad", size=1)
+        await anyio.sleep(5)
+        await world.make("good", size=7)
+        await anyio.sleep(5)
+        assert (await world.client.get(Toy, "good", "default")).status.size == 7
+        assert (await world.client.get(Toy, "bad", "default")).status.size == 0
+        assert manager.status().controllers[0].failures > 3
 
 
 @pytest.mark.rule("inv-14")
-def test_no_key_runs_before_the_first_lists_of_every_source_are_there() -> None:
+@in_world(played)
+async def test_no_key_runs_before_the_first_lists_of_every_source_are_there(world: World) -> None:
     runs: list[float] = []
 
     async def note(ctx: Context[Toy]) -> None:
         runs.append(anyio.current_time())
         assert [secret.name for secret in await ctx.client.list(Secret, "default")] == ["s"]
 
-    async def scenario(world: World) -> None:
-        world.transport.plan = FaultPlan([Fault(When("watch", "*/secrets"), Delay(30))])
-        world.transport._counts = [0]
-        await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
-        await world.make()
-        begun = anyio.current_time()
-        async with world.running(Controller(Toy, note, watches=[Watch(Secret, by=lambda _: None)])):
-            await anyio.sleep(10)
-        assert runs
-        assert min(runs) >= begun + 30
-
-    played(scenario)
+    world.transport.plan = FaultPlan([Fault(When("watch", "*/secrets"), Delay(30))])
+    world.transport._counts = [0]
+    await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
+    await world.make()
+    begun = anyio.current_time()
+    async with world.running(Controller(Toy, note, watches=[Watch(Secret, by=lambda _: None)])):
+        await anyio.sleep(10)
+    assert runs
+    assert min(runs) >= begun + 30
 
 
 class BrokenTransport(InProcessTransport):
@@ -97,19 +94,18 @@ class BrokenTransport(InProcessTransport):
 
 
 @pytest.mark.rule("M2")
-def test_an_error_of_a_part_reaches_the_caller_and_leaves_no_task() -> None:
-    async def scenario(world: World) -> None:
-        before = asyncio.all_tasks()
-        controller = Controller(Toy, keep_size, owns=[ConfigMap])
-        with pytest.raises(ZeroDivisionError):
-            await Manager(controller, transport=BrokenTransport(world.server), clock=world.clock).run()
-        assert asyncio.all_tasks() == before
-
-    played(scenario)
+@in_world(played)
+async def test_an_error_of_a_part_reaches_the_caller_and_leaves_no_task(world: World) -> None:
+    before = asyncio.all_tasks()
+    controller = Controller(Toy, keep_size, owns=[ConfigMap])
+    with pytest.raises(ZeroDivisionError):
+        await Manager(controller, transport=BrokenTransport(world.server), clock=world.clock).run()
+    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.rule("M2")
-def test_a_manager_that_is_cancelled_in_mid_run_leaves_no_task() -> None:
+@in_world(played)
+async def test_a_manager_that_is_cancelled_in_mid_run_leaves_no_task(world: World) -> None:
     cancelled: list[str] = []
 
     async def endless(ctx: Context[Toy]) -> None:
@@ -118,12 +114,9 @@ def test_a_manager_that_is_cancelled_in_mid_run_leaves_no_task() -> None:
         finally:
             cancelled.append(ctx.object.name)
 
-    async def scenario(world: World) -> None:
-        before = asyncio.all_tasks()
-        await world.make()
-        with anyio.move_on_after(10):
-            await Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock).run()
-        assert cancelled == ["a"]
-        assert asyncio.all_tasks() == before
-
-    played(scenario)
+    before = asyncio.all_tasks()
+    await world.make()
+    with anyio.move_on_after(10):
+        await Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock).run()
+    assert cancelled == ["a"]
+    assert asyncio.all_tasks() == before

@@ -37,6 +37,7 @@ from reconcile.manager.option_list import OPTIONS
 from reconcile.ops.health_checks import report, run_checks
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 # --- functions that misbehave ------------------------------------------------------------------------
 
@@ -295,7 +296,8 @@ def _held(name: str) -> dict[str, Any]:
 
 @pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize("mode", ["raises", "cancelled", "exits"])
-def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(mode: str) -> None:
+@in_world(played)
+async def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(world: World, mode: str) -> None:
     told: list[str] = []
 
     async def on_deleted(gone: Deleted[Toy]) -> None:
@@ -303,55 +305,48 @@ def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(mode: str)
         if len(told) < 4:
             misbehaving(mode)()
 
-    async def scenario(world: World) -> None:
-        toy = await world.make("a")
-        async with world.running(controller(on_deleted=on_deleted)):
-            await anyio.sleep(5)
-            await world.client.delete(toy)
-            await anyio.sleep(5)
-        assert told == ["a"] * 4
-
-    played(scenario)
+    toy = await world.make("a")
+    async with world.running(controller(on_deleted=on_deleted)):
+        await anyio.sleep(5)
+        await world.client.delete(toy)
+        await anyio.sleep(5)
+    assert told == ["a"] * 4
 
 
 @pytest.mark.rule("survival-functions")
-def test_what_a_source_yields_after_garbage_is_taken() -> None:
+@in_world(played)
+async def test_what_a_source_yields_after_garbage_is_taken(world: World) -> None:
     seen: list[str] = []
 
     async def note(ctx: Context[Toy]) -> None:
         seen.extend(f"{ctx.object.name} {cause}" for cause in ctx.causes if cause.verb == "triggered")
 
-    async def scenario(world: World) -> None:
-        await world.make("a")
-        await world.make("b")
-        async with world.running(Controller(Toy, note, sources=[misbehaving_stream("garbage")])):
-            await anyio.sleep(5)
-        assert sorted(line.partition(" ")[0] for line in seen) == ["a", "b"]
-
-    played(scenario)
+    await world.make("a")
+    await world.make("b")
+    async with world.running(Controller(Toy, note, sources=[misbehaving_stream("garbage")])):
+        await anyio.sleep(5)
+    assert sorted(line.partition(" ")[0] for line in seen) == ["a", "b"]
 
 
 @pytest.mark.rule("survival-functions")
-def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run_alone() -> None:
+@in_world(played)
+async def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run_alone(world: World) -> None:
     async def stubborn(given: Background[Toy]) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.sleep(100)
 
-    async def scenario(world: World) -> None:
-        await world.make("a")
-        async with world.running(controller(background=stubborn, cleanup=keep_size, workers=1)) as manager:
-            await anyio.sleep(5)
-            await world.client.delete(await world.client.get(Toy, "a", "default"))
-            await anyio.sleep(1)
-            await world.make("b", size=7)
-            await anyio.sleep(10)
-            assert (await world.client.get(Toy, "b", "default")).status.size == 7
-            assert manager.status().controllers[0].failures > 0
-            assert await world.client.find(Toy, "a", "default") is not None
-            await anyio.sleep(120)
-            assert await world.client.find(Toy, "a", "default") is None
-
-    played(scenario)
+    await world.make("a")
+    async with world.running(controller(background=stubborn, cleanup=keep_size, workers=1)) as manager:
+        await anyio.sleep(5)
+        await world.client.delete(await world.client.get(Toy, "a", "default"))
+        await anyio.sleep(1)
+        await world.make("b", size=7)
+        await anyio.sleep(10)
+        assert (await world.client.get(Toy, "b", "default")).status.size == 7
+        assert manager.status().controllers[0].failures > 0
+        assert await world.client.find(Toy, "a", "default") is not None
+        await anyio.sleep(120)
+        assert await world.client.find(Toy, "a", "default") is None
 
 
 @pytest.mark.rule("survival-functions")
@@ -380,18 +375,18 @@ PASSED_ON: Mapping[str, Callable[[Context[Any], Any], Any]] = {
 @pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize("mode", ["raises", "unspeakable", "garbage", "cancelled", "exits"])
 @pytest.mark.parametrize("how", PASSED_ON)
-def test_a_function_that_a_run_passes_on_fails_that_run_alone(how: str, mode: str) -> None:
+@in_world(played)
+async def test_a_function_that_a_run_passes_on_fails_that_run_alone(
+    world: World, how: str, mode: str
+) -> None:
     async def pass_on(ctx: Context[Toy]) -> None:
         if ctx.object.name == "a":
             await PASSED_ON[how](ctx, misbehaving(mode))
         ctx.status(size=3)
 
-    async def scenario(world: World) -> None:
-        await world.make("a")
-        await world.make("b")
-        async with world.running(controller(reconcile=pass_on, writes=[Secret, Toy])) as manager:
-            await anyio.sleep(5)
-            assert (await world.client.get(Toy, "b", "default")).status.size == 3
-            assert (manager.status().controllers[0].failures > 0) is ((how, mode) != ("run_sync", "garbage"))
-
-    played(scenario)
+    await world.make("a")
+    await world.make("b")
+    async with world.running(controller(reconcile=pass_on, writes=[Secret, Toy])) as manager:
+        await anyio.sleep(5)
+        assert (await world.client.get(Toy, "b", "default")).status.size == 3
+        assert (manager.status().controllers[0].failures > 0) is ((how, mode) != ("run_sync", "garbage"))

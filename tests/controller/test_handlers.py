@@ -25,6 +25,7 @@ from reconcile.controller.key_mapping import wakes
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import kind_of
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
 
 
 class Runs:
@@ -65,23 +66,22 @@ def resized(size: int) -> Any:
 
 @pytest.mark.rule("watch-owner")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_child_wakes_its_controlling_owner_when_it_comes_changes_and_goes(seed: int) -> None:
+@in_world(played)
+async def test_a_child_wakes_its_controlling_owner_when_it_comes_changes_and_goes(
+    world: World, seed: int
+) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
-            owner = await world.make("a")
-            await world.make("b")
-            await anyio.sleep(3)
-            made = await world.client.create(child_of(owner))
-            assert await runs.during() == ["a"]
-            await touch(world)
-            assert await runs.during() == ["a"]
-            await world.client.delete(made)
-            assert await runs.during() == ["a"]
-            assert runs.causes[-3:] == [f"{verb} default/child" for verb in ("added", "updated", "deleted")]
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
+        owner = await world.make("a")
+        await world.make("b")
+        await anyio.sleep(3)
+        made = await world.client.create(child_of(owner))
+        assert await runs.during() == ["a"]
+        await touch(world)
+        assert await runs.during() == ["a"]
+        await world.client.delete(made)
+        assert await runs.during() == ["a"]
+        assert runs.causes[-3:] == [f"{verb} default/child" for verb in ("added", "updated", "deleted")]
 
 
 @pytest.mark.rule("watch-owner")
@@ -94,105 +94,93 @@ def test_a_child_wakes_its_controlling_owner_when_it_comes_changes_and_goes(seed
         {"uid": "of-one-that-is-no-more"},
     ],
 )
-def test_who_only_looks_like_the_owner_is_not_woken(reference: dict[str, Any]) -> None:
+@in_world(played)
+async def test_who_only_looks_like_the_owner_is_not_woken(world: World, reference: dict[str, Any]) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
-            owner = await world.make("a")
-            await anyio.sleep(3)
-            await world.client.create(child_of(owner, **reference))
-            assert await runs.during() == []
-
-    played(scenario)
+    async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
+        owner = await world.make("a")
+        await anyio.sleep(3)
+        await world.client.create(child_of(owner, **reference))
+        assert await runs.during() == []
 
 
 @pytest.mark.rule("watch-owner")
-def test_the_version_of_the_owners_kind_does_not_matter() -> None:
+@in_world(played)
+async def test_the_version_of_the_owners_kind_does_not_matter(world: World) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
-            owner = await world.make("a")
-            await anyio.sleep(3)
-            await world.client.create(child_of(owner, api_version="toys.example.com/v1beta1"))
-            assert await runs.during() == ["a"]
-
-    played(scenario)
+    async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
+        owner = await world.make("a")
+        await anyio.sleep(3)
+        await world.client.create(child_of(owner, api_version="toys.example.com/v1beta1"))
+        assert await runs.during() == ["a"]
 
 
 @pytest.mark.rule("watch-owner")
-def test_a_child_that_changes_hands_wakes_both_owners() -> None:
+@in_world(played)
+async def test_a_child_that_changes_hands_wakes_both_owners(world: World) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
-            first, second = await world.make("a"), await world.make("b")
-            await world.client.create(child_of(first))
-            await anyio.sleep(3)
-            handed = child_of(second).metadata.owner_references
-            await world.client.modify(
-                ConfigMap, "child", "default", lambda child: child.with_metadata(owner_references=handed)
-            )
-            assert await runs.during() == ["a", "b"]
-
-    played(scenario)
+    async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
+        first, second = await world.make("a"), await world.make("b")
+        await world.client.create(child_of(first))
+        await anyio.sleep(3)
+        handed = child_of(second).metadata.owner_references
+        await world.client.modify(
+            ConfigMap, "child", "default", lambda child: child.with_metadata(owner_references=handed)
+        )
+        assert await runs.during() == ["a", "b"]
 
 
 @pytest.mark.rule("watch-owner")
 @pytest.mark.parametrize("seed", range(5))
-def test_a_recreated_owner_is_not_woken_by_children_of_its_former_self_nor_counts_them(seed: int) -> None:
+@in_world(played)
+async def test_a_recreated_owner_is_not_woken_by_children_of_its_former_self_nor_counts_them(
+    world: World, seed: int
+) -> None:
     runs, counts = Runs(), []
 
     async def count(ctx: Context[Toy]) -> None:
         await runs.note(ctx)
         counts.append(len(await ctx.owned(ConfigMap)))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, count, owns=[ConfigMap])):
-            former = await world.make("a")
-            await world.client.create(child_of(former))
-            await anyio.sleep(3)
-            assert counts[-1] == 1
-            # Held by somebody else, so that garbage collection does not take it away.
-            await world.client.modify(
-                ConfigMap, "child", "default", lambda child: child.with_metadata(finalizers=("x.io/held",))
-            )
-            await world.client.delete(former)
-            await world.make("a")
-            await anyio.sleep(3)
-            assert counts[-1] == 0
-            await touch(world)
-            assert await runs.during() == []
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, count, owns=[ConfigMap])):
+        former = await world.make("a")
+        await world.client.create(child_of(former))
+        await anyio.sleep(3)
+        assert counts[-1] == 1
+        # Held by somebody else, so that garbage collection does not take it away.
+        await world.client.modify(
+            ConfigMap, "child", "default", lambda child: child.with_metadata(finalizers=("x.io/held",))
+        )
+        await world.client.delete(former)
+        await world.make("a")
+        await anyio.sleep(3)
+        assert counts[-1] == 0
+        await touch(world)
+        assert await runs.during() == []
 
 
 @pytest.mark.rule("watch-by")
 @pytest.mark.parametrize("seed", range(3))
-def test_an_object_wakes_exactly_who_names_it_now(seed: int) -> None:
+@in_world(played)
+async def test_an_object_wakes_exactly_who_names_it_now(world: World, seed: int) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        watch: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: toy.spec.secret)
-        async with world.running(Controller(Toy, runs.note, watches=[watch])):
-            for name, named in (("a", "s"), ("b", "s"), ("c", "t"), ("d", None)):
-                await world.make(name, secret=named)
-            await anyio.sleep(3)
-            secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
-            assert await runs.during() == ["a", "b"]
-            await world.client.modify(
-                Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(secret="t", size=2))
-            )
-            await anyio.sleep(3)
-            await world.client.delete(secret)
-            assert await runs.during() == ["b"]
-            await world.client.create(Secret(metadata=ObjectMeta("t", "default")))
-            assert await runs.during() == ["a", "c"]
-            await world.client.create(Secret(metadata=ObjectMeta("s", "kube-system")))
-            assert await runs.during() == []
-
-    played(scenario, seed)
+    watch: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: toy.spec.secret)
+    async with world.running(Controller(Toy, runs.note, watches=[watch])):
+        for name, named in (("a", "s"), ("b", "s"), ("c", "t"), ("d", None)):
+            await world.make(name, secret=named)
+        await anyio.sleep(3)
+        secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
+        assert await runs.during() == ["a", "b"]
+        await world.client.modify(
+            Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(secret="t", size=2))
+        )
+        await anyio.sleep(3)
+        await world.client.delete(secret)
+        assert await runs.during() == ["b"]
+        await world.client.create(Secret(metadata=ObjectMeta("t", "default")))
+        assert await runs.during() == ["a", "c"]
+        await world.client.create(Secret(metadata=ObjectMeta("s", "kube-system")))
+        assert await runs.during() == []
 
 
 @pytest.mark.rule("watch-by")
@@ -205,18 +193,15 @@ def test_an_object_wakes_exactly_who_names_it_now(seed: int) -> None:
         ((), False),
     ],
 )
-def test_by_may_name_several_and_other_namespaces(named: Any, woken: bool) -> None:
+@in_world(played)
+async def test_by_may_name_several_and_other_namespaces(world: World, named: Any, woken: bool) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        watch: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: named)
-        async with world.running(Controller(Toy, runs.note, watches=[watch])):
-            await world.make("a")
-            await anyio.sleep(3)
-            await world.client.create(Secret(metadata=ObjectMeta("s", "kube-system")))
-            assert await runs.during() == (["a"] if woken else [])
-
-    played(scenario)
+    watch: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: named)
+    async with world.running(Controller(Toy, runs.note, watches=[watch])):
+        await world.make("a")
+        await anyio.sleep(3)
+        await world.client.create(Secret(metadata=ObjectMeta("s", "kube-system")))
+        assert await runs.during() == (["a"] if woken else [])
 
 
 @pytest.mark.rule("watch-by")
@@ -251,80 +236,73 @@ def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it_is_lo
 
 @pytest.mark.rule("watch-labels")
 @pytest.mark.parametrize("seed", range(3))
-def test_an_object_wakes_exactly_those_whose_selector_chooses_it_or_did_before(seed: int) -> None:
+@in_world(played)
+async def test_an_object_wakes_exactly_those_whose_selector_chooses_it_or_did_before(
+    world: World, seed: int
+) -> None:
     runs = Runs()
 
     def labelled(**labels: str) -> Any:
         return lambda config: config.with_metadata(labels=labels)
 
-    async def scenario(world: World) -> None:
-        watch: Watch[Toy, ConfigMap] = Watch(
-            ConfigMap,
-            by_labels=lambda toy: LabelSelector({"tier": toy.spec.secret}) if toy.spec.secret else None,
-        )
-        async with world.running(Controller(Toy, runs.note, watches=[watch])):
-            for name, tier in (("a", "web"), ("b", "web"), ("c", "data"), ("d", None)):
-                await world.make(name, secret=tier)
-            await anyio.sleep(3)
-            config = ConfigMap(metadata=ObjectMeta("f", "default", labels={"tier": "web"}))
-            made = await world.client.create(config)
-            assert await runs.during() == ["a", "b"]
-            await world.client.modify(ConfigMap, "f", "default", labelled(tier="data"))
-            assert await runs.during() == ["a", "b", "c"]
-            await world.client.modify(Toy, "a", "default", resized(2))
-            await anyio.sleep(3)
-            await world.client.modify(
-                Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(secret="data"))
-            )
-            await anyio.sleep(3)
-            await world.client.delete(made)
-            assert await runs.during() == ["a", "c"]
-            elsewhere = ObjectMeta("f", "kube-system", labels={"tier": "data"})
-            await world.client.create(ConfigMap(metadata=elsewhere))
-            assert await runs.during() == []
-
-    played(scenario, seed)
+    watch: Watch[Toy, ConfigMap] = Watch(
+        ConfigMap,
+        by_labels=lambda toy: LabelSelector({"tier": toy.spec.secret}) if toy.spec.secret else None,
+    )
+    async with world.running(Controller(Toy, runs.note, watches=[watch])):
+        for name, tier in (("a", "web"), ("b", "web"), ("c", "data"), ("d", None)):
+            await world.make(name, secret=tier)
+        await anyio.sleep(3)
+        config = ConfigMap(metadata=ObjectMeta("f", "default", labels={"tier": "web"}))
+        made = await world.client.create(config)
+        assert await runs.during() == ["a", "b"]
+        await world.client.modify(ConfigMap, "f", "default", labelled(tier="data"))
+        assert await runs.during() == ["a", "b", "c"]
+        await world.client.modify(Toy, "a", "default", resized(2))
+        await anyio.sleep(3)
+        await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(secret="data")))
+        await anyio.sleep(3)
+        await world.client.delete(made)
+        assert await runs.during() == ["a", "c"]
+        elsewhere = ObjectMeta("f", "kube-system", labels={"tier": "data"})
+        await world.client.create(ConfigMap(metadata=elsewhere))
+        assert await runs.during() == []
 
 
 @pytest.mark.rule("watch-labels")
-def test_an_empty_selector_chooses_what_is_in_no_namespace_too() -> None:
+@in_world(played)
+async def test_an_empty_selector_chooses_what_is_in_no_namespace_too(world: World) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        watch: Watch[Toy, Namespace] = Watch(Namespace, by_labels=lambda toy: LabelSelector())
-        async with world.running(Controller(Toy, runs.note, watches=[watch])):
-            await world.make("a")
-            await anyio.sleep(3)
-            await world.client.create(Namespace(metadata=ObjectMeta("new")))
-            assert set(await runs.during()) == {"a"}
-
-    played(scenario)
+    watch: Watch[Toy, Namespace] = Watch(Namespace, by_labels=lambda toy: LabelSelector())
+    async with world.running(Controller(Toy, runs.note, watches=[watch])):
+        await world.make("a")
+        await anyio.sleep(3)
+        await world.client.create(Namespace(metadata=ObjectMeta("new")))
+        assert set(await runs.during()) == {"a"}
 
 
 @pytest.mark.rule("watch-to")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_map_function_is_asked_about_the_old_and_the_new_state(seed: int) -> None:
+@in_world(played)
+async def test_a_map_function_is_asked_about_the_old_and_the_new_state(world: World, seed: int) -> None:
     runs = Runs()
 
     def concerned(config: ConfigMap) -> Iterable[Request]:
         return [Request("default", name) for name in config.data.values()]
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, runs.note, watches=[Watch(ConfigMap, to=concerned)])):
-            for name in "abc":
-                await world.make(name)
-            await anyio.sleep(3)
-            config = ConfigMap(metadata=ObjectMeta("c", "default"), data={"1": "a", "2": "b"})
-            await world.client.create(config)
-            assert await runs.during() == ["a", "b"]
-            await world.client.modify(
-                ConfigMap, "c", "default", lambda found: found.replace(data={"1": "b", "2": "c"})
-            )
-            assert await runs.during() == ["a", "b", "c"]
-            await world.client.delete(await world.client.get(ConfigMap, "c", "default"))
-            assert await runs.during() == ["b", "c"]
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, runs.note, watches=[Watch(ConfigMap, to=concerned)])):
+        for name in "abc":
+            await world.make(name)
+        await anyio.sleep(3)
+        config = ConfigMap(metadata=ObjectMeta("c", "default"), data={"1": "a", "2": "b"})
+        await world.client.create(config)
+        assert await runs.during() == ["a", "b"]
+        await world.client.modify(
+            ConfigMap, "c", "default", lambda found: found.replace(data={"1": "b", "2": "c"})
+        )
+        assert await runs.during() == ["a", "b", "c"]
+        await world.client.delete(await world.client.get(ConfigMap, "c", "default"))
+        assert await runs.during() == ["b", "c"]
 
 
 @pytest.mark.rule("watch-wakes")
@@ -335,26 +313,23 @@ def test_a_map_function_is_asked_about_the_old_and_the_new_state(seed: int) -> N
         {"to": lambda config: [Request("default", "a")]},
     ],
 )
-def test_wakes_chooses_among_the_changes_of_a_watched_object(how: dict[str, Any]) -> None:
+@in_world(played)
+async def test_wakes_chooses_among_the_changes_of_a_watched_object(world: World, how: dict[str, Any]) -> None:
     runs = Runs()
-
-    async def scenario(world: World) -> None:
-        watch: Watch[Toy, ConfigMap] = Watch(ConfigMap, wakes=predicates.labels, **how)
-        async with world.running(Controller(Toy, runs.note, watches=[watch])):
-            await world.make("a")
-            await anyio.sleep(3)
-            config = await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
-            assert await runs.during() == ["a"]
-            await touch(world, "c")
-            assert await runs.during() == []
-            await world.client.modify(
-                ConfigMap, "c", "default", lambda found: found.with_metadata(labels={"a": "b"})
-            )
-            assert await runs.during() == ["a"]
-            await world.client.delete(config)
-            assert await runs.during() == ["a"]
-
-    played(scenario)
+    watch: Watch[Toy, ConfigMap] = Watch(ConfigMap, wakes=predicates.labels, **how)
+    async with world.running(Controller(Toy, runs.note, watches=[watch])):
+        await world.make("a")
+        await anyio.sleep(3)
+        config = await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
+        assert await runs.during() == ["a"]
+        await touch(world, "c")
+        assert await runs.during() == []
+        await world.client.modify(
+            ConfigMap, "c", "default", lambda found: found.with_metadata(labels={"a": "b"})
+        )
+        assert await runs.during() == ["a"]
+        await world.client.delete(config)
+        assert await runs.during() == ["a"]
 
 
 @pytest.mark.rule("watch-wakes")
@@ -388,23 +363,23 @@ def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning
 
 @pytest.mark.rule("watch-wakes")
 @pytest.mark.parametrize("seed", range(5))
-def test_an_object_made_again_wakes_whatever_the_predicate_says_of_changes(seed: int) -> None:
+@in_world(played)
+async def test_an_object_made_again_wakes_whatever_the_predicate_says_of_changes(
+    world: World, seed: int
+) -> None:
     uids: list[str] = []
 
     async def note(ctx: Context[Toy]) -> None:
         uids.append(ctx.object.uid)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, note, wakes=lambda old, new: False)):
-            former = await world.make("a")
-            await anyio.sleep(3)
-            await world.client.delete(former)
-            latter = await world.make("a")
-            await world.client.modify(Toy, "a", "default", resized(5))
-            await anyio.sleep(3)
-            assert uids[-1] == latter.uid
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, note, wakes=lambda old, new: False)):
+        former = await world.make("a")
+        await anyio.sleep(3)
+        await world.client.delete(former)
+        latter = await world.make("a")
+        await world.client.modify(Toy, "a", "default", resized(5))
+        await anyio.sleep(3)
+        assert uids[-1] == latter.uid
 
 
 def test_a_watch_says_one_way_and_not_two() -> None:
@@ -415,7 +390,8 @@ def test_a_watch_says_one_way_and_not_two() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_kind_that_is_looked_up_is_cached_and_wakes_nobody(seed: int) -> None:
+@in_world(played)
+async def test_a_kind_that_is_looked_up_is_cached_and_wakes_nobody(world: World, seed: int) -> None:
     runs, seen = Runs(), list[str]()
 
     async def look(ctx: Context[Toy]) -> None:
@@ -424,18 +400,15 @@ def test_a_kind_that_is_looked_up_is_cached_and_wakes_nobody(seed: int) -> None:
         if not seen:
             await ctx.client.create(ConfigMap(metadata=ObjectMeta("made", "default"), data={}))
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, look, reads=[ConfigMap], writes=[ConfigMap])
-        async with world.running(controller) as manager:
-            await world.make("a")
-            assert await runs.during() == ["a"]  # and not once more, for what it made
-            await touch(world, "made")
-            await world.client.create(ConfigMap(metadata=ObjectMeta("more", "default"), data={}))
-            assert await runs.during() == []
-            manager.trigger(controller, "default/a")
-            assert await runs.during() == ["a"]
-            assert seen == ["made", "more"]
-            asked = [one for one in world.transport.requests if one.path.endswith("/configmaps")]
-            assert {one.verb for one in asked} == {"watch", "create"}
-
-    played(scenario, seed)
+    controller = Controller(Toy, look, reads=[ConfigMap], writes=[ConfigMap])
+    async with world.running(controller) as manager:
+        await world.make("a")
+        assert await runs.during() == ["a"]  # and not once more, for what it made
+        await touch(world, "made")
+        await world.client.create(ConfigMap(metadata=ObjectMeta("more", "default"), data={}))
+        assert await runs.during() == []
+        manager.trigger(controller, "default/a")
+        assert await runs.during() == ["a"]
+        assert seen == ["made", "more"]
+        asked = [one for one in world.transport.requests if one.path.endswith("/configmaps")]
+        assert {one.verb for one in asked} == {"watch", "create"}

@@ -16,6 +16,7 @@ from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.models import encode, kind_of
 from reconcile.testing import Apply, Delete, FakeClient, Scenario, run_once, sweep
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 MAP = ConfigMap(metadata=ObjectMeta("map", "default"), data={"a": "1"})
 
@@ -173,18 +174,15 @@ def test_field_managers_of_clients_and_managers_are_checked_too() -> None:
         ),
     ],
 )
-def test_the_controllers_of_a_manager_have_names_of_their_own(
-    first: dict[str, Any], second: dict[str, Any], fault: str
+@in_world(played)
+async def test_the_controllers_of_a_manager_have_names_of_their_own(
+    world: World, first: dict[str, Any], second: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ValueError, match=fault):
         Manager(Controller(Toy, idle, **first), Controller(Toy, idle, **second))
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, idle, **first)) as manager:
-            with pytest.raises(ValueError, match=fault):
-                await manager.add(Controller(Toy, idle, **second))
-
-    played(scenario)
+    async with world.running(Controller(Toy, idle, **first)) as manager:
+        with pytest.raises(ValueError, match=fault):
+            await manager.add(Controller(Toy, idle, **second))
 
 
 # --- former finalizers ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from reconcile.errors import NotCached
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, run_once
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
 
 
 def tier(config: ConfigMap) -> str | None:
@@ -29,7 +30,8 @@ CONFIGS = [
 
 
 @pytest.mark.rule("indexes")
-def test_an_index_finds_the_objects_of_a_cache_as_they_change() -> None:
+@in_world(played)
+async def test_an_index_finds_the_objects_of_a_cache_as_they_change(world: World) -> None:
     found: list[tuple[list[str], list[str]]] = []
 
     async def look(ctx: Context[Toy]) -> None:
@@ -43,27 +45,21 @@ def test_an_index_finds_the_objects_of_a_cache_as_they_change() -> None:
         reads=[ConfigMap],
         indexes={"by-tier": Index(ConfigMap, tier), "by-size": Index(Toy, sizes)},
     )
-
-    async def scenario(world: World) -> None:
-        for config in CONFIGS:
-            await world.client.create(config)
-        await world.make("odd", size=3)
-        async with world.running(controller) as manager:
-            await anyio.sleep(1)
-            assert found[-1] == (["a"], ["odd"])
-            await world.client.modify(
-                ConfigMap, "a", "default", lambda config: config.with_metadata(labels={})
-            )
-            await anyio.sleep(1)
-            await world.make("other", size=1)
-            await anyio.sleep(1)
-            assert found[-1] == ([], ["odd", "other"])
-            await manager.remove("toy")
-            await manager.add(controller)
-            await anyio.sleep(1)
-            assert found[-1] == ([], ["odd", "other"])
-
-    played(scenario)
+    for config in CONFIGS:
+        await world.client.create(config)
+    await world.make("odd", size=3)
+    async with world.running(controller) as manager:
+        await anyio.sleep(1)
+        assert found[-1] == (["a"], ["odd"])
+        await world.client.modify(ConfigMap, "a", "default", lambda config: config.with_metadata(labels={}))
+        await anyio.sleep(1)
+        await world.make("other", size=1)
+        await anyio.sleep(1)
+        assert found[-1] == ([], ["odd", "other"])
+        await manager.remove("toy")
+        await manager.add(controller)
+        await anyio.sleep(1)
+        assert found[-1] == ([], ["odd", "other"])
 
 
 @pytest.mark.rule("indexes")
@@ -85,7 +81,10 @@ async def test_without_a_cache_an_index_reads_the_server_so_a_test_of_one_run_ne
 
 
 @pytest.mark.rule("indexes")
-def test_two_controllers_may_share_a_name_of_an_index_and_an_unknown_name_is_an_error() -> None:
+@in_world(played)
+async def test_two_controllers_may_share_a_name_of_an_index_and_an_unknown_name_is_an_error(
+    world: World,
+) -> None:
     found: dict[str, list[str]] = {}
     errors: list[str] = []
 
@@ -98,18 +97,15 @@ def test_two_controllers_may_share_a_name_of_an_index_and_an_unknown_name_is_an_
 
         return Controller(Toy, look, name=name, reads=[ConfigMap], indexes={"it": index})
 
-    async def scenario(world: World) -> None:
-        for config in CONFIGS:
-            await world.client.create(config)
-        await world.make("a")
-        one = looking("one", Index(ConfigMap, tier), "web")
-        other = looking("other", Index(ConfigMap, lambda config: config.name), "c")
-        async with world.running(one, other):
-            await anyio.sleep(1)
-        assert found == {"one": ["a"], "other": ["c"]}
-        assert "has no index 'other'; Controller(indexes=) declares: ['it']" in errors[0]
-
-    played(scenario)
+    for config in CONFIGS:
+        await world.client.create(config)
+    await world.make("a")
+    one = looking("one", Index(ConfigMap, tier), "web")
+    other = looking("other", Index(ConfigMap, lambda config: config.name), "c")
+    async with world.running(one, other):
+        await anyio.sleep(1)
+    assert found == {"one": ["a"], "other": ["c"]}
+    assert "has no index 'other'; Controller(indexes=) declares: ['it']" in errors[0]
 
 
 async def test_an_index_that_no_controller_declares_is_not_to_be_had_without_a_cache() -> None:

@@ -13,6 +13,7 @@ from informers import Snapshot
 from reconcile import Context, Controller, predicates
 from reconcile.predicates import Predicate, as_predicate, updates
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 VERDICTS = st.sampled_from([True, False, None])
 
@@ -140,28 +141,26 @@ def test_and_or_and_not_obey_the_laws_of_logic_with_an_unknown(
     assert same(one & one, one)
 
 
-def test_a_controller_wakes_on_what_it_says_and_on_what_appears() -> None:
+@in_world(played)
+async def test_a_controller_wakes_on_what_it_says_and_on_what_appears(world: World) -> None:
     seen: list[str] = []
 
     async def note(ctx: Context[Toy]) -> None:
         seen.append(ctx.object.metadata.annotations.get("n", ""))
 
-    async def scenario(world: World) -> None:
-        wakes = predicates.annotations & predicates.selector("app=web")
-        async with world.running(Controller(Toy, note, wakes=wakes)):
-            await world.make("unlabelled")
-            await world.make("a")
+    wakes = predicates.annotations & predicates.selector("app=web")
+    async with world.running(Controller(Toy, note, wakes=wakes)):
+        await world.make("unlabelled")
+        await world.make("a")
+        await anyio.sleep(2)
+        assert seen == []
+        changes: list[dict[str, Any]] = [
+            {"labels": {"app": "web"}},
+            {"annotations": {"n": "1"}},
+            {"labels": {"app": "web", "x": "y"}},
+            {"annotations": {"n": "2"}},
+        ]
+        for change in changes:
+            await world.client.modify(Toy, "a", "default", partial(Toy.with_metadata, **change))
             await anyio.sleep(2)
-            assert seen == []
-            changes: list[dict[str, Any]] = [
-                {"labels": {"app": "web"}},
-                {"annotations": {"n": "1"}},
-                {"labels": {"app": "web", "x": "y"}},
-                {"annotations": {"n": "2"}},
-            ]
-            for change in changes:
-                await world.client.modify(Toy, "a", "default", partial(Toy.with_metadata, **change))
-                await anyio.sleep(2)
-        assert seen == ["1", "2"]
-
-    played(scenario)
+    assert seen == ["1", "2"]

@@ -13,6 +13,7 @@ from reconcile.kinds import ConfigMap, Job, JobSpec, Pod, PodSpec, Secret
 from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, RefuseAsStale, RunReport, When, run_once
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 TOY = Toy(metadata=ObjectMeta("toy", "default"))
 NO_FAULTS = FaultPlan()
@@ -201,25 +202,25 @@ async def test_a_namesake_that_took_the_place_of_a_child_is_spared(monkeypatch: 
 
 @pytest.mark.rule("prune-1")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_manager_prunes_each_child_once_and_none_that_its_late_cache_does_not_show(seed: int) -> None:
+@in_world(played)
+async def test_a_manager_prunes_each_child_once_and_none_that_its_late_cache_does_not_show(
+    world: World, seed: int
+) -> None:
     async def keep(ctx: Context[Toy]) -> None:
         for number in range(ctx.object.spec.size):
             await ctx.apply(child(f"{ctx.object.name}-{number}"))
         ctx.prune()
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
-            await world.make(size=3)
+    async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
+        await world.make(size=3)
+        await anyio.sleep(5)
+        for size in (1, 4, 2):
+            await world.client.modify(
+                Toy, "a", "default", lambda t, n=size: t.replace(spec=type(t.spec)(size=n))
+            )
             await anyio.sleep(5)
-            for size in (1, 4, 2):
-                await world.client.modify(
-                    Toy, "a", "default", lambda t, n=size: t.replace(spec=type(t.spec)(size=n))
-                )
-                await anyio.sleep(5)
-                live = await world.client.list(ConfigMap, "default")
-                assert sorted(one.name for one in live) == [f"a-{n}" for n in range(size)]
-        deleted = [request for request in world.transport.writes if request.verb == "delete"]
-        assert len(deleted) == 4
-        assert all(request.status == 200 for request in deleted)
-
-    played(scenario, seed)
+            live = await world.client.list(ConfigMap, "default")
+            assert sorted(one.name for one in live) == [f"a-{n}" for n in range(size)]
+    deleted = [request for request in world.transport.writes if request.verb == "delete"]
+    assert len(deleted) == 4
+    assert all(request.status == 200 for request in deleted)

@@ -40,6 +40,7 @@ from reconcile.testing import (
     simulate,
 )
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 NEW = APIResource("events.k8s.io", "v1", "Event", "events")
 CORE = APIResource("", "v1", "Event", "events")
@@ -183,7 +184,8 @@ def test_texts_that_are_too_long_are_cut_to_what_a_server_takes() -> None:
 
 
 @pytest.mark.rule("event-4")
-def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it() -> None:
+@in_world(played)
+async def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it(world: World) -> None:
     runs: list[float] = []
 
     async def tell(ctx: Context[Toy]) -> Result:
@@ -191,19 +193,16 @@ def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it() -> None:
         ctx.event("Told", f"run {len(runs)}")
         return Result(requeue_after=1)
 
-    async def scenario(world: World) -> None:
-        stalled = Fault(When("create", "*/events", times=None), SlowReply(1000))
-        world.transport = FaultyTransport(
-            LateTransport(InProcessTransport(world.server), 0), FaultPlan((stalled,))
-        )
-        async with world.running(Controller(Toy, tell)):
-            await world.make()
-            await anyio.sleep(10)
-        assert len(runs) >= 9
-        assert {r.status for r in world.transport.requests if r.path.endswith("/events")} == {None}
-        assert max(later - sooner for sooner, later in pairwise(runs)) < 1.1
-
-    played(scenario)
+    stalled = Fault(When("create", "*/events", times=None), SlowReply(1000))
+    world.transport = FaultyTransport(
+        LateTransport(InProcessTransport(world.server), 0), FaultPlan((stalled,))
+    )
+    async with world.running(Controller(Toy, tell)):
+        await world.make()
+        await anyio.sleep(10)
+    assert len(runs) >= 9
+    assert {r.status for r in world.transport.requests if r.path.endswith("/events")} == {None}
+    assert max(later - sooner for sooner, later in pairwise(runs)) < 1.1
 
 
 @pytest.mark.rule("event-4")
@@ -260,20 +259,18 @@ async def test_events_of_an_object_without_namespace_are_in_default() -> None:
     assert "namespace" not in event["regarding"]
 
 
-def test_the_last_events_of_a_controller_are_written_before_it_ends() -> None:
+@in_world(played)
+async def test_the_last_events_of_a_controller_are_written_before_it_ends(world: World) -> None:
     async def tell(ctx: Context[Toy]) -> None:
         ctx.event("Told", "once")
 
-    async def scenario(world: World) -> None:
-        late = LateTransport(InProcessTransport(world.server), 0)
-        world.transport = FaultyTransport(late, FaultPlan((Fault(When("create", "*/events"), Delay(1.5)),)))
-        async with world.running(Controller(Toy, tell)):
-            await world.make()
-            await anyio.sleep(1)
-            assert await written(world.client) == []
-        assert [event["note"] for event in await written(world.client)] == ["once"]
-
-    played(scenario)
+    late = LateTransport(InProcessTransport(world.server), 0)
+    world.transport = FaultyTransport(late, FaultPlan((Fault(When("create", "*/events"), Delay(1.5)),)))
+    async with world.running(Controller(Toy, tell)):
+        await world.make()
+        await anyio.sleep(1)
+        assert await written(world.client) == []
+    assert [event["note"] for event in await written(world.client)] == ["once"]
 
 
 @pytest.mark.rule("event-1")

@@ -33,6 +33,7 @@ from tests.controller.outage import (
     unavailable,
 )
 from tests.helpers.managers import Toy
+from tests.helpers.scenarios import in_world
 
 NOTICED = 1.0
 """Seconds within which the end of an outage is noticed."""
@@ -144,19 +145,17 @@ def test_the_first_second_after_an_outage_sees_at_most_a_hundred_requests(second
 
 
 @pytest.mark.rule("outage-4")
-def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent() -> None:
-    async def scenario(world: World) -> None:
-        controllers = [
-            Controller(kind, function, name=name, workers=10, owns=[ConfigMap])
-            for kind, function, name in [(Toy, build, "one"), (Toy, keep_size, "two")]
-        ]
-        async with world.running(*controllers, Controller(ConfigMap, ignore, name="three")):
-            await anyio.sleep(5)
-            began = anyio.current_time()
-            await outage(world, refused, 60)
-            assert len(world.line.sent_between(began + 3, began + 60)) <= 57 / 0.8 + 1
-
-    played(scenario)
+@in_world(played)
+async def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent(world: World) -> None:
+    controllers = [
+        Controller(kind, function, name=name, workers=10, owns=[ConfigMap])
+        for kind, function, name in [(Toy, build, "one"), (Toy, keep_size, "two")]
+    ]
+    async with world.running(*controllers, Controller(ConfigMap, ignore, name="three")):
+        await anyio.sleep(5)
+        began = anyio.current_time()
+        await outage(world, refused, 60)
+        assert len(world.line.sent_between(began + 3, began + 60)) <= 57 / 0.8 + 1
 
 
 @pytest.mark.rule("outage-3")
@@ -235,26 +234,25 @@ def screen_of(manager: Manager) -> str:
 
 
 @pytest.mark.rule("outage-5")
-def test_one_failed_request_on_a_server_that_is_up_is_no_outage() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(restless()) as manager:
+@in_world(played)
+async def test_one_failed_request_on_a_server_that_is_up_is_no_outage(world: World) -> None:
+    async with world.running(restless()) as manager:
+        await anyio.sleep(5)
+        for weather in (refused, reset, bad_gateway):
+            left = [1]
+
+            def once(method: str, path: str, left: list[int] = left, bad: Weather = weather) -> Any:
+                return bad(method, path) if left and left.pop() else None
+
+            world.line.weather = once
             await anyio.sleep(5)
-            for weather in (refused, reset, bad_gateway):
-                left = [1]
-
-                def once(method: str, path: str, left: list[int] = left, bad: Weather = weather) -> Any:
-                    return bad(method, path) if left and left.pop() else None
-
-                world.line.weather = once
-                await anyio.sleep(5)
-            (cluster,) = manager.status().clusters
-            assert (cluster.reachable, cluster.outages) == (True, 0)
-
-    played(scenario)
+        (cluster,) = manager.status().clusters
+        assert (cluster.reachable, cluster.outages) == (True, 0)
 
 
 @pytest.mark.rule("outage-5")
-def test_one_resource_that_a_gateway_refuses_stops_nothing_else() -> None:
+@in_world(played)
+async def test_one_resource_that_a_gateway_refuses_stops_nothing_else(world: World) -> None:
     def one_group_down(method: str, path: str) -> Response | None:
         return unavailable(method, path) if "toys" in path else None
 
@@ -264,58 +262,55 @@ def test_one_resource_that_a_gateway_refuses_stops_nothing_else() -> None:
         seen[ctx.object.name] += 1
         return Result(requeue_after=1)
 
-    async def scenario(world: World) -> None:
-        await world.client.create(ConfigMap(metadata=ObjectMeta("settings", "default")))
-        async with world.running(Controller(Toy, keep_size), Controller(ConfigMap, count)) as manager:
-            await anyio.sleep(5)
-            seen.clear()
-            began = anyio.current_time()
-            world.line.break_down(one_group_down)
-            await anyio.sleep(60)
-            assert seen["settings"] >= 58
-            assert manager.status().clusters[0].outages == 0
-            probes = [sent for sent in world.line.sent_between(began, began + 60) if sent[2] == "/readyz"]
-            assert len(probes) <= 60
-
-    played(scenario)
+    await world.client.create(ConfigMap(metadata=ObjectMeta("settings", "default")))
+    async with world.running(Controller(Toy, keep_size), Controller(ConfigMap, count)) as manager:
+        await anyio.sleep(5)
+        seen.clear()
+        began = anyio.current_time()
+        world.line.break_down(one_group_down)
+        await anyio.sleep(60)
+        assert seen["settings"] >= 58
+        assert manager.status().clusters[0].outages == 0
+        probes = [sent for sent in world.line.sent_between(began, began + 60) if sent[2] == "/readyz"]
+        assert len(probes) <= 60
 
 
 @pytest.mark.rule("outage-4")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_server_that_answers_every_other_request_is_neither_flooded_nor_given_up(seed: int) -> None:
+@in_world(played)
+async def test_a_server_that_answers_every_other_request_is_neither_flooded_nor_given_up(
+    world: World, seed: int
+) -> None:
     chance = random.Random(seed)
 
     def half(method: str, path: str) -> Exception | None:
         return reset(method, path) if chance.random() < 0.5 else None
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, build, owns=[ConfigMap])):
-            await anyio.sleep(5)
-            began = anyio.current_time()
-            world.line.break_down(half)
-            await world.resize(2)
-            await world.seconds_until(lambda: is_done(world, 2))  # keys wait in back-offs of their own
-            counts = Counter(int(at - began) for at, _, _ in world.line.sent_between(began, began + 60))
-            assert max(counts.values()) <= CLIENT_QPS + CLIENT_BURST
-            assert counts.total() / 60 <= 10
-
-    played(scenario, seed=seed)
+    async with world.running(Controller(Toy, build, owns=[ConfigMap])):
+        await anyio.sleep(5)
+        began = anyio.current_time()
+        world.line.break_down(half)
+        await world.resize(2)
+        await world.seconds_until(lambda: is_done(world, 2))  # keys wait in back-offs of their own
+        counts = Counter(int(at - began) for at, _, _ in world.line.sent_between(began, began + 60))
+        assert max(counts.values()) <= CLIENT_QPS + CLIENT_BURST
+        assert counts.total() / 60 <= 10
 
 
 @pytest.mark.rule("outage-4")
-def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_the_work_is_done() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, build, owns=[ConfigMap], workers=20)):
-            await anyio.sleep(5)
-            began = anyio.current_time()
-            for _ in range(30):
-                await outage(world, refused, 1)
-                await anyio.sleep(1)
-            await world.seconds_until(lambda: is_done(world, 2), 10)
-            counts = Counter(int(at - began) for at, _, _ in world.line.sent_between(began, began + 60))
-            assert max(counts.values()) <= FIRST_SECOND
-
-    played(scenario)
+@in_world(played)
+async def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_the_work_is_done(
+    world: World,
+) -> None:
+    async with world.running(Controller(Toy, build, owns=[ConfigMap], workers=20)):
+        await anyio.sleep(5)
+        began = anyio.current_time()
+        for _ in range(30):
+            await outage(world, refused, 1)
+            await anyio.sleep(1)
+        await world.seconds_until(lambda: is_done(world, 2), 10)
+        counts = Counter(int(at - began) for at, _, _ in world.line.sent_between(began, began + 60))
+        assert max(counts.values()) <= FIRST_SECOND
 
 
 @pytest.mark.rule("outage-3")
@@ -350,33 +345,29 @@ def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice() 
 
 
 @pytest.mark.rule("outage-3")
-def test_a_manager_stops_at_once_in_an_outage() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, build, owns=[ConfigMap]), stop_seconds=30):
-            await anyio.sleep(5)
-            world.line.break_down(refused)
-            await world.resize(2)
-            await anyio.sleep(20)
-            began = anyio.current_time()
-        assert anyio.current_time() - began < 1
-
-    played(scenario)
+@in_world(played)
+async def test_a_manager_stops_at_once_in_an_outage(world: World) -> None:
+    async with world.running(Controller(Toy, build, owns=[ConfigMap]), stop_seconds=30):
+        await anyio.sleep(5)
+        world.line.break_down(refused)
+        await world.resize(2)
+        await anyio.sleep(20)
+        began = anyio.current_time()
+    assert anyio.current_time() - began < 1
 
 
 @pytest.mark.rule("outage-3")
-def test_what_was_paused_stays_paused_after_an_outage() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_size, name="toys")) as manager:
-            await anyio.sleep(5)
-            manager.pause("toys")
-            await outage(world, refused, 10)
-            await anyio.sleep(5)
-            assert await world.sizes() == {1}
-            manager.resume("toys")
-            await anyio.sleep(1)
-            assert await world.sizes() == {2}
-
-    played(scenario)
+@in_world(played)
+async def test_what_was_paused_stays_paused_after_an_outage(world: World) -> None:
+    async with world.running(Controller(Toy, keep_size, name="toys")) as manager:
+        await anyio.sleep(5)
+        manager.pause("toys")
+        await outage(world, refused, 10)
+        await anyio.sleep(5)
+        assert await world.sizes() == {1}
+        manager.resume("toys")
+        await anyio.sleep(1)
+        assert await world.sizes() == {2}
 
 
 @pytest.mark.rule("outage-3")
@@ -396,21 +387,19 @@ def test_a_leader_outlives_an_outage_shorter_than_its_lease_and_goes_on_at_once(
 
 
 @pytest.mark.rule("outage-3")
-def test_an_outage_at_the_start_is_waited_for() -> None:
-    async def scenario(world: World) -> None:
-        world.line.break_down(refused)
+@in_world(played)
+async def test_an_outage_at_the_start_is_waited_for(world: World) -> None:
+    world.line.break_down(refused)
 
-        async def clear_up() -> None:
-            await anyio.sleep(30)
-            world.line.weather = fair
+    async def clear_up() -> None:
+        await anyio.sleep(30)
+        world.line.weather = fair
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(clear_up)
-            async with world.running(Controller(Toy, build, owns=[ConfigMap])):
-                assert anyio.current_time() <= 30 + AT_REST
-                await world.seconds_until(lambda: is_done(world, 1), 2)
-
-    played(scenario)
+    async with anyio.create_task_group() as group:
+        group.start_soon(clear_up)
+        async with world.running(Controller(Toy, build, owns=[ConfigMap])):
+            assert anyio.current_time() <= 30 + AT_REST
+            await world.seconds_until(lambda: is_done(world, 1), 2)
 
 
 def test_an_unreachable_error_is_still_what_a_reconciler_sees() -> None:

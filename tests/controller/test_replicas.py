@@ -23,6 +23,7 @@ from reconcile.replicas import (
 )
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -215,7 +216,10 @@ def test_a_cost_is_read_as_kubernetes_reads_it(text: str, cost: int) -> None:
 
 @pytest.mark.rule("replica-3")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_name_that_a_terminating_object_holds_is_had_as_soon_as_it_has_gone(seed: int) -> None:
+@in_world(played)
+async def test_a_name_that_a_terminating_object_holds_is_had_as_soon_as_it_has_gone(
+    world: World, seed: int
+) -> None:
     """No polling: the deletion's event is what wakes the owner."""
 
     async def keep(ctx: Context[Toy]) -> None:
@@ -223,20 +227,17 @@ def test_a_name_that_a_terminating_object_holds_is_had_as_soon_as_it_has_gone(se
         for name in diff_replicas(["fixed"], observed).names:
             await ctx.create(ConfigMap(metadata=ObjectMeta(name, finalizers=("example.com/held",))))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(5)
-            first = await world.client.get(ConfigMap, "fixed", "default")
-            await world.client.delete(first)
-            await anyio.sleep(60)
-            assert [str(request) for request in world.transport.writes] == [
-                "CREATE /api/v1/namespaces/default/configmaps"
-            ]
-            async with world.client.editing(await world.client.get(ConfigMap, "fixed", "default")) as draft:
-                draft.metadata.finalizers.clear()
-            await anyio.sleep(5)
-            assert (await world.client.get(ConfigMap, "fixed", "default")).uid != first.uid
-        assert len(world.transport.writes) == 2
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(5)
+        first = await world.client.get(ConfigMap, "fixed", "default")
+        await world.client.delete(first)
+        await anyio.sleep(60)
+        assert [str(request) for request in world.transport.writes] == [
+            "CREATE /api/v1/namespaces/default/configmaps"
+        ]
+        async with world.client.editing(await world.client.get(ConfigMap, "fixed", "default")) as draft:
+            draft.metadata.finalizers.clear()
+        await anyio.sleep(5)
+        assert (await world.client.get(ConfigMap, "fixed", "default")).uid != first.uid
+    assert len(world.transport.writes) == 2

@@ -16,6 +16,7 @@ from reconcile.controller.triggers import INITIAL_PRIORITY
 from reconcile.runs.run_request import Named
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 
 class Notes:
@@ -28,56 +29,54 @@ class Notes:
         self.runs.append((ctx.object.name, ", ".join(map(str, ctx.causes))))
 
 
-def test_a_trigger_runs_a_key_with_its_cause() -> None:
+@in_world(played)
+async def test_a_trigger_runs_a_key_with_its_cause(world: World) -> None:
     notes = Notes()
     controller = Controller(Toy, notes.note)
-
-    async def scenario(world: World) -> None:
-        async with world.running(controller) as manager:
-            toy = await world.make()
-            await anyio.sleep(2)
-            notes.runs.clear()
-            for key in (toy, "default/a", Request("default", "a"), Key("default", "a")):
-                manager.trigger(controller, key, "a webhook came")
-                await anyio.sleep(1)
-            manager.trigger("toy", toy, Cause("updated"), priority=3)
-            manager.trigger(controller, "default/nobody")
+    async with world.running(controller) as manager:
+        toy = await world.make()
+        await anyio.sleep(2)
+        notes.runs.clear()
+        for key in (toy, "default/a", Request("default", "a"), Key("default", "a")):
+            manager.trigger(controller, key, "a webhook came")
             await anyio.sleep(1)
-        assert notes.runs == [("a", "triggered: a webhook came")] * 4 + [("a", "updated")]
-
-    played(scenario)
+        manager.trigger("toy", toy, Cause("updated"), priority=3)
+        manager.trigger(controller, "default/nobody")
+        await anyio.sleep(1)
+    assert notes.runs == [("a", "triggered: a webhook came")] * 4 + [("a", "updated")]
 
 
 @pytest.mark.parametrize(
     ("key", "error"),
     [("a", ValueError), ("x/default/a", ValueError), ("default/", ValueError), (7, TypeError)],
 )
-def test_a_trigger_for_what_names_no_object_is_refused(key: Any, error: type[Exception]) -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, Notes().note)) as manager:
-            with pytest.raises(error, match=r"not a key of Toy: expected a namespace|names no object"):
-                manager.trigger("toy", key)
+@in_world(played)
+async def test_a_trigger_for_what_names_no_object_is_refused(
+    world: World, key: Any, error: type[Exception]
+) -> None:
+    async with world.running(Controller(Toy, Notes().note)) as manager:
+        with pytest.raises(error, match=r"not a key of Toy: expected a namespace|names no object"):
+            manager.trigger("toy", key)
 
-    played(scenario)
 
-
-def test_a_trigger_is_refused_before_the_start_and_after_the_end_and_for_an_unknown_controller() -> None:
-    async def scenario(world: World) -> None:
-        manager = Manager(Controller(Toy, Notes().note), transport=world.transport, clock=world.clock)
-        with pytest.raises(RuntimeError, match="does not run"):
-            manager.trigger("toy", "default/a")
-        async with manager:
-            manager.trigger("toy", "default/a")
-            with pytest.raises(LookupError, match="no controller 'other' runs here; there are: toy"):
-                manager.trigger("other", "default/a")
-        with pytest.raises(RuntimeError, match="the manager has ended"):
-            manager.trigger("toy", "default/a")
-
-    played(scenario)
+@in_world(played)
+async def test_a_trigger_is_refused_before_the_start_and_after_the_end_and_for_an_unknown_controller(
+    world: World,
+) -> None:
+    manager = Manager(Controller(Toy, Notes().note), transport=world.transport, clock=world.clock)
+    with pytest.raises(RuntimeError, match="does not run"):
+        manager.trigger("toy", "default/a")
+    async with manager:
+        manager.trigger("toy", "default/a")
+        with pytest.raises(LookupError, match="no controller 'other' runs here; there are: toy"):
+            manager.trigger("other", "default/a")
+    with pytest.raises(RuntimeError, match="the manager has ended"):
+        manager.trigger("toy", "default/a")
 
 
 @pytest.mark.rule("names")
-def test_an_evolved_controller_derives_its_own_names_and_works() -> None:
+@in_world(played)
+async def test_an_evolved_controller_derives_its_own_names_and_works(world: World) -> None:
     async def clean(ctx: Context[Toy]) -> None:
         """Nothing to undo."""
 
@@ -89,18 +88,14 @@ def test_an_evolved_controller_derives_its_own_names_and_works() -> None:
     assert evolve(evolved, name="", cleanup=clean, selector="chosen=yes") == first
     with pytest.raises(FrozenInstanceError):
         first.cleanup = None  # type: ignore[misc]
-
-    async def scenario(world: World) -> None:
-        async with world.running(first, evolved) as manager:
-            await world.make()
-            await anyio.sleep(1)
-            manager.trigger(first, "default/a")
-            manager.trigger(evolved, "default/a")
-            await anyio.sleep(1)
-            assert notes.runs[1:] == [("a", "triggered")]
-            assert (await world.client.get(Toy, "a", "default")).metadata.finalizers == ()
-
-    played(scenario)
+    async with world.running(first, evolved) as manager:
+        await world.make()
+        await anyio.sleep(1)
+        manager.trigger(first, "default/a")
+        manager.trigger(evolved, "default/a")
+        await anyio.sleep(1)
+        assert notes.runs[1:] == [("a", "triggered")]
+        assert (await world.client.get(Toy, "a", "default")).metadata.finalizers == ()
 
 
 async def test_a_trigger_from_another_thread_runs_the_key() -> None:
@@ -122,24 +117,21 @@ async def test_a_trigger_from_another_thread_runs_the_key() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stream_is_a_source_and_its_end_is_no_failure(seed: int) -> None:
+@in_world(played)
+async def test_a_stream_is_a_source_and_its_end_is_no_failure(world: World, seed: int) -> None:
     notes = Notes()
-
-    async def scenario(world: World) -> None:
-        send, receive = anyio.create_memory_object_stream[Named | Synced](10)
-        async with world.running(Controller(Toy, notes.note, sources=[receive])):
-            await world.make()
-            await anyio.sleep(2)
-            notes.runs.clear()
-            await send.send("default/a")
-            await anyio.sleep(1)
-            send.close()
-            await anyio.sleep(100)
-            assert [name for name, _ in notes.runs] == ["a"]
-        assert receive.statistics().tasks_waiting_receive == 0
-        receive.close()
-
-    played(scenario, seed)
+    send, receive = anyio.create_memory_object_stream[Named | Synced](10)
+    async with world.running(Controller(Toy, notes.note, sources=[receive])):
+        await world.make()
+        await anyio.sleep(2)
+        notes.runs.clear()
+        await send.send("default/a")
+        await anyio.sleep(1)
+        send.close()
+        await anyio.sleep(100)
+        assert [name for name, _ in notes.runs] == ["a"]
+    assert receive.statistics().tasks_waiting_receive == 0
+    receive.close()
 
 
 def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.LogCaptureFixture) -> None:
@@ -165,19 +157,16 @@ def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.
     assert "triggered: flaky" in notes.runs[-1][1]
 
 
-def test_a_ticker_runs_all_objects_again_and_again() -> None:
+@in_world(played)
+async def test_a_ticker_runs_all_objects_again_and_again(world: World) -> None:
     notes = Notes()
-
-    async def scenario(world: World) -> None:
-        await world.make("a")
-        await world.make("b")
-        async with world.running(Controller(Toy, notes.note, sources=[ticker(60)])):
-            await anyio.sleep(5)
-            notes.runs.clear()
-            await anyio.sleep(610)
-        assert sorted(notes.runs)[::9] == [("a", "triggered: ticker"), ("b", "triggered: ticker")]
-
-    played(scenario)
+    await world.make("a")
+    await world.make("b")
+    async with world.running(Controller(Toy, notes.note, sources=[ticker(60)])):
+        await anyio.sleep(5)
+        notes.runs.clear()
+        await anyio.sleep(610)
+    assert sorted(notes.runs)[::9] == [("a", "triggered: ticker"), ("b", "triggered: ticker")]
 
 
 def test_a_ticker_needs_time() -> None:
@@ -207,7 +196,10 @@ def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.L
 
 @pytest.mark.rule("inv-14")
 @pytest.mark.parametrize("seed", range(5))
-def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_last(seed: int) -> None:
+@in_world(played)
+async def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_last(
+    world: World, seed: int
+) -> None:
     runs: list[tuple[float, int]] = []
 
     async def slow_to_start(_: SourceContext) -> AsyncIterator[Named | Synced]:
@@ -217,22 +209,19 @@ def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_l
         yield "default/b"
         await anyio.sleep_forever()
 
-    async def scenario(world: World) -> None:
-        await world.make("a")
-        await world.make("b")
-        begun = anyio.current_time()
+    await world.make("a")
+    await world.make("b")
+    begun = anyio.current_time()
 
-        async def note(ctx: Context[Toy]) -> None:
-            (run,) = running._runners[0].history.running()
-            runs.append((anyio.current_time() - begun, run.priority))
+    async def note(ctx: Context[Toy]) -> None:
+        (run,) = running._runners[0].history.running()
+        runs.append((anyio.current_time() - begun, run.priority))
 
-        source = Source(slow_to_start, "slow", initial=True)
-        async with world.running(Controller(Toy, note, sources=[source], workers=1)) as running:
-            await anyio.sleep(20)
-            assert runs == []
-            await anyio.sleep(20)
-        assert all(at >= 30 for at, _ in runs)
-        assert {priority for _, priority in runs} <= {0, INITIAL_PRIORITY}
-        assert runs[-1][1] == INITIAL_PRIORITY
-
-    played(scenario, seed)
+    source = Source(slow_to_start, "slow", initial=True)
+    async with world.running(Controller(Toy, note, sources=[source], workers=1)) as running:
+        await anyio.sleep(20)
+        assert runs == []
+        await anyio.sleep(20)
+    assert all(at >= 30 for at, _ in runs)
+    assert {priority for _, priority in runs} <= {0, INITIAL_PRIORITY}
+    assert runs[-1][1] == INITIAL_PRIORITY

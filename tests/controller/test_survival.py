@@ -13,6 +13,7 @@ from reconcile.errors import Interrupted
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, run_once
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 # --- ways to be cancelled that nothing asked for -----------------------------------------------------
 
@@ -100,25 +101,26 @@ def test_a_run_that_is_cancelled_by_nothing_of_ours_is_a_failed_run_of_its_key(
 
 
 @pytest.mark.rule("survival-run")
-def test_a_run_that_cancels_its_task_and_returns_has_succeeded_and_harms_no_later_run() -> None:
+@in_world(played)
+async def test_a_run_that_cancels_its_task_and_returns_has_succeeded_and_harms_no_later_run(
+    world: World,
+) -> None:
     async def rude(ctx: Context[Toy]) -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
 
-    async def scenario(world: World) -> None:
-        for number in range(5):
-            await world.make(f"t{number}")
-        async with world.running(Controller(Toy, rude, workers=1)) as manager:
-            await anyio.sleep(5)
-            (status,) = manager.status().controllers
-            assert (status.runs, status.failures, status.queue.ready) == (5, 0, 0)
-
-    played(scenario)
+    for number in range(5):
+        await world.make(f"t{number}")
+    async with world.running(Controller(Toy, rude, workers=1)) as manager:
+        await anyio.sleep(5)
+        (status,) = manager.status().controllers
+        assert (status.runs, status.failures, status.queue.ready) == (5, 0, 0)
 
 
 @pytest.mark.rule("survival-run")
-def test_a_worker_that_other_code_cancels_while_it_waits_works_on() -> None:
+@in_world(played)
+async def test_a_worker_that_other_code_cancels_while_it_waits_works_on(world: World) -> None:
     tasks: list[asyncio.Task[Any]] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -126,33 +128,28 @@ def test_a_worker_that_other_code_cancels_while_it_waits_works_on() -> None:
         assert task is not None
         tasks.append(task)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, note, workers=1)) as manager:
-            await world.make("a")
-            await anyio.sleep(2)
-            tasks[0].cancel()
-            await anyio.sleep(1)
-            await world.make("b")
-            await anyio.sleep(2)
-            (status,) = manager.status().controllers
-            assert (status.runs, status.failures) == (2, 0)
-
-    played(scenario)
+    async with world.running(Controller(Toy, note, workers=1)) as manager:
+        await world.make("a")
+        await anyio.sleep(2)
+        tasks[0].cancel()
+        await anyio.sleep(1)
+        await world.make("b")
+        await anyio.sleep(2)
+        (status,) = manager.status().controllers
+        assert (status.runs, status.failures) == (2, 0)
 
 
 @pytest.mark.rule("survival-run")
-def test_what_a_run_said_of_its_object_is_written_where_it_is_cancelled_too() -> None:
+@in_world(played)
+async def test_what_a_run_said_of_its_object_is_written_where_it_is_cancelled_too(world: World) -> None:
     async def say_and_break(ctx: Context[Toy]) -> None:
         ctx.status(size=7)
         raise asyncio.CancelledError
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with world.running(Controller(Toy, say_and_break)):
-            await anyio.sleep(2)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 7
-
-    played(scenario)
+    await world.make()
+    async with world.running(Controller(Toy, say_and_break)):
+        await anyio.sleep(2)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 7
 
 
 @pytest.mark.rule("survival-run")

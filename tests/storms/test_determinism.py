@@ -18,6 +18,7 @@ from reconcile.models.codec import format_time
 from reconcile.storms.determinism import rendering_differences, reordered_lists
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once
 from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
 from tests.storms.test_echoes import CONFIG, sent, state
 
 Wanted = Callable[[Context[Toy]], Mapping[str, str]]
@@ -344,8 +345,9 @@ async def test_a_value_that_somebody_else_made_meanwhile_is_taken() -> None:
 
 @pytest.mark.rule("storm-generate-once")
 @pytest.mark.parametrize("stripped", [False, True])
-def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it_lost_is_made_anew(
-    stripped: bool,
+@in_world(played)
+async def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it_lost_is_made_anew(
+    world: World, stripped: bool
 ) -> None:
     seen: list[str] = []
     watched: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: f"{toy.name}-generated")
@@ -354,22 +356,19 @@ def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it_lost_
     def asked(world: World) -> int:
         return sum("/secrets/a-generated" in one.path for one in world.transport.requests if not one.mutating)
 
-    async def scenario(world: World) -> None:
-        await world.make("a")
-        controller = evolve(generating(seen), watches=[watched])
-        async with world.running(controller, informers=shape) as manager:
-            await anyio.sleep(5)
-            before, first = asked(world), len(seen)
-            manager.trigger(controller, "default/a")
-            await anyio.sleep(5)
-            assert len(seen) == first + 1
-            assert len(set(seen)) == 1
-            assert (asked(world) > before) is stripped
-            await world.client.delete(await world.client.get(Secret, "a-generated", "default"))
-            await anyio.sleep(5)
-            assert len(set(seen)) == 2
-
-    played(scenario)
+    await world.make("a")
+    controller = evolve(generating(seen), watches=[watched])
+    async with world.running(controller, informers=shape) as manager:
+        await anyio.sleep(5)
+        before, first = asked(world), len(seen)
+        manager.trigger(controller, "default/a")
+        await anyio.sleep(5)
+        assert len(seen) == first + 1
+        assert len(set(seen)) == 1
+        assert (asked(world) > before) is stripped
+        await world.client.delete(await world.client.get(Secret, "a-generated", "default"))
+        await anyio.sleep(5)
+        assert len(set(seen)) == 2
 
 
 def test_a_rehearsal_and_its_run_generate_one_value(caplog: pytest.LogCaptureFixture) -> None:

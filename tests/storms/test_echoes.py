@@ -16,6 +16,7 @@ from reconcile.runs.write_events import EndedWrite
 from reconcile.storms import Echoes, Origin, is_echo
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 from tests.helpers.writes import ended_write
 
 CONFIG = kind_of(ConfigMap).resource
@@ -276,7 +277,8 @@ def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
 
 
 @pytest.mark.rule("storm-causes")
-def test_a_child_that_was_written_twice_wakes_by_echoes_alone() -> None:
+@in_world(played)
+async def test_a_child_that_was_written_twice_wakes_by_echoes_alone(world: World) -> None:
     causes: list[Cause] = []
 
     async def count(ctx: Context[Toy]) -> None:
@@ -286,14 +288,11 @@ def test_a_child_that_was_written_twice_wakes_by_echoes_alone() -> None:
         if number < 5:
             await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("c"), data={"n": str(number + 1)}))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, count, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(60)
-        assert [cause.echo for cause in causes] == [False] + [True] * 5
-        assert [cause.verb for cause in causes[1:]] == ["added"] + ["updated"] * 4
-
-    played(scenario)
+    async with world.running(Controller(Toy, count, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(60)
+    assert [cause.echo for cause in causes] == [False] + [True] * 5
+    assert [cause.verb for cause in causes[1:]] == ["added"] + ["updated"] * 4
 
 
 @pytest.mark.rule("storm-causes")
@@ -313,7 +312,8 @@ def test_the_log_of_a_run_that_failed_says_what_woke_it(caplog: pytest.LogCaptur
 
 @pytest.mark.rule("storm-confirm")
 @pytest.mark.parametrize("seed", range(6))
-def test_a_run_of_many_writes_is_confirmed_by_exactly_one(seed: int) -> None:
+@in_world(played)
+async def test_a_run_of_many_writes_is_confirmed_by_exactly_one(world: World, seed: int) -> None:
     runs: list[tuple[bool, ...]] = []
 
     async def make_three(ctx: Context[Toy]) -> None:
@@ -321,36 +321,32 @@ def test_a_run_of_many_writes_is_confirmed_by_exactly_one(seed: int) -> None:
         for number in range(3):
             await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"c{number}"), data={"x": "1"}))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, make_three, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(60)
-        assert len(runs) == 2
-        assert all(runs[1])
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, make_three, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(60)
+    assert len(runs) == 2
+    assert all(runs[1])
 
 
 @pytest.mark.rule("storm-confirm")
-def test_a_run_that_wrote_nothing_is_not_confirmed() -> None:
+@in_world(played)
+async def test_a_run_that_wrote_nothing_is_not_confirmed(world: World) -> None:
     runs = 0
 
     async def look(ctx: Context[Toy]) -> None:
         nonlocal runs
         runs += 1
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, look, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(60)
-        assert runs == 1
-
-    played(scenario)
+    async with world.running(Controller(Toy, look, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(60)
+    assert runs == 1
 
 
 @pytest.mark.rule("storm-goes-on")
 @pytest.mark.parametrize("seed", range(8))
-def test_add_a_finalizer_and_return_goes_on(seed: int) -> None:
+@in_world(played)
+async def test_add_a_finalizer_and_return_goes_on(world: World, seed: int) -> None:
     async def stepwise(ctx: Context[Toy]) -> None:
         toy = ctx.object
         if not toy.metadata.finalizers:
@@ -358,18 +354,16 @@ def test_add_a_finalizer_and_return_goes_on(seed: int) -> None:
             return
         ctx.status(size=7)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, stepwise, writes=[Toy])):
-            await world.make()
-            await anyio.sleep(10)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 7
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, stepwise, writes=[Toy])):
+        await world.make()
+        await anyio.sleep(10)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 7
 
 
 @pytest.mark.rule("storm-goes-on")
 @pytest.mark.parametrize("seed", range(8))
-def test_create_a_child_and_return_goes_on(seed: int) -> None:
+@in_world(played)
+async def test_create_a_child_and_return_goes_on(world: World, seed: int) -> None:
     async def stepwise(ctx: Context[Toy]) -> None:
         children = await ctx.owned(ConfigMap)
         if len(children) < 5:
@@ -377,13 +371,10 @@ def test_create_a_child_and_return_goes_on(seed: int) -> None:
             return
         ctx.status(size=len(children))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, stepwise, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(30)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 5
-
-    played(scenario, seed)
+    async with world.running(Controller(Toy, stepwise, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(30)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 5
 
 
 # --- nothing foreign is lost ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.models import unstructured_kind
 from reconcile.storms.changes import FieldRef
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 from tests.manager.healthy_world import Healthy, alarms
 from tests.storms.storms_world import Case, guard_of, play, until
 
@@ -91,27 +92,25 @@ def test_a_storm_is_told_once_by_event_metric_log_and_state(caplog: pytest.LogCa
 
 
 @pytest.mark.rule("storm-told")
-def test_a_key_that_keeps_running_knows_paths_and_writer_of_its_causes() -> None:
+@in_world(played)
+async def test_a_key_that_keeps_running_knows_paths_and_writer_of_its_causes(world: World) -> None:
     known: list[Cause] = []
 
     async def keep(ctx: Context[Toy]) -> None:
         known.extend(ctx.causes)
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "mine"}))
 
-    async def scenario(world: World) -> None:
-        stranger = Client(InProcessTransport(world.server), field_manager="stranger", clock=world.clock)
-        async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
-            await world.make()
-            for _ in range(6):
-                await anyio.sleep(2)
-                await stranger.raw.patch(CONFIG, CHILD, {"data": {"x": "theirs"}}, guard={})
+    stranger = Client(InProcessTransport(world.server), field_manager="stranger", clock=world.clock)
+    async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
+        await world.make()
+        for _ in range(6):
             await anyio.sleep(2)
-        foreign = [cause for cause in known if cause.key == CHILD and not cause.echo]
-        assert foreign[0].manager == ""
-        assert (foreign[-1].manager, foreign[-1].paths) == ("stranger", (".data.x",))
-        assert "by stranger: .data.x" in str(foreign[-1])
-
-    played(scenario)
+            await stranger.raw.patch(CONFIG, CHILD, {"data": {"x": "theirs"}}, guard={})
+        await anyio.sleep(2)
+    foreign = [cause for cause in known if cause.key == CHILD and not cause.echo]
+    assert foreign[0].manager == ""
+    assert (foreign[-1].manager, foreign[-1].paths) == ("stranger", (".data.x",))
+    assert "by stranger: .data.x" in str(foreign[-1])
 
 
 def _status_writes(world: World) -> list[str]:
@@ -120,76 +119,68 @@ def _status_writes(world: World) -> list[str]:
 
 @pytest.mark.rule("storm-condition")
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_condition_says_so_only_where_the_author_wants_it(wanted: bool) -> None:
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(condition=wanted))
-        async with world.running(controller) as manager:
-            await world.make()
-            assert await until(lambda: guard_of(manager).storming, 60)
-            await anyio.sleep(1000)
-            toy = await world.client.raw.snapshot(kind_of(Toy).resource, Key("default", "a"))
-            assert toy is not None
-            conditions = toy.to_dict().get("status", {}).get("conditions", [])
-            assert [one["type"] for one in conditions] == (["ReconcileStorm"] if wanted else [])
-            assert len(_status_writes(world)) == int(wanted)
-            await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
-            await anyio.sleep(0.5)
-            assert (len(_status_writes(world)) > 1) is wanted
-            managers = await world.client.raw.managed_fields(kind_of(Toy).resource, Key("default", "a"))
-            assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is wanted
-
-    played(scenario)
+@in_world(played)
+async def test_a_condition_says_so_only_where_the_author_wants_it(world: World, wanted: bool) -> None:
+    controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(condition=wanted))
+    async with world.running(controller) as manager:
+        await world.make()
+        assert await until(lambda: guard_of(manager).storming, 60)
+        await anyio.sleep(1000)
+        toy = await world.client.raw.snapshot(kind_of(Toy).resource, Key("default", "a"))
+        assert toy is not None
+        conditions = toy.to_dict().get("status", {}).get("conditions", [])
+        assert [one["type"] for one in conditions] == (["ReconcileStorm"] if wanted else [])
+        assert len(_status_writes(world)) == int(wanted)
+        await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
+        await anyio.sleep(0.5)
+        assert (len(_status_writes(world)) > 1) is wanted
+        managers = await world.client.raw.managed_fields(kind_of(Toy).resource, Key("default", "a"))
+        assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is wanted
 
 
 @pytest.mark.rule("storm-recovers")
-def test_a_change_of_the_spec_is_never_held_back() -> None:
+@in_world(played)
+async def test_a_change_of_the_spec_is_never_held_back(world: World) -> None:
     sizes: list[int] = []
 
     async def stamped(ctx: Context[Toy]) -> None:
         sizes.append(ctx.object.spec.size)
         await stamp(ctx)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, stamped, owns=[ConfigMap])) as manager:
-            await world.make()
-            assert await until(lambda: guard_of(manager).storming, 60)
-            await anyio.sleep(400)
-            await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
-            await anyio.sleep(1)
-            assert sizes[-1] == 9
-
-    played(scenario)
+    async with world.running(Controller(Toy, stamped, owns=[ConfigMap])) as manager:
+        await world.make()
+        assert await until(lambda: guard_of(manager).storming, 60)
+        await anyio.sleep(400)
+        await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
+        await anyio.sleep(1)
+        assert sizes[-1] == 9
 
 
 @pytest.mark.rule("storm-recovers")
-def test_an_object_in_a_storm_can_be_deleted_at_once() -> None:
+@in_world(played)
+async def test_an_object_in_a_storm_can_be_deleted_at_once(world: World) -> None:
     async def clean(ctx: Context[Toy]) -> None:
         return
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, stamp, cleanup=clean, owns=[ConfigMap])
-        async with world.running(controller) as manager:
-            toy = await world.make()
-            assert await until(lambda: guard_of(manager).storming, 60)
-            await anyio.sleep(400)
-            await world.client.delete(toy)
-            await anyio.sleep(2)
-            assert await world.client.find(Toy, "a", "default") is None
-            assert not guard_of(manager).storming
-            assert guard_of(manager).meter.keys == {}
-
-    played(scenario)
+    controller = Controller(Toy, stamp, cleanup=clean, owns=[ConfigMap])
+    async with world.running(controller) as manager:
+        toy = await world.make()
+        assert await until(lambda: guard_of(manager).storming, 60)
+        await anyio.sleep(400)
+        await world.client.delete(toy)
+        await anyio.sleep(2)
+        assert await world.client.find(Toy, "a", "default") is None
+        assert not guard_of(manager).storming
+        assert guard_of(manager).meter.keys == {}
 
 
-def test_without_detection_a_loop_goes_on() -> None:
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(detect=False))
-        async with world.running(controller) as manager:
-            await world.make()
-            await anyio.sleep(60)
-            assert manager.status().controllers[0].runs > 200
-
-    played(scenario)
+@in_world(played)
+async def test_without_detection_a_loop_goes_on(world: World) -> None:
+    controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(detect=False))
+    async with world.running(controller) as manager:
+        await world.make()
+        await anyio.sleep(60)
+        assert manager.status().controllers[0].runs > 200
 
 
 def test_the_longest_interval_is_five_minutes_at_most() -> None:
@@ -201,32 +192,33 @@ def test_the_longest_interval_is_five_minutes_at_most() -> None:
 
 
 @pytest.mark.rule("storm-waits-for-itself")
-def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy() -> None:
+@in_world(played)
+async def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy(world: World) -> None:
     async def stepwise(ctx: Context[Toy]) -> None:
         if ctx.object.status.size == 0:
             ctx.status(size=1)
             return
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, stepwise, owns=[ConfigMap], writes=[Toy])
-        async with world.running(controller) as manager:
-            await world.make("a")
-            await world.make("b")
-            await anyio.sleep(10)
-            for name in "ab":
-                manager.trigger(controller, f"default/{name}")
-            await anyio.sleep(10)
-            told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
-        assert len(told) == 1
-        assert "Result(requeue=True)" in told[0]["note"]
-
-    played(scenario)
+    controller = Controller(Toy, stepwise, owns=[ConfigMap], writes=[Toy])
+    async with world.running(controller) as manager:
+        await world.make("a")
+        await world.make("b")
+        await anyio.sleep(10)
+        for name in "ab":
+            manager.trigger(controller, f"default/{name}")
+        await anyio.sleep(10)
+        told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
+    assert len(told) == 1
+    assert "Result(requeue=True)" in told[0]["note"]
 
 
 @pytest.mark.rule("storm-waits-for-itself")
 @pytest.mark.parametrize("again", [True, False])
-def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(again: bool) -> None:
+@in_world(played)
+async def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(
+    world: World, again: bool
+) -> None:
     async def fine(ctx: Context[Toy]) -> Result | None:
         ctx.status(size=1)
         if again and ctx.object.status.size == 0:
@@ -235,39 +227,35 @@ def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(again: boo
             await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
         return None
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, fine, owns=[ConfigMap])
-        async with world.running(controller) as manager:
-            await world.make()
-            await anyio.sleep(10)
-            manager.trigger(controller, "default/a")
-            await anyio.sleep(10)
-            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
-
-    played(scenario)
+    controller = Controller(Toy, fine, owns=[ConfigMap])
+    async with world.running(controller) as manager:
+        await world.make()
+        await anyio.sleep(10)
+        manager.trigger(controller, "default/a")
+        await anyio.sleep(10)
+        assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
 
 
 @pytest.mark.rule("storm-waits-for-itself")
-def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported() -> None:
+@in_world(played)
+async def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported(world: World) -> None:
     async def poll(ctx: Context[Toy]) -> None:
         if ctx.object.status.size == 0:
             ctx.status(size=1)
             return
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, poll, owns=[ConfigMap], every=5)):
-            await world.make("a")
-            await anyio.sleep(20)
-            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
-
-    played(scenario)
+    async with world.running(Controller(Toy, poll, owns=[ConfigMap], every=5)):
+        await world.make("a")
+        await anyio.sleep(20)
+        assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
 
 
 @pytest.mark.rule("storm-waits-for-itself")
 @pytest.mark.parametrize("how", ["fails", "terminal", "late", "stale"])
-def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not_for_itself(
-    how: str,
+@in_world(played)
+async def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not_for_itself(
+    world: World, how: str
 ) -> None:
     attempts = 0
 
@@ -287,23 +275,21 @@ def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not
         ctx.condition("Ready", True, reason="Up")
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, ready_on_retry, owns=[ConfigMap], timeout=5)
-        async with world.running(controller) as manager:
-            await world.make("a")
-            await anyio.sleep(20)
-            if how == "terminal":
-                manager.trigger(controller, "default/a")
-                await anyio.sleep(5)
-            assert attempts >= 2
-            assert await world.client.find(ConfigMap, "child", "default") is not None
-            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
-
-    played(scenario)
+    controller = Controller(Toy, ready_on_retry, owns=[ConfigMap], timeout=5)
+    async with world.running(controller) as manager:
+        await world.make("a")
+        await anyio.sleep(20)
+        if how == "terminal":
+            manager.trigger(controller, "default/a")
+            await anyio.sleep(5)
+        assert attempts >= 2
+        assert await world.client.find(ConfigMap, "child", "default") is not None
+        assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
 
 
 @pytest.mark.rule("storm-waits-for-itself")
-def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed() -> None:
+@in_world(played)
+async def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed(world: World) -> None:
     attempts = 0
 
     async def stepwise(ctx: Context[Toy]) -> None:
@@ -317,14 +303,11 @@ def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed() -> No
             return
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, stepwise, owns=[ConfigMap])
-        async with world.running(controller) as manager:
-            await world.make("a")
-            await anyio.sleep(10)
-            manager.trigger(controller, "default/a")
-            await anyio.sleep(10)
-            told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
-            assert len(told) == 1
-
-    played(scenario)
+    controller = Controller(Toy, stepwise, owns=[ConfigMap])
+    async with world.running(controller) as manager:
+        await world.make("a")
+        await anyio.sleep(10)
+        manager.trigger(controller, "default/a")
+        await anyio.sleep(10)
+        told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
+        assert len(told) == 1
