@@ -53,28 +53,6 @@ async def test_an_update_of_an_old_version_is_stale() -> None:
         await client.raw.update(old.replace(data={"a": "newer"}))
 
 
-async def test_the_same_intent_is_sent_once_and_drift_in_it_is_repaired() -> None:
-    client = FakeClient()
-    await client.apply(settings(a="1"))
-    before = len(client.transport.writes)
-    await client.apply(settings(a="1"))
-    assert len(client.transport.writes) == before
-    live = await stored(client)
-    await client.raw.merge(live, {"data": {"a": "drift"}}, guard={})
-    await client.apply(settings(a="1"))
-    assert (await stored(client)).data == {"a": "1"}
-
-
-async def test_what_others_add_beside_an_intent_causes_no_request() -> None:
-    client = FakeClient()
-    live = await client.apply(settings(a="1"))
-    await client.raw.merge(live, {"metadata": {"labels": {"foreign": "yes"}}, "data": {"z": "9"}}, guard={})
-    before = len(client.transport.writes)
-    again = await client.apply(settings(a="1"))
-    assert len(client.transport.writes) == before
-    assert again.data == {"a": "1", "z": "9"}
-
-
 async def test_a_field_dropped_from_an_intent_disappears() -> None:
     client = FakeClient()
     await client.apply(settings(a="1", b="2"))
