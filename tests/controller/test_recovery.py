@@ -203,7 +203,7 @@ def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
         async with world.running(*controllers, metrics=registry) as manager:
             await anyio.sleep(5)
             assert (measured("reachable"), measured("outages_total")) == (1, 0)
-            assert "cannot be reached" not in screen_of(manager)
+            assert "unreachable" not in screen_of(manager)
             world.line.break_down(refused)
             await anyio.sleep(30)
             (cluster,) = manager.status().clusters
@@ -213,7 +213,7 @@ def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
             (shown,) = manager.state()["clusters"]
             assert (shown["reachable"], shown["outages"]) == (False, 1)
             assert (measured("reachable"), measured("outages_total")) == (0, 1)
-            assert "the API server cannot be reached for 30 s: " in screen_of(manager)
+            assert "the API server has been unreachable for 30 s: " in screen_of(manager)
             world.line.weather = fair
             await anyio.sleep(5)
             (cluster,) = manager.status().clusters
