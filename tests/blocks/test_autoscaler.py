@@ -93,7 +93,7 @@ def test_where_every_metric_is_missing_it_holds_within_the_bounds() -> None:
 
 @pytest.mark.rule("autoscale-hold")
 @pytest.mark.parametrize("rule", ["demand", "ratio"])
-def test_an_average_of_no_pods_is_none(rule: str) -> None:
+def test_without_ready_pods_an_average_is_missing(rule: str) -> None:
     missing = Missing("NoReadyPods", "there is no Ready pod to have an average")
     found = once(PerPodAverage(900), current=2, ready=0, rule=rule)
     assert (found.replicas, found.missing) == (2, {"m0": missing})
@@ -248,7 +248,7 @@ def test_what_few_pods_had_to_carry_is_not_counted_for_many(rule: str) -> None:
     assert told(how, steps) == [8] * 13
 
 
-def test_a_missing_reading_is_no_silence_in_the_window() -> None:
+def test_a_missing_reading_is_not_a_silence_in_the_window() -> None:
     how = behaviour(stable_window=20_000)
     steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000))]
     steps += [(4, 1, GONE)] * 5 + [(4, 1, Sum(2_000))]

@@ -78,7 +78,7 @@ class FakeFetch:
 def asked(
     pods: list[Pod], net: Net, *, sampled: bool = False, limits: ScrapeLimits | None = None, times: int = 1
 ) -> tuple[list[Samples], float]:
-    """What is heard in so many passes, one right after the other, and how many virtual seconds they took."""
+    """The readings of so many runs, one right after the other, and how many virtual seconds they took."""
 
     async def run() -> tuple[list[Samples], float]:
         scraper = Scraper(VirtualClock(0), limits or ScrapeLimits(), net)
@@ -144,7 +144,7 @@ def test_without_pods_nothing_is_asked_and_the_oldest_come_first() -> None:
 def test_a_pass_takes_no_longer_however_many_pods_hang(dead: int) -> None:
     net = Net({f"pod-{number:04d}": 3600.0 for number in range(dead)})
     (heard,), seconds = asked([pod(number) for number in range(1000)], net)
-    assert seconds <= ScrapeLimits().pass_seconds
+    assert seconds <= ScrapeLimits().run_seconds
     assert len(heard.known) + heard.lost + heard.unasked == 1000
     assert len(heard.known) >= (1000 - dead) * 0.4
 

@@ -156,7 +156,7 @@ def test_an_external_metric_is_a_total_of_all_its_series() -> None:
         Answer({"items": [1]}),
         Answer([]),
         Answer(error=Unreachable("no way")),
-        Answer({"items": []}, seconds=ScrapeLimits().pass_seconds + 1),
+        Answer({"items": []}, seconds=ScrapeLimits().run_seconds + 1),
     ],
     ids=lambda answer: str(answer.status if answer.status != 200 else answer.body)[:12],
 )

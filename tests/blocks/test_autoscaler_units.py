@@ -66,6 +66,6 @@ def test_durations_are_milliseconds_and_a_bare_number_is_seconds(text: str, want
         ("9999999999999999m", "the duration is too long"),
     ],
 )
-def test_what_is_no_duration_is_refused(text: str, says: str) -> None:
+def test_an_invalid_duration_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
         milliseconds_of(text)

@@ -54,7 +54,7 @@ def test_shares_of_a_surge_are_rounded_up_and_those_that_may_be_missing_down(
 
 @pytest.mark.rule("aibrix-3d-bounds")
 @pytest.mark.parametrize("amount", ["oops", "5", "%", "-1%", -1, True, "1.5%"])
-def test_what_is_no_amount_is_refused(amount: int | str) -> None:
+def test_an_invalid_amount_is_refused(amount: int | str) -> None:
     with pytest.raises(ValueError, match="got"):
         bounds_of(amount, 1, 3)
     with pytest.raises(ValueError, match="got"):

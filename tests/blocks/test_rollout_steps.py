@@ -202,7 +202,7 @@ def test_an_object_that_was_not_read_is_no_set() -> None:
 
 
 @pytest.mark.rule("aibrix-3d-bounds")
-def test_what_is_no_amount_is_refused_in_words_that_say_what_is_wanted() -> None:
+def test_the_refusal_of_an_invalid_amount_says_what_is_expected() -> None:
     share = "expected a number of replicas or a share (`25%`), got "
     for amount, text in (
         ("oops", share + "'oops'"),

@@ -169,7 +169,7 @@ def _reference(kind: str, owner: Unstructured) -> dict[str, Any]:
 
 
 async def groups_of(user: Client) -> dict[str, NodeGroup]:
-    """The groups as a pass finds them, by name."""
+    """The groups as a run finds them, by name."""
     found = await find_groups(user, API, [DiscoveryTerm(NAMESPACE)])
     return {one.name: one for one in found.groups}
 

@@ -101,7 +101,7 @@ def test_a_write_that_is_stale_is_decided_anew_until_it_is_not() -> None:
 
 
 @pytest.mark.rule("autoscale-refused")
-def test_a_scale_that_may_not_be_written_is_said_once_and_tried_again() -> None:
+def test_a_forbidden_scale_is_reported_once_and_retried() -> None:
     async def story(here: Here) -> None:
         here.metrics.load = 3.0
         here.requests.add(Fault(When("patch", "*/model/scale", times=10), Refuse(403, "Forbidden")))
@@ -141,7 +141,7 @@ def test_a_maximum_beyond_the_nodes_is_a_condition_and_no_error() -> None:
 
 
 @pytest.mark.rule("autoscale-hold")
-def test_pods_that_cannot_be_asked_change_nothing_and_a_condition_says_so() -> None:
+def test_unreachable_pods_change_nothing_and_are_reported_in_a_condition() -> None:
     async def story(here: Here) -> None:
         here.metrics.load = 1.0
         await here.deploy(4)
@@ -161,7 +161,7 @@ def test_pods_that_cannot_be_asked_change_nothing_and_a_condition_says_so() -> N
 
 
 @pytest.mark.rule("autoscale-hold")
-def test_some_pods_that_cannot_be_asked_are_told_of_and_do_not_stop_it() -> None:
+def test_some_unreachable_pods_are_reported_and_do_not_stop_scaling() -> None:
     async def story(here: Here) -> None:
         here.metrics.load = 1.0
         await here.deploy(4)

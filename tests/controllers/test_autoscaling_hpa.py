@@ -68,7 +68,7 @@ def other(kind: str, metric: str, average: str) -> dict[str, Any]:
         (source("domain", "queue", "7.25"), other("External", "queue", "7250m")),
     ],
 )
-def test_a_metric_is_said_in_the_words_of_the_cluster(given: dict[str, str], metric: dict[str, Any]) -> None:
+def test_a_metric_is_translated_to_one_of_the_hpa(given: dict[str, str], metric: dict[str, Any]) -> None:
     assert manifest_of(autoscaler(given), BOUNDS)["spec"]["metrics"] == [metric]
 
 

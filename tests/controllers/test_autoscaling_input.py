@@ -47,7 +47,7 @@ from tests.controllers.world import NAMESPACE, SAMPLES, world
         ),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_condition_and_an_event_and_harms_no_other(
+def test_a_failure_is_reported_in_a_condition_and_an_event_and_harms_no_other(
     changed: dict[str, Any], condition: str, reason: str, named: str
 ) -> None:
     async def story(here: Here) -> None:
@@ -73,7 +73,7 @@ def test_what_cannot_be_done_is_said_in_a_condition_and_an_event_and_harms_no_ot
 
 
 @pytest.mark.rule("autoscale-bad-annotation")
-def test_an_annotation_that_is_no_number_is_named_in_a_condition_and_an_event() -> None:
+def test_an_invalid_annotation_is_named_in_a_condition_and_an_event() -> None:
     async def story(here: Here) -> None:
         await here.deploy(2)
         await here.make(annotations={"autoscaling.aibrix.ai/max-scale-up-rate": "fast"})
@@ -87,7 +87,7 @@ def test_an_annotation_that_is_no_number_is_named_in_a_condition_and_an_event() 
 
 
 @pytest.mark.rule("autoscale-bad-page")
-def test_a_page_that_is_no_prometheus_text_is_named_and_changes_nothing() -> None:
+def test_a_page_that_is_not_prometheus_text_is_reported_and_changes_nothing() -> None:
     async def story(here: Here) -> None:
         here.metrics.page = "<html>load</html>"
         await here.deploy(3)

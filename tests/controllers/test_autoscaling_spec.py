@@ -84,7 +84,7 @@ def test_what_is_not_said_is_as_in_aibrix() -> None:
 
 
 @pytest.mark.parametrize(("annotations", "least"), [({}, 1), ({f"{PREFIX}scale-to-zero": "true"}, 0)])
-def test_where_no_minimum_is_said_it_is_one_or_none_where_none_may_be_left(
+def test_the_default_minimum_is_one_or_zero_with_scale_to_zero(
     annotations: dict[str, str], least: int
 ) -> None:
     assert behaviour_of(bare(annotations)).bounds == ReplicaBounds(minimum=least, maximum=8)
@@ -127,7 +127,7 @@ def test_of_an_annotation_and_its_older_name_the_newer_counts() -> None:
 
 @pytest.mark.rule("autoscale-annotations")
 @pytest.mark.parametrize(("text", "window"), [("30s", 30_000), ("1ms", 1), ("10m", 600_000)])
-def test_the_window_of_apa_is_said_by_an_annotation(text: str, window: int) -> None:
+def test_the_window_of_apa_is_set_by_an_annotation(text: str, window: int) -> None:
     annotation = {"apa.autoscaling.aibrix.ai/window": text}
     how = behaviour_of(bare(annotation, scalingStrategy="APA"))
     assert (how.stable_window, how.panic_window, how.zero.idle) == (window, min(window, 60_000), window)
@@ -256,7 +256,7 @@ def test_a_role_within_a_target_is_not_sized() -> None:
         ),
     ],
 )
-def test_bounds_and_windows_may_be_as_small_and_as_large_as_is_said(spec: dict[str, Any], read: Any) -> None:
+def test_bounds_and_windows_are_accepted_up_to_their_limits(spec: dict[str, Any], read: Any) -> None:
     assert read(behaviour_of(bare(**spec)))
 
 

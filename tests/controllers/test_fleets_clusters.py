@@ -79,7 +79,7 @@ def test_a_cluster_has_been_ready_since_the_last_of_what_it_takes(
     assert cluster_of(stored(status)).ready_since == since
 
 
-def test_a_set_is_told_who_counts_by_name_and_who_goes() -> None:
+def test_a_set_plan_names_the_clusters_that_count_and_those_to_delete() -> None:
     one, two, three = a("one"), a("two", ready_for=0.0), a("three", None)
     assert plan_set(5, [two, three, one], NOW) == SetPlan(2, (), (one, three, two))
     assert plan_set(3, [two, three, one], NOW) == SetPlan(0, (), (one, three, two))

@@ -198,7 +198,7 @@ async def test_a_rollback_takes_the_template_and_the_set_of_then(to: str) -> Non
     [("7", "DeploymentRollbackRevisionNotFound"), ("x", "DeploymentRollbackRevisionNotFound"),
      ("0", "DeploymentRollbackRevisionNotFound"), ("1", "DeploymentRollbackTemplateUnchanged")],
 )  # fmt: skip
-async def test_a_rollback_to_nothing_says_so_and_changes_nothing(to: str, event: str) -> None:
+async def test_a_rollback_to_a_missing_revision_is_reported_and_changes_nothing(to: str, event: str) -> None:
     world = await settled(1)
     before = (await world.fleet()).spec
     await world.annotate(**{ROLLBACK: to})
@@ -315,7 +315,7 @@ async def test_a_set_that_was_orphaned_is_adopted_and_one_of_another_owner_is_no
 
 
 @pytest.mark.rule("aibrix-3e-failed")
-async def test_a_set_that_cannot_be_made_is_said() -> None:
+async def test_a_set_that_cannot_be_created_is_reported() -> None:
     world = await fleets(fleet(1))
     world.client.transport.add(
         Fault(When("create", "*/rayclusterreplicasets"), Refuse(403, "Forbidden", "exceeded quota"))
@@ -374,7 +374,7 @@ async def test_a_fleet_that_makes_no_sense_says_which_field_and_the_others_go_on
     )
 
 
-async def test_a_fleet_whose_name_is_no_label_is_refused() -> None:
+async def test_a_fleet_whose_name_is_too_long_for_a_label_is_refused() -> None:
     world = await fleets(fleet(1, name="f" * 64))
     refused = await world.roll("f" * 64)
     assert refused.conditions["Progressing"]["message"].startswith("metadata.name: ")

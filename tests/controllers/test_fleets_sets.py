@@ -176,7 +176,7 @@ async def test_a_set_that_is_going_adopts_nothing() -> None:
 
 
 @pytest.mark.rule("aibrix-3e-failed")
-async def test_what_could_not_be_made_is_said_and_made_later() -> None:
+async def test_a_failed_create_is_reported_and_retried() -> None:
     world = await played(1)
     quota = Refuse(403, "Forbidden", "exceeded quota: gpus")
     world.client.transport.add(Fault(When("create", "*/rayclusters"), quota))
@@ -223,7 +223,7 @@ async def test_the_names_of_clusters_are_not_too_long_for_their_pods() -> None:
 
 
 @pytest.mark.rule("aibrix-bad-input")
-async def test_a_template_that_the_server_refuses_is_said_with_the_field() -> None:
+async def test_a_template_that_the_server_refuses_is_reported_with_the_field() -> None:
     world = await played(1)
     made = (await world.sets())[-1]
     group = {"groupName": "small", "replicas": "many", "rayStartParams": {}, "template": {"spec": {}}}

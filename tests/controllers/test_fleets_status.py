@@ -72,11 +72,11 @@ STUCK = ("False", EXCEEDED, "RayClusterReplicaSet fleet-new made no progress for
         (known(RESUMED, "Unknown", **AS_IT_WAS), ("Unknown", RESUMED, "so far")),
     ],
 )
-def test_progress_is_told_as_deployments_tell_it(before: FleetStatus, want: tuple[str, str, str]) -> None:
+def test_progress_is_reported_as_by_deployments(before: FleetStatus, want: tuple[str, str, str]) -> None:
     assert told(before) == want
 
 
-def test_a_new_set_and_a_pause_are_told_of() -> None:
+def test_a_new_set_and_a_pause_are_reported() -> None:
     before = known(UPDATED, **AS_IT_WAS)
     assert told(before, made=True) == ("True", MADE, "RayClusterReplicaSet fleet-new was created")
     assert told(before, paused=True) == ("Unknown", PAUSED, "the fleet is paused")
@@ -175,14 +175,14 @@ def test_a_status_adds_up_what_the_sets_say_and_leaves_what_others_say() -> None
     )
 
 
-def test_a_failure_of_an_older_set_is_told_where_the_newest_has_none() -> None:
+def test_the_failure_of_an_older_set_is_reported_if_the_newest_has_none() -> None:
     unread, older = RevisionSet("unread", NOW, 1), a_set("older", 1, reason="Quota", message="too many")
     after = whole(FleetStatus(), a_set("fleet-new", 1), unread, older, rollout=Rollout(1))
     said = condition("ReplicaFailure", "True", "Quota", "too many", NOW, NOW)
     assert find_condition(after.conditions, "ReplicaFailure") == said
 
 
-def test_a_failure_that_no_set_tells_of_any_more_is_gone() -> None:
+def test_a_failure_is_removed_once_no_set_has_it() -> None:
     failed = condition("ReplicaFailure", "True", "FailedCreate", "quota")
     before = FleetStatus(conditions=(failed, condition(*SERVES)))
     after = whole(before, a_set("fleet-new", 1, 1, 1, ready=1), rollout=Rollout(1))

@@ -190,7 +190,7 @@ NO_AMOUNT = "expected a number of replicas or a share (`25%`), got"
         ),
     ],
 )
-def test_every_fault_of_a_fleet_is_told_with_its_field(spec: dict[str, Any], faults: list[str]) -> None:
+def test_every_fault_of_a_fleet_is_reported_with_its_field(spec: dict[str, Any], faults: list[str]) -> None:
     assert [str(fault) for fault in faults_of(fleet(**spec))] == faults
 
 

@@ -60,7 +60,7 @@ def test_the_original_makes_workers_again_once_its_victims_are_gone() -> None:
     assert verdict.created > 0
 
 
-def test_a_flood_that_did_not_come_is_no_proof() -> None:
+def test_without_a_flood_the_incident_was_not_played() -> None:
     verdict = scale_down(0, "ours", evolve(SCENARIO, flood=1.0))
     assert (verdict.deleted, verdict.created) == (1, 0)
     assert not verdict.ok

@@ -283,7 +283,7 @@ async def test_machines_that_are_being_deleted_satisfy_what_was_asked_for() -> N
 
 
 @pytest.mark.rule("capi-2d-replica-defaulting")
-async def test_a_group_without_replicas_gets_its_first_ones_unless_somebody_was_faster() -> None:
+async def test_a_group_without_replicas_gets_its_first_ones_unless_it_has_some_meanwhile() -> None:
     client = await server(group("g", None, ("2", "5")))
     obj = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
     await set_first_size(client, obj, 2)

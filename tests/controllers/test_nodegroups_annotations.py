@@ -72,9 +72,7 @@ def test_bounds_are_read_and_one_that_is_missing_is_0(
         ("1", "0", f"annotation {MAX_SIZE}: 0 is less than the smallest size, 1"),
     ],
 )
-def test_of_a_bound_without_a_meaning_it_is_told_which_and_why(
-    smallest: str, largest: str, words: str
-) -> None:
+def test_an_invalid_bound_is_reported_with_its_name(smallest: str, largest: str, words: str) -> None:
     with pytest.raises(BadAnnotation) as caught:
         bounds_of({MIN_SIZE: smallest, MAX_SIZE: largest})
     assert str(caught.value) == words
@@ -112,7 +110,7 @@ def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> 
 
 
 @pytest.mark.rule("capi-2d-options")
-def test_a_threshold_is_from_0_to_1_and_what_is_not_is_told() -> None:
+def test_a_threshold_is_from_0_to_1_and_others_are_reported() -> None:
     name = OPTIONS + "scaledownutilizationthreshold"
     found = {said: options_of({name: said}) for said in ("0", "0.001", "1", "1.001", "-0.001", "half")}
     assert {said: options for said, (options, _) in found.items()} == {
@@ -128,7 +126,7 @@ def test_a_threshold_is_from_0_to_1_and_what_is_not_is_told() -> None:
 
 
 @pytest.mark.rule("capi-2d-options")
-def test_a_time_is_a_duration_to_the_millisecond_and_what_is_not_is_told() -> None:
+def test_a_time_is_a_duration_to_the_millisecond_and_others_are_reported() -> None:
     name = OPTIONS + "maxnodestartuptime"
     found = {said: options_of({name: said}) for said in ("1m30.5s", "0", "-1s", "soon")}
     assert {said: options for said, (options, _) in found.items()} == {
@@ -234,7 +232,7 @@ def test_what_the_infrastructure_says_of_its_nodes_is_taken_where_no_annotation_
         ({"gpu_count": "0"}, {"nvidia.com/gpu": 0}),
     ],
 )
-def test_gpus_are_nvidias_unless_another_type_is_said(said: dict[str, str], gpus: dict[str, int]) -> None:
+def test_gpus_are_nvidias_unless_another_type_is_given(said: dict[str, str], gpus: dict[str, int]) -> None:
     assert offered(**said).free == {**offered().free, **gpus}
 
 
@@ -315,7 +313,7 @@ def test_taints_of_machines_keep_their_values_unless_an_annotation_says_another(
         ("taints", "=b:NoSchedule", "expected taints such as key=value:NoSchedule"),
     ],
 )
-def test_of_a_capacity_without_a_meaning_it_is_told_which_and_why(name: str, said: str, why: str) -> None:
+def test_an_invalid_capacity_is_reported_with_its_name(name: str, said: str, why: str) -> None:
     with pytest.raises(BadAnnotation) as caught:
         template_of({**CAPACITIES, CAPACITY + name: said}, {}, {})
     assert str(caught.value) == f"annotation {CAPACITY}{name}: {why}"

@@ -191,7 +191,7 @@ def test_a_quota_that_is_used_up_has_the_next_group_grow_and_the_first_back_off(
 
 
 @pytest.mark.rule("capi-2d-quota")
-def test_a_request_that_is_forbidden_is_told_and_is_no_lack_of_capacity() -> None:
+def test_a_forbidden_request_is_reported_and_does_not_back_the_group_off() -> None:
     async def story() -> None:
         groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
         refusal = scaling(Refuse(403, "Forbidden", "no role says so"), None)

@@ -237,7 +237,7 @@ def test_the_pods_of_one_that_is_kept_take_no_room_from_others() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_one_whose_pods_have_no_room_is_no_reason_to_keep_those_after_it() -> None:
+def test_a_node_whose_pods_fit_nowhere_does_not_keep_those_after_it() -> None:
     nodes = [node("a"), node("b", cordoned=True)]
     pods = [pod("large", "a", 1900), pod("small", "b", 100), pod("other", "b", 100)]
     found = plan_scale_down(situation(group(nodes), pods, [node("Z", 1)]))

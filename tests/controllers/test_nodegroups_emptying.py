@@ -65,7 +65,7 @@ async def a_pod(client: FakeClient) -> PodPlacement:
     return view
 
 
-async def test_a_pod_is_asked_to_leave_and_one_that_has_left_is_no_error() -> None:
+async def test_a_pod_is_evicted_and_one_that_is_missing_is_not_an_error() -> None:
     client = await server()
     pod = await a_pod(client)
     assert await evict(client, pod) is True

@@ -157,7 +157,7 @@ def test_the_original_takes_the_best_group_out_of_its_place(seed: int) -> None:
 
 
 @pytest.mark.rule("node-groups-incident")
-def test_a_storm_that_did_not_come_is_no_proof() -> None:
+def test_without_a_storm_the_incident_was_not_played() -> None:
     async def run() -> IncidentVerdict:
         async with world(0, *definitions(), delays=Delays()) as here:
             calm = conflicts.ConflictScenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)

@@ -121,7 +121,7 @@ def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
         ),
     ],
 )
-def test_what_is_no_group_says_why_and_whether_somebody_made_a_mistake(
+def test_an_unsized_object_has_a_reason_and_whether_it_is_a_fault(
     given: dict[str, Any], infrastructure: dict[str, Any], none: UnsizedObject
 ) -> None:
     assert read_group(given, STORED, infrastructure) == evolve(
@@ -281,7 +281,7 @@ def test_a_machine_is_read_whole() -> None:
         ({"deprecated": {"v1beta1": {"failureReason": None}}, "phase": "Running"}, "running", ""),
     ],
 )
-def test_a_machine_that_failed_for_good_says_so_in_one_of_three_places(
+def test_a_terminal_failure_of_a_machine_is_read_from_three_places(
     status: dict[str, Any], state: str, error: str
 ) -> None:
     given = {"metadata": {"name": "m", "uid": "u"}, "spec": {"providerID": "x"}, "status": status}

@@ -95,7 +95,7 @@ def test_a_node_that_has_not_started_yet_is_coming_and_one_that_never_does_is_un
 
 
 @pytest.mark.rule("capi-2d-state-expired")
-def test_nodes_that_do_not_come_in_time_are_no_longer_hoped_for_and_the_group_backs_off() -> None:
+def test_nodes_that_do_not_come_in_time_are_given_up_and_the_group_backs_off() -> None:
     group = a_group(map(machine, names(3)), 5)
     before = assessed(group, map(node, names(3))).state
     in_time = assessed(group, map(node, names(3)), before, later(14))
@@ -196,7 +196,7 @@ def test_nodes_that_are_not_ready_for_long_are_not_taken_for_coming_ones() -> No
     assert (found.readiness.unready, found.upcoming, found.healthy) == (1, 0, True)
 
 
-# What a pass finds, whole.
+# The assessment as a whole.
 
 
 def ago(seconds: float) -> datetime.datetime:
@@ -290,7 +290,7 @@ def test_of_a_group_that_is_seen_first_all_is_remembered() -> None:
 
 
 @pytest.mark.rule("capi-2d-state-failures", "capi-2d-state-unregistered")
-def test_what_is_new_about_machines_is_told_once_and_the_first_of_it_is_the_reason() -> None:
+def test_each_failure_of_a_machine_is_reported_once_and_the_first_is_the_reason() -> None:
     group = a_group([machine("n0"), machine("n1", "failed"), machine("n2")], 3)
     found = assessed(group, [node("n0")])
     assert found == GroupAssessment(

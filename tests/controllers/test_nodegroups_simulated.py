@@ -94,7 +94,7 @@ def scenario() -> Scenario:
         ],
         invariants=[the_best_group_has_a_node_for_each_pod],
         always=[within_bounds, the_second_group_grows_only_when_the_best_is_full],
-        # Sizes and machines are read from the server in each pass, by the stand-in for Cluster API too.
+        # Sizes and machines are read from the server in each run, by the stand-in for Cluster API too.
         without=["extra-run"],
     )
 

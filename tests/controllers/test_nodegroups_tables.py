@@ -103,7 +103,7 @@ def test_a_capacity_without_a_meaning_is_a_fault_that_names_its_annotation(name:
         (("1", "10"), 1, "group"),
     ],
 )
-def test_what_is_a_group_is_told_by_its_bounds_and_replicas(
+def test_bounds_and_replicas_decide_what_is_a_group(
     kind: str, bounds: tuple[str, str], replicas: int, what: str
 ) -> None:
     found = read_group(group("g", replicas, bounds, kind), STORED)
@@ -112,7 +112,7 @@ def test_what_is_a_group_is_told_by_its_bounds_and_replicas(
 
 
 @pytest.mark.rule("capi-2d-paused")
-def test_a_paused_object_is_no_group_by_spec_or_by_annotation() -> None:
+def test_an_object_paused_by_spec_or_annotation_is_not_sized() -> None:
     by_annotation = read(**{PAUSED: "true"})
     paused = group("g")
     by_spec = read_group({**paused, "spec": {**paused["spec"], "paused": True}}, STORED)
@@ -144,7 +144,7 @@ def test_a_machine_deployment_rolls_while_machines_are_of_another_template(
 
 
 @pytest.mark.rule("capi-2d-new-node-group")
-def test_a_machine_set_of_a_machine_deployment_is_no_group_of_its_own() -> None:
+def test_a_machine_set_of_a_machine_deployment_is_not_sized() -> None:
     owned = group("g", kind="MachineSet")
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "d", "uid": "d"}
     owned["metadata"]["ownerReferences"] = [owner]
@@ -196,7 +196,7 @@ def test_discovery_goes_by_namespace_cluster_and_labels_together() -> None:
 
 @pytest.mark.rule("node-groups-discovery")
 @pytest.mark.parametrize("text", ["", "clusterapi", "aws:namespace=a", "clusterapi:namespace"])
-def test_a_term_of_discovery_without_a_meaning_is_refused(text: str) -> None:
+def test_an_invalid_term_of_discovery_is_refused(text: str) -> None:
     with pytest.raises(BadDiscovery):
         DiscoveryTerm.parse(text, "own")
 

@@ -108,16 +108,16 @@ def test_a_pod_that_has_ended_counts_nowhere(phase: str) -> None:
         ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}]}, False),
     ],
 )
-def test_a_pod_waits_for_a_node_when_the_scheduler_says_so(spec: dict[str, Any], waits: bool) -> None:
+def test_a_pod_waits_for_a_node_if_the_scheduler_marks_it_unschedulable(
+    spec: dict[str, Any], waits: bool
+) -> None:
     unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     view = read_pod(pod(**{"phase": "Pending", "conditions": unschedulable, **spec}))
     assert view.is_waiting is waits
 
 
 @pytest.mark.parametrize(("value", "second"), [("1767225600", 1767225600), ("soon", 0), ("", 0), (None, 0)])
-def test_since_when_a_node_leaves_stands_in_its_taint_which_is_none_of_the_template(
-    value: str | None, second: int
-) -> None:
+def test_the_removal_taint_has_the_time_and_is_not_in_the_template(value: str | None, second: int) -> None:
     leaving = {"key": TO_BE_DELETED, "effect": "NoSchedule", **({} if value is None else {"value": value})}
     view = read_node(decode(Node, node("n", "4", leaving, {"key": "gpu", "effect": "NoSchedule"})))
     assert view.draining == datetime.datetime.fromtimestamp(second, datetime.UTC)
@@ -240,7 +240,7 @@ def test_a_pod_that_is_being_deleted_waits_for_no_node() -> None:
     assert not view.is_waiting
 
 
-def test_another_node_would_be_like_this_one_without_its_name_what_passes_and_the_pods_of_others() -> None:
+def test_a_template_of_a_node_leaves_out_its_name_its_state_and_pods_that_can_move() -> None:
     taints = [
         {"key": "gpu", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},

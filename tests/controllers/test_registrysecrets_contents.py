@@ -136,7 +136,7 @@ NO_LOGIN = f"{DOCKER_CONFIG_KEY} of {SOURCE} has no login"
         (b64('{"auths": {}}'), "LoginNotFound", NO_LOGIN),
     ],
 )
-def test_what_is_no_docker_config_is_never_copied_and_never_quoted(
+def test_an_invalid_docker_config_is_never_copied_and_never_quoted(
     config: str | None, reason: str, message: str
 ) -> None:
     with pytest.raises(Unusable) as raised:

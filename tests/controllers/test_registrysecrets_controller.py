@@ -1,4 +1,4 @@
-"""The controller of registry secrets on a server, one pass at a time."""
+"""The controller of registry secrets on a server, one run at a time."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ async def once(client: FakeClient) -> RunReport:
     return await run_once(controller, f"{NAMESPACE}/shop", client)
 
 
-# One pass at a time.
+# One run at a time.
 
 
 @pytest.mark.rule("kubero-5d-12")
@@ -60,7 +60,7 @@ async def test_each_enabled_phase_gets_its_namespace_and_both_secrets() -> None:
 
 
 @pytest.mark.rule("kubero-5d-01")
-async def test_a_hundred_passes_over_an_unchanged_pipeline_write_nothing() -> None:
+async def test_a_hundred_runs_over_an_unchanged_pipeline_write_nothing() -> None:
     client = FakeClient(source(), pipeline())
     await once(client)
     sent = len(client.transport.writes)
@@ -82,7 +82,7 @@ async def test_the_finalizer_is_added_and_cleanup_takes_the_copies_away_in_other
     assert await client.find(Secret, "registry-login", NAMESPACE) is not None
 
 
-async def test_a_pipeline_with_a_spec_that_has_no_meaning_says_so_and_can_still_go() -> None:
+async def test_a_pipeline_with_an_invalid_spec_reports_it_and_can_be_deleted() -> None:
     client = FakeClient(source(), pipeline(phases=(PipelinePhase("", enabled=True),)))
     made = await once(client)
     assert (made.error, made.conditions["Ready"]["reason"]) == (None, "InvalidSpec")
@@ -94,7 +94,7 @@ async def test_a_pipeline_with_a_spec_that_has_no_meaning_says_so_and_can_still_
 
 
 @pytest.mark.rule("kubero-5d-07")
-async def test_a_foreign_secret_is_a_conflict_told_once_and_stays_as_it_is() -> None:
+async def test_a_foreign_secret_is_a_conflict_reported_once_and_left_alone() -> None:
     theirs = Secret(metadata=ObjectMeta("kubero-pull-secret", "shop-test"), data={"mine": "YQ=="})
     client = FakeClient(source(), pipeline("test"), theirs)
     made = await once(client)
@@ -152,7 +152,7 @@ async def test_create_without_credentials_leaves_the_copies_as_they_are(given: d
 
 
 @pytest.mark.rule("kubero-5d-06")
-async def test_a_mode_that_nobody_knows_is_said_and_nothing_is_touched() -> None:
+async def test_an_unknown_mode_is_reported_and_nothing_is_changed() -> None:
     client = FakeClient(source(), pipeline("test"))
     await once(client)
     before = await copies(client)
@@ -320,7 +320,7 @@ async def test_a_hand_edit_is_undone_key_by_key_and_other_labels_stay() -> None:
 
 @pytest.mark.rule("kubero-secrecy")
 @pytest.mark.parametrize("word", ["copy", "create"])
-async def test_no_value_of_a_secret_is_said_anywhere(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_no_value_of_a_secret_is_shown_anywhere(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     quoting = Refuse(
         422, "Invalid", f"Secret is invalid: data: Invalid value: {PASSWORD!r} {docker_config()}"
     )

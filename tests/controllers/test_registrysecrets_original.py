@@ -22,8 +22,8 @@ def pipeline(mode: str) -> KuberoPipeline:
     )
 
 
-def passes(mode: str, number: int) -> tuple[int, Mapping[Key, Secret], Sequence[Secret]]:
-    """How many Secrets so many passes after the first write, and what stands then."""
+def writes_after(mode: str, number: int) -> tuple[int, Mapping[Key, Secret], Sequence[Secret]]:
+    """How many Secrets so many runs after the first write, and what stands then."""
     count = 0
     standing: dict[Key, Secret] = {}
     releases: list[Secret] = []
@@ -42,24 +42,24 @@ def passes(mode: str, number: int) -> tuple[int, Mapping[Key, Secret], Sequence[
 
 
 def test_the_original_writes_the_copies_and_a_release_in_every_pass() -> None:
-    count, _, releases = passes("copy", 20)
+    count, _, releases = writes_after("copy", 20)
     assert count == 20 * 5
     assert sorted(int(one.name.rpartition(".v")[2]) for one in releases) == list(range(12, 22))
 
 
 def test_the_original_comes_to_rest_where_it_looks_nothing_up() -> None:
-    assert passes("create", 20)[0] == 0
-    assert passes("none", 20)[0] == 0
+    assert writes_after("create", 20)[0] == 0
+    assert writes_after("none", 20)[0] == 0
 
 
 def test_the_originals_release_lies_in_the_pipelines_namespace_and_names_it() -> None:
-    _, _, (release,) = passes("copy", 0)
+    _, _, (release,) = writes_after("copy", 0)
     assert (release.namespace, release.name) == ("kubero", "sh.helm.release.v1.shop.v1")
     assert pipeline_of_release(release) == [Request("kubero", "shop")]
     assert pipeline_of_release(SOURCE) == []
 
 
 def test_the_original_overwrites_copies_with_a_default_when_the_source_is_gone() -> None:
-    _, standing, releases = passes("copy", 0)
+    _, standing, releases = writes_after("copy", 0)
     upgrade = plan_upgrade(pipeline("copy"), None, standing, releases)
     assert upgrade.write[0].data == {".dockerconfigjson": "ZW1wdHk="}

@@ -132,7 +132,7 @@ def test_deploy_keys_are_wanted_where_there_is_a_public_one_or_a_reference() -> 
         ({"adopt": "all"}, "spec.adopt is 'all'"),
     ],
 )
-def test_a_spec_without_a_meaning_is_an_error_that_says_which(spec: dict[str, Any], said: str) -> None:
+def test_an_invalid_spec_is_an_error_that_names_the_field(spec: dict[str, Any], said: str) -> None:
     with pytest.raises(Unusable, match=said):
         copies_of(pipeline(**spec))
 

@@ -83,7 +83,7 @@ def test_a_rotated_source_is_written_to_each_copy_once(seed: int) -> None:
 
 
 @pytest.mark.rule("kubero-5d-04")
-def test_when_the_source_goes_the_copies_stay_and_the_condition_says_so() -> None:
+def test_when_the_source_is_deleted_the_copies_stay_and_the_condition_says_why() -> None:
     async def scenario(here: World, recorded: FaultyTransport) -> None:
         first = await here.user.create(source())
         await here.user.create(pipeline())

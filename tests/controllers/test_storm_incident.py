@@ -19,7 +19,7 @@ def caught(seed: int, logic: Logic) -> IncidentVerdict:
 
 @pytest.mark.rule("storm-found")
 @pytest.mark.parametrize("seed", range(8))
-def test_the_copy_loop_is_caught_and_told_of_and_slowed(seed: int) -> None:
+def test_the_copy_loop_is_caught_reported_and_slowed(seed: int) -> None:
     verdict = caught(seed, "ours")
     assert verdict.ok, verdict
     assert verdict.writes <= 2

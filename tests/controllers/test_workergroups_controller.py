@@ -1,4 +1,4 @@
-"""One pass at a time: what the controller of worker groups sends, says, and leaves alone."""
+"""One run at a time: what the controller of worker groups sends, says, and leaves alone."""
 
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ async def test_a_new_cluster_gets_its_service_its_head_and_its_workers() -> None
         assert [reference.uid for reference in pod.metadata.owner_references] == [owner.uid]
 
 
-async def test_a_ready_cluster_says_so_and_is_then_written_to_no_more() -> None:
+async def test_a_ready_cluster_has_a_ready_status_and_gets_no_further_writes() -> None:
     client = FakeClient(cluster(2))
     await once(client)
     await become_ready(client)
@@ -76,7 +76,7 @@ async def test_a_status_that_has_not_changed_is_not_written_and_one_that_has_is(
     assert (await once(client)).writes == ["patch rayclusters/status default/ray"]
 
 
-async def test_a_surplus_worker_is_deleted_by_its_uid_and_told_of() -> None:
+async def test_a_surplus_worker_is_deleted_by_its_uid_with_an_event() -> None:
     client = FakeClient(cluster(2))
     await once(client)
     before = {pod.uid for pod in await pods(client)}
@@ -90,7 +90,7 @@ async def test_a_surplus_worker_is_deleted_by_its_uid_and_told_of() -> None:
 
 
 async def test_a_pod_that_was_replaced_under_its_name_is_not_deleted() -> None:
-    """The server refuses the uid, and the next pass sees the new pod for what it is."""
+    """The server refuses the uid, and the next run sees the new pod for what it is."""
     conflict = Refuse(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
     client = FakeClient(cluster(2), plan=FaultPlan((Fault(When("delete"), conflict),)))
     await once(client)
@@ -149,7 +149,7 @@ async def test_a_cluster_of_another_manager_is_not_written_to() -> None:
     assert (made.writes, made.events, made.error) == ([], [], None)
 
 
-async def test_a_feature_that_is_missing_refuses_the_whole_cluster_and_is_told_once() -> None:
+async def test_an_unsupported_feature_refuses_the_whole_cluster_and_is_reported_once() -> None:
     client = FakeClient(cluster(2, network_policy={"mode": "DenyAll"}))
     made = await once(client)
     assert made.writes == ["patch rayclusters/status default/ray"]

@@ -1,4 +1,4 @@
-"""One pass at a time: suspension, upgrades, the autoscaler, tokens, state in Redis, Services and Ingress."""
+"""One run at a time: suspension, upgrades, the autoscaler, tokens, state in Redis, Services and Ingress."""
 
 import msgspec
 import pytest
@@ -70,7 +70,7 @@ async def test_a_suspended_cluster_has_no_pods_and_gets_them_again() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-suspend")
-async def test_who_comes_after_a_crash_finds_that_a_suspension_had_begun() -> None:
+async def test_after_a_crash_a_suspension_that_had_begun_goes_on() -> None:
     client = FakeClient(cluster(2))
     await once(client)
     await change(client, suspend=True)
@@ -290,7 +290,7 @@ async def test_an_ingress_leads_to_the_dashboard() -> None:
     await settled(client)
 
 
-async def test_the_status_tells_the_ports_of_the_head() -> None:
+async def test_the_status_shows_the_ports_of_the_head() -> None:
     client = FakeClient(cluster(1))
     await once(client)
     status = (await live(client)).status
@@ -384,7 +384,7 @@ async def test_the_condition_of_the_head_follows_it_to_and_fro() -> None:
     assert seen == ["True", "False", "True"]
 
 
-async def test_a_head_that_shall_not_restart_stays_as_it_ended() -> None:
+async def test_a_head_that_must_not_restart_stays_as_it_ended() -> None:
     client = FakeClient(annotated(cluster(1), disable_provisioned_head_restart="true"))
     await once(client)
     await become_ready(client)

@@ -64,7 +64,7 @@ def test_there_is_one_head_and_of_several_none_is_chosen(pods: list[RayPodView],
         ([UP, OTHER], HeadPlan(surplus=(OTHER, UP))),
     ],
 )
-def test_a_head_that_shall_not_restart_is_left_as_it_ended(pods: list[RayPodView], plan: HeadPlan) -> None:
+def test_a_head_that_must_not_restart_is_left_as_it_ended(pods: list[RayPodView], plan: HeadPlan) -> None:
     view = cluster(annotations=NO_RESTART)
     assert plan_head(view, pods, START, provisioned=True) == plan
     assert plan_head(view, [], START).create

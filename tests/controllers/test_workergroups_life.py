@@ -180,7 +180,7 @@ def test_workers_that_fail_at_once_are_made_ever_less_often() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-bad-input")
-def test_a_bad_spec_is_told_by_field_and_the_other_clusters_go_on() -> None:
+def test_an_invalid_spec_is_reported_by_field_and_other_clusters_go_on() -> None:
     async def test(here: World) -> None:
         await here.user.create(cluster(1))
         broken = with_group(min_replicas=7, max_replicas=5)(cluster(1))

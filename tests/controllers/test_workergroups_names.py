@@ -109,7 +109,7 @@ def test_an_identifier_is_the_end_of_a_name_that_fits_a_label() -> None:
         ("example.com/volcano.sh", False),
     ],
 )
-def test_labels_and_annotations_of_batch_schedulers_are_told_by_their_domain(
+def test_labels_and_annotations_of_batch_schedulers_are_recognised_by_domain(
     name: str, reaches: bool
 ) -> None:
     assert scheduler_labels({name: "value", "other": "value"}) == ({name: "value"} if reaches else {})

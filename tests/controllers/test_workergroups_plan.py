@@ -39,10 +39,10 @@ def names(removals: Iterable[PodRemoval]) -> list[str]:
     return [removal.pod.name for removal in removals]
 
 
-def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[RayPodView], passes: int) -> set[str]:
-    """The pods that as many passes delete while every deleted one stays Terminating."""
+def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[RayPodView], runs: int) -> set[str]:
+    """The pods that so many runs delete while every deleted one stays Terminating."""
     doomed: set[str] = set()
-    for _ in range(passes):
+    for _ in range(runs):
         seen = [evolve(pod, terminating=pod.uid in doomed) for pod in pods]
         doomed |= {removal.pod.uid for removal in planner(cluster(group), group, seen, START).delete}
     return doomed
@@ -260,17 +260,17 @@ def test_a_suspended_group_loses_its_workers_and_the_head_stays() -> None:
     assert {removal.reason for removal in plan.removals} == {"suspended"}
 
 
-# The incident: five workers, scale to four, the victim stays Terminating over many passes.
+# The incident: five workers, scale to four, the victim stays Terminating over many runs.
 
 
 def test_scaling_five_to_four_deletes_one_worker_however_often_it_is_planned() -> None:
-    assert len(deletions_of(plan_group_at, small(4), five_workers(), passes=50)) == 1
+    assert len(deletions_of(plan_group_at, small(4), five_workers(), runs=50)) == 1
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_original_deletes_more_than_one_in_the_same_situation(seed: int) -> None:
     original = plan_group_like_v1_3_0(random.Random(seed).random)
-    assert len(deletions_of(original, small(4), five_workers(), passes=20)) > 1
+    assert len(deletions_of(original, small(4), five_workers(), runs=20)) > 1
 
 
 def test_the_original_creates_what_it_deleted_too_much() -> None:
@@ -278,7 +278,7 @@ def test_the_original_creates_what_it_deleted_too_much() -> None:
     assert original(cluster(), small(4), five_workers()[:2], START).creates == 2
 
 
-def test_the_original_makes_nothing_in_the_pass_that_finds_unhealthy_pods() -> None:
+def test_the_original_creates_nothing_in_the_run_that_finds_unhealthy_pods() -> None:
     original = plan_group_like_v1_3_0(random.Random(1).random)
     plan = original(cluster(), small(4), [worker("a"), worker("b", phase="Failed")], START)
     assert (names(plan.delete), plan.creates) == (["b"], 0)

@@ -192,7 +192,7 @@ def test_labels_tell_pods_apart_and_the_users_win_elsewhere() -> None:
     }
 
 
-def test_what_tells_a_batch_scheduler_of_the_cluster_reaches_its_pods() -> None:
+def test_labels_for_a_batch_scheduler_reach_the_pods() -> None:
     queue, kueue = "volcano.sh/queue-name", "kueue.x-k8s.io/queue-name"
     view = evolve(
         cluster(),

@@ -146,7 +146,7 @@ def test_the_time_for_the_clean_up_is_read_from_an_annotation(said: str | None, 
         ({"conditions": [{"type": "Suspended", "status": "False"}, DONE]}, "finished"),
     ],
 )
-def test_a_job_has_ended_when_a_condition_says_so(status: Any, state: str) -> None:
+def test_a_job_has_ended_if_it_is_complete_or_failed(status: Any, state: str) -> None:
     assert job_state({"status": status}) == state
     assert (job_state(None), job_state({})) == ("none", "running")
 
@@ -160,7 +160,7 @@ def test_a_job_has_ended_when_a_condition_says_so(status: Any, state: str) -> No
         ({"externalStorageNamespace": "ours"}, "mine", "ours"),
     ],
 )
-def test_no_two_clusters_share_their_state_unless_they_say_so(
+def test_no_two_clusters_share_their_state_unless_they_name_the_same_namespace(
     options: Any, annotation: str | None, kept_under: str
 ) -> None:
     annotations = {} if annotation is None else {"ray.io/external-storage-namespace": annotation}
@@ -185,7 +185,7 @@ def test_no_two_clusters_share_their_state_unless_they_say_so(
         ),
     ],
 )
-def test_ray_is_told_of_its_state_only_where_that_outlives_it(
+def test_only_a_fault_tolerant_cluster_gets_the_address_of_its_state(
     options: Any, head: dict[str, str], params: dict[str, str]
 ) -> None:
     view = ClusterView("ray", "default", "cluster-uid", fault_tolerance=options)

@@ -99,7 +99,7 @@ async def test_a_cluster_that_is_refused_later_keeps_its_endpoints_and_has_no_sc
     assert event.startswith("Warning Refused: spec.historyServerOptions is not supported")
 
 
-async def test_a_service_that_has_an_address_is_told_with_it() -> None:
+async def test_the_status_has_the_address_of_a_service_that_has_one() -> None:
     head = evolve(cluster().spec.head_group_spec, service_type="NodePort")
     client = FakeClient(cluster(1, head_group_spec=head))
     await once(client)

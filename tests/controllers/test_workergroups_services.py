@@ -44,7 +44,7 @@ def test_ports_stand_in_the_order_of_their_names_those_without_one_first() -> No
     assert found == [(None, 9), ("1st", 1), *ours, ("z", 2)]
 
 
-def test_the_status_tells_the_port_by_which_each_can_be_reached() -> None:
+def test_the_status_shows_the_port_by_which_each_can_be_reached() -> None:
     given = [
         {"name": "outside", "port": 1, "targetPort": 2, "nodePort": 30001},
         {"name": "inside", "port": 3, "targetPort": "web"},
@@ -69,7 +69,7 @@ def test_the_status_tells_the_port_by_which_each_can_be_reached() -> None:
         ({"service": {"metadata": {"name": "mine"}}, "service_type": "NodePort"}, "NodePort", False),
     ],
 )
-def test_the_head_service_is_headless_unless_the_user_says_something_of_it(
+def test_the_head_service_is_headless_unless_the_user_configures_it(
     head: dict[str, Any], kind: str, headless: bool
 ) -> None:
     spec = head_service(cluster(**head))["spec"]

@@ -235,19 +235,19 @@ def test_a_fresh_pod_without_status_is_pending_and_active(
     assert pod_view({"metadata": FRESH}) == view
 
 
-def test_a_head_is_told_by_its_label_and_what_is_neither_head_nor_worker_too() -> None:
+def test_a_label_decides_whether_a_pod_is_head_worker_or_neither() -> None:
     for said, node_type in (("head", "head"), ("worker", "worker"), ("redis-cleanup", None)):
         assert pod_view({"metadata": {**FRESH, "labels": {"ray.io/node-type": said}}}).node_type == node_type
 
 
-def test_marks_that_are_no_numbers_say_nothing() -> None:
+def test_marks_that_are_not_numbers_are_ignored() -> None:
     labels = {"ray.io/worker-group-replica-index": "x", "ray.io/replica-host-index": ""}
     annotations = {"worker-groups.reconcile-runtime/failures": "x"}
     view = pod_view({"metadata": {**FRESH, "labels": labels, "annotations": annotations}})
     assert (view.replica_index, view.host_index, view.failures) == (-1, -1, 0)
 
 
-def test_an_owner_that_does_not_control_the_pod_is_none() -> None:
+def test_an_owner_that_does_not_control_the_pod_is_ignored() -> None:
     owners = [{"uid": "a"}, {"uid": "b", "controller": False}]
     assert pod_view({"metadata": {**FRESH, "ownerReferences": owners}}).owner_uid == ""
 

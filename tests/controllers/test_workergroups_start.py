@@ -94,7 +94,7 @@ def test_what_a_group_says_of_its_resources_stands_over_the_container_and_the_op
     assert command(given, {"CPU": "2"}, limits={"memory": "1Gi"}) == "ray start --num-cpus=2 --num-gpus=1"
 
 
-def test_the_labels_of_a_group_are_told_to_ray_unless_an_option_does() -> None:
+def test_ray_gets_the_labels_of_a_group_unless_an_option_sets_them() -> None:
     labels = {"zone": "b", "pool": "a"}
     assert command(labels=labels) == "ray start --labels=pool=a,zone=b"
     assert command({"labels": "mine=1"}, labels=labels) == "ray start --labels=mine=1"

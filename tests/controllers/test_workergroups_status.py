@@ -160,7 +160,7 @@ def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
     assert condition(status_of(cluster(), []), "ReplicaFailure").status == "False"
 
 
-def test_a_plan_that_needs_a_person_says_so() -> None:
+def test_a_plan_that_needs_a_person_is_reported() -> None:
     assert failure_in_plan(RayClusterPlan()) is None
     refused = failure_in_plan(
         RayClusterPlan(refused=(Unsupported("spec.suspend", "later"), InvalidField("spec.a", "is bad")))
@@ -363,7 +363,7 @@ def test_a_cluster_without_pods_has_a_status_too() -> None:
     )
 
 
-def test_of_several_heads_the_oldest_is_told_and_then_the_first_by_name() -> None:
+def test_of_several_heads_the_status_shows_the_oldest_and_then_the_first_by_name() -> None:
     old, young = datetime(2025, 5, 3, tzinfo=UTC), datetime(2025, 5, 4, tzinfo=UTC)
     heads = [head(name="b", created=young), head(name="z", created=old), head(name="y", created=old)]
     assert status_of(cluster(), heads).head_pod_name == "y"
@@ -395,7 +395,7 @@ def test_a_pod_asks_for_its_requests_and_for_its_limits_where_it_has_none() -> N
     assert pod_resources({"spec": {"containers": None}}) == pod_resources({}) == {}
 
 
-def test_a_suspended_cluster_says_so_and_is_provisioned_no_more() -> None:
+def test_a_suspended_cluster_has_its_conditions_and_is_not_provisioned() -> None:
     status = status_of(cluster(group()), [], provisioned=True, phase="suspended")
     assert status.state == "suspended"
     assert condition(status, "RayClusterSuspended").status == "True"

@@ -80,7 +80,7 @@ def changed(group: str, *path: str, to: Any) -> dict[str, Any]:
         (("template", "spec", "schedulingGates"), [{"name": "g"}]),
     ],
 )
-def test_sizes_and_places_are_no_reason_to_make_pods_anew(path: tuple[str, ...], value: Any) -> None:
+def test_changes_of_sizes_and_placement_do_not_replace_pods(path: tuple[str, ...], value: Any) -> None:
     assert spec_hash(changed("workerGroupSpecs", *path, to=value)) == spec_hash(SPEC)
 
 
@@ -98,7 +98,7 @@ def test_the_head_may_be_placed_elsewhere_too(name: str) -> None:
         ("replicas", 3),
     ],
 )
-def test_how_a_cluster_is_kept_is_no_reason_either(name: str, value: Any) -> None:
+def test_changes_of_how_a_cluster_is_kept_do_not_replace_pods(name: str, value: Any) -> None:
     assert spec_hash({**SPEC, name: value}) == spec_hash(SPEC)
 
 

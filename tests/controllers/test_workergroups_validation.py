@@ -159,11 +159,11 @@ NO_QUANTITY = "is not a quantity: expected a number such as 2, 500m or 5Gi"
         ),
     ],
 )
-def test_a_spec_that_makes_no_sense_is_refused(fields: dict[str, Any], told: str) -> None:
+def test_an_invalid_spec_is_refused(fields: dict[str, Any], told: str) -> None:
     assert faults(**fields) == [told]
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     group = {
         "groupName": "small",
         "replicas": -1,
@@ -202,14 +202,14 @@ def test_every_fault_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("port", ["", "ray", "0", "65536", "-1", "²"])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
+def test_an_invalid_port_is_refused(port: str) -> None:
     assert faults(**head(rayStartParams={"port": port})) == [
         "spec.headGroupSpec.rayStartParams.port: must be the number of a port"
     ]
 
 
 @pytest.mark.parametrize("port", ["1", "6379", "65535"])
-def test_any_other_port_is_none_the_worse(port: str) -> None:
+def test_any_other_port_is_accepted(port: str) -> None:
     assert faults(**head(rayStartParams={"port": port})) == []
 
 
@@ -260,7 +260,7 @@ def test_what_has_not_its_shape_is_named_and_never_shown(fields: dict[str, Any],
     assert str(view.refused[0]) == told
 
 
-def test_of_each_part_the_first_thing_without_its_shape_is_told() -> None:
+def test_the_first_wrong_type_of_each_part_is_reported() -> None:
     given = spec(group={"template": 1}, headGroupSpec={"template": 1, "headService": 2}, authOptions=3)
     assert [one.path for one in invalid_fields({"name": "ray"}, given)] == [
         "spec.headGroupSpec.template",

@@ -212,7 +212,7 @@ async def play(
 def _sizer(logic: Logic, scenario: LoadScenario, network: Network) -> Controller[PodAutoscaler]:
     if logic == "original":
         return make_original_controller(network.fetch, scenario.every)
-    limits = ScrapeLimits(pod_seconds=0.5, pass_seconds=1.0, backoff=max(0.5, scenario.every))
+    limits = ScrapeLimits(pod_seconds=0.5, run_seconds=1.0, backoff=max(0.5, scenario.every))
     return make_controller(every=scenario.every, fetch=network.fetch, limits=limits)
 
 

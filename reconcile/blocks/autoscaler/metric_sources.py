@@ -225,7 +225,7 @@ class ExternalMetric:
 async def _items(sight: Sight, path: str, query: Mapping[str, str]) -> Sequence[Mapping[str, Any]] | Missing:
     """The items of a metrics API; Missing for whatever prevents them, within its time."""
     missing = Missing("MetricsApiFailed", "the metrics API of the cluster does not answer this")
-    with anyio.move_on_after(sight.scraper.limits.pass_seconds):
+    with anyio.move_on_after(sight.scraper.limits.run_seconds):
         try:
             answer = await sight.client.transport.request("GET", path, query)
             if answer.status != 200:

@@ -55,7 +55,7 @@ class ScrapeLimits:
     """
 
     pod_seconds: float = 1.0
-    pass_seconds: float = 3.0
+    run_seconds: float = 3.0
     page_bytes: int = MOST_BYTES
     at_once: int = 200
     backoff: float = 5.0
@@ -90,7 +90,7 @@ class Scraper:
         """What the pods say; `value` reads a page. With `sampled` as many as `sample_size` says are asked.
 
         The oldest first, and for each that fails another. `not_made` pods are on their way and not there
-        yet. Never raises for what a pod does, and returns within `pass_seconds`.
+        yet. Never raises for what a pod does, and returns within `run_seconds`.
         """
         wanted = sample_size(len(candidates.ready)) if sampled else len(candidates.ready)
         asking = _Asking(self, url, value, wanted, list(candidates.ready))
@@ -163,7 +163,7 @@ class _Asking:
         limits = self.scraper.limits
         if not self.waiting:
             return
-        with anyio.move_on_after(limits.pass_seconds):
+        with anyio.move_on_after(limits.run_seconds):
             async with self.scraper.fetch() as fetch:
                 while self.waiting and len(self.known) < self.wanted:
                     count = min(self.wanted - len(self.known), limits.at_once)

@@ -1,4 +1,4 @@
-"""What a pass does with what goes wrong: tells it once, tries again soon, or leaves a group alone."""
+"""How a run handles failures: report once, retry soon, or back a group off."""
 
 import datetime
 from typing import Any
@@ -59,7 +59,7 @@ def test_trouble_is_in_the_condition_once_and_in_an_event_while_it_is_new() -> N
         (OutcomeUnknown("lost"), "transient"),
     ],
 )
-def test_what_passes_by_itself_is_tried_again_soon_and_only_logged(error: ApiError, kind: str) -> None:
+def test_a_transient_failure_is_retried_soon_and_only_logged(error: ApiError, kind: str) -> None:
     heard = Heard()
     this = a_pass(heard)
     this.failed("sizing", error)
@@ -68,14 +68,14 @@ def test_what_passes_by_itself_is_tried_again_soon_and_only_logged(error: ApiErr
 
 
 @pytest.mark.rule("capi-2d-quota")
-def test_what_does_not_pass_is_told_and_not_hurried() -> None:
+def test_a_lasting_failure_is_reported_and_not_retried_soon() -> None:
     heard = Heard()
     this = a_pass(heard)
     this.failed("sizing", Forbidden(403, "Forbidden", "no role says so"))
     assert (this.soon, this.warned, heard.lines) == (False, ["sizing: forbidden"], [])
 
 
-def test_a_pass_that_no_longer_leads_ends() -> None:
+def test_a_run_that_has_lost_its_leadership_ends() -> None:
     heard = Heard()
     with pytest.raises(NotLeading):
         a_pass(heard).failed("sizing", NotLeading("not now"))
@@ -83,7 +83,7 @@ def test_a_pass_that_no_longer_leads_ends() -> None:
 
 
 @pytest.mark.rule("capi-2d-backoff", "capi-2d-quota")
-def test_a_group_without_capacity_is_left_alone_by_the_terms_of_the_manager_and_people_are_told() -> None:
+def test_a_group_without_capacity_backs_off_by_the_managers_terms_and_is_reported() -> None:
     heard = Heard()
     this = a_pass(heard, NodeGroupSettings(terms=BackoffTerms(first=60.0)))
     this.states |= {"a": GroupState("a", 3), "b": GroupState("b")}
