@@ -5,13 +5,15 @@ to change nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import attrs
 from attrs import frozen
 
 from reconcile.kinds.core import BuiltIn, PodCondition
 from reconcile.models import ExtraFields, ObjectMeta, ResourceAmounts, Schema, resource, structure
+from reconcile.models.frozen import FrozenRecords
+from reconcile.models.reading import LAZY
 
 
 @frozen(kw_only=True)
@@ -90,7 +92,12 @@ class Volume(PodPart):
     persistent_volume_claim: Mapping[str, Any] | None = None
 
 
+Containers: TypeAlias = Annotated[tuple[Container, ...], LAZY]
+
+
 def _containers(given: "Sequence[Container | Mapping[str, Any]]") -> tuple[Container, ...]:
+    if isinstance(given, FrozenRecords):
+        return cast(tuple[Container, ...], given)
     return tuple(one if isinstance(one, Container) else structure(Container, one) for one in given)
 
 
@@ -98,9 +105,9 @@ def _containers(given: "Sequence[Container | Mapping[str, Any]]") -> tuple[Conta
 class PodSpec(PodPart):
     """What a pod runs, and where. A container may be given as a manifest writes it."""
 
-    containers: tuple[Container, ...] = attrs.field(default=(), converter=_containers)
-    init_containers: tuple[Container, ...] = attrs.field(default=(), converter=_containers)
-    volumes: tuple[Volume, ...] = ()
+    containers: Containers = attrs.field(default=(), converter=_containers)
+    init_containers: Containers = attrs.field(default=(), converter=_containers)
+    volumes: Annotated[tuple[Volume, ...], LAZY] = ()
     node_name: str | None = None
     restart_policy: str | None = None
     service_account_name: str | None = None

@@ -4,7 +4,7 @@ A view costs one small object, however much JSON is behind it: what is inside is
 read. So a decoded object shares nothing that a reader could spoil, at no cost for what nobody reads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, overload
 
 import msgspec
@@ -133,6 +133,62 @@ class FrozenList(Sequence[Any]):
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+
+
+class FrozenRecords(Sequence[Any]):
+    """Typed items of a list, read from its JSON when one is looked at. Equal to a tuple of the same items.
+
+    Most runs look at a few fields of a Pod, and its containers are most of its JSON.
+    """
+
+    __slots__ = ("_items", "_read", "_texts")
+
+    def __init__(self, texts: Sequence[Any], read: Callable[[Any], tuple[Any, ...]]) -> None:
+        self._texts = texts
+        self._read = read
+        self._items: tuple[Any, ...] | None = None
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """All of them. Raises DecodeError if one does not fit its class."""
+        if self._items is None:
+            self._items = self._read(self._texts)
+        return self._items
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenRecords):
+            return self._texts == other._texts or self.items == other.items
+        return self.items == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    def __repr__(self) -> str:
+        return repr(self.items)
+
+    def __add__(self, other: Sequence[Any]) -> tuple[Any, ...]:
+        return (*self.items, *other)
+
+    def __radd__(self, other: Sequence[Any]) -> tuple[Any, ...]:
+        return (*other, *self.items)
+
+    def __copy__(self) -> "FrozenRecords":
+        return self
+
+    def __deepcopy__(self, _: object) -> "FrozenRecords":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self.items,)
 
 
 def freeze(value: Any) -> Any:

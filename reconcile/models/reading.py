@@ -18,12 +18,14 @@ from attrs import frozen
 from informers.apimachinery.go_durations import parse_duration
 from reconcile.models.extra_fields import extra_of, heading_of
 from reconcile.models.fields import ModelField, UnsetType, fields_of, split_annotated, union_parts
-from reconcile.models.frozen import EMPTY, FrozenList, FrozenMapping, FrozenValues, freeze
+from reconcile.models.frozen import EMPTY, FrozenList, FrozenMapping, FrozenRecords, FrozenValues, freeze
 from reconcile.models.values import Quantity, parse_time, read_quantity
 
 Reader = Callable[[Any], Any]
 
 _SHOWN: Final = 40
+LAZY: Final = "lazy"
+"""Marks a list, `Annotated[tuple[X, ...], LAZY]`, whose items are read when they are looked at."""
 
 
 @frozen
@@ -209,10 +211,23 @@ _EXACT: Final = (str, int, bool)
 
 def _slot(field: ModelField) -> _Slot:
     read = reader_of(field.type)
+    if LAZY in split_annotated(field.type)[1]:
+        read = _when_needed(read)
     if field.nullable:
         read = _or_none(read)
     exact = field.type if field.type in _EXACT else None
     return _Slot(field.argument, exact, field.nullable, read, field.secret)
+
+
+def _when_needed(read: Reader) -> Reader:
+    """The reader of a list whose items are read when they are looked at."""
+
+    def read_later(value: Any) -> Any:
+        if not isinstance(value, list):
+            return read(value)
+        return FrozenRecords(value, read) if value else ()
+
+    return read_later
 
 
 def _or_none(read: Reader) -> Reader:

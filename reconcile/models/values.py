@@ -1,6 +1,7 @@
 """Values that JSON writes as text: times and quantities."""
 
 import datetime
+import functools
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -82,4 +83,8 @@ def read_quantity(value: Any) -> Quantity:
     """A quantity from JSON. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("a quantity is text or a number")
-    return Quantity(value)
+    return _known_quantity(value)
+
+
+# Pods of one workload ask for the same few amounts, and to parse one takes longer than to read a container.
+_known_quantity = functools.lru_cache(maxsize=1024, typed=True)(Quantity)

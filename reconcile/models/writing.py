@@ -10,7 +10,7 @@ import attrs
 from informers.apimachinery.go_durations import format_duration
 from reconcile.models.extra_fields import extra_of, heading_of
 from reconcile.models.fields import UNSET, ModelField, fields_of, split_annotated
-from reconcile.models.frozen import FrozenList, FrozenMapping, thaw
+from reconcile.models.frozen import FrozenList, FrozenMapping, FrozenRecords, thaw
 from reconcile.models.values import Quantity, format_micro_time, format_time
 
 Writer = Callable[[Any], Any]
@@ -47,7 +47,7 @@ def _writer(kind: type[Any]) -> Writer:
         return lambda value: value.value
     if issubclass(kind, Mapping):
         return lambda value: {name: to_json(one) for name, one in value.items()}
-    if issubclass(kind, list | tuple | FrozenList):
+    if issubclass(kind, list | tuple | FrozenList | FrozenRecords):
         return lambda value: [to_json(one) for one in value]
     for known, writer in _WRITERS.items():
         if issubclass(kind, known):

@@ -1,7 +1,9 @@
 """Models of built-in kinds carry any further field, in both directions and at any depth."""
 
+import copy
 import inspect
 import json
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from reconcile import Intent, Object, ObjectMeta, field, kinds, resource
 from reconcile.kinds import (
     BuiltIn,
     ConfigMap,
+    Container,
     Job,
     JobSpec,
     JobStatus,
@@ -26,6 +29,7 @@ from reconcile.kinds import (
 )
 from reconcile.models import (
     Condition,
+    DecodeError,
     LabelRequirement,
     LabelSelector,
     decode,
@@ -247,3 +251,26 @@ def test_a_workload_that_wants_no_number_wants_one(kind: str) -> None:
     counts = {name: min(value, 1) for name, value in UP[kind].items() if name.endswith("replicas")}
     assert workload(kind, {**UP[kind], **counts}, replicas=None).rolled_out
     assert not workload(kind, {**UP[kind], **dict.fromkeys(counts, 0)}, replicas=None).rolled_out
+
+
+def test_containers_are_read_when_they_are_looked_at_and_are_like_a_tuple_of_them() -> None:
+    spec = structure(PodSpec, {"containers": [{"name": "a"}, {"name": "b", "image": "i"}]})
+    eager = (Container("a"), Container("b", image="i"))
+    assert len(spec.containers) == 2
+    assert spec.containers == eager
+    assert [one.name for one in spec.containers] == ["a", "b"]
+    assert (spec.containers[1], spec.containers[:1]) == (eager[1], eager[:1])
+    assert (*spec.containers, eager[0]) == spec.containers + eager[:1] == eager + eager[:1]
+    assert eager[:1] + spec.containers == eager[:1] + eager
+    assert repr(spec.containers) == repr(eager)
+    assert pickle.loads(pickle.dumps(spec)) == copy.deepcopy(spec) == copy.copy(spec) == spec
+    assert structure(PodSpec, {"containers": [{"name": "a"}]}) != spec
+    assert spec.containers != ["a", "b"]
+
+
+def test_a_container_that_cannot_be_read_is_an_error_when_it_is_looked_at() -> None:
+    pod = decode(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "i"}]}})
+    with pytest.raises(DecodeError, match=r"^\[0\]\.name: required, but missing$"):
+        list(pod.spec.containers)
+    with pytest.raises(DecodeError, match=r"\.spec\.containers: expected a list, got 'x'$"):
+        decode(Pod, {"metadata": {"name": "p"}, "spec": {"containers": "x"}})
