@@ -1,9 +1,10 @@
 """Which rules hold for a user: read from the stored Roles, ClusterRoles and their bindings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from informers.apimachinery.label_selectors import selector_matches
+from informers.apimachinery.label_selectors import Requirement, matches_labels, requirements_of
 from informers.resource import Key
 from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.role_rules import AccessDecision, RoleRule, authorize
@@ -82,13 +83,12 @@ class Access:
         if not role.get("aggregationRule"):
             yield role
             return
-        selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
+        # Parsed once, not for each role: every start of a server and every change of a role comes here.
+        selectors = list(_parsed(role["aggregationRule"].get("clusterRoleSelectors") or ()))
         for other in self._all(CLUSTER_ROLES) if selectors else ():
             metadata = other["metadata"]
             labels = metadata.get("labels") or {}
-            if metadata["name"] not in seen and any(
-                selector_matches(selector, labels) for selector in selectors
-            ):
+            if metadata["name"] not in seen and any(matches_labels(one, labels) for one in selectors):
                 yield from self._aggregated(other, seen)
 
     def _all(self, key: tuple[str, str]) -> Sequence[dict[str, Any]]:
@@ -96,6 +96,13 @@ class Access:
         if found is None:
             found = self._decoded[key] = [stored.decode() for stored in self._log.snapshot(key)]
         return found
+
+
+def _parsed(selectors: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Requirement, ...]]:
+    """The requirements of selectors; one that an API server would refuse chooses nothing."""
+    for selector in selectors:
+        with suppress(ValueError):
+            yield requirements_of(selector)
 
 
 def _rules_in(role: Mapping[str, Any], by: str) -> Iterator[RoleRule]:

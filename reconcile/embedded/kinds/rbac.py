@@ -2,7 +2,8 @@
 
 import datetime
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final, Literal
 
 from informers.apimachinery.name_rules import path_segment_faults
@@ -173,7 +174,8 @@ _NOT_SERVED: Final = {
 """What the default roles of a real cluster name in the core group and this server does not serve."""
 
 
-def _names(kinds: Iterable[BuiltInKind], part: Literal["viewed", "edited"]) -> dict[str, list[str]]:
+@cache
+def _names(kinds: tuple[BuiltInKind, ...], part: Literal["viewed", "edited"]) -> dict[str, list[str]]:
     """Resources with their subresources, as roles write them, by group."""
     named: dict[str, list[str]] = {"": list(_NOT_SERVED[part])}
     for kind in kinds:
@@ -183,7 +185,7 @@ def _names(kinds: Iterable[BuiltInKind], part: Literal["viewed", "edited"]) -> d
     return {group: sorted(names) for group, names in sorted(named.items())}
 
 
-def default_roles(kinds: Iterable[BuiltInKind]) -> Iterator[dict[str, Any]]:
+def default_roles(kinds: tuple[BuiltInKind, ...]) -> Iterator[dict[str, Any]]:
     """The ClusterRoles of a server that has these kinds."""
     yield _role("cluster-admin", [_rule(["*"], ["*"], ["*"]), {"verbs": ["*"], "nonResourceURLs": ["*"]}])
     yield _role("system:discovery", [{"verbs": ["get"], "nonResourceURLs": _DISCOVERY}])

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from informers.apimachinery.label_selectors import selector_matches
+from informers.apimachinery.label_selectors import matches_labels, requirements_of, selector_matches
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget
@@ -91,8 +91,12 @@ def _selected(engine: Engine, budget: Object) -> Iterator[dict[str, Any]]:
     selector = (budget.get("spec") or {}).get("selector")
     if selector is None:
         return
+    try:
+        requirements = requirements_of(selector)
+    except ValueError:
+        return  # a selector that an API server would refuse chooses nothing
     for stored in engine.log.snapshot(PODS):
-        if stored.key.namespace == namespace and selector_matches(selector, stored.labels):
+        if stored.key.namespace == namespace and matches_labels(requirements, stored.labels):
             yield stored.decode()
 
 
