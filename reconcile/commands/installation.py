@@ -121,7 +121,7 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         *namespaces,
         f"--leader-election={operator.namespace}/{operator.lease}",
         f"--serve=:{PORT}",
-        "--serve-review=true" if operator.review else "--serve-metrics=local",
+        "--serve-review" if operator.review else "--serve-metrics=local",
         "--ready-when=synced",
     ]
 

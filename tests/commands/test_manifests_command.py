@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import click
 import pytest
 import yaml
 from attrs import evolve
@@ -19,6 +20,7 @@ from sites import Site, SiteSpec, sites
 from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
 from reconcile.commands.main import reconcile
 from reconcile.commands.problems import Problem
+from reconcile.commands.run_command import run
 from reconcile.controller.permissions import permissions_of, predecessor_permissions
 from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import service_account
@@ -170,7 +172,8 @@ def test_over_tls_the_api_server_decides_who_gets_metrics(
 ) -> None:
     source = "m = Manager(Controller(Pod, keep), serve_certificates='/certificates')"
     made = made_of(source, tmp_path, monkeypatch)
-    assert "--serve-review=true" in arguments_in(made)
+    assert "--serve-review" in arguments_in(made)
+    assert flags_in(made)["serve_review"] == "true"
     roles = {one["metadata"]["name"]: one["rules"] for one in made if one["kind"] == "ClusterRole"}
     assert roles["op-metrics-reader"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     granted = rules_of({"rules": roles["op"]})
@@ -182,14 +185,17 @@ def test_over_tls_the_api_server_decides_who_gets_metrics(
     assert not [one for one in alone if one["kind"].startswith("Cluster")]
 
 
+def flags_in(made: Sequence[Document]) -> dict[str, str]:
+    """The flags of a pod's container as `reconcile run` parses them."""
+    context = click.Context(run)
+    flags, _, _ = run.make_parser(context).parse_args(arguments_in(made)[1:])
+    return {name: value for name, value in flags.items() if name not in ("targets", "yes")}
+
+
 @pytest.mark.parametrize("options", [(), ("--namespaces", "shop")])
 def test_the_arguments_of_a_pod_are_options_that_a_manager_takes(options: tuple[str, ...]) -> None:
-    flags = {}
-    for argument in arguments_in(documents(*options))[3:]:
-        name, _, value = argument.removeprefix("--").partition("=")
-        flags[name.replace("-", "_")] = value
     manager = Manager(environ={})
-    manager.configure(from_flags(flags))
+    manager.configure(from_flags(flags_in(documents(*options))))
     assert (manager.options["serve"], manager.options["serve_metrics"]) == (":8080", "local")
 
 
