@@ -96,7 +96,9 @@ Containers: TypeAlias = Annotated[tuple[Container, ...], LAZY]
 
 
 def _containers(given: "Sequence[Container | Mapping[str, Any]]") -> tuple[Container, ...]:
-    if isinstance(given, FrozenRecords):
+    if not given:
+        return ()
+    if type(given) is FrozenRecords:  # of a Pod that was read: each of a cache's passes here
         return cast(tuple[Container, ...], given)
     return tuple(one if isinstance(one, Container) else structure(Container, one) for one in given)
 
@@ -116,8 +118,6 @@ class PodSpec(PodPart):
     affinity: Mapping[str, Any] | None = None
     security_context: Mapping[str, Any] | None = None
     image_pull_secrets: tuple[Mapping[str, Any], ...] = ()
-    priority_class_name: str = ""
-    termination_grace_period_seconds: int | None = None
 
 
 @frozen
