@@ -241,8 +241,8 @@ INSTALLED = {
 
 LOADERS = """
 def test_loaders():
-    import informers, units
-    assert type(informers.__spec__.loader).__name__ == "SourceFileLoader"
+    import informers.cache, units
+    assert type(informers.cache.__spec__.loader).__name__ == "SourceFileLoader"
     assert type(units.__spec__.loader).__name__ == "AssertionRewritingHook"
 """
 
