@@ -188,7 +188,7 @@ def test_with_the_variable_set_the_same_tests_run_on_the_programs_that_it_names(
             "no:cacheprovider",
             str(tests),
             "-k",
-            "listens or loopback",
+            "listen or loopback",
         ],
         cwd=tests.parents[2],
         env={**os.environ, "KUBEBUILDER_ASSETS": str(programs)},
