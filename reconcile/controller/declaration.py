@@ -157,7 +157,7 @@ class _Options(Generic[T]):
     reads: Sequence[type[Object]] = field(default=(), converter=_kinds)
     indexes: Mapping[str, Index[Any]] = field(factory=dict, converter=_indexes, hash=False)
     writes: Sequence[Write] = field(default=(), converter=_writes)
-    _name: str = ""
+    _name: str = field(default="", alias="name")
     workers: int | None = None
     timeout: float | None = None
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
@@ -171,10 +171,10 @@ class _Options(Generic[T]):
     predecessor: Predecessor | None = None
     storms: Storms = field(factory=Storms)
     selector: Labels = None
-    _operator: str = field(default="", converter=check_operator)
-    _finalizer: str = field(default="", converter=check_finalizer)
+    _operator: str = field(default="", alias="operator", converter=check_operator)
+    _finalizer: str = field(default="", alias="finalizer", converter=check_finalizer)
     former_finalizers: Sequence[str] = field(default=(), converter=_former)
-    _field_manager: str = ""
+    _field_manager: str = field(default="", alias="field_manager")
     former_field_managers: Sequence[str] = field(default=(), converter=_names)
 
 
