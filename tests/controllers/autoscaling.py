@@ -26,6 +26,7 @@ class Net:
     pods: dict[str, Pod] = field(factory=dict)
     hanging: set[str] = field(factory=set)
     asked: int = 0
+    begun: int = 0
 
     @property
     def fetch(self) -> Callable[[], Fetch]:
@@ -37,7 +38,9 @@ class Net:
         yield self
 
     async def begin(self, pod: Pod) -> str:
-        address = f"10.9.{len(self.pods) // 250}.{len(self.pods) % 250}"
+        # Counted on, not by those that run: two pods at once must never have one address.
+        address = f"10.9.{self.begun // 250}.{self.begun % 250}"
+        self.begun += 1
         self.pods[address] = pod
         return address
 
