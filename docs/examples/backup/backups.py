@@ -1,4 +1,4 @@
-"""An operator that has volumes backed up and restored by a storage system, where that takes hours."""
+"""An operator whose backups and restores of volumes are carried out by a storage system, and take hours."""
 
 from typing import Literal
 
@@ -31,7 +31,7 @@ class OperationStatus:
 
     @property
     def over(self) -> bool:
-        """Whether the operation has ended, well or not. It is never started again."""
+        """Whether the operation has ended, successfully or not. It is never started again."""
         complete = find_condition(self.conditions, "Complete")
         return complete is not None and complete.status != "Unknown"
 
@@ -49,7 +49,7 @@ class Restore(Object):
 
 
 def operation_of(obj: Backup | Restore) -> str:
-    return obj.metadata.uid  # an object made anew under an old name is another operation
+    return obj.metadata.uid  # an object created again under an old name is another operation
 
 
 def report(ctx: Context[Backup] | Context[Restore], operation: Operation) -> Result | None:
@@ -75,7 +75,7 @@ def backups(storage: Storage) -> Controller[Backup]:
     async def drop(ctx: Context[Backup]) -> Result | None:
         restores = await ctx.client.list(Restore, ctx.object.namespace)
         users = [one.name for one in restores if one.spec.backup == ctx.object.name and not one.status.over]
-        if users:  # a Result keeps the finalizer; the end of a Restore wakes this one sooner than the poll
+        if users:  # a Result keeps the finalizer; the end of a Restore wakes this key sooner than the poll
             ctx.condition(
                 "Removable", False, reason="InUse", message=f"restored by {', '.join(sorted(users))}"
             )
@@ -94,7 +94,7 @@ def backups(storage: Storage) -> Controller[Backup]:
 
 
 def obstacle(backup: Backup | None) -> tuple[Literal["Unknown", "False"], str]:
-    """Why nothing is restored from a Backup that is not complete, and whether it never will be."""
+    """The status and reason of a Restore whose Backup is not complete; False if it never will be."""
     if backup is None:
         return "Unknown", "NoBackup"
     if backup.status.over:
@@ -114,7 +114,7 @@ def restores(storage: Storage) -> Controller[Restore]:
             if backup is None or not is_true(backup.status.conditions, "Complete"):
                 status, reason = obstacle(backup)
                 ctx.condition("Complete", status, reason=reason)
-                return None  # what changes the Backup wakes this one
+                return None  # a change of the Backup wakes this key
             return report(ctx, await storage.restore(name, operation_of(backup), restore.spec.volume))
 
     async def drop(ctx: Context[Restore]) -> None:

@@ -1,4 +1,4 @@
-"""What the operator asks of a storage system: your client of one is such a class."""
+"""The operator's interface to a storage system: your client implements it."""
 
 from typing import Literal, Protocol
 
@@ -24,8 +24,8 @@ class Storage(Protocol):
     async def back_up(self, operation: str, volume: str) -> Operation: ...
     async def restore(self, operation: str, backup: str, volume: str) -> Operation: ...
     async def remove(self, operation: str) -> None:
-        """Stop the operation if it runs, and delete what the storage system keeps of it.
+        """Stop the operation if it is running, and delete the storage system's data about it.
 
-        Of a backup that is its content, of a restore only its record: the volume keeps what was restored.
+        For a backup this is its content, for a restore only the record: the volume keeps its content.
         An operation that does not exist is not an error.
         """

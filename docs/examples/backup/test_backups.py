@@ -24,7 +24,7 @@ class FakeStorage:
 
     operations: dict[str, Operation] = field(factory=dict)
     started: list[str] = field(factory=list)
-    """What was started, with what: an operation that is started twice stands here twice."""
+    """The started operations with their arguments: one that is started twice is listed twice."""
     down: bool = False
 
     async def find(self, operation: str) -> Operation | None:
@@ -133,7 +133,7 @@ async def test_a_restore_waits_for_its_backup() -> None:
     assert (await cluster.complete(BACK)).status == "True"
 
 
-async def test_a_restore_waits_for_a_backup_that_is_not_there_and_fails_with_one_that_failed() -> None:
+async def test_a_restore_waits_for_a_missing_backup_and_fails_with_a_failed_one() -> None:
     cluster = Cluster(FakeClient(BACK))
     await cluster.keep(BACK)
     assert (await cluster.complete(BACK)).status == "Unknown"
@@ -158,7 +158,7 @@ async def test_a_backup_stays_while_it_is_restored() -> None:
     assert await cluster.client.find(Backup, "daily", "default") is None
 
 
-async def test_a_backup_that_goes_before_it_is_complete_fails_those_that_wait_for_it() -> None:
+async def test_restores_fail_when_their_backup_is_deleted_before_it_is_complete() -> None:
     cluster = Cluster(FakeClient(DAILY, BACK))
     await cluster.keep(DAILY)
     await cluster.delete(DAILY)
@@ -208,7 +208,7 @@ def nothing_is_left_of_what_is_gone(world: World) -> None:
     assert set(world.outside.operations) <= {one.metadata.uid for one in objects}
 
 
-def test_a_backup_that_is_restored_survives_whatever_goes_wrong() -> None:
+def test_a_backup_that_is_restored_survives_every_fault() -> None:
     scenario = Scenario(
         controllers=controllers,
         outside=FakeStorage,

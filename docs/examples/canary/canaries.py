@@ -1,4 +1,4 @@
-"""An operator that tries a new image on a growing share of all pods, and takes it back if it is no good."""
+"""An operator that tries a new image on a growing share of all pods, and rolls it back if it fails."""
 
 import math
 from datetime import datetime, timedelta
@@ -16,14 +16,14 @@ class CanarySpec:
     image: str
     replicas: Annotated[int, Schema(minimum=0)] = 10
     steps: Annotated[tuple[int, ...], Schema(min_items=1, rules="self.all(s, s > 0 && s < 100)")] = (10, 50)
-    """Which share of all pods tries a new image, in percent, one step after the other."""
+    """The share of all pods that tries a new image, in percent, for each step."""
     step_time: Annotated[timedelta, Schema(rules="self > duration('0s')")] = timedelta(minutes=5)
-    """How long a step takes; at its end all its pods have to be available."""
+    """The duration of a step; at its end all its pods have to be available."""
 
 
 @frozen
 class Progress:
-    """What is decided. It is stored before it is carried out, so whoever comes after a crash goes on."""
+    """The decision. It is stored before it is carried out, so a new process can continue after a crash."""
 
     stable: str = ""
     trial: str = ""
@@ -45,15 +45,15 @@ class Canary(Object):
 
 
 def decide(spec: CanarySpec, now: Progress, at: datetime, stable_up: bool, trial_up: bool) -> Progress:
-    """What comes after `now`, which has been carried out; a pure function."""
+    """The state that follows `now`, which has been carried out; a pure function."""
     if spec.image == now.stable or not now.stable:
-        # The pods of a trial that went well stay until all others have its image.
+        # The pods of a successful trial stay until all others have its image.
         return Progress(stable=spec.image) if stable_up or now.trial != now.stable else now
     if spec.image != now.trial:
         return Progress(stable=now.stable, trial=spec.image)
     if now.refused:
         return now
-    if now.since is None:  # the time of a step begins when it has been carried out
+    if now.since is None:  # the time of a step starts when it has been carried out
         return evolve(now, since=at)
     if at < now.since + spec.step_time:
         return now
@@ -78,9 +78,9 @@ async def keep_canary(ctx: Context[Canary]) -> Result | None:
     trial_up = False
     if now.trial and not now.refused:
         share = spec.steps[min(now.step, len(spec.steps) - 1)]
-        pods = math.ceil(spec.replicas * share / (100 - share))  # beside the stable ones, which all stay
+        pods = math.ceil(spec.replicas * share / (100 - share))  # on top of the stable ones, which all stay
         trial_up = (await ctx.apply(deployment_for(canary, "canary", now.trial, pods))).rolled_out
-    ctx.prune(Deployment)  # the canary's, where this run has not applied it
+    ctx.prune(Deployment)  # the canary's, if this run has not applied it
 
     ahead = decide(spec, now, at, stable.rolled_out, trial_up)
     ctx.status(progress=ahead)

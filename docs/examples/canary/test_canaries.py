@@ -1,4 +1,4 @@
-"""The operator's tests: what is decided, pass by pass, and then every single fault."""
+"""The operator's tests: its decisions, run by run, and then every single fault."""
 
 import os
 from datetime import timedelta
@@ -17,7 +17,7 @@ SHOP = Canary(metadata=ObjectMeta("shop", "default"), spec=SPEC)
 
 
 async def keep_pods(ctx: Context[Deployment]) -> None:
-    """Stands for the cluster: pods are there at once, and available unless their image is a bad one."""
+    """Simulates the cluster: pods exist at once, and are available unless their image is bad."""
     wanted = ctx.object.spec.replicas or 0
     ctx.status(
         observed_generation=ctx.object.metadata.generation,
@@ -37,14 +37,14 @@ def image_of(deployment: Deployment) -> str:
 
 
 async def decided(client: FakeClient) -> RunReport:
-    """The operator runs until it has nothing more to decide."""
+    """Run the operator until there is nothing more to decide."""
     done = await run_once(canaries, SHOP, client)
     assert done.undeclared == []
     return await decided(client) if done.result.requeue else done
 
 
 async def a_step(client: FakeClient) -> RunReport:
-    """Pods come up, and the time of a step goes by."""
+    """Let pods start, and the time of a step pass."""
     await decided(client)
     for deployment in await client.list(Deployment):
         await run_once(pods, deployment, client)
@@ -65,7 +65,7 @@ async def a_shop_that_gets(image: str) -> FakeClient:
     return client
 
 
-async def test_a_first_image_needs_no_trial_and_then_nothing_is_written() -> None:
+async def test_a_first_image_needs_no_trial_and_a_settled_canary_writes_nothing() -> None:
     client = FakeClient(SHOP)
     done = await a_step(client)
     assert await sizes(client) == {"shop-stable shop:1": 10}
@@ -86,7 +86,7 @@ async def test_a_new_image_gets_a_growing_share_and_then_all() -> None:
     ]
 
 
-async def test_an_image_that_does_not_come_up_in_time_is_taken_back() -> None:
+async def test_an_image_that_is_not_available_in_time_is_rolled_back() -> None:
     client = await a_shop_that_gets("shop:2-bad")
     await a_step(client)
     done = await run_once(canaries, SHOP, client)
@@ -97,7 +97,7 @@ async def test_an_image_that_does_not_come_up_in_time_is_taken_back() -> None:
     assert done.result.requeue_after is None  # it waits for another image, and for nothing else
 
 
-async def test_a_trial_ends_at_once_when_it_is_called_off() -> None:
+async def test_a_trial_ends_at_once_when_its_image_is_withdrawn() -> None:
     client = await a_shop_that_gets("shop:2")
     await a_step(client)
     await client.modify(Canary, "shop", "default", lambda shop: shop.replace(spec=SPEC))
@@ -110,7 +110,7 @@ def the_stable_pods_stay(world: World) -> None:
     assert stable is None or (stable.spec.replicas == 10 and not image_of(stable).endswith("bad"))
 
 
-def test_a_canary_survives_whatever_goes_wrong() -> None:
+def test_a_canary_survives_every_fault() -> None:
     edits = [Edit(SHOP, {"spec": {"image": image}}) for image in ("shop:2", "shop:3-bad")]
     scenario = Scenario(
         controllers=lambda: [canaries, pods],

@@ -1,4 +1,4 @@
-"""An operator that shares a certificate: its Secret is copied to all namespaces that a selector chooses."""
+"""An operator that shares a certificate: its Secret is copied to all namespaces that match a selector."""
 
 from attrs import frozen
 
@@ -39,7 +39,7 @@ class SharedCertificateStatus:
 
 
 @resource("example.com/v1", namespaced=False, columns={"Copies": ".status.copies"})
-class SharedCertificate(Object):  # of no namespace, so it may own objects in any
+class SharedCertificate(Object):  # cluster-scoped, so it may own objects in any namespace
     spec: SharedCertificateSpec
     status: SharedCertificateStatus = SharedCertificateStatus()
 
@@ -52,7 +52,7 @@ def copy_of(source: Secret, namespace: str) -> Intent[Secret]:
 async def share(ctx: Context[SharedCertificate]) -> Result | None:
     ref, client = ctx.object.spec.secret, ctx.client
     source = await client.find(Secret, ref.name, ref.namespace)
-    if source is None:  # the copies stay: what still holds is better than nothing
+    if source is None:  # the copies stay: an old certificate is better than none
         ctx.condition("Ready", False, reason="NoSecret", message=f"{ref.namespace}/{ref.name} is missing")
         return None
     chosen = await client.list(Namespace, labels=ctx.object.spec.namespaces)
@@ -61,18 +61,18 @@ async def share(ctx: Context[SharedCertificate]) -> Result | None:
     for name in sorted(names):
         try:
             await ctx.apply(copy_of(source, name), adopt=False)
-        except AlreadyExists:  # somebody else's Secret, which is not ours to overwrite
+        except AlreadyExists:  # a foreign Secret, which must not be overwritten
             taken.append(name)
-    ctx.prune(Secret)  # copies in namespaces that are not chosen any more
+    ctx.prune(Secret)  # copies in namespaces that no longer match
     ctx.status(copies=len(names) - len(taken))
     ctx.condition("Ready", not taken, reason="Taken" if taken else "Copied", message=", ".join(taken))
-    return Result(requeue_after=60) if taken else None  # a foreign Secret that goes wakes nobody
+    return Result(requeue_after=60) if taken else None  # the deletion of a foreign Secret wakes no key
 
 
 certificates = Controller(
     SharedCertificate,
     share,
-    owns=[Secret],  # so copies go with it, and one that somebody changes or deletes wakes it
+    owns=[Secret],  # so copies are deleted with it, and a changed or deleted copy wakes it
     watches=[
         Watch(Secret, by=lambda shared: Key(shared.spec.secret.namespace, shared.spec.secret.name)),
         Watch(Namespace, by_labels=lambda shared: shared.spec.namespaces),

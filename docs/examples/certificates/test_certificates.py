@@ -1,4 +1,4 @@
-"""The operator's tests: who gets a copy, who keeps it, and that no fault leaves one behind."""
+"""The operator's tests: which namespaces get and keep a copy, and that no fault leaves one behind."""
 
 import os
 
@@ -33,7 +33,7 @@ async def places(client: FakeClient) -> list[str]:
     return sorted(one.namespace for one in await client.list(Secret) if one.name == "site-tls")
 
 
-async def test_the_chosen_namespaces_get_a_copy() -> None:
+async def test_matching_namespaces_get_a_copy() -> None:
     client = a_cluster()
     done = await run_once(certificates, SHARED, client)
     assert done.writes == [
@@ -45,7 +45,7 @@ async def test_the_chosen_namespaces_get_a_copy() -> None:
     assert (await run_once(certificates, SHARED, client)).writes == []
 
 
-async def test_a_namespace_that_is_chosen_no_more_loses_its_copy() -> None:
+async def test_a_namespace_that_no_longer_matches_loses_its_copy() -> None:
     client = a_cluster()
     await run_once(certificates, SHARED, client)
     await client.modify(Namespace, "a", "", lambda found: found.with_metadata(labels={}))
@@ -55,7 +55,7 @@ async def test_a_namespace_that_is_chosen_no_more_loses_its_copy() -> None:
     assert await places(client) == ["b", "vault"]
 
 
-async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
+async def test_a_foreign_secret_is_not_overwritten() -> None:
     client = a_cluster(secret("b", "dGhlaXJz"))
     done = await run_once(certificates, SHARED, client)
     assert (done.conditions["Ready"]["reason"], done.conditions["Ready"]["message"]) == ("Taken", "b")
@@ -63,7 +63,7 @@ async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
     assert done.result.requeue_after == 60
 
 
-async def test_while_the_source_is_missing_the_copies_stay() -> None:
+async def test_copies_stay_while_the_source_is_missing() -> None:
     client = a_cluster()
     await run_once(certificates, SHARED, client)
     await client.delete(await client.get(Secret, "site-tls", "vault"))
@@ -72,7 +72,7 @@ async def test_while_the_source_is_missing_the_copies_stay() -> None:
     assert await places(client) == ["a", "b"]
 
 
-async def test_the_copies_go_with_the_object() -> None:
+async def test_copies_are_deleted_with_the_object() -> None:
     client = a_cluster()
     await run_once(certificates, SHARED, client)
     await client.delete(await client.get(SharedCertificate, "site"))
@@ -87,7 +87,7 @@ def copies_are_where_they_shall_be(world: World) -> None:
     assert held == dict.fromkeys(chosen if shared else (), source)
 
 
-def test_a_certificate_survives_whatever_goes_wrong() -> None:
+def test_a_certificate_survives_every_fault() -> None:
     label, unlabel = {"metadata": {"labels": WEB}}, {"metadata": {"labels": {"tier": None}}}
     spaces = [namespace("a"), namespace("b"), namespace("c", {}), namespace("vault", {})]
     scenario = Scenario(

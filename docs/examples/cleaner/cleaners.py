@@ -1,4 +1,4 @@
-"""An operator that deletes what has become too old: by the clock, and never what is to be kept."""
+"""An operator that deletes objects above an age, except for those that are marked to be kept."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
@@ -26,7 +26,7 @@ class CleanerSpec:
 @frozen
 class CleanerStatus:
     would_go: tuple[str, ...] = ()
-    """In a dry run: what would be deleted."""
+    """In a dry run: the objects that would be deleted."""
 
 
 @resource("example.com/v1", columns={"Kind": ".spec.kind", "Max age": ".spec.maxAge"})
@@ -53,7 +53,7 @@ async def clean(ctx: Context[Cleaner]) -> None:
         try:
             await ctx.delete(one, propagation="Background", if_unchanged=True)
         except ApiError as failure:
-            failures.append(failure)  # one that may not go holds up no other
+            failures.append(failure)  # an object that cannot be deleted does not block the others
     if failures:
         raise ExceptionGroup(f"{len(failures)} of {len(overdue)} could not be deleted", failures)
 

@@ -1,4 +1,4 @@
-"""The operator's tests: pass by pass, and then every single fault."""
+"""The operator's tests: single runs, and then every single fault."""
 
 from datetime import timedelta
 from typing import Any
@@ -41,7 +41,7 @@ def an_hour_later(*objects: ConfigMap, **spec: Any) -> FakeClient:
     return client
 
 
-async def test_what_is_old_goes_and_what_is_young_or_kept_or_owned_stays() -> None:
+async def test_old_objects_are_deleted_unless_they_are_kept_or_owned() -> None:
     client = FakeClient(DAILY, preview("old"))
     kept = client.add(preview("kept", labels={"keep": ""}))
     owner = OwnerReference("v1", "ConfigMap", "kept", kept["metadata"]["uid"])
@@ -55,21 +55,21 @@ async def test_what_is_old_goes_and_what_is_young_or_kept_or_owned_stays() -> No
     assert (await run_once(cleaners, DAILY, client)).writes == []
 
 
-async def test_a_dry_run_names_what_would_go() -> None:
+async def test_a_dry_run_names_the_objects_that_would_be_deleted() -> None:
     client = an_hour_later(preview("old"), dry_run=True)
     await run_once(cleaners, DAILY, client)
     assert await names(client) == ["old"]
     assert (await client.get(Cleaner, "daily", "default")).status.would_go == ("old",)
 
 
-async def test_only_what_is_selected_goes() -> None:
+async def test_only_selected_objects_are_deleted() -> None:
     old = preview("old", labels={"app": "shop"})
     client = an_hour_later(old, preview("other"), selector=LabelSelector({"app": "shop"}))
     await run_once(cleaners, DAILY, client)
     assert await names(client) == ["other"]
 
 
-async def test_a_label_that_comes_at_the_last_moment_is_in_time() -> None:
+async def test_an_object_that_is_labelled_at_the_last_moment_is_kept() -> None:
     client = an_hour_later(preview("old"))
     client.fail("delete", ConfigMap, Meanwhile(Edit("", {"metadata": {"labels": {"keep": ""}}})))
     assert (await run_once(cleaners, DAILY, client)).retry
@@ -77,14 +77,14 @@ async def test_a_label_that_comes_at_the_last_moment_is_in_time() -> None:
     assert await names(client) == ["old"]
 
 
-async def test_what_may_not_be_deleted_holds_up_nothing_else() -> None:
+async def test_an_object_that_cannot_be_deleted_does_not_block_the_others() -> None:
     client = an_hour_later(preview("a"), preview("b"))
     client.fail("delete", "*/configmaps/a", Forbidden)
     assert (await run_once(cleaners, DAILY, client)).retry
     assert await names(client) == ["a"]
 
 
-async def test_an_age_that_would_be_anything_is_refused() -> None:
+async def test_an_age_that_is_not_positive_is_refused() -> None:
     with pytest.raises(Invalid, match=r"spec\.maxAge"):
         FakeClient(DAILY.replace(spec=evolve(SPEC, max_age=timedelta())))
 
@@ -93,7 +93,7 @@ def what_is_kept_stays(world: World) -> None:
     assert world.find(ConfigMap, "kept")
 
 
-def test_a_cleaner_survives_whatever_goes_wrong() -> None:
+def test_a_cleaner_survives_every_fault() -> None:
     scenario = Scenario(
         controllers=lambda: cleaners,
         objects=[preview("old-1"), preview("old-2"), preview("kept", labels={"keep": ""})],

@@ -26,7 +26,7 @@ class CronJobSpec:
     suspend: bool = False
     concurrency: Literal["Allow", "Forbid", "Replace"] = "Allow"
     starting_deadline: Annotated[timedelta | None, Schema(rules="self > duration('0s')")] = None
-    """How late a Job may start; after that it is left out. Without a deadline it starts however late."""
+    """How late a Job may start; after that it is skipped. Without a deadline it starts however late."""
     keep_succeeded: Annotated[int, Schema(minimum=0)] = 3
     keep_failed: Annotated[int, Schema(minimum=0)] = 1
 
@@ -76,7 +76,7 @@ def scheduled_at(job: Job) -> datetime:
 
 
 def kept(spec: CronJobSpec, jobs: Sequence[Job], recorded: datetime) -> list[Job]:
-    """Which of `jobs`, oldest first, stay; `recorded` is the last time that the status has."""
+    """The jobs, oldest first, that are kept; `recorded` is the last time in the status."""
     succeeded = [job for job in jobs if is_true(job.status.conditions, "Complete")]
     failed = [job for job in jobs if is_true(job.status.conditions, "Failed")]
     # `or None`: with a limit of 0 all are surplus, and [:-0] would be none of them.

@@ -1,4 +1,4 @@
-"""The operator's tests: what is decided, run by run, and then every single fault."""
+"""The operator's tests: its decisions, single runs, and then every single fault."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ async def names(client: FakeClient) -> list[str]:
 
 
 def a_cluster(**spec: Any) -> FakeClient:
-    """It is made at 00:00."""
+    """A client with a CronJob that was created at 00:00."""
     return FakeClient(REPORT.replace(spec=evolve(SPEC, **spec)))
 
 
@@ -71,7 +71,7 @@ def a_cluster(**spec: Any) -> FakeClient:
         (evolve(SPEC, starting_deadline=5 * MINUTE), DUE - 10 * MINUTE, 6, False, "TooLate"),
     ],
 )
-def test_what_becomes_of_a_job_that_is_due(
+def test_the_decision_about_a_job_that_is_due(
     spec: CronJobSpec, last: datetime, late: int, running: bool, verdict: Verdict
 ) -> None:
     assert decide(spec, DUE, last, DUE + late * MINUTE, running=running) == verdict
@@ -94,7 +94,7 @@ async def test_after_several_missed_times_only_the_last_job_starts() -> None:
     assert await names(client) == ["report-20260101-0040"]
 
 
-async def test_a_job_past_its_deadline_is_left_out_and_the_condition_says_so() -> None:
+async def test_a_job_past_its_deadline_is_skipped_and_the_condition_says_so() -> None:
     client = a_cluster(starting_deadline=2 * MINUTE)
     done = await minutes_later(client, 15)
     assert await names(client) == []
@@ -158,7 +158,7 @@ async def test_a_name_that_leaves_no_room_for_the_time_in_a_jobs_name_is_refused
 
 
 async def jobs_end(world: World) -> None:
-    """Stands for the controller that runs Jobs."""
+    """Simulates the controller that runs Jobs."""
     for job in world.objects(Job):
         if not job.finished:
             await world.act(Edit(job, ended("Complete"), "status"))
@@ -172,7 +172,7 @@ def history_is_limited(world: World) -> None:
     assert sum(job.finished for job in world.objects(Job)) <= 2
 
 
-def test_a_cron_job_survives_whatever_goes_wrong() -> None:
+def test_a_cron_job_survives_every_fault() -> None:
     careful = REPORT.replace(spec=evolve(SPEC, concurrency="Forbid", keep_succeeded=1))
     scenario = Scenario(
         controllers=lambda: cron_jobs,

@@ -1,4 +1,4 @@
-"""An operator that keeps databases: storage, a password, a schema, and a backup every so often."""
+"""An operator for databases: storage, a password, a schema, and a backup at regular intervals."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -17,7 +17,7 @@ class DatabaseSpec:
     backup_image: str
     backup_every: Annotated[timedelta, Schema(rules="self >= duration('1m')")] = timedelta(days=1)
     keep_jobs: Annotated[int, Schema(minimum=1)] = 3
-    storage: Annotated[str, Schema(rules="self == oldSelf")] = "1Gi"  # a claim's size stays
+    storage: Annotated[str, Schema(rules="self == oldSelf")] = "1Gi"  # the size of a claim cannot be changed
 
 
 @frozen
@@ -43,7 +43,7 @@ def keep_database(ctx: SyncContext[Database]) -> Result | None:  # a plain def r
     server = ctx.apply(workloads.server(db.name, secret, db.spec.storage))
     ctx.condition("Ready", False, reason="NoSchema", message="the schema cannot be made yet")
     if not server.status.ready_replicas:
-        return None  # the StatefulSet wakes us when the server is up
+        return None  # the StatefulSet wakes this key when the server is up
     postgres.create_schema(f"{db.name}.{db.namespace}", password, timeout=10)  # blocks; may raise
     ctx.condition("Ready", True, reason="Serving", message="the schema is there")
     return keep_backups(ctx)
@@ -52,7 +52,7 @@ def keep_database(ctx: SyncContext[Database]) -> Result | None:  # a plain def r
 def keep_backups(ctx: SyncContext[Database]) -> Result:
     db, every, now = ctx.object, ctx.object.spec.backup_every, ctx.clock.now()
     ago = timedelta(seconds=now.timestamp()) % every
-    due = f"{db.name}-{now - ago:%Y%m%d-%H%M%S}"  # its name is its time: who comes after a crash finds it
+    due = f"{db.name}-{now - ago:%Y%m%d-%H%M%S}"  # named after its time, so a new process finds it
     jobs = sorted(ctx.owned(Job), key=lambda job: job.name)
     running, ended = [job for job in jobs if not job.finished], [job for job in jobs if job.finished]
     if not running and due not in [job.name for job in ended]:

@@ -1,4 +1,4 @@
-"""The operator's tests: one run at a time, and then a row of backups under every single fault."""
+"""The operator's tests: single runs, and then a series of backups under every single fault."""
 
 import base64
 import os
@@ -52,14 +52,14 @@ async def test_a_server_that_is_up_gets_its_schema_and_a_first_backup() -> None:
     assert (await run_once(databases, SHOP, client)).writes == []
 
 
-async def test_no_backup_begins_while_one_runs() -> None:
+async def test_no_backup_starts_while_one_is_running() -> None:
     client = await with_its_server_up()
     await run_once(databases, SHOP, client)
     client.clock.advance(EVERY.total_seconds())
     assert (await run_once(databases, SHOP, client)).writes == []
 
 
-async def test_where_the_schema_cannot_be_made_no_backup_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_backup_is_made_while_the_schema_cannot_be_created(monkeypatch: pytest.MonkeyPatch) -> None:
     client = await with_its_server_up()
 
     def refuse(host: str, password: str, *, timeout: float) -> None:
@@ -73,7 +73,7 @@ async def test_where_the_schema_cannot_be_made_no_backup_is(monkeypatch: pytest.
 
 
 async def backups_end(world: World) -> None:
-    """What is done by those who run the Jobs."""
+    """Simulate the controller that runs Jobs."""
     for job in world.objects(Job):
         if not job.finished:
             await world.act(Edit(job, COMPLETE, "status"))
@@ -87,7 +87,7 @@ def jobs_are_limited(world: World) -> None:
     assert sum(job.finished for job in world.objects(Job)) <= SHOP.spec.keep_jobs
 
 
-def test_a_row_of_backups_survives_whatever_goes_wrong() -> None:
+def test_a_series_of_backups_survives_every_fault() -> None:
     scenario = Scenario(
         controllers=lambda: databases,
         steps=[Apply(SHOP), Edit((StatefulSet, "shop"), UP, "status"), backups_end, Wait(600), backups_end],

@@ -1,4 +1,4 @@
-"""What a database is made of in a cluster, as the API server is to have it."""
+"""The children of a database in a cluster, as they are applied."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An operator that keeps accounts in a billing system: opened, put right by a poll, closed at the end."""
+"""An operator for accounts in a billing system: opened, corrected by a poll, closed at the end."""
 
 from attrs import frozen
 from billing import Billing, BillingFailed

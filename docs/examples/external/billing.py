@@ -1,4 +1,4 @@
-"""What the operator asks of a billing system: the client of yours, over HTTP, is one of these."""
+"""The operator's interface to a billing system: your HTTP client implements it."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from attrs import frozen
 
 @frozen
 class Bill:
-    """A customer's account, as the billing system has it."""
+    """A customer's account in the billing system."""
 
     number: str
     plan: str
@@ -18,7 +18,7 @@ class BillingFailed(Exception):
 
 
 class Billing(Protocol):
-    """Each may raise BillingFailed. `reference` is ours: a billing system keeps it beside its own number."""
+    """Each may raise BillingFailed. `reference` is ours: a billing system stores it with its own number."""
 
     async def find(self, reference: str) -> Bill | None: ...
     async def open(self, reference: str, plan: str) -> Bill: ...

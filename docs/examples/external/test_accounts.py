@@ -29,7 +29,7 @@ ACME = Account(metadata=ObjectMeta("acme", "default"), spec=AccountSpec("pro"))
 
 @define
 class FakeBilling:
-    """A billing system that opens as many accounts as it is asked for, as real ones do."""
+    """A billing system that opens an account for each call, even twice for one reference, as real ones do."""
 
     bills: dict[str, tuple[str, str]] = field(factory=dict)
     """Reference and plan, by number."""
@@ -74,7 +74,7 @@ async def test_an_account_is_opened_once_and_then_left_alone() -> None:
     assert billing.calls == {"find": 2, "open": 1}
 
 
-async def test_what_somebody_changed_over_there_is_put_right() -> None:
+async def test_a_change_in_the_billing_system_is_corrected() -> None:
     billing, client = FakeBilling(), FakeClient(ACME)
     await run_once(accounts(billing), ACME, client)
     billing.bills["no-1"] = ("default/acme", "free")
@@ -83,7 +83,7 @@ async def test_what_somebody_changed_over_there_is_put_right() -> None:
     assert done.events == ["Normal PlanChanged: from free to pro"]
 
 
-async def test_an_account_that_goes_is_closed_first() -> None:
+async def test_an_account_is_closed_before_its_object_is_removed() -> None:
     billing, client = FakeBilling(), FakeClient(ACME)
     await run_once(accounts(billing), ACME, client)
     await client.delete(await client.get(Account, "acme", "default"))
@@ -96,7 +96,7 @@ async def test_an_account_that_goes_is_closed_first() -> None:
     assert await client.find(Account, "acme", "default") is None
 
 
-async def test_an_answer_that_is_lost_opens_no_second_account() -> None:
+async def test_a_lost_answer_does_not_open_a_second_account() -> None:
     class Lossy(FakeBilling):
         async def open(self, reference: str, plan: str) -> Bill:
             await super().open(reference, plan)
@@ -109,7 +109,7 @@ async def test_an_answer_that_is_lost_opens_no_second_account() -> None:
 
 
 @pytest.mark.simulated(limit_seconds=2 * HOUR)
-async def test_an_hour_without_billing_is_told_and_no_storm(
+async def test_an_hour_without_billing_is_reported_and_causes_few_requests(
     cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     billing = FakeBilling()
@@ -138,7 +138,7 @@ def one_account_each(world: World) -> None:
     assert sorted(world.outside.bills.values()) == sorted(wanted)
 
 
-def test_an_account_survives_whatever_goes_wrong() -> None:
+def test_an_account_survives_every_fault() -> None:
     scenario = Scenario(
         controllers=accounts,
         outside=FakeBilling,

@@ -20,13 +20,13 @@ from reconcile.kinds import (
 from reconcile.models import Schema
 
 KOPF = "kopf.zalando.org/"
-EVERY = 60.0  # the proxy sends no events, so each notebook asks it when it was last used
+EVERY = 60.0  # the proxy sends no events, so each run asks it when the notebook was last used
 
 
 @frozen
 class NotebookSpec:
     image: str
-    storage: Annotated[str, Schema(rules="self == oldSelf")] = "1Gi"  # a claim's size stays
+    storage: Annotated[str, Schema(rules="self == oldSelf")] = "1Gi"  # the size of a claim cannot be changed
     idle_after: Annotated[timedelta, Schema(rules="self > duration('0s')")] = timedelta(hours=1)
 
 

@@ -1,4 +1,4 @@
-"""Stands for the blocking client of a proxy; it keeps everything in memory."""
+"""A stand-in for the blocking client of a proxy; it keeps everything in memory."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ used: dict[str, datetime] = {}
 
 
 def add_route(name: str, target: str) -> None:
-    """Route requests for /name to the target, in place of a route that exists already."""
+    """Route requests for /name to the target, replacing an existing route."""
     routes[name] = target
 
 

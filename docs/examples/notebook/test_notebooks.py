@@ -45,7 +45,7 @@ async def test_a_notebook_gets_its_children_and_its_route() -> None:
     assert (await run_once(notebooks, ADA, client)).writes == []
 
 
-async def test_a_notebook_that_is_not_used_sleeps_until_it_is() -> None:
+async def test_an_unused_notebook_is_scaled_to_0_until_it_is_used() -> None:
     client = FakeClient(ADA)
     await run_once(notebooks, ADA, client)
     assert await replicas(client) == 1
@@ -82,7 +82,7 @@ def routes_are_those_of_the_notebooks(world: World) -> None:
     assert set(proxy.routes) == {notebook.name for notebook in world.objects(Notebook)}
 
 
-def test_a_notebook_survives_whatever_goes_wrong() -> None:
+def test_a_notebook_survives_every_fault() -> None:
     image: dict[str, Any] = {"spec": {"image": "jupyter:2"}}
     scenario = Scenario(
         controllers=lambda: notebooks,

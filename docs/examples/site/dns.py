@@ -1,4 +1,4 @@
-"""Stands for any blocking library; it only remembers."""
+"""A stand-in for any blocking library; it only keeps the names in memory."""
 
 names: set[str] = set()
 
@@ -9,5 +9,5 @@ def upsert(name: str) -> None:
 
 
 def delete(name: str) -> None:
-    """Take the name away."""
+    """Remove the name."""
     names.discard(name)

@@ -99,7 +99,7 @@ async def keep_tenant(ctx: Context[Tenant]) -> Result | None:
         return Result(requeue_after=60)  # the deletion of a foreign namespace does not wake this tenant
     if namespace.terminating:  # it accepts no new objects
         ctx.condition("Ready", False, reason="Terminating", message="its namespace is being deleted")
-        return None  # its end wakes this tenant, which then makes it anew
+        return None  # its removal wakes this tenant, which then creates it again
     for child in contents_of(tenant):
         await ctx.apply(child)
     source = await ctx.client.find(ConfigMap, SETTINGS.name, SETTINGS.namespace)

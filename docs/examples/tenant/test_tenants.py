@@ -1,4 +1,4 @@
-"""The operator's tests: what a tenant gets, what it may not take, and every single fault."""
+"""The operator's tests: what a tenant gets, what it cannot take over, and every single fault."""
 
 import os
 
@@ -51,7 +51,7 @@ async def test_changed_settings_are_copied_and_a_copy_outlives_its_source() -> N
     assert await copy_of_settings(client) == {"proxy": "proxy-2"}
 
 
-async def test_what_leaves_the_spec_leaves_the_children() -> None:
+async def test_a_value_that_is_removed_from_the_spec_is_removed_from_the_children() -> None:
     client = FakeClient(settings("proxy-1"), SHOP.replace(spec=TenantSpec(admins=("ada", "grace"))))
     await run_once(tenants, SHOP, client)
     await client.modify(Tenant, "shop", "", lambda shop: shop.replace(spec=TenantSpec(admins=("grace",))))
@@ -94,7 +94,7 @@ async def test_everything_of_a_tenant_is_deleted_with_it() -> None:
 
 
 def held_in(namespace: str) -> ConfigMap:
-    """An object that keeps its namespace from going."""
+    """An object that delays the removal of its namespace."""
     return ConfigMap(metadata=ObjectMeta("held", namespace, finalizers=("example.com/hold",)))
 
 
@@ -106,7 +106,7 @@ def every_tenant_has_the_settings(world: World) -> None:
     assert copies == {tenant.name: source.data for tenant in world.objects(Tenant)}
 
 
-def test_a_tenant_survives_whatever_goes_wrong() -> None:
+def test_a_tenant_survives_every_fault() -> None:
     scenario = Scenario(
         controllers=lambda: tenants,
         objects=[settings("proxy-1")],
