@@ -66,7 +66,7 @@ KINDS = {
 }
 
 OPAQUE_TYPES = {"V1JSONSchemaProps"}
-"""Types that are kept as they come; JSONSchemaProps refers to itself."""
+"""Types that are kept unchanged; JSONSchemaProps refers to itself."""
 
 KEYED_LISTS = {
     "V1Container.env": ["name"],
@@ -109,7 +109,7 @@ KEYED_LISTS = {
     "V1ValidatingWebhookConfiguration.webhooks": ["name"],
     "V2HorizontalPodAutoscalerStatus.conditions": ["type"],
 }
-"""Lists of type map, with their keys, for server-side apply. Lists that are in no table are atomic."""
+"""Lists of type map, with their keys, for server-side apply. Lists in none of the tables are atomic."""
 
 SETS = {
     "V1Endpoint.addresses",
@@ -132,10 +132,10 @@ STRATEGIES = {
     "V1PodSpec.volumes": "merge,retainKeys",
     "V1PodStatus.resourceClaimStatuses": "merge,retainKeys",
 }
-"""Strategies of strategic patches beside `merge` for keyed lists."""
+"""Strategies of strategic patches other than `merge` for keyed lists."""
 
 REPLACED_BY_PATCHES = {"V1CustomResourceDefinitionStatus.conditions", "V1ResourceRequirements.claims"}
-"""Lists with keys for apply that a strategic patch replaces all the same."""
+"""Lists with keys for apply that a strategic patch nevertheless replaces."""
 
 ATOMIC_MAPS = {
     "V1ConfigMapKeySelector",
@@ -255,11 +255,11 @@ NOT_REQUIRED = {
     "V1SleepAction.seconds",
     "V1Sysctl.value",
 }
-"""Fields that the published types require and the server does not: it takes the zero value."""
+"""Fields that the published types require but the server does not: it uses the zero value."""
 
 
 def main() -> None:
-    """Write the file; with `--check` only see that it is what would be written."""
+    """Write the file; with `--check` only compare it with what would be written."""
     types: dict[str, Any] = {}
     for model in KINDS.values():
         collect(model, types, in_status=False)
@@ -299,7 +299,7 @@ def collect(name: str, types: dict[str, Any], *, in_status: bool) -> None:
 
 
 def required_fields(name: str, model: Any) -> list[str]:
-    """The members that the model's setters insist on."""
+    """The members that the model's setters require."""
     pattern = r"client_side_validation and (\w+) is None"
     attributes = dict.fromkeys(re.findall(pattern, inspect.getsource(model)))
     fields = [model.attribute_map[attribute] for attribute in attributes]
@@ -352,7 +352,7 @@ def extensions(place: str) -> dict[str, Any]:
 
 
 def check_tables(types: dict[str, Any]) -> None:
-    """Every place that the tables name must be there."""
+    """Every field that the tables name must exist."""
     tables = (
         KEYED_LISTS,
         SETS,

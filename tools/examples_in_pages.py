@@ -1,4 +1,4 @@
-"""For the site: an example's page shows the files that it links to. GitHub shows them by the links alone."""
+"""For the site: an example's page shows the files that it links to. On GitHub the links are enough."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ LINK = re.compile(r"\]\((\w+\.py)\)")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
-    """The page, with each file at its end, and links that lead there."""
+    """The page with each file at its end, and with links that point there."""
     source = Path(str(page.file.abs_src_path))
     if not page.file.src_uri.startswith("examples/"):
         return markdown

@@ -64,7 +64,7 @@ class Resolver:
 
 
 def locked_entries(resolver: Resolver, locked: str) -> Iterator[str]:
-    """The entries of the whole lock, each below the targets that need it."""
+    """The entries of the whole lock file, each below the targets that need it."""
     everything = resolver.resolved(tuple(TARGETS), locked)
     lock = "".join(everything.values())
     needs = {target: resolver.resolved(("run", target), lock) for target in TARGETS if target != "run"}

@@ -40,11 +40,11 @@ CALLED = "called"
 """The file with the functions that a test called."""
 
 PATIENCE = 120.0
-"""Seconds after which any test hangs, for all that a profiler slows it."""
+"""Seconds after which any test counts as hanging, even though a profiler slows it down."""
 
 _REGISTERED: list[tuple[Function, MutantDict]] = []
 _MEMORY = 6 * 2**30
-"""Bytes that a fork may use, so that a mutant without end harms itself alone."""
+"""Bytes that a fork may use, so that a runaway mutant only harms itself."""
 
 _LIKELY = 5
 """How many of the tests that noticed mutants of the same function come first."""
@@ -63,7 +63,7 @@ def has_mutants(mutants: MutantDict, is_classmethod: bool = False) -> Callable[[
 
 @frozen
 class Plan:
-    """What tools/mutants.py asks for.
+    """The plan that tools/mutants.py passes.
 
     Names of mutants, how many to run at a time, seconds of tests for each, and where to write their ends.
     """
@@ -101,14 +101,14 @@ class Learned:
 
 @frozen
 class Fork:
-    """A process at work, and the folder where it may write."""
+    """A running process, and the folder where it may write."""
 
     pid: int
     folder: Path
 
     @classmethod
     def of(cls, work: Callable[[Path], bool]) -> "Fork":
-        """Begin to work in a fork, which ends with 0 where the work is true."""
+        """Start the work in a fork, which exits with 0 if the work returns true."""
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         if pid := os.fork():
             return cls(pid, folder)
@@ -120,7 +120,7 @@ class Fork:
             os._exit(0 if succeeded else 1)
 
     def read(self, name: str) -> Any:
-        """What the process, which has ended, left in a file of its folder. The folder goes."""
+        """The content of a file that the ended process left in its folder. Removes the folder."""
         file = self.folder / name
         value = json.loads(file.read_text()) if file.exists() else None
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -129,7 +129,7 @@ class Fork:
 
 @define
 class Forks:
-    """Runs mutants in forks, so many at a time, and writes what came of each as a line of JSON."""
+    """Runs mutants in a limited number of forks, and writes the result of each as a line of JSON."""
 
     session: pytest.Session
     plan: Plan
@@ -176,7 +176,7 @@ class Forks:
         return True
 
     def limit(self, test: int) -> float:
-        """Seconds after which a test hangs."""
+        """Seconds after which a test counts as hanging."""
         return min(5 + 10 * self.learned.seconds[test], PATIENCE)
 
     def reap(self, results: TextIO) -> None:
@@ -236,7 +236,7 @@ def passes(session: pytest.Session, test: int) -> bool:
 
 
 def isolate(folder: Path) -> None:
-    """Take from a fork what it must not share: the terminal, handlers of signals, folders, all memory."""
+    """Detach a fork from what it must not share: the terminal, signal handlers, folders, all memory."""
     os.setpgid(0, 0)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -247,7 +247,7 @@ def isolate(folder: Path) -> None:
 
 
 class NotLearned(Exception):
-    """A test does not pass without a mutant, which says what it does instead."""
+    """A test does not pass without a mutant; the message says what it does instead."""
 
 
 def learn(session: pytest.Session) -> Learned:
@@ -299,7 +299,7 @@ def is_watched(session: pytest.Session, test: int, folder: Path) -> bool:
 
 
 def seconds_of(session: pytest.Session, test: int) -> float:
-    """How long a test takes. Raises NotLearned; if it hangs all ends, with where each thread was."""
+    """How long a test takes. Raises NotLearned; if it hangs, everything ends with a trace of each thread."""
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
     began = time.monotonic()
     passed = passes(session, test)

@@ -1,4 +1,4 @@
-"""Mutation testing: which small faults in the code of decisions no test would notice.
+"""Mutation testing: which small bugs in the code of decisions the tests would miss.
 
     python tools/mutants.py [GROUP ...] [--sample PERCENT] [--seed N] [--only PATTERN] [--again]
 
@@ -41,7 +41,7 @@ ROOT = Path(__file__).parent.parent
 GROUPS = Path(__file__).with_name("mutants.toml")
 TOOLS = Path(__file__).parent
 SAMPLES = ROOT.parent / "shared"
-"""Where tests look for users' manifests: beside the project."""
+"""Where tests look for users' manifests: next to the project."""
 
 WORK = ROOT / ".cache" / "mutants"
 PACKAGES = ("workqueue", "informers", "reconcile", "controllers")
@@ -100,7 +100,7 @@ class Mutant:
 
 @frozen
 class End:
-    """What came of a mutant, what noticed it, and the digest of the texts that this holds for."""
+    """The result of a mutant, what noticed it, and the digest of the texts for which this is valid."""
 
     digest: str
     end: str
@@ -165,12 +165,12 @@ def _text(lines: Sequence[str], span: LineSpan) -> str:
 
 
 def chosen(mutants: Sequence[Mutant], percent: float, seed: int) -> list[Mutant]:
-    """So many per cent of the mutants, at least one of any."""
+    """A percentage of the mutants, but at least one of any."""
     return random.Random(seed).sample(mutants, math.ceil(len(mutants) * percent / 100))
 
 
 def refused_by_types(group: Group, folder: Path, mutants: Sequence[Mutant]) -> Mapping[str, str]:
-    """What mypy says of each mutant that it does not accept, by name."""
+    """The complaint of mypy about each mutant that it does not accept, by name."""
     with contextlib.chdir(folder):
         files = [str(file) for file in group.files()]
     told = subprocess.run(
@@ -197,7 +197,7 @@ def within(lines: range, errors: Iterable[tuple[int, str]]) -> set[str]:
 def run(
     group: Group, folder: Path, mutants: Sequence[Mutant], jobs: int, seconds: float
 ) -> Mapping[str, End]:
-    """Run the tests on each of these mutants. Exits where pytest cannot."""
+    """Run the tests on each of these mutants. Exits if pytest fails to run."""
     results, plan = folder / "results.jsonl", folder / "plan.json"
     names = [mutant.name for mutant in mutants]
     plan.write_text(json.dumps({"mutants": names, "jobs": jobs, "seconds": seconds, "results": str(results)}))
@@ -218,7 +218,7 @@ def run(
 
 
 def kept(file: Path, mutants: Iterable[Mutant]) -> dict[str, End]:
-    """What earlier runs came to, of the mutants that are still the same."""
+    """The results of earlier runs for mutants that are still the same."""
     if not file.exists():
         return {}
     digests = {mutant.name: mutant.digest for mutant in mutants}

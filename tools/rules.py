@@ -1,4 +1,4 @@
-"""Which tests hold us to which rule.
+"""Which tests check which rule.
 
 The rules are the rows of the tables in docs/reference/rules.md; the tests say theirs with
 `@pytest.mark.rule("K1")`. A row may also name scenarios of tests/conformance, as
@@ -27,7 +27,7 @@ NOT_YET = ROOT / "tests" / "conformance" / "not_yet.txt"
 
 @frozen
 class Rule:
-    """One row of the list. `note` names scenarios, or says why no test holds us to the rule."""
+    """One row of the list. `note` names scenarios, or says why there is no test."""
 
     name: str
     promise: str
@@ -36,13 +36,13 @@ class Rule:
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        """The conformance scenarios that hold us to it."""
+        """The conformance scenarios that check it."""
         prefix, _, names = self.note.partition(":")
         return tuple(name.strip() for name in names.split(",")) if prefix == "conformance" else ()
 
     @property
     def reason(self) -> str:
-        """Why no test holds us to it; empty where one should."""
+        """Why there is no test; empty if there should be one."""
         return "" if self.scenarios else self.note
 
 
@@ -70,7 +70,7 @@ def read_rules(text: str) -> Iterator[Rule]:
 
 
 def collect_marks() -> Mapping[str, Sequence[str]]:
-    """Test names by rule. Exits where the tests cannot even be collected."""
+    """Test names by rule. Exits if the tests cannot be collected."""
     marks = Marks()
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -84,7 +84,7 @@ def collect_marks() -> Mapping[str, Sequence[str]]:
 
 
 def problems(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """One line for each thing on which the list and the tests do not agree."""
+    """One line for each disagreement between the list and the tests."""
     not_yet = {line.partition(" ")[0] for line in NOT_YET.read_text().splitlines()}
     seen: set[str] = set()
     for rule in rules:
@@ -94,7 +94,7 @@ def problems(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> Itera
         if not rule.reason and not rule.scenarios and rule.name not in tests:
             yield f"{rule.name}: neither a test nor a reason ({rule.promise})"
         if rule.reason and rule.name in tests:
-            yield f"{rule.name}: has a test ({tests[rule.name][0]}), so the reason must go: {rule.reason}"
+            yield f"{rule.name}: has a test ({tests[rule.name][0]}), so remove the reason: {rule.reason}"
         for scenario in rule.scenarios:
             if not (SCENARIOS / f"{scenario}.json").is_file():
                 yield f"{rule.name}: there is no scenario {scenario}"
