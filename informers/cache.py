@@ -125,7 +125,7 @@ class Cache:
         informer = self.find(resource)
         if informer is None:
             raise NotCached(
-                f"{resource} is not followed by this cache: name it in owns= or watches= of the controller, "
+                f"{resource} is not watched by this cache: name it in owns= or watches= of the controller, "
                 f"or read it live"
             )
         return informer
@@ -247,7 +247,7 @@ def _tell_refused(late: Sequence[Informer], told: set[APIResource]) -> None:
     for informer in late:
         if informer.resource not in told and isinstance(informer.error, Unauthorized | Forbidden | NotFound):
             told.add(informer.resource)
-            _log.warning("not followed yet", resource=str(informer.resource), why=explain(informer))
+            _log.warning("cannot be watched yet", resource=str(informer.resource), why=explain(informer))
 
 
 def _why_late(informer: Informer, seconds: float) -> str:

@@ -105,7 +105,7 @@ class Credentials:
         try:
             await self._configuration.get_api_key_with_prefix("BearerToken")
         except Exception as error:
-            _log.warning("token not renewed, the last one is used on", error=_one_line(error))
+            _log.warning("the token was not renewed; the last one is still used", error=_one_line(error))
         return self._found()
 
     async def look_again(self, refused: bool) -> None:
@@ -137,7 +137,7 @@ class Credentials:
             try:
                 await self.look_again(refused=False)
             except Exception as error:
-                _log.warning("token not renewed, the last one is used on", error=_one_line(error))
+                _log.warning("the token was not renewed; the last one is still used", error=_one_line(error))
 
     async def aclose(self) -> None:
         """Look no more: a plugin that runs is killed."""

@@ -166,7 +166,9 @@ async def _log_cancellation(work: _BlockingCall[Any], log: structlog.stdlib.Boun
         await anyio.sleep_forever()
     finally:
         if work.running:
-            log.warning("to be ended, but blocking code goes on until it returns; its key stays in work")
+            log.warning(
+                "blocking code is still running after its run ended; its key stays in work until it returns"
+            )
 
 
 def _thread_allowed() -> AbstractContextManager[None]:

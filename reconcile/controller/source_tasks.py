@@ -44,9 +44,7 @@ class SourceTasks:
             with anyio.move_on_after(SOURCE_PATIENCE):
                 await synced.wait()
             if not synced.is_set():
-                self.log.warning(
-                    "waits for what a source knows at its start: it has to yield SYNCED", source=name
-                )
+                self.log.warning("waiting for a source to yield SYNCED after its initial keys", source=name)
                 await synced.wait()
 
     async def _follow(self, source: Source, synced: anyio.Event) -> None:
@@ -57,7 +55,11 @@ class SourceTasks:
             try:
                 request = as_request(item)
             except (TypeError, ValueError) as error:  # one bad item: the stream may have more, so it goes on
-                self.log.error("a source yielded what names no object", source=source.name, error=str(error))
+                self.log.error(
+                    "a source yielded a value that does not name an object",
+                    source=source.name,
+                    error=str(error),
+                )
                 continue
             initial = source.initial and not synced.is_set()
             cause = Cause("triggered", note=source.name)

@@ -58,7 +58,7 @@ class Tombstones(Generic[T]):
             try:
                 last = decode(self.kind, waiting[0].raw)
             except DecodeError as error:
-                log.warning("gone, and its last state does not fit the model", error=str(error))
+                log.warning("deleted, but its last state does not fit the model", error=str(error))
             else:
                 core_of(client).note_secrets(kind_of(self.kind).resource, waiting[0])
                 await self._call(self.on_deleted, Deleted(last, request, client, log))

@@ -289,7 +289,7 @@ class _Handler:
             await watch.wait()
 
     def _cut(self, request: web.BaseRequest) -> None:
-        log.warning("answer to %s cut off: its reader took nothing for %s s", request.path, self.patience)
+        log.warning("closed the answer to %s: its client read nothing for %s s", request.path, self.patience)
         if request.transport is not None:
             request.transport.abort()
 

@@ -272,7 +272,9 @@ class ClusterSet:
                 await cluster.sync()
             except (CacheSyncFailed, ApiError) as error:
                 cluster.error = error
-                self.log.warning("left out until it can be read", cluster=cluster.name, error=str(error))
+                self.log.warning(
+                    "the cluster is left out until it can be read", cluster=cluster.name, error=str(error)
+                )
                 self._changes.notify()
                 await anyio.sleep(RETRY_SECONDS)
         self._changes.notify()

@@ -1,4 +1,4 @@
-"""Signals that stop a long-running process, also while its event loop is held."""
+"""Signals that stop a long-running process, also while its event loop is blocked."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
     """While inside, the first SIGINT or SIGTERM calls `act`, and a second one ends the process at once.
 
     The second is for work that does not end: nothing is cleaned up, and the status is 130. It works while
-    the event loop is held, too.
+    the event loop is blocked, too.
     """
     stop, soon = Stop(act), in_loop()
     with handling(lambda: stop.receive(soon), *_SIGNALS):

@@ -183,7 +183,7 @@ def _bounded(connections: PageConnectionPool) -> Any:
             return await handler(request)
         except LoopHeld:
             raise web.HTTPServiceUnavailable(
-                text="the manager's event loop is held, or has too much to do\n"
+                text="the manager's event loop is blocked or overloaded\n"
             ) from None
         finally:
             if connection is not None:

@@ -1,6 +1,6 @@
 """Serves the pages of a manager on one port, from a thread with an event loop of its own.
 
-So health is answered while the manager's loop is held. What a page shows still comes from the manager's
+So health is answered while the manager's loop is blocked. What a page shows still comes from the manager's
 loop: the thread reads none of its state. aiohttp's server is imported when a manager serves, never before.
 """
 

@@ -1,6 +1,6 @@
 """Reports what holds the event loop, with file, line and key, while it happens.
 
-The loop keeps setting a mark, and a thread reads it. When the mark grows old, the loop is held, and the
+The loop keeps setting a mark, and a thread reads it. When the mark grows old, the loop is blocked, and the
 current frame of the loop's thread shows where. Nothing is traced or patched otherwise.
 """
 
@@ -109,11 +109,11 @@ def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[LoopStall], None]:
     def report(stall: LoopStall) -> None:
         more = {"seconds": round(stall.seconds, 3), "place": stall.place, "key": stall.key}
         if not stall.by_library:
-            log.warning("the event loop is held: blocking code belongs in ctx.run_sync", **more)
+            log.warning("the event loop is blocked: blocking code belongs in ctx.run_sync", **more)
         elif stall.key:
-            log.info("the event loop is held by the library, working for a run", **more)
+            log.info("the event loop is blocked by the library, working for a run", **more)
         else:
-            log.debug("the event loop is held by the library", **more)
+            log.debug("the event loop is blocked by the library", **more)
 
     return report
 

@@ -38,7 +38,7 @@ async def supervise(
             delay = RESTARTS.delay(failures, clock.random())
             failures += 1
             log.error(
-                "failed; it is started anew",
+                "failed; it will be restarted",
                 part=what,
                 error=described(failure),
                 at=place_text(failure),

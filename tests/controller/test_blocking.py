@@ -211,7 +211,7 @@ async def test_a_thread_that_takes_too_long_keeps_its_key_until_it_returns_and_t
 
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
     async with Manager(Controller(Toy, stuck, timeout=0.2), transport=client.transport) as manager:
-        await wait_until(lambda: "blocking code goes on until it returns" in caplog.text)
+        await wait_until(lambda: "blocking code is still running" in caplog.text)
         (run,) = manager.runs("toy").running()
         assert str(run.request) == "default/a"
         assert manager.status().controllers[0].failures == 0
@@ -238,7 +238,7 @@ async def test_a_stop_waits_for_threads_beyond_its_deadline_and_says_so(
         timer.start()
     assert release.is_set()
     assert not ended.is_set()
-    assert "blocking code goes on until it returns" in caplog.text
+    assert "blocking code is still running" in caplog.text
     timer.join()
 
 

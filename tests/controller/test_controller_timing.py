@@ -404,7 +404,9 @@ def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_ag
             await tombstones.deliver(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
 
     anyio.run(run)
-    assert [vars(r)["event"] for r in caplog.records] == ["gone, and its last state does not fit the model"]
+    assert [vars(r)["event"] for r in caplog.records] == [
+        "deleted, but its last state does not fit the model"
+    ]
 
 
 @pytest.mark.parametrize("option", ["timeout", "every", "resync"])

@@ -152,7 +152,7 @@ def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.
     gaps = [b - a for a, b in itertools.pairwise(starts)]
     assert len(gaps) == 5
     assert all(2**n <= gap <= 2**n * 1.11 for n, gap in enumerate(gaps))
-    failures = [vars(r) for r in caplog.records if vars(r)["event"] == "failed; it is started anew"]
+    failures = [vars(r) for r in caplog.records if vars(r)["event"] == "failed; it will be restarted"]
     assert {record["part"] for record in failures} == {"flaky"}
     assert "triggered: flaky" in notes.runs[-1][1]
 
@@ -190,8 +190,8 @@ def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.L
             assert len(notes.runs) == 1
 
     played(scenario)
-    (said,) = [vars(record) for record in caplog.records if "has to yield SYNCED" in record.getMessage()]
-    assert said["source"] == "slow"
+    (record,) = [vars(line) for line in caplog.records if "source to yield SYNCED" in line.getMessage()]
+    assert record["source"] == "slow"
 
 
 @pytest.mark.rule("inv-14")

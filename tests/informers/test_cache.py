@@ -181,7 +181,7 @@ def test_what_stands_in_the_way_of_the_first_list_is_said_at_once_and_fails_afte
                 async with anyio.create_task_group() as waiting:
                     waiting.start_soon(cache.wait_synced, 120.0)
                     await anyio.sleep(1)
-                    assert "not followed yet" in caplog.text
+                    assert "cannot be watched yet" in caplog.text
             assert caught.group_contains(CacheSyncFailed, match=says)
             assert anyio.current_time() > 119
             group.cancel_scope.cancel()

@@ -203,7 +203,7 @@ def test_a_kind_that_only_one_cluster_serves_holds_up_only_the_other(
             assert await sites.east.size() == 2
 
     played(scenario, without="west")
-    assert "left out until it can be read" in caplog.text
+    assert "the cluster is left out until it can be read" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -68,7 +68,7 @@ async def test_each_stall_is_reported_and_the_thread_ends_with_the_watch() -> No
 def test_the_log_line_of_a_stall_has_a_remedy(caplog: pytest.LogCaptureFixture) -> None:
     log_stall(get_logger("t"))(LoopStall(0.25, "a.py:3 in f: x()", "default/a"))
     (record,) = caplog.records
-    assert vars(record)["event"] == "the event loop is held: blocking code belongs in ctx.run_sync"
+    assert vars(record)["event"] == "the event loop is blocked: blocking code belongs in ctx.run_sync"
     said = vars(record)
     assert (said["seconds"], said["place"], said["key"]) == (0.25, "a.py:3 in f: x()", "default/a")
 
@@ -85,7 +85,7 @@ async def test_a_manager_names_the_run_that_holds_the_loop(caplog: pytest.LogCap
         with anyio.fail_after(10):
             while not ran:
                 await anyio.sleep(0.01)
-    (said,) = [vars(r) for r in caplog.records if r.getMessage().startswith("the event loop is held")]
+    (said,) = [vars(r) for r in caplog.records if r.getMessage().startswith("the event loop is blocked")]
     assert said["key"] == "toy default/a"
     assert said["place"].endswith("in hold: time.sleep(seconds)")
 
@@ -227,7 +227,7 @@ async def test_health_is_answered_while_the_loop_is_held_and_fails_after_the_lim
         with anyio.fail_after(20):
             while len(answers) < 6:
                 await anyio.sleep(0.01)
-        held = (503, "the manager's event loop is held, or has too much to do\n")
+        held = (503, "the manager's event loop is blocked or overloaded\n")
         assert answers[:3] == [(200, "ok"), (200, "ok"), held]
         assert answers[3] == (
             500,
