@@ -34,7 +34,7 @@ from reconcile.storms.guard import StormGuard
 T = TypeVar("T", bound=Object)
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class CacheConnection(Generic[T]):
     """A controller in one cache, from `open` to `close`; `primary`, the informer of its kind, is declared
     already.

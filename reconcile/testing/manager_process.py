@@ -123,6 +123,8 @@ def _take_apart(manager: Manager) -> None:
                 vars(part.reflector).clear()
             vars(informer).clear()
         for runner in cluster.runners:
+            if runner._connection is not None:
+                vars(runner._connection).clear()
             vars(runner).clear()
         vars(cluster.cache).clear()
     if assembly is not None:

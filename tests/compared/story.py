@@ -288,12 +288,12 @@ def staged(operator: Operator, folder: Path) -> Iterator[Stage]:
 
 PHASES: Mapping[str, Callable[[Stage], list[str]]] = {
     "start": lambda stage: stage.start(),
-    "a site is made": lambda stage: stage.told(stage.make, lambda: not stage.settles("web:1", 0, 0)),
-    "its pod gets ready": lambda stage: stage.told(stage.get_ready, lambda: stage.ready() == 1),
+    "a site is created": lambda stage: stage.told(stage.make, lambda: not stage.settles("web:1", 0, 0)),
+    "its pod becomes ready": lambda stage: stage.told(stage.get_ready, lambda: stage.ready() == 1),
     "its image changes": lambda stage: stage.told(
         lambda: stage.set_image("web:2"), lambda: stage.image() == "web:2"
     ),
-    "somebody deletes the Deployment": lambda stage: stage.told(
+    "a user deletes the Deployment": lambda stage: stage.told(
         stage.lose_deployment, lambda: stage.image() == "web:2"
     ),
     "the site is deleted": lambda stage: stage.told(stage.delete, lambda: stage.site() is None),

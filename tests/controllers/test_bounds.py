@@ -55,7 +55,7 @@ async def test_a_controller_whose_work_grows_with_a_number_is_found_by_the_field
     notes = Controller(Note, keep, operator="example.com")
     with pytest.raises(Unbounded, match=r"spec\.copies: blocked the loop for \d+ ms, took \d+ MB") as found:
         await assert_bounded(notes, Note(metadata=ObjectMeta("a", "default")), FakeClient())
-    assert {one.path for one in found.value.weighed} == {"spec.copies"}
+    assert {one.path for one in found.value.measured} == {"spec.copies"}
 
 
 async def test_a_controller_whose_work_grows_with_a_list_is_found_by_the_field() -> None:

@@ -103,7 +103,7 @@ def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> 
     bad = {OPTIONS + "scaledownunneededtime": "soon", OPTIONS + "scaledownutilizationthreshold": "2"}
     found, faults = options_of(bad)
     assert found == GroupOptions()
-    assert [fault.split()[1] for fault in faults] == [
+    assert [fault.split()[1].rstrip(":") for fault in faults] == [
         OPTIONS + "scaledownutilizationthreshold",
         OPTIONS + "scaledownunneededtime",
     ]
