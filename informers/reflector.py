@@ -92,7 +92,7 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 
 @frozen
 class Collection:
-    """What is asked for: a path, selectors, and whether metadata alone is wanted."""
+    """What to list and watch: a path, selectors, and whether to read metadata alone."""
 
     path: str
     selectors: Mapping[str, str]

@@ -92,7 +92,7 @@ async def keep_cluster(
     report = StatusWriter(ctx, cluster, suspension.phase)
     plan = _plan(ctx, cluster, pods, suspension, plan_group)
     # Pods of a deleted cluster end one by one, and the cache may show that before it shows the deletion:
-    # to replace them now would leave pods that nobody owns.
+    # to replace them now would leave pods without an owner.
     if plan.replaces and await _is_gone(ctx):
         return None
     try:

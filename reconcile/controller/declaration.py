@@ -187,11 +187,11 @@ class Controller(_Options[T]):
     deleted, again as long as it raises or returns a `Result` that asks for another run; then the finalizer is
     removed. `on_terminating` sees objects that are going without holding them (what a node does with its
     pods). `owns` names the kinds of its children, `watches` further kinds whose changes concern it, `reads`
-    kinds that it looks up and that wake nobody; all these are cached. `indexes` find objects of these kinds
-    by what a function says of them, under names of your own: `client.list(Pod, index=("by-node", name))` (see
-    `Index`). `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
-    `reconcile manifests` makes a role of all these; a write that they do not name is refused in tests
-    (`UndeclaredWrite`), and logged elsewhere.
+    kinds that it looks up without being woken by them; all these are cached. `indexes` find objects of
+    these kinds by what a function says of them, under names of your own:
+    `client.list(Pod, index=("by-node", name))` (see `Index`). `writes` names what it writes besides
+    its own status and its children: kinds, or a `Write`. `reconcile manifests` makes a role of all these;
+    a write that they do not name is refused in tests (`UndeclaredWrite`), and logged elsewhere.
 
     `on_deleted` is called with the last state of an object that was deleted. It does not hold the object, so
     it misses what is deleted while no manager runs: what must not be missed needs `cleanup`.

@@ -315,7 +315,7 @@ class ReconcileRun(Generic[T]):
                 output.note_desired()
             # Before the status, which may say what there is now.
             if deleted := await output.carry_out_prune():
-                context.log.info("pruned children that are wanted no more", deleted=deleted)
+                context.log.info("pruned children that are no longer desired", deleted=deleted)
         except BaseException as raised:
             error = as_failure(raised, name_of(function), cancels)
             try:

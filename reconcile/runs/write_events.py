@@ -35,7 +35,7 @@ class EndedWrite:
     """A write that has ended.
 
     `written` is the object that the server answered; None where it answered none. `fresh`: the object has
-    fields of this writer alone, so nobody else can have made it.
+    fields of this writer alone, so this write created it.
     """
 
     sent: Sent

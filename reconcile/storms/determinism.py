@@ -40,7 +40,7 @@ def rendering_differences(one: Rendered, other: Rendered) -> Sequence[str]:
     for place in {**one, **other}:
         where = _name(*place)
         if place not in one or place not in other:
-            lines.append(f"{where}: is wanted in one of two renderings only")
+            lines.append(f"{where}: appears in only one of two renderings")
         else:
             lines += [
                 f"{where}: {path or 'all of it'}"

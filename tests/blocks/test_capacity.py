@@ -455,6 +455,7 @@ Rack: Any = NAMES["Rack"]
 
 def test_the_page_is_short() -> None:
     assert len(PAGE.read_text().splitlines()) < 50
+    assert len(CODE.splitlines()) <= 40
 
 
 @pytest.mark.rule("capacity-decide")

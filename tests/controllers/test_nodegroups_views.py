@@ -143,12 +143,13 @@ class Server:
 
 
 async def test_what_makes_no_sense_is_named_and_left_out() -> None:
+    greedy = pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "many"}}}])
     odd = decode(Node, node("odd", "many"))
-    client: Any = Server(decode(Node, node("good")), odd, pod(), pod(phase="Failed"))
+    client: Any = Server(decode(Node, node("good")), odd, pod(), pod(phase="Failed"), greedy)
     workload = await read_workload(client)
     assert [one.name for one in workload.nodes] == ["good"]
     assert [one.pod for one in workload.pods] == [pod()]
-    assert workload.troubles == ("node odd cannot be read",)
+    assert workload.troubles == ("node odd cannot be read", "pod default/p cannot be read")
 
 
 async def test_priorities_that_cannot_be_read_are_none() -> None:

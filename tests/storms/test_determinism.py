@@ -275,9 +275,9 @@ def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
     two = {(CONFIG, key, ""): {"x": [2], "y": 1}, (CONFIG, other, "status"): 1, (CONFIG, key, "status"): 2}
     assert rendering_differences(one, two) == [
         "ConfigMap default/a: .x[0]",
-        "ConfigMap default/b: is wanted in one of two renderings only",
+        "ConfigMap default/b: appears in only one of two renderings",
         "ConfigMap default/a/status: all of it",
-        "ConfigMap default/b/status: is wanted in one of two renderings only",
+        "ConfigMap default/b/status: appears in only one of two renderings",
     ]
 
 
