@@ -28,6 +28,8 @@ RECORDS = frozenset({"typing.NamedTuple", "msgspec.Struct"})
 KIND = "reconcile.models.objects.Object"
 """The base of kinds: whatever makes attrs classes of them, they are built by keyword."""
 
+BLOCKING = "reconcile.controller.synchronous.blocking"
+
 
 class Signatures(Extension):
     """Gives attrs classes, and classes of kinds, their `__init__`; and every function its defaults."""
@@ -37,6 +39,9 @@ class Signatures(Extension):
         for part in parts(pkg):
             if isinstance(part, Class) and "__init__" not in part.members and is_made_of_fields(part):
                 part.set_member("__init__", initializer(part))
+        for part in parts(pkg):
+            if isinstance(part, Class):
+                part.members.update((one.name, one) for one in blocking_methods(pkg, part))
         for part in parts(pkg):
             if isinstance(part, Function):
                 for parameter in part.parameters:
@@ -50,6 +55,18 @@ def parts(owner: Module | Class) -> Iterator[Class | Function]:
             yield member
         if isinstance(member, Module | Class):
             yield from parts(member)
+
+
+def blocking_methods(package: Module, cls: Class) -> Iterator[Function]:
+    """What `get = blocking(Client.get)` makes: methods that take what those of `Client` take."""
+    for name, member in cls.members.items():
+        value = member.value if isinstance(member, Attribute) else None
+        if isinstance(value, ExprCall) and value.canonical_path.startswith(BLOCKING):
+            source = package.modules_collection[value.arguments[0].canonical_path]
+            returns = str(source.returns).replace("Async", "")
+            yield Function(
+                name, parent=cls, parameters=source.parameters, returns=returns, docstring=source.docstring
+            )
 
 
 def constant(package: Module, default: Any) -> Any:

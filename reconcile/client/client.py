@@ -36,7 +36,43 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 C = TypeVar("C", bound="Client")
 
 
-class Client:
+class ClientView:
+    """What a client shows of itself, whether or not its methods block."""
+
+    _core: ClientCore
+
+    @property
+    def transport(self) -> Transport:
+        """What carries the requests."""
+        return self._core.transport
+
+    @property
+    def cache(self) -> Cache | None:
+        """What kinds are read from, if they are declared there."""
+        return self._core.cache
+
+    @property
+    def clock(self) -> Clock:
+        """Wall time, chance and identity."""
+        return self._core.clock
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of this view; empty for all."""
+        return self._core.namespace
+
+    @property
+    def field_manager(self) -> str:
+        """The name under which writes are recorded."""
+        return self._core.field_manager
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the server only checks what is written."""
+        return self._core.dry_run
+
+
+class Client(ClientView):
     """Reads and writes objects of one cluster.
 
     With a `cache`, `get` and `list` read declared kinds from it and everything else from the server;
@@ -82,36 +118,6 @@ class Client:
         self._reads = ObjectReads(core)
         self._writes = ObjectWrites(core, self._reads)
         self._applies = ObjectApplies(core, self._reads, self._writes)
-
-    @property
-    def transport(self) -> Transport:
-        """What carries the requests."""
-        return self._core.transport
-
-    @property
-    def cache(self) -> Cache | None:
-        """What kinds are read from, if they are declared there."""
-        return self._core.cache
-
-    @property
-    def clock(self) -> Clock:
-        """Wall time, chance and identity."""
-        return self._core.clock
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of this view; empty for all."""
-        return self._core.namespace
-
-    @property
-    def field_manager(self) -> str:
-        """The name under which writes are recorded."""
-        return self._core.field_manager
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether the server only checks what is written."""
-        return self._core.dry_run
 
     @cached_property
     def raw(self) -> RawClient:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import structlog
+from attrs import field, frozen
 
 from informers import AlreadyExists, Clock, Key
 from informers.functions import is_async, name_of
@@ -28,50 +29,29 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Context(Generic[T]):
-    """One run for one key: its object, a client, and what the run wants written at its end.
+@frozen(eq=False, repr=False, slots=False)
+class RunContext(Generic[T]):
+    """What a run has whether or not its code may block: its object, and what it says of that object."""
 
-    `deadline` is in the event loop's seconds.
-    """
-
-    def __init__(
-        self,
-        output: RunOutput[T],
-        request: Request,
-        bind_log: Callable[[], structlog.stdlib.BoundLogger],
-        *,
-        blocking: Blocking,
-        causes: Sequence[Cause] = (),
-        attempt: int = 0,
-        deadline: float = math.inf,
-        owns: Sequence[type[Object]] = (),
-        client_of: Callable[[str], Client] | None = None,
-    ) -> None:
-        self._output = output
-        self._request = request
-        self._bind_log = bind_log
-        self._causes = tuple(causes)
-        self._attempt = attempt
-        self._deadline = deadline
-        self._client_of = client_of
-        self._blocking = blocking
-        self._owns = tuple(owns)
-        self._time = asyncio.get_running_loop().time
+    _output: RunOutput[T]
+    request: Request
+    """The key."""
+    _bind_log: Callable[[], structlog.stdlib.BoundLogger]
+    _blocking: Blocking = field(kw_only=True)
+    causes: tuple[Cause, ...] = field(default=(), kw_only=True)
+    """Why the key runs."""
+    attempt: int = field(default=0, kw_only=True)
+    """How often the key has failed since it last did not."""
+    deadline: float = field(default=math.inf, kw_only=True)
+    """When the run has taken too long, in the event loop's seconds (`anyio.current_time`)."""
+    _owns: Sequence[type[Object]] = field(default=(), kw_only=True)
+    _client_of: Callable[[str], Client] | None = field(default=None, kw_only=True)
+    _time: Callable[[], float] = field(factory=lambda: asyncio.get_running_loop().time, init=False)
 
     @property
     def object(self) -> T:
         """The object as it was when the run began; decoded when first read. Raises DecodeError."""
         return self._output.object
-
-    @property
-    def client(self) -> Client:
-        """Reads and writes for this key."""
-        return self._output.client
-
-    @property
-    def request(self) -> Request:
-        """The key."""
-        return self._request
 
     @functools.cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
@@ -79,29 +59,90 @@ class Context(Generic[T]):
         return self._bind_log()
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
-        """Why the key runs."""
-        return self._causes
-
-    @property
-    def attempt(self) -> int:
-        """How often the key has failed since it last did not."""
-        return self._attempt
-
-    @property
     def clock(self) -> Clock:
         """Wall time, chance and identity; a reconciler takes them from nowhere else."""
-        return self.client.clock
-
-    @property
-    def deadline(self) -> float:
-        """When the run has taken too long, in the event loop's seconds (`anyio.current_time`)."""
-        return self._deadline
+        return self._output.client.clock
 
     @property
     def remaining(self) -> float:
         """Seconds until `deadline`; from any thread. A thread is not ended then: look, and return."""
-        return self._deadline - self._time()
+        return self.deadline - self._time()
+
+    def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
+        """At the end of this run, delete the children that it has neither applied nor written otherwise.
+
+        Of `kinds`, which the controller `owns`; without any, of all that it owns. Objects of `keep` are
+        spared. Nothing is deleted where the run fails, or where any of its requests or blocking calls
+        did, whether or not the reconciler went on: what should be there is not known then. It happens
+        before the status is written: keep a child that alone proves what the status is to say. Raises
+        ValueError for a kind that the controller does not own.
+        """
+        for kind in kinds:
+            if kind not in self._owns:
+                raise ValueError(f"prune: {kind.__name__} is not among the kinds that the controller owns")
+        if not (kinds or self._owns):
+            raise ValueError("prune: the controller owns no kinds; say which it does by owns=")
+        self._output.prune(kinds or self._owns, keep)
+
+    def status(self, **fields: Any) -> None:
+        """Collect status fields; they are written once, at the end of the run, and only if changed.
+
+        A `LabelSelector` for the selector of the kind's `scale=` becomes the text that autoscalers read.
+        Raises TypeError for a field that the status of the model does not have.
+        """
+        self._output.set_status(fields)
+
+    def condition(
+        self,
+        name: str,
+        status: bool | Literal["True", "False", "Unknown"],
+        *,
+        reason: str,
+        message: str = "",
+    ) -> None:
+        """Collect the condition of type `name`; its lastTransitionTime moves only when its status does.
+
+        `reason` is one CamelCase word. A `message` of over 32,768 characters is cut. Raises ValueError for
+        a type, status or reason that metav1.Condition does not allow, since no status would be written.
+        """
+        word = status if isinstance(status, str) else str(bool(status))
+        self._output.set_condition(name, checked_condition(name, word, reason, message))
+
+    def remove_condition(self, name: str) -> None:
+        """Collect that there is no condition of type `name` any more."""
+        self._output.remove_condition(name)
+
+    @contextmanager
+    def false_on_failure(self, name: str, *errors: type[Exception]) -> Generator[None]:
+        """Within it, collect the condition of type `name` as False where one of `errors` is raised.
+
+        Its reason is the name of the error's class, its message what the error says, without what Secrets
+        hold. The error goes on: the run fails, is tried again with back-off, and its condition is written.
+        """
+        try:
+            yield
+        except errors as error:
+            message = core_of(self._output.client).redacted(error_text(error))
+            self.condition(name, False, reason=reason_for(error), message=message)
+            raise
+
+    def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
+        """Tell people about the object: one Event, or one more of a series, written beside the runs.
+
+        `reason` is one CamelCase word, as is `action`, which says what was being done. The run never
+        waits for an Event, nor fails with it.
+        """
+        event = PendingEvent("Warning" if warning else "Normal", reason, message, action)
+        self._output.events.append(event)
+
+
+class Context(RunContext[T]):
+    """One run for one key: its object, a client, and what the run wants written at its end."""
+
+    @property
+    def client(self) -> Client:
+        """Reads and writes for this key."""
+        return self._output.client
 
     def client_of(self, cluster: str) -> Client:
         """The client of another of `Manager(clusters=)`, for this key. LookupError for an unknown one.
@@ -109,7 +150,7 @@ class Context(Generic[T]):
         It reads and writes as `client` does, own writes seen and leadership held; nothing there can be
         owned by an object here.
         """
-        if cluster == self._request.cluster:
+        if cluster == self.request.cluster:
             return self.client
         if self._client_of is None:
             raise LookupError(f"there is no cluster {cluster!r}")
@@ -177,75 +218,6 @@ class Context(Generic[T]):
         meanwhile, and the key runs again at once.
         """
         await self.client.delete(obj, propagation=propagation, if_unchanged=if_unchanged)
-
-    def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
-        """At the end of this run, delete the children that it has neither applied nor written otherwise.
-
-        Of `kinds`, which the controller `owns`; without any, of all that it owns. Objects of `keep` are
-        spared. Nothing is deleted where the run fails, or where any of its requests or blocking calls
-        did, whether or not the reconciler went on: what should be there is not known then. It happens
-        before the status is written: keep a child that alone proves what the status is to say. Raises
-        ValueError for a kind that the controller does not own.
-        """
-        for kind in kinds:
-            if kind not in self._owns:
-                raise ValueError(f"prune: {kind.__name__} is not among the kinds that the controller owns")
-        if not (kinds or self._owns):
-            raise ValueError("prune: the controller owns no kinds; say which it does by owns=")
-        self._output.prune(kinds or self._owns, keep)
-
-    # --- what the run says of its object -----------------------------------------------------------
-
-    def status(self, **fields: Any) -> None:
-        """Collect status fields; they are written once, at the end of the run, and only if changed.
-
-        A `LabelSelector` for the selector of the kind's `scale=` becomes the text that autoscalers read.
-        Raises TypeError for a field that the status of the model does not have.
-        """
-        self._output.set_status(fields)
-
-    def condition(
-        self,
-        name: str,
-        status: bool | Literal["True", "False", "Unknown"],
-        *,
-        reason: str,
-        message: str = "",
-    ) -> None:
-        """Collect the condition of type `name`; its lastTransitionTime moves only when its status does.
-
-        `reason` is one CamelCase word. A `message` of over 32,768 characters is cut. Raises ValueError for
-        a type, status or reason that metav1.Condition does not allow, since no status would be written.
-        """
-        word = status if isinstance(status, str) else str(bool(status))
-        self._output.set_condition(name, checked_condition(name, word, reason, message))
-
-    def remove_condition(self, name: str) -> None:
-        """Collect that there is no condition of type `name` any more."""
-        self._output.remove_condition(name)
-
-    @contextmanager
-    def false_on_failure(self, name: str, *errors: type[Exception]) -> Generator[None]:
-        """Within it, collect the condition of type `name` as False where one of `errors` is raised.
-
-        Its reason is the name of the error's class, its message what the error says, without what Secrets
-        hold. The error goes on: the run fails, is tried again with back-off, and its condition is written.
-        """
-        try:
-            yield
-        except errors as error:
-            message = core_of(self.client).redacted(error_text(error))
-            self.condition(name, False, reason=reason_for(error), message=message)
-            raise
-
-    def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
-        """Tell people about the object: one Event, or one more of a series, written beside the runs.
-
-        `reason` is one CamelCase word, as is `action`, which says what was being done. The run never
-        waits for an Event, nor fails with it.
-        """
-        event = PendingEvent("Warning" if warning else "Normal", reason, message, action)
-        self._output.events.append(event)
 
     async def generate_once(self, name: str, make: Callable[[], str], *, secret: str | Key = "") -> str:
         """A password, a salt or a token: made by `make()` where there is none yet, and kept for good.

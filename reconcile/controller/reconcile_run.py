@@ -295,7 +295,7 @@ class ReconcileRun(Generic[T]):
             self.request,
             self.bind_log,
             blocking=executor.blocking,
-            causes=self.record.causes,
+            causes=tuple(self.record.causes),
             attempt=self.attempt,
             deadline=deadline,
             client_of=client_of,
