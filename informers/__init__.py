@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from informers.resource import APIResource, Key
     from informers.snapshot import Snapshot, SnapshotOwner
     from informers.store import Delta, Store
-    from informers.transport import Response, StreamingResponse, Transport
+    from informers.transport import HttpRequest, Response, StreamingResponse, Transport
 
 __all__ = [
     "APIResource",
@@ -58,6 +58,7 @@ __all__ = [
     "Expired",
     "Forbidden",
     "Handler",
+    "HttpRequest",
     "Informer",
     "InformerOptions",
     "InformerStatus",

@@ -7,7 +7,7 @@ import msgspec
 
 from informers.api_errors import NotFound, error_from_response, parsed
 from informers.resource import APIResource
-from informers.transport import Transport
+from informers.transport import HttpRequest, Transport
 
 ABSENT_SECONDS = 5.0
 """So long (s) the server's word that it has no such kind counts; a definition may be on its way."""
@@ -74,7 +74,7 @@ class Discovery:
         if not slash:
             group, version = "", api_version
         path = f"/apis/{api_version}" if group else f"/api/{api_version}"
-        response = await self._transport.request("GET", path, {}, {"accept": "application/json"})
+        response = await self._transport.request(HttpRequest("GET", path, {}, {"accept": "application/json"}))
         if response.status >= 400:
             error = error_from_response(response.status, response.headers, response.body, f"GET {path}")
             if not isinstance(error, NotFound):

@@ -26,12 +26,11 @@ from informers.kubeconfig import (
     find_kubeconfig,
     without_user,
 )
-from informers.transport import Response, StreamingResponse, about_to_send
+from informers.transport import HttpRequest, Response, StreamingResponse, about_to_send
 
 # The part of a User-Agent before the slash is the field manager of writes that name none.
 USER_AGENT = "reconcile-runtime/0.1"
 
-_NOTHING: Mapping[str, str] = {}
 _PARALLEL_REQUESTS = 100
 _URGENT = ("/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 _READ_BUFFER = 1 << 18
@@ -98,32 +97,19 @@ class KubernetesTransport:
         """The API server's URL."""
         return self.connection.server
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request and read the whole answer; see `Transport`."""
-        with self._explaining(method, path, self._timeouts.answer):
-            reply = await self._send(method, path, query, headers, body, stream=False)
+        with self._explaining(request, self._timeouts.answer):
+            reply = await self._send(request, stream=False)
             async with reply:
                 return Response(reply.status, _headers(reply), await reply.read())
 
     @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AsyncIterator[StreamingResponse]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         """Send one request and read its answer as it comes; see `Transport`."""
-        with self._explaining(method, path, self._timeouts.headers), anyio.fail_after(self._timeouts.headers):
-            reply = await self._send(method, path, query, headers, None, stream=True)
-        chunks = _Chunks(reply, lambda: self._explaining(method, path, self._timeouts.headers))
+        with self._explaining(request, self._timeouts.headers), anyio.fail_after(self._timeouts.headers):
+            reply = await self._send(request, stream=True)
+        chunks = _Chunks(reply, lambda: self._explaining(request, self._timeouts.headers))
         try:
             yield StreamingResponse(reply.status, _headers(reply), chunks)
         finally:
@@ -136,42 +122,22 @@ class KubernetesTransport:
         for sessions in filter(None, (self._sessions, self._retired)):
             await sessions.close()
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-        stream: bool,
-    ) -> aiohttp.ClientResponse:
-        url = _url(self.server, path, query)
-        urgent = path.startswith(_URGENT)
+    async def _send(self, request: HttpRequest, *, stream: bool) -> aiohttp.ClientResponse:
         proof = await self._credentials.proof()
-        reply = await self._send_once(method, url, headers, body, stream, urgent, proof)
+        reply = await self._send_once(request, proof, stream)
         if reply.status != 401 or not await self._credentials.renew(proof):
             return reply
         reply.close()
-        proof = await self._credentials.proof()
-        return await self._send_once(method, url, headers, body, stream, urgent, proof)
+        return await self._send_once(request, await self._credentials.proof(), stream)
 
-    async def _send_once(
-        self,
-        method: str,
-        url: URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        stream: bool,
-        urgent: bool,
-        proof: Proof,
-    ) -> aiohttp.ClientResponse:
+    async def _send_once(self, request: HttpRequest, proof: Proof, stream: bool) -> aiohttp.ClientResponse:
         sessions = await self._sessions_showing(proof)
-        session = sessions.streams if stream else sessions.of(method, urgent)
+        session = sessions.streams if stream else sessions.of(request)
         return await session.request(
-            method,
-            url,
-            headers=self._proving(headers, proof),
-            data=body,
+            request.method,
+            _url(self.server, request),
+            headers=self._proving(request.headers, proof),
+            data=request.body,
             allow_redirects=False,
             proxy=self._proxy,
             server_hostname=self._credentials.tls_server_name,
@@ -199,20 +165,20 @@ class KubernetesTransport:
         return self._sessions
 
     @contextmanager
-    def _explaining(self, method: str, path: str, seconds: float) -> Iterator[None]:
-        request = f"{method} {self.server}{path}"
+    def _explaining(self, request: HttpRequest, seconds: float) -> Iterator[None]:
+        name = f"{request.method} {self.server}{request.path}"
         if self._closed:
-            raise Unreachable("this transport was closed", request)
+            raise Unreachable("this transport was closed", name)
         cancels = cancel_requests()
         try:
             yield
         except (aiohttp.ClientError, OSError) as error:
-            raise explain(error, request, self.connection, self._timeouts.connect, seconds) from error
+            raise explain(error, name, self.connection, self._timeouts.connect, seconds) from error
         except asyncio.CancelledError as error:
             # Requests share look-ups of names and connections: one that is cancelled may take others along.
             if asked_to_end() or cancel_requests() > cancels:
                 raise
-            raise OutcomeUnknown("it was cancelled within the HTTP library", request) from error
+            raise OutcomeUnknown("it was cancelled within the HTTP library", name) from error
 
 
 class _Chunks:
@@ -289,10 +255,10 @@ class _Sessions:
         writes._retry_connection = urgent._retry_connection = False
         return cls(reads, writes, urgent, _session(connector(0), endless))
 
-    def of(self, method: str, urgent: bool) -> aiohttp.ClientSession:
-        if urgent:
+    def of(self, request: HttpRequest) -> aiohttp.ClientSession:
+        if request.path.startswith(_URGENT):
             return self.urgent
-        return self.reads if method in ("GET", "HEAD") else self.writes
+        return self.reads if request.reads else self.writes
 
     async def close(self) -> None:
         for session in (self.reads, self.writes, self.urgent, self.streams):
@@ -324,9 +290,11 @@ def _keepalive_socket(address: AddrInfoType) -> socket.socket:
     return made
 
 
-def _url(server: str, path: str, query: Mapping[str, str]) -> URL:
-    encoded = urlencode(query, quote_via=quote, safe="")
-    return URL(f"{server}{quote(path, safe=_PATH_SAFE)}{'?' if encoded else ''}{encoded}", encoded=True)
+def _url(server: str, request: HttpRequest) -> URL:
+    encoded = urlencode(request.query, quote_via=quote, safe="")
+    return URL(
+        f"{server}{quote(request.path, safe=_PATH_SAFE)}{'?' if encoded else ''}{encoded}", encoded=True
+    )
 
 
 def _headers(reply: aiohttp.ClientResponse) -> dict[str, str]:

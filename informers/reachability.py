@@ -8,7 +8,7 @@ An answer below 500, or to a probe, ends doubt and outage. For a second after an
 out, so that a server that has just started does not get all that has waited for it at once.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextvars import Context, copy_context
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from informers.api_errors import ApiError, TransportError, error_from_response, 
 from informers.broadcast import Broadcast
 from informers.clock import Clock
 from informers.logs import get_logger
-from informers.transport import PassingTransport, Response, Transport
+from informers.transport import HttpRequest, PassingTransport, Response, Transport
 from workqueue import Backoff
 
 FIRST_PROBE = 0.2
@@ -40,7 +40,6 @@ RAMP_SECONDS = 1.0
 RAMP_RATE = 80.0
 """Requests a second in the first `RAMP_SECONDS`; the promise is 100, and the Lease is not paced."""
 
-_NOTHING: Mapping[str, str] = {}
 _READY = "/readyz"
 _log = get_logger("informers")
 
@@ -228,13 +227,12 @@ class Reachability:
         Every other time what is asked for is a followed collection: a gateway may let through only that.
         """
         path = self.path() if number % 2 else ""
+        request = HttpRequest("GET", path, {"limit": "1"}) if path else HttpRequest("GET", _READY)
         try:
             with anyio.fail_after(PROBE_SECONDS):
-                response = await self.transport.request(
-                    "GET", path or _READY, {"limit": "1"} if path else _NOTHING
-                )
+                response = await self.transport.request(request)
         except TimeoutError:
-            return f"GET {path or _READY}: no answer within {PROBE_SECONDS:g} s"
+            return f"{request}: no answer within {PROBE_SECONDS:g} s"
         except ApiError as error:
             return str(error)
         return self._judged(response, path)
@@ -263,20 +261,13 @@ class ReachTransport(PassingTransport):
         self.reach = reach
         self._paced = paced
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request and read the whole answer; see `Transport`."""
         reach = self.reach
         if reach.ramping and self._paced:
             await reach.turn()
         try:
-            response = await self._inner.request(method, path, query, headers, body)
+            response = await self._inner.request(request)
         except TransportError as error:
             reach.failed(error)
             raise

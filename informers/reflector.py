@@ -55,7 +55,7 @@ from informers.scanning import members
 from informers.silence import WatchDeadline
 from informers.sink import Sink
 from informers.snapshot import Snapshot
-from informers.transport import StreamingResponse, Transport, raise_refusal
+from informers.transport import HttpRequest, StreamingResponse, Transport, raise_refusal
 
 PAGE = 500
 WATCH_SECONDS = (300, 600)
@@ -245,14 +245,15 @@ class Reflector:
             query["continue"] = token
         else:
             self._tokens.clear()
-        request = f"LIST {self._collection.path}"
+        path = self._collection.path
         headers = self._collection.accept("PartialObjectMetadataList")
+        request = f"LIST {path}"
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
                 self._cut = scope
                 self.status.connects += 1
                 await self._turn()
-                async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
+                async with self._transport.stream(HttpRequest("GET", path, query, headers)) as stream:
                     await raise_refusal(stream, request)
                     self._note_answer()
                     return await self._read_list(stream, scope)
@@ -301,12 +302,12 @@ class Reflector:
             **query,
             **self._collection.selectors,
         }
+        path, headers = self._collection.path, self._collection.accept("PartialObjectMetadata")
         try:
             with watch.scope as self._cut:
                 self.status.connects += 1
-                headers = self._collection.accept("PartialObjectMetadata")
                 await self._turn()
-                async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
+                async with self._transport.stream(HttpRequest("GET", path, query, headers)) as stream:
                     await raise_refusal(stream, request)
                     self._note_answer()
                     await self._read_events(stream, watch, request)

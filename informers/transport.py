@@ -45,6 +45,25 @@ def about_to_send() -> None:
 
 
 @frozen
+class HttpRequest:
+    """One request. `path` begins with `/`, is not percent-encoded, and has no query."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = _NOTHING
+    headers: Mapping[str, str] = _NOTHING
+    body: bytes | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether its method changes nothing."""
+        return self.method in ("GET", "HEAD")
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@frozen
 class Response:
     """One whole answer. Header names are lower case."""
 
@@ -77,11 +96,10 @@ async def raise_refusal(stream: StreamingResponse, request: str) -> None:
 class Transport(Protocol):
     """Carries requests to one API server and knows nothing of what they mean.
 
-    `path` begins with `/`, is not percent-encoded, and has no query. A status of 400 or more is an
-    answer like any other: turning it into an exception is the caller's work. What prevents an
-    answer is raised as an `informers.api_errors.TransportError`: `Unreachable` where the server cannot
-    have seen the request, `OutcomeUnknown` where it may have acted on it. A transport calls
-    `about_to_send` each time a request is about to leave.
+    A status of 400 or more is an answer like any other: turning it into an exception is the caller's
+    work. What prevents an answer is raised as an `informers.api_errors.TransportError`: `Unreachable`
+    where the server cannot have seen the request, `OutcomeUnknown` where it may have acted on it. A
+    transport calls `about_to_send` each time a request is about to leave.
     """
 
     @property
@@ -89,24 +107,11 @@ class Transport(Protocol):
         """Which server this is, for people and for keeping clusters apart: a URL, or `embedded`."""
         ...
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request and read the whole answer."""
         ...
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send one request and read its answer as it comes; leaving the context ends the stream."""
         ...
 
@@ -126,26 +131,13 @@ class PassingTransport:
         """That of the transport within."""
         return self._inner.server
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request and read the whole answer."""
-        return await self._inner.request(method, path, query, headers, body)
+        return await self._inner.request(request)
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send one request and read its answer as it comes."""
-        return self._inner.stream(method, path, query, headers)
+        return self._inner.stream(request)
 
     async def aclose(self) -> None:
         """Close the transport within."""

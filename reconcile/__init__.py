@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from informers import Clock, InformerOptions, Key, Snapshot, SystemClock, Transport
+    from informers import Clock, HttpRequest, InformerOptions, Key, Snapshot, SystemClock, Transport
     from reconcile.client.client import Client
     from reconcile.client.object_indexes import Index
     from reconcile.client.raw_client import RawClient
@@ -57,6 +57,7 @@ __all__ = [
     "Context",
     "Controller",
     "Deleted",
+    "HttpRequest",
     "Index",
     "InformerOptions",
     "Intent",

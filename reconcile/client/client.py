@@ -13,7 +13,7 @@ import msgspec
 
 from informers import Cache, Clock, Key, NotFound, ReachTransport, SystemClock, Transport
 from informers.discovery import Discovery
-from informers.transport import raise_refusal
+from informers.transport import HttpRequest, raise_refusal
 from reconcile.client import scale_writes
 from reconcile.client.client_core import ClientCore
 from reconcile.client.editing import Draft, finished
@@ -228,7 +228,7 @@ class Client(ClientView):
         query = {"watch": "1", "allowWatchBookmarks": "true", **selector_query(labels, fields)}
         if since:
             query["resourceVersion"] = since
-        async with core.transport.stream("GET", path, query, JSON) as answer:
+        async with core.transport.stream(HttpRequest("GET", path, query, JSON)) as answer:
             await raise_refusal(answer, f"WATCH {path}")
             note = partial(core.secrets.add, resource)
             yield watch_events(model, answer.chunks, f"WATCH {path}", note)

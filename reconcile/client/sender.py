@@ -13,6 +13,7 @@ from informers import (
     ApiError,
     Clock,
     Forbidden,
+    HttpRequest,
     MalformedAnswer,
     OutcomeUnknown,
     Reachability,
@@ -77,11 +78,11 @@ class Sender:
 
         Where `read` raises an error of decoding, that is a MalformedAnswer.
         """
+        request = HttpRequest(method, path, query or {}, headers, body)
         attempt = 0
         while True:
             try:
-                answer = await self._send(method, path, query or {}, headers, body)
-                return parsed(read, answer, f"{method} {path}")
+                return parsed(read, await self._send(request), str(request))
             except ApiError as error:
                 wait = retry_wait(method, error, attempt, self.clock.random)
                 if wait is None or (self.reach is not None and self.reach.down):
@@ -89,20 +90,17 @@ class Sender:
             attempt += 1
             await anyio.sleep(wait)
 
-    async def _send(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
-    ) -> bytes:
+    async def _send(self, request: HttpRequest) -> bytes:
         if self.limiter is not None:
             await self.limiter.take()
-        response = await self.transport.request(method, path, query, headers, body)
+        response = await self.transport.request(request)
         if "warning" in response.headers:
             self._warn(response)
-        request = f"{method} {path}"
         if 200 <= response.status < 300:
             return response.body
         if response.status < 400:
             raise MalformedAnswer(f"{request}: expected an answer, got a redirection ({response.status})")
-        error = error_from_response(response.status, response.headers, response.body, request)
+        error = error_from_response(response.status, response.headers, response.body, str(request))
         raise with_missing_rule(error) if isinstance(error, Forbidden) else error
 
     def _warn(self, response: Response) -> None:

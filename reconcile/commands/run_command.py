@@ -15,7 +15,15 @@ import anyio
 import click
 from attrs import evolve, frozen
 
-from informers import ApiError, APIResource, CacheSyncFailed, Transport, error_from_response, get_logger
+from informers import (
+    ApiError,
+    APIResource,
+    CacheSyncFailed,
+    HttpRequest,
+    Transport,
+    error_from_response,
+    get_logger,
+)
 from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ClusterConnection, ConfigurationProblem, choose_context, find_kubeconfig
@@ -202,7 +210,7 @@ async def _check(transport: Transport, manager: Manager) -> None:
 
 
 async def _check_server(transport: Transport) -> None:
-    answer = await transport.request("GET", "/version")
+    answer = await transport.request(HttpRequest("GET", "/version"))
     if answer.status == 401:
         raise Problem(f"{transport.server} does not accept these credentials", "log in again")
     if answer.status == 429 or answer.status >= 500:

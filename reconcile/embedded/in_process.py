@@ -1,19 +1,16 @@
 """The transport straight into an embedded server: no socket, no second imitation of Kubernetes."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 import anyio.lowlevel
 
 from informers.api_errors import Unreachable
-from informers.transport import Response, StreamingResponse, about_to_send
+from informers.transport import HttpRequest, Response, StreamingResponse, about_to_send
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.server import ApiServer
 from reconcile.embedded.verbs.watching import WatchStream
-
-_NOTHING: Mapping[str, str] = {}
-_READS = frozenset({"GET", "HEAD"})
 
 
 class InProcessTransport:
@@ -36,39 +33,29 @@ class InProcessTransport:
         """A name for logs, and for telling clusters apart."""
         return "embedded"
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Carry out one request and return its whole answer."""
-        await self._admit(method, path)
-        answer = await self._server.respond(self._asked(method, path, query, headers, body))
-        if self._settle and method not in _READS:
+        answer = await self.open(request)
+        if self._settle and not request.reads:
             self._server.settle()
         if isinstance(answer, WatchStream):
             return await _read_to_end(answer)
         return answer
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Open a watch, or give a whole answer as one chunk."""
-        return _Stream(self, method, path, query, headers)
+        return _Stream(self, request)
 
-    async def open(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> Response | WatchStream:
-        """What `stream` reads: a watch, which is then to be closed, or a whole answer."""
-        await self._admit(method, path)
-        return await self._server.respond(self._asked(method, path, query, headers, None))
+    async def open(self, request: HttpRequest) -> Response | WatchStream:
+        """What `stream` reads: a watch, which is then to be closed, or a whole answer. Raises Unreachable."""
+        await anyio.lowlevel.checkpoint()
+        if self._closed:
+            raise Unreachable("the transport is closed", str(request))
+        about_to_send()
+        lowered = {name.lower(): value for name, value in request.headers.items()}
+        return await self._server.respond(
+            ApiRequest(request.method, request.path, request.query, lowered, request.body or b"", self._user)
+        )
 
     def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch, as soon as they are there; another transport may have them come later."""
@@ -78,45 +65,21 @@ class InProcessTransport:
         """Refuse all further requests."""
         self._closed = True
 
-    def _asked(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> ApiRequest:
-        lowered = {name.lower(): value for name, value in headers.items()}
-        return ApiRequest(method, path, query, lowered, body or b"", self._user)
-
-    async def _admit(self, method: str, path: str) -> None:
-        await anyio.lowlevel.checkpoint()
-        if self._closed:
-            raise Unreachable("the transport is closed", f"{method} {path}")
-        about_to_send()
-
 
 class _Stream(AbstractAsyncContextManager[StreamingResponse]):
     """An answer that is read as it comes; a class, since simulated runs open very many of them."""
 
-    def __init__(
-        self,
-        transport: InProcessTransport,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-    ) -> None:
+    def __init__(self, transport: InProcessTransport, request: HttpRequest) -> None:
         self._transport = transport
-        self._asked = (method, path, query, headers)
+        self._request = request
         self._watch: WatchStream | None = None
 
     async def __aenter__(self) -> StreamingResponse:
-        answer = await self._transport.open(*self._asked)
+        answer = await self._transport.open(self._request)
         if not isinstance(answer, WatchStream):
             return StreamingResponse(answer.status, answer.headers, _chunk(answer.body))
         self._watch = answer
-        lines = self._transport.watched(answer, self._asked[1])
+        lines = self._transport.watched(answer, self._request.path)
         return StreamingResponse(200, {"content-type": answer.content_type}, lines)
 
     async def __aexit__(self, *_: object) -> None:

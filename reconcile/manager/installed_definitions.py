@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from informers import APIResource, Transport, error_from_response
+from informers import APIResource, HttpRequest, Transport, error_from_response
 from reconcile.client.client import Client
 from reconcile.models import Object, Scale, kind_of, thaw, unstructured_kind
 from reconcile.models.versions import definition_to_install
@@ -79,7 +79,7 @@ async def _served_names(transport: Transport, resource: APIResource) -> set[str]
 
 async def _read(transport: Transport, path: str) -> Mapping[str, Any]:
     """The answer to a GET; nothing where there is nothing."""
-    answer = await transport.request("GET", path, {}, {"accept": "application/json"})
+    answer = await transport.request(HttpRequest("GET", path, {}, {"accept": "application/json"}))
     if answer.status == 404:
         return {}
     if answer.status >= 400:

@@ -25,14 +25,13 @@ from informers import (
     Transport,
     get_logger,
 )
-from informers.transport import PassingTransport, last_check
+from informers.transport import HttpRequest, PassingTransport, last_check
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
 
 _log = get_logger("reconcile.leadership")
 _NOTHING: Mapping[str, str] = {}
-_READS = frozenset({"GET", "HEAD"})
 
 
 class LeadershipLost(Exception):
@@ -273,7 +272,7 @@ class LeaderElector:
         }
         path = kind_of(Lease).resource.path(lease.namespace)
         try:
-            async with self._client.transport.stream("GET", path, query) as stream:
+            async with self._client.transport.stream(HttpRequest("GET", path, query)) as stream:
                 async for _ in stream.chunks:
                     return
         except ApiError as error:
@@ -329,27 +328,20 @@ class LedTransport(PassingTransport):
         super().__init__(inner)
         self._elector = elector
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request.
 
         Raises NotLeading for a write while leadership is not certain, and OutcomeUnknown for one that
         had been sent when leadership ended.
         """
-        if method in _READS:
-            return await self._inner.request(method, path, query, headers, body)
-        permit = _Permit(self._elector, f"{method} {path}")
+        if request.reads:
+            return await self._inner.request(request)
+        permit = _Permit(self._elector, str(request))
         permit.check()  # at once too, before it occupies a connection
         scope = self._elector.write_begins()
         try:
             with scope, last_check(permit):
-                return await self._inner.request(method, path, query, headers, body)
+                return await self._inner.request(request)
         finally:
             self._elector.write_ends(scope)
         if permit.sent:

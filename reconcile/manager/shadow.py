@@ -10,7 +10,7 @@ import msgspec
 from informers import Clock, Response, Transport, get_logger
 from informers.apimachinery.json_pointers import pointer_steps
 from informers.apimachinery.server_fields import SET_BY_SERVER
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.diff import merged, value_differences
 from reconcile.client.redaction import redact_event
 from reconcile.models.codec import format_time
@@ -18,7 +18,6 @@ from reconcile.models.codec import format_time
 REMEMBERED = 10_000
 """Writes that are known as logged; beyond that the oldest is logged once more."""
 REVIEWS = ("/authentication.k8s.io/", "/authorization.k8s.io/")
-_NOTHING: Mapping[str, str] = {}
 
 _log = get_logger("reconcile.shadow", redact_event)
 
@@ -35,31 +34,27 @@ class ShadowTransport(PassingTransport):
         self._clock = clock
         self._logged: OrderedDict[bytes, None] = OrderedDict()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send a request that reads; log and answer one that writes."""
-        if method in ("GET", "HEAD") or any(review in path for review in REVIEWS):
-            return await super().request(method, path, query, headers, body)
-        sent = msgspec.json.decode(body) if body else None
-        if method == "POST":
+        path = request.path
+        if request.reads or any(review in path for review in REVIEWS):
+            return await super().request(request)
+        sent = msgspec.json.decode(request.body) if request.body else None
+        if request.method == "POST":
             made = self._made(path, sent)
-            self._log_once(method, path, sent, {}, sent)
+            self._log_once(request, sent, {}, sent)
             return _answer(201, made)
-        answer = await super().request("GET", path, {}, {"accept": "application/json"})
-        if answer.status != 200 and not (answer.status == 404 and _applies(headers)):
+        answer = await super().request(HttpRequest("GET", path, {}, {"accept": "application/json"}))
+        if answer.status != 200 and not (answer.status == 404 and _applies(request.headers)):
             return answer
         before = msgspec.json.decode(answer.body) if answer.status == 200 else {}
-        if method == "DELETE":
-            self._log_once(method, path, None, _authored(before), {})
+        if request.method == "DELETE":
+            self._log_once(request, None, _authored(before), {})
             return _answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
-        after: dict[str, Any] = _patched(before, sent, headers) if method == "PATCH" else sent or {}
-        self._log_once(method, path, sent, _authored(before), _authored(after))
+        after: dict[str, Any] = (
+            _patched(before, sent, request.headers) if request.method == "PATCH" else sent or {}
+        )
+        self._log_once(request, sent, _authored(before), _authored(after))
         kept = {
             name: value for name, value in (before.get("metadata") or {}).items() if name in SET_BY_SERVER
         }
@@ -79,9 +74,9 @@ class ShadowTransport(PassingTransport):
         }  # fmt: skip
         return {**(manifest or {}), "metadata": {**metadata, **made}}
 
-    def _log_once(self, method: str, path: str, sent: Any, before: Any, after: Any) -> None:
+    def _log_once(self, request: HttpRequest, sent: Any, before: Any, after: Any) -> None:
         """Log a write, unless the same one was logged already."""
-        encoded = msgspec.json.encode([method, path, sent], order="deterministic")
+        encoded = msgspec.json.encode([request.method, request.path, sent], order="deterministic")
         mark = hashlib.blake2b(encoded, digest_size=16).digest()
         if mark in self._logged:
             self._logged.move_to_end(mark)
@@ -89,7 +84,8 @@ class ShadowTransport(PassingTransport):
         self._logged[mark] = None
         if len(self._logged) > REMEMBERED:
             self._logged.popitem(last=False)
-        _log.info("would write", method=method, path=path, changes=_changes(path, before, after))
+        changes = _changes(request.path, before, after)
+        _log.info("would write", method=request.method, path=request.path, changes=changes)
 
 
 def _changes(path: str, before: Any, after: Any) -> list[str]:

@@ -4,8 +4,8 @@ Labels hold names of controllers, kinds, hosts, methods and codes: never those o
 messages. Only a manager that collects metrics imports this, and with it prometheus-client.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from informers import ApiError, Response, StreamingResponse, Transport
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile.controller.run_result import ReconcileTimeout, RunResult
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.metric_families import MetricFamilies
@@ -26,7 +26,6 @@ LAG_SECONDS: Final = 0.5
 NO_ANSWER: Final = "<error>"
 """The code of a request without an answer, as client-go has it."""
 
-_NOTHING: Mapping[str, str] = {}
 _CODE_ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError),
     *(NotImplementedError, RecursionError, MemoryError),
@@ -173,52 +172,35 @@ class _MeteredTransport(PassingTransport):
         self._families = families
         self._host = urlsplit(inner.server).netloc or inner.server
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request."""
+        method = request.method
         families, sent_at = self._families, anyio.current_time()
         try:
-            response = await self._inner.request(method, path, query, headers, body)
+            response = await self._inner.request(request)
         except ApiError:
-            self._count(method, NO_ANSWER)
+            self._count(request.method, NO_ANSWER)
             raise
         finally:
             families.request_seconds.labels(method, self._host).observe(anyio.current_time() - sent_at)
-        self._count(method, str(response.status))
-        families.request_bytes.labels(method, self._host).observe(len(body or b""))
+        self._count(request.method, str(response.status))
+        families.request_bytes.labels(method, self._host).observe(len(request.body or b""))
         families.response_bytes.labels(method, self._host).observe(len(response.body))
         return response
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
-        """Send one request and read its answer as it comes."""
-        return self._stream(method, path, query, headers)
-
     @asynccontextmanager
-    async def _stream(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> AsyncIterator[StreamingResponse]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        """Send one request and read its answer as it comes."""
         answered = False
         try:
-            async with self._inner.stream(method, path, query, headers) as response:
+            async with self._inner.stream(request) as response:
                 answered = True
-                self._count(method, str(response.status))
+                self._count(request.method, str(response.status))
                 yield response
         except ApiError:
             # An error after the answer began comes from the reader: the request is counted already.
             if not answered:
-                self._count(method, NO_ANSWER)
+                self._count(request.method, NO_ANSWER)
             raise
 
     def _count(self, method: str, code: str) -> None:

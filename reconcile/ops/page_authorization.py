@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from attrs import define, field
 
-from informers import ApiError, Transport, error_from_response, get_logger
+from informers import ApiError, HttpRequest, Transport, error_from_response, get_logger
 from informers.api_errors import parsed
 
 TOKEN_SECONDS = 60.0
@@ -110,7 +110,7 @@ class PageAuthorizer:
         transport = self.transport()
         if transport is None:
             raise ApiError("not connected yet")
-        answer = await transport.request("POST", path, {}, _HEADERS, msgspec.json.encode(review))
+        answer = await transport.request(HttpRequest("POST", path, {}, _HEADERS, msgspec.json.encode(review)))
         if answer.status >= 400:
             raise error_from_response(answer.status, answer.headers, answer.body, f"POST {path}")
         return parsed(_status_in, answer.body, f"POST {path}")

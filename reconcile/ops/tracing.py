@@ -7,7 +7,7 @@ imports this, and with it opentelemetry-api.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -27,15 +27,12 @@ from opentelemetry.trace import (
 )
 
 from informers import Key, Response, Transport
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile.controller.run_history import ActiveRun
 from reconcile.runs.run_request import Cause, Request
 
 REMEMBERED = 4096
 """How many writes, runs and triggers are kept as possible causes."""
-
-_NOTHING: Mapping[str, str] = {}
-_READS = frozenset({"GET", "HEAD"})
 
 
 class _WrittenMetadata(msgspec.Struct):
@@ -155,40 +152,37 @@ class _TracedTransport(PassingTransport):
         self._tracer = tracer
         self._origins = origins
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request and read the whole answer."""
         if not get_current_span().get_span_context().is_valid:
-            return await self._inner.request(method, path, query, headers, body)
-        attributes = {"http.request.method": method, "url.path": path, "server.address": self.server}
+            return await self._inner.request(request)
+        attributes = {
+            "http.request.method": request.method,
+            "url.path": request.path,
+            "server.address": self.server,
+        }
         with self._tracer.start_as_current_span(
-            f"{method} {plural_of(path)}",
+            f"{request.method} {plural_of(request.path)}",
             kind=SpanKind.CLIENT,
             attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
             try:
-                response = await self._inner.request(method, path, query, headers, body)
+                response = await self._inner.request(request)
             except Exception as error:
                 span.set_attribute("error.type", type(error).__name__)
                 span.set_status(Status(StatusCode.ERROR))
                 raise
-            self._conclude(span, method, response)
+            self._conclude(span, request, response)
             return response
 
-    def _conclude(self, span: Span, method: str, response: Response) -> None:
+    def _conclude(self, span: Span, request: HttpRequest, response: Response) -> None:
         span.set_attribute("http.response.status_code", response.status)
         if response.status >= 400:
             span.set_attribute("error.type", str(response.status))
             span.set_status(Status(StatusCode.ERROR))
-        elif method not in _READS:
+        elif not request.reads:
             self._note(response, span)
 
     def _note(self, response: Response, span: Span) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from attrs import define, field, frozen
 
 from informers import ApiError, Response
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.embedded import InProcessTransport
@@ -161,7 +161,7 @@ async def _measure(
         transport = InProcessTransport(client.server.copy(client.clock), settle=True)
         resource = kind_of(controller.kind).resource
         collection = resource.path(body["metadata"].get("namespace", ""))
-        answer = await transport.request("POST", collection, body=msgspec.json.encode(body))
+        answer = await transport.request(HttpRequest("POST", collection, body=msgspec.json.encode(body)))
         if answer.status >= 400:
             return None
         meter = _LoadMeter(transport, traced)
@@ -238,16 +238,9 @@ class _LoadMeter(PassingTransport):
         self.most = max(self.most, self._kept + peak - self._since)
         self._kept += now - self._since
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         self.end()
         try:
-            return await self._inner.request(method, path, query, headers, body)
+            return await self._inner.request(request)
         finally:
             self.begin()

@@ -1,6 +1,6 @@
 """Where the tests of an operator run: a cluster in virtual time, or a server that listens on HTTPS."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -9,7 +9,7 @@ import anyio
 from attrs import define, field
 
 from informers import Clock, Response, StreamingResponse, SystemClock, Transport, Unreachable
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.client import Client
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
@@ -29,7 +29,6 @@ T = TypeVar("T")
 
 _SERVED_SECONDS = 30.0
 _NOT_FOUND = 404
-_NOTHING: Mapping[str, str] = {}
 _CLOSED = "the transport of a test is connected only while a manager runs"
 
 
@@ -197,24 +196,11 @@ class _ClosedTransport:
 
     server = "not connected"
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
-        raise Unreachable(_CLOSED, f"{method} {path}")
+    async def request(self, request: HttpRequest) -> Response:
+        raise Unreachable(_CLOSED, str(request))
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
-        raise Unreachable(_CLOSED, f"{method} {path}")
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
+        raise Unreachable(_CLOSED, str(request))
 
     async def aclose(self) -> None:
         """Does nothing."""
@@ -228,4 +214,4 @@ async def _connect(kubeconfig: Path) -> Transport:
 
 async def _is_served(client: Client, kind: type[Object]) -> bool:
     path = kind_of(kind).resource.path("")
-    return (await client.transport.request("GET", path, {"limit": "1"})).status != _NOT_FOUND
+    return (await client.transport.request(HttpRequest("GET", path, {"limit": "1"}))).status != _NOT_FOUND

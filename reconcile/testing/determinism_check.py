@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from informers import APIResource, Key, Response
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.embedded import InProcessTransport
@@ -109,16 +109,9 @@ async def _run(controller: Controller[Any], request: Request, client: Client) ->
 class _Reordered(PassingTransport):
     """Answers with mappings and lists of objects in another order, which a server may choose too."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
-        answer = await self._inner.request(method, path, query, headers, body)
-        if method != "GET" or answer.status >= 400:
+    async def request(self, request: HttpRequest) -> Response:
+        answer = await self._inner.request(request)
+        if request.method != "GET" or answer.status >= 400:
             return answer
         answered = _reordered(msgspec.json.decode(answer.body))
         if isinstance(answered.get("items"), list):

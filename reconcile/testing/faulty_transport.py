@@ -1,7 +1,7 @@
 """A transport that records every request and injects the faults of a plan."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -11,7 +11,7 @@ import anyio
 from attrs import evolve, frozen
 
 from informers.api_errors import OutcomeUnknown, Unreachable
-from informers.transport import PassingTransport, Response, StreamingResponse, Transport
+from informers.transport import HttpRequest, PassingTransport, Response, StreamingResponse, Transport
 from reconcile.testing.fault_answers import initial_events, list_at, refusal, stale_version, watch_from
 from reconcile.testing.faults import (
     Coalesce,
@@ -37,7 +37,6 @@ from reconcile.testing.scenario_acts import ScenarioAct
 from reconcile.testing.stream_faults import Backlog, alongside, whole_lines, with_faults
 from reconcile.testing.virtual_time import loop_time
 
-_NOTHING: Mapping[str, str] = {}
 _NO_FAULTS = FaultPlan()
 
 
@@ -123,52 +122,31 @@ class FaultyTransport(PassingTransport):
         """Let requests pass again. Records stay, and the counts of faults go on."""
         self._crash = None
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         """Send one request and read the whole answer, unless a fault prevents it."""
-        call = self._begin(RecordedRequest(method, path, dict(query), body, loop_time()))
+        call = self._begin(request)
         refused = await self._before(call)
         if refused is not None:
             return refused
-        response = await self._inner.request(method, path, query, headers, body)
+        response = await self._inner.request(request)
         return await self._after(call, response.status) or response
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send one request and read its answer as it comes, as far as faults let it."""
-        request = RecordedRequest(method, path, dict(query), None, loop_time())
         call = self._begin(request, streaming=True)
         if call.met or self._record_events:
-            return self._stream(call, method, path, query, headers)
-        return _PlainStream(self, call, self._inner.stream(method, path, query, headers))
+            return self._stream(call, request)
+        return _PlainStream(self, call, self._inner.stream(request))
 
     @asynccontextmanager
-    async def _stream(
-        self,
-        call: "_FaultyCall",
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-    ) -> AsyncIterator[StreamingResponse]:
+    async def _stream(self, call: "_FaultyCall", request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         refused = await self._before(call)
         if refused is not None:
             yield StreamingResponse(refused.status, refused.headers, _one_chunk(refused.body))
             return
-        travel = call.travel if "sendInitialEvents" in query else None
+        travel = call.travel if "sendInitialEvents" in request.query else None
         opened = partial(self._travelled, call, travel) if travel else self._inner.stream
-        async with opened(method, path, query, headers) as answer:
+        async with opened(request) as answer:
             await self._after(call, answer.status)
             if not call.holding:
                 async with aclosing(self._chunks(call, answer.chunks)) as chunks:
@@ -180,28 +158,24 @@ class FaultyTransport(PassingTransport):
 
     @asynccontextmanager
     async def _travelled(
-        self,
-        call: "_FaultyCall",
-        travel: TimeTravel,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
+        self, call: "_FaultyCall", travel: TimeTravel, request: HttpRequest
     ) -> AsyncIterator[StreamingResponse]:
         """First a state of the past, and later the events since."""
         assert self._effects is not None
         self._note(call, travel)
-        version = str(self._effects.version_before(path, travel.events))
-        before = await self._inner.request("GET", path, list_at(query, version), headers)
-        async with self._inner.stream(method, path, watch_from(query, version), headers) as answer:
+        version = str(self._effects.version_before(request.path, travel.events))
+        before = await self._inner.request(evolve(request, query=list_at(request.query, version)))
+        watch = evolve(request, query=watch_from(request.query, version))
+        async with self._inner.stream(watch) as answer:
             chunks = _then(initial_events(before.body, version), travel.seconds, answer.chunks)
             async with aclosing(chunks):
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
-    def _begin(self, request: RecordedRequest, *, streaming: bool = False) -> "_FaultyCall":
+    def _begin(self, request: HttpRequest, *, streaming: bool = False) -> "_FaultyCall":
         self.stay_dead()
-        self.requests.append(request)
-        return _FaultyCall(len(self.requests) - 1, request, tuple(self._met_by(request, streaming)))
+        record = RecordedRequest(request.method, request.path, dict(request.query), request.body, loop_time())
+        self.requests.append(record)
+        return _FaultyCall(len(self.requests) - 1, record, tuple(self._met_by(record, streaming)))
 
     def _met_by(self, request: RecordedRequest, streaming: bool) -> Iterator[What]:
         for number, fault in enumerate(self.plan.faults):

@@ -3,21 +3,20 @@
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
 
 import anyio
 
 from informers.broadcast import Broadcast
-from informers.transport import PassingTransport, StreamingResponse, Transport
+from informers.transport import HttpRequest, PassingTransport, StreamingResponse, Transport
 from reconcile.embedded import ApiServer, InProcessTransport, WatchStream
 from reconcile.testing.faults import Crash
 from reconcile.testing.seeded_random import SeededRandom
 from reconcile.testing.stream_faults import alongside, whole_lines
 from reconcile.testing.virtual_time import loop_time
 
-_NOTHING: Mapping[str, str] = {}
 LAG = (0.005, 0.25)
 """How late an event arrives, in seconds, at least and at most: from a quiet server to a busy one."""
 
@@ -38,25 +37,17 @@ class LateTransport(PassingTransport):
         self._lag = lag
         self._opened: Counter[str] = Counter()
 
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send one request and read its answer as it arrives; that of a watch arrives late."""
-        if query.get("watch") not in ("1", "true"):
-            return self._inner.stream(method, path, query, headers)
-        return self._watch(method, path, query, headers)
+        if request.query.get("watch") not in ("1", "true"):
+            return self._inner.stream(request)
+        return self._watch(request)
 
     @asynccontextmanager
-    async def _watch(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> AsyncIterator[StreamingResponse]:
-        self._opened[path] += 1
-        chance = SeededRandom(f"{self._seed}/lag/{path}/{self._opened[path]}")
-        async with self._inner.stream(method, path, query, headers) as answer:
+    async def _watch(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        self._opened[request.path] += 1
+        chance = SeededRandom(f"{self._seed}/lag/{request.path}/{self._opened[request.path]}")
+        async with self._inner.stream(request) as answer:
             if answer.status >= 400:
                 yield answer
                 return

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import anyio
 import trustme
 import yaml
 
-from informers import APIResource, Informer, InformerOptions, Key, StreamingResponse
+from informers import APIResource, HttpRequest, Informer, InformerOptions, Key, StreamingResponse
 from informers.kubernetes import connect
 
 OBJECTS = 20_000
@@ -309,7 +309,7 @@ async def sync(kubeconfig: str, kind: str, compress: str) -> Figures:
         stall.begin()
         heard = 0
         cpu = time.process_time()
-        await transport.request("GET", "/changes")
+        await transport.request(HttpRequest("GET", "/changes"))
         assert await informer.wait_version(2 * OBJECTS, 30)
         changed_cpu = time.process_time() - cpu
         assert heard == OBJECTS
@@ -334,7 +334,7 @@ async def dicts(kubeconfig: str, kind: str) -> Figures:
     gc.collect()
     memory, cpu = resident(), time.process_time()
     objects: dict[tuple[str, str], Any] = {}
-    async with transport.stream("GET", "/api/v1/pods", {"watch": "true"}) as stream:
+    async with transport.stream(HttpRequest("GET", "/api/v1/pods", {"watch": "true"})) as stream:
         rest = b""
         async for chunk in stream.chunks:
             *lines, rest = (rest + chunk).split(b"\n")
@@ -360,9 +360,7 @@ class InMemory:
         self.chunks = chunks
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         yield StreamingResponse(200, {}, self._read())
 
     async def _read(self) -> AsyncIterator[bytes]:
@@ -370,7 +368,7 @@ class InMemory:
             yield chunk
         await anyio.sleep_forever()
 
-    async def request(self, *args: Any, **kwargs: Any) -> Any:
+    async def request(self, request: HttpRequest) -> Any:
         raise NotImplementedError
 
     async def aclose(self) -> None:

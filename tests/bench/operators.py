@@ -8,13 +8,13 @@ change: an edit of the ConfigMap that all tenants share, and the minute at which
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
 from attrs import frozen
 
-from informers.transport import Response
+from informers.transport import HttpRequest, Response
 from reconcile import Controller, Manager, Object, ObjectMeta
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, JobSpec
@@ -47,16 +47,9 @@ class Counting(InProcessTransport):
 
     writes = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
-        self.writes += method not in READS
-        return await super().request(method, path, query, headers, body)
+    async def request(self, request: HttpRequest) -> Response:
+        self.writes += request.method not in READS
+        return await super().request(request)
 
     async def until_quiet(self) -> int:
         """How many writes were sent, since the last time that it was asked, until there were no more."""

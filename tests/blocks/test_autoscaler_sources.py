@@ -10,7 +10,7 @@ import pytest
 from attrs import define, field
 
 from informers import Response, Unreachable
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile import Client, ObjectMeta
 from reconcile.blocks import (
     CustomMetric,
@@ -49,15 +49,8 @@ class MetricsApi(PassingTransport):
         super().__init__(InProcessTransport(ApiServer(clock=clock)))
         self.answer = answer
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
-        self.answer.asked.append((path, query))
+    async def request(self, request: HttpRequest) -> Response:
+        self.answer.asked.append((request.path, request.query))
         await anyio.sleep(self.answer.seconds)
         if self.answer.error is not None:
             raise self.answer.error

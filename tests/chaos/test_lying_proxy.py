@@ -9,7 +9,7 @@ import anyio
 import pytest
 from attrs import define, evolve
 
-from informers import ApiError, Key, Response
+from informers import ApiError, HttpRequest, Key, Response
 from informers.credentials import load
 from informers.kubeconfig import choose_context
 from informers.kubernetes import KubernetesTransport, Timeouts
@@ -34,7 +34,9 @@ class Way:
 
     async def create(self) -> Response | ApiError:
         try:
-            return await self.transport.request("POST", PATH, {}, {"content-type": "application/json"}, BODY)
+            return await self.transport.request(
+                HttpRequest("POST", PATH, {}, {"content-type": "application/json"}, BODY)
+            )
         except ApiError as error:
             return error
 
@@ -123,7 +125,7 @@ async def test_a_watch_is_treated_as_its_fault_says(
         read = b""
         one.proxy.honest = False
         with anyio.move_on_after(4) as limit:
-            async with one.transport.stream("GET", PATH, {"watch": "true"}) as stream:
+            async with one.transport.stream(HttpRequest("GET", PATH, {"watch": "true"})) as stream:
                 await anyio.sleep(0.5)
                 assert isinstance(await one.create(), Response)
                 try:

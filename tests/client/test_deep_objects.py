@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from informers import StreamingResponse
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile import Context, Controller, ObjectMeta
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms import echoes, storm_report
@@ -29,8 +29,8 @@ class Nesting(PassingTransport):
         self.nested = b'"size":77,"extra":' + b'{"a":' * depth + b"1" + b"}" * depth
 
     @asynccontextmanager
-    async def stream(self, *args: Any, **options: Any) -> AsyncIterator[StreamingResponse]:
-        async with self._inner.stream(*args, **options) as answer:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        async with self._inner.stream(request) as answer:
 
             async def chunks() -> AsyncIterator[bytes]:
                 async for chunk in answer.chunks:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from informers import MalformedAnswer, Response, error_from_response
 from informers.discovery import UnknownKind
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile import Client, Controller, Intent, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import ApiError, DecodeError
@@ -69,17 +69,10 @@ class Answering(PassingTransport):
     def __attrs_post_init__(self) -> None:
         super().__init__(self.inner)
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
-        self.requests.append(f"{method} {path}")
-        answer = await self.inner.request(method, path, query, headers, body)
-        if not self.times or not self.matches(method, path):
+    async def request(self, request: HttpRequest) -> Response:
+        self.requests.append(str(request))
+        answer = await self.inner.request(request)
+        if not self.times or not self.matches(request.method, request.path):
             return answer
         self.times -= 1
         return self.answer

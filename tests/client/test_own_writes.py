@@ -1,6 +1,6 @@
 """A reconciler that creates "the missing one" never creates two, whatever becomes of news and answers."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from informers import (
     APIResource,
     Cache,
+    HttpRequest,
     Informer,
     InformerOptions,
     Key,
@@ -59,14 +60,8 @@ class WithoutBookmarks:
         self.aclose = inner.aclose
 
     @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-    ) -> AsyncIterator[StreamingResponse]:
-        async with self._inner.stream(method, path, query, headers) as answer:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        async with self._inner.stream(request) as answer:
             yield StreamingResponse(answer.status, answer.headers, _without_bookmarks(answer.chunks))
 
 

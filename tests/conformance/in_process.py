@@ -9,6 +9,7 @@ import msgspec
 from anyio.from_thread import BlockingPortal
 from attrs import define, field
 
+from informers import HttpRequest
 from reconcile.embedded import InProcessTransport
 
 PATIENCE = 60.0
@@ -77,17 +78,18 @@ class InProcessClient:
         if body is not None:
             headers["content-type"] = "application/json"
         headers |= {name.lower(): value for name, value in request.get("headers", {}).items()}
-        asked = (
+        asked = HttpRequest(
             request["method"],
             request["path"],
             {name: str(value) for name, value in request.get("query", {}).items()},
             {name: value for name, value in headers.items() if value},
+            body,
         )
         answer = Answer()
         if body is not None or request["method"] != "GET":
-            self.portal.call(self._ask, answer, *asked, body)
+            self.portal.call(self._ask, answer, asked)
             return answer, Line()
-        reading = self.portal.start_task_soon(self._read, answer, *asked)
+        reading = self.portal.start_task_soon(self._read, answer, asked)
         answer.begun.result(timeout)
         return answer, Line(reading)
 
@@ -95,25 +97,15 @@ class InProcessClient:
         asked = {"method": method, "path": path} | ({"body": body} if body else {})
         return self.read(self.send(asked)[0])
 
-    async def _ask(
-        self,
-        answer: Answer,
-        method: str,
-        path: str,
-        query: dict[str, str],
-        headers: dict[str, str],
-        body: bytes | None,
-    ) -> None:
-        response = await self.transport.request(method, path, query, headers, body)
+    async def _ask(self, answer: Answer, request: HttpRequest) -> None:
+        response = await self.transport.request(request)
         answer.begin(response.status, dict(response.headers))
         answer.add(response.body)
         answer.add(None)
 
-    async def _read(
-        self, answer: Answer, method: str, path: str, query: dict[str, str], headers: dict[str, str]
-    ) -> None:
+    async def _read(self, answer: Answer, request: HttpRequest) -> None:
         try:
-            async with self.transport.stream(method, path, query, headers) as response:
+            async with self.transport.stream(request) as response:
                 answer.begin(response.status, dict(response.headers))
                 async for chunk in response.chunks:
                     answer.add(chunk)

@@ -1,13 +1,13 @@
 """A way to a server that a test can cut, and a manager on it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 
 from informers import OutcomeUnknown, Response, StreamingResponse, Transport, Unreachable
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -63,27 +63,25 @@ class Line(PassingTransport):
     def sent_between(self, begin: float, end: float) -> list[tuple[float, str, str]]:
         return [sent for sent in self.sent if begin <= sent[0] < end]
 
-    async def request(self, method: str, path: str, *args: Any, **kwargs: Any) -> Response:
-        answer = await self._answer(method, path)
-        return await super().request(method, path, *args, **kwargs) if answer is None else answer
+    async def request(self, request: HttpRequest) -> Response:
+        answer = await self._answer(request)
+        return await super().request(request) if answer is None else answer
 
     @asynccontextmanager
-    async def stream(  # type: ignore[override]
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
-        answer = await self._answer(method, path)
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        answer = await self._answer(request)
         if answer is not None:
             yield StreamingResponse(answer.status, answer.headers, _once(answer.body))
             return
-        async with self._inner.stream(method, path, query, headers) as found:
+        async with self._inner.stream(request) as found:
             yield StreamingResponse(found.status, found.headers, _Cuttable(found.chunks, self._reading))
 
-    async def _answer(self, method: str, path: str) -> Response | None:
-        self.sent.append((anyio.current_time(), method, path))
-        happened = self.weather(method, path)
+    async def _answer(self, request: HttpRequest) -> Response | None:
+        self.sent.append((anyio.current_time(), request.method, request.path))
+        happened = self.weather(request.method, request.path)
         if isinstance(happened, float):
             await anyio.sleep(happened)
-            raise Unreachable("no connection", f"{method} {path}")
+            raise Unreachable("no connection", str(request))
         if isinstance(happened, Exception):
             raise happened
         return happened

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from informers import Key, Response, Snapshot, SystemClock
+from informers import HttpRequest, Key, Response, Snapshot, SystemClock
 from informers.stored_shape import pointer_steps
 from reconcile import Controller, ObjectMeta, kind_of
 from reconcile.client.sender import WARNINGS_REMEMBERED, Sender
@@ -92,10 +92,10 @@ async def test_above_so_many_writes_of_a_shadow_the_oldest_is_logged_again(
     )
     shadow = ShadowTransport(FakeClient().transport, SystemClock())
     for number in (*range(SHADOW_REMEMBERED), 0, 1):
-        shadow._log_once("PATCH", f"/{number}", {}, {}, {})
+        shadow._log_once(HttpRequest("PATCH", f"/{number}"), {}, {}, {})
     assert len(logged) == SHADOW_REMEMBERED
     for number in (SHADOW_REMEMBERED, 0, 2):
-        shadow._log_once("PATCH", f"/{number}", {}, {}, {})
+        shadow._log_once(HttpRequest("PATCH", f"/{number}"), {}, {}, {})
     assert logged[SHADOW_REMEMBERED:] == [f"/{SHADOW_REMEMBERED}", "/2"]
 
 

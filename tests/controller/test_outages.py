@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from informers import CacheSyncFailed, OutcomeUnknown, Response, StreamingResponse, Unreachable
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile import Client, Context, Controller, LeaderElection, Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import LeadershipLost
@@ -52,19 +52,17 @@ class Sky(PassingTransport):
         for scope in self._reading:
             scope.cancel()
 
-    async def request(self, method: str, path: str, *args: Any, **kwargs: Any) -> Response:
-        answer = self._answer(method)
-        return await super().request(method, path, *args, **kwargs) if answer is None else answer
+    async def request(self, request: HttpRequest) -> Response:
+        answer = self._answer(request.method)
+        return await super().request(request) if answer is None else answer
 
     @asynccontextmanager
-    async def stream(  # type: ignore[override]
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
-        answer = self._answer(method)
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        answer = self._answer(request.method)
         if answer is not None:
             yield StreamingResponse(answer.status, answer.headers, _Once(answer.body))
             return
-        async with self._inner.stream(method, path, query, headers) as found:
+        async with self._inner.stream(request) as found:
             self.streams += 1
             try:
                 yield StreamingResponse(found.status, found.headers, _Cuttable(found.chunks, self._reading))

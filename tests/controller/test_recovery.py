@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from informers import OutcomeUnknown, Response, Unreachable
+from informers import HttpRequest, OutcomeUnknown, Response, Unreachable
 from reconcile import Context, Controller, LeaderElection, Manager, ObjectMeta, Result
 from reconcile.commands.top_command import _screen, summary
 from reconcile.errors import ApiError
@@ -325,11 +325,11 @@ def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice() 
     async def scenario(world: World) -> None:
         inner = world.line.request
 
-        async def lost(method: str, path: str, *args: Any, **kwargs: Any) -> Response:
-            answer = await inner(method, path, *args, **kwargs)
-            if method == "POST" and world.line.weather is fair:
+        async def lost(request: HttpRequest) -> Response:
+            answer = await inner(request)
+            if request.method == "POST" and world.line.weather is fair:
                 world.line.break_down(refused)
-                raise OutcomeUnknown("the connection was reset", path)
+                raise OutcomeUnknown("the connection was reset", request.path)
             return answer
 
         world.line.request = lost  # type: ignore[method-assign]

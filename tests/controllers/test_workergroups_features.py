@@ -8,6 +8,7 @@ from controllers.workergroups import RayCluster, definition, make_controller
 from controllers.workergroups.controller import WorkerGroupSettings
 from controllers.workergroups.models import HeadGroupSpec
 from controllers.workergroups.suspension import Suspension, plan_suspension
+from informers import HttpRequest
 from reconcile import ObjectMeta
 from reconcile.errors import ApiError, NotFound
 from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
@@ -336,7 +337,9 @@ async def test_an_autoscaler_reads_and_writes_the_size_of_the_only_group() -> No
     assert len(await client.list(Pod, "default", labels=selector)) == 2
     path = "/apis/ray.io/v1/namespaces/default/rayclusters/ray/scale"
     body = msgspec.json.encode({**scale, "spec": {"replicas": 4}})
-    answer = await client.transport.request("PUT", path, {}, {"content-type": "application/json"}, body)
+    answer = await client.transport.request(
+        HttpRequest("PUT", path, {}, {"content-type": "application/json"}, body)
+    )
     assert answer.status == 200
     await once(client)
     assert len(await pods(client)) == 5

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from informers import HttpRequest
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, service_account
 from reconcile.embedded.auth import Attributes, RoleRule, attributes_of, authorize
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
@@ -349,15 +350,15 @@ async def test_an_operator_in_process_is_held_to_its_role(api: Api) -> None:
     assert role(api, "operator", rule("configmaps", "list")).status == 201
     assert bind(api, "operator", subject).status == 201
     transport = InProcessTransport(api.server, user=OPERATOR)
-    assert (await transport.request("GET", CONFIG_MAPS)).status == 200
-    assert (await transport.request("GET", "/api/v1/namespaces/default/secrets")).status == 403
-    async with transport.stream("GET", CONFIG_MAPS, {"watch": "1"}) as answer:
+    assert (await transport.request(HttpRequest("GET", CONFIG_MAPS))).status == 200
+    assert (await transport.request(HttpRequest("GET", "/api/v1/namespaces/default/secrets"))).status == 403
+    async with transport.stream(HttpRequest("GET", CONFIG_MAPS, {"watch": "1"})) as answer:
         assert answer.status == 403
 
 
 async def test_without_rbac_everybody_may_everything() -> None:
     transport = InProcessTransport(ApiServer(rbac=False), user=OPERATOR)
-    assert (await transport.request("GET", "/api/v1/secrets")).status == 200
+    assert (await transport.request(HttpRequest("GET", "/api/v1/secrets"))).status == 200
 
 
 def test_a_role_that_aggregates_shows_the_rules_it_has(api: Api) -> None:

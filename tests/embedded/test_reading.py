@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from informers import HttpRequest
 from reconcile.embedded import ApiFailure, ApiServer, InProcessTransport
 from reconcile.embedded.api import WHOLE
 from reconcile.embedded.log import Log, StoredChange
@@ -264,15 +265,17 @@ def test_a_closed_server_can_still_be_read_and_has_no_listeners(api: Api) -> Non
 
 async def test_the_transport_speaks_to_the_engine_and_settles_if_asked(api: Api) -> None:
     transport = InProcessTransport(api.server, settle=True)
-    answer = await transport.request("GET", f"{WIDGETS}/w0", headers={"Accept": "application/json"})
+    answer = await transport.request(
+        HttpRequest("GET", f"{WIDGETS}/w0", headers={"Accept": "application/json"})
+    )
     assert answer.status == 200
     query = {"watch": "true", "resourceVersion": str(api.server.version)}
-    async with transport.stream("GET", WIDGETS, query) as stream:
-        await transport.request("DELETE", f"{WIDGETS}/w0")
+    async with transport.stream(HttpRequest("GET", WIDGETS, query)) as stream:
+        await transport.request(HttpRequest("DELETE", f"{WIDGETS}/w0"))
         assert b'"DELETED"' in await anext(stream.chunks)  # type: ignore[call-overload]
     api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
-    await transport.request("DELETE", "/api/v1/namespaces/going")
-    assert (await transport.request("GET", "/api/v1/namespaces/going")).status == 404
+    await transport.request(HttpRequest("DELETE", "/api/v1/namespaces/going"))
+    assert (await transport.request(HttpRequest("GET", "/api/v1/namespaces/going"))).status == 404
 
 
 @pytest.mark.rule("api-84")

@@ -13,7 +13,7 @@ from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.transport import Response
+from informers.transport import HttpRequest, Response
 from reconcile.embedded import AdmissionRequest, ApiRequest, Denied, InProcessTransport, User
 from reconcile.embedded.http import serve
 from tests.embedded.api_client import (
@@ -337,7 +337,7 @@ async def test_over_http_and_in_process_other_requests_are_answered_while_one_wa
     ):
         as_slow = {**headers, "authorization": "Bearer t"}
         group.start_soon(_patch, session, body, as_slow)
-        group.start_soon(transport.request, "PATCH", A, {}, headers, body)
+        group.start_soon(transport.request, HttpRequest("PATCH", A, {}, headers, body))
         while len(slow.gate.asked) < 2:
             await anyio.lowlevel.checkpoint()
         async with session.get(A, headers={"authorization": "Bearer admin"}) as answer:

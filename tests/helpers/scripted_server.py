@@ -1,29 +1,23 @@
 """A transport to a server that answers as a test says."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
 import anyio
 import anyio.lowlevel
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
-from informers import Response, StreamingResponse
+from informers import HttpRequest, Response, StreamingResponse
 
-NOTHING: Mapping[str, str] = {}
 PIECE = 1 << 16
 
 
-@frozen
-class SeenRequest:
+@frozen(kw_only=True)
+class SeenRequest(HttpRequest):
     """A request, and the time of the loop at which it was made."""
 
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes | None
     at: float
     streaming: bool
 
@@ -54,30 +48,16 @@ class ScriptedServer:
         self.closed = False
         self._answer = answer
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = NOTHING,
-        headers: Mapping[str, str] = NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         await anyio.lowlevel.checkpoint()
-        answer = self._answered(method, path, query, headers, body, streaming=False)
+        answer = self._answered(request, streaming=False)
         if isinstance(answer, Response):
             return answer
         return Response(answer.status, {}, b"".join(chunk for _, chunk in answer.chunks))
 
-    def stream(
-        self, method: str, path: str, query: Mapping[str, str] = NOTHING, headers: Mapping[str, str] = NOTHING
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
-        return self._stream(method, path, query, headers)
-
     @asynccontextmanager
-    async def _stream(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> AsyncIterator[StreamingResponse]:
-        answer = self._answered(method, path, query, headers, None, streaming=True)
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        answer = self._answered(request, streaming=True)
         self.open_streams += 1
         try:
             if isinstance(answer, Response):
@@ -88,20 +68,11 @@ class ScriptedServer:
         finally:
             self.open_streams -= 1
 
-    def _answered(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        streaming: bool,
-    ) -> Response | Chunks:
-        now = anyio.current_time()
-        request = SeenRequest(method, path, dict(query), dict(headers), body, now, streaming)
-        self.seen.append(request)
-        answer = self._answer(request)
+    def _answered(self, request: HttpRequest, *, streaming: bool) -> Response | Chunks:
+        at = anyio.current_time()
+        seen = SeenRequest(**asdict(request), at=at, streaming=streaming)
+        self.seen.append(seen)
+        answer = self._answer(seen)
         if isinstance(answer, Exception):
             raise answer
         return answer

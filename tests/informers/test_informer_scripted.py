@@ -10,7 +10,7 @@ import anyio
 import pytest
 from attrs import define, field
 
-from informers import APIResource, Delta, Informer, Key, Response, StreamingResponse
+from informers import APIResource, Delta, HttpRequest, Informer, Key, Response, StreamingResponse
 from reconcile.testing import VirtualClock, simulate
 
 PODS = APIResource("", "v1", "Pod", "pods")
@@ -51,29 +51,20 @@ class ScriptedServer:
     asked: list[Mapping[str, str]] = field(factory=list)
     server: str = "scripted"
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         raise AssertionError("an informer reads everything as a stream")
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
-        if "sendInitialEvents" in query:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        if "sendInitialEvents" in request.query:
             if not self.initial:
                 yield StreamingResponse(422, {}, _chunks([b"sendInitialEvents is forbidden for watch"]))
                 return
-            self.asked.append(query)
+            self.asked.append(request.query)
             yield StreamingResponse(200, {}, _chunks(self.initial.pop(0)))
             return
-        self.asked.append(query)
-        if "watch" in query:
+        self.asked.append(request.query)
+        if "watch" in request.query:
             chunks = _chunks(self.streams.pop(0)) if self.streams else _silence()
             yield StreamingResponse(200, {}, chunks)
             return
@@ -369,14 +360,12 @@ class Quiet(ScriptedServer):
         self.version = 6
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
-        if "watch" not in query or "sendInitialEvents" in query:
-            async with super().stream(method, path, query, headers) as answer:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        if "watch" not in request.query or "sendInitialEvents" in request.query:
+            async with super().stream(request) as answer:
                 yield answer
             return
-        self.asked.append(query)
+        self.asked.append(request.query)
         self.times.append(anyio.current_time())
         yield StreamingResponse(200, {}, self._lines())
 
@@ -432,14 +421,12 @@ class Streamed(ScriptedServer):
     """Says that the first state is whole, and then nothing."""
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         async def lines() -> AsyncIterator[bytes]:
             yield whole(5)
             await anyio.sleep_forever()
 
-        self.asked.append(query)
+        self.asked.append(request.query)
         yield StreamingResponse(200, {}, lines())
 
 

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 import informers.credentials
 import informers.exec_plugin
 import informers.kubernetes
+from informers import HttpRequest
 from informers.api_errors import TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import KubernetesTransport, connect
@@ -46,11 +47,11 @@ def by_token(accepted: Callable[[], str]) -> Callable[[Seen, asyncio.StreamWrite
 
 
 async def read_by_request(transport: KubernetesTransport) -> bytes:
-    return (await transport.request("GET", "/x")).body
+    return (await transport.request(HttpRequest("GET", "/x"))).body
 
 
 async def read_by_stream(transport: KubernetesTransport) -> bytes:
-    async with transport.stream("GET", "/x") as streaming:
+    async with transport.stream(HttpRequest("GET", "/x")) as streaming:
         return b"".join([part async for part in streaming.chunks])
 
 
@@ -66,7 +67,7 @@ async def test_a_refused_token_is_looked_up_again_and_sent_once_more(
     async with serving(by_token(lambda: "new")) as peer:
         transport = await connecting(peer.port, user={"tokenFile": str(token)})
         token.write_text("new\n")
-        assert (await transport.request("POST", "/x", body=b"{}")).status == 200
+        assert (await transport.request(HttpRequest("POST", "/x", body=b"{}"))).status == 200
         assert [(s.headers["authorization"], s.body) for s in peer.seen] == [
             ("Bearer old", b"{}"),
             ("Bearer new", b"{}"),
@@ -79,14 +80,14 @@ async def test_a_stream_also_begins_again_with_a_new_token(connecting: Connect, 
     async with serving(by_token(lambda: "new")) as peer:
         transport = await connecting(peer.port, user={"tokenFile": str(token)})
         token.write_text("new")
-        async with transport.stream("GET", "/x") as streaming:
+        async with transport.stream(HttpRequest("GET", "/x")) as streaming:
             assert streaming.status == 200
 
 
 async def test_where_there_is_no_other_token_the_refusal_is_the_answer(connecting: Connect) -> None:
     async with serving(by_token(lambda: "another")) as peer:
         transport = await connecting(peer.port, user={"token": "static"})
-        assert (await transport.request("GET", "/x")).status == 401
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 401
         assert len(peer.seen) == 1
 
 
@@ -99,7 +100,7 @@ async def test_a_token_file_is_read_again_without_being_refused_first(
     async with serving(by_token(lambda: "new")) as peer:
         transport = await connecting(peer.port, user={"tokenFile": str(token)})
         token.write_text("new")
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
         assert len(peer.seen) == 1
 
 
@@ -138,10 +139,10 @@ async def test_an_exec_plugin_runs_again_only_when_its_token_is_refused(
     async with serving(by_token(lambda: accepted)) as peer:
         transport = await connecting(peer.port, user=plugin(tmp_path, expiry))
         for _ in range(3):
-            assert (await transport.request("GET", "/x")).status == 200
+            assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
         assert (tmp_path / "runs").read_text() == "1"
         accepted = "token-2"
-        responses = await asyncio.gather(*(transport.request("GET", "/x") for _ in range(10)))
+        responses = await asyncio.gather(*(transport.request(HttpRequest("GET", "/x")) for _ in range(10)))
     assert {response.status for response in responses} == {200}
     assert (tmp_path / "runs").read_text() == "2"
 
@@ -154,12 +155,12 @@ async def test_an_exec_plugin_runs_beside_requests_while_its_last_token_is_good(
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port, user=plugin(tmp_path, soon.isoformat(), "gate"))
         for _ in range(3):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
         assert {seen.headers["authorization"] for seen in peer.seen} == {"Bearer token-1"}
         (tmp_path / "gate").touch()
         with anyio.fail_after(10):
             while peer.seen[-1].headers["authorization"] == "Bearer token-1":
-                await transport.request("GET", "/x")
+                await transport.request(HttpRequest("GET", "/x"))
 
 
 async def test_a_plugin_that_fails_is_a_configuration_problem_in_one_line(connecting: Connect) -> None:
@@ -175,7 +176,7 @@ async def test_a_plugin_that_fails_later_leaves_the_refusal_as_the_answer(
     async with serving(by_token(lambda: "token-2")) as peer:
         transport = await connecting(peer.port, user=plugin(tmp_path))
         (tmp_path / "plugin.py").write_text("raise SystemExit(1)")
-        assert (await transport.request("GET", "/x")).status == 401
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 401
         assert len(peer.seen) == 1
 
 
@@ -184,7 +185,7 @@ async def test_a_server_of_the_kubeconfigs_authority_is_trusted(
 ) -> None:
     async with serving(always(reply()), server_tls(authority)) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority))
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
 
 
 @both_ways
@@ -208,16 +209,16 @@ async def test_a_server_of_another_name_is_refused_unless_the_kubeconfig_names_i
     async with serving(always(reply()), server_tls(authority, "api.example.com")) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority))
         with pytest.raises(Unreachable, match="IP address mismatch"):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
         named = trusting(authority) | {"tls-server-name": "api.example.com"}
         transport = await connecting(peer.port, scheme="https", cluster=named)
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
 
 
 async def test_only_the_kubeconfig_can_switch_verification_off(connecting: Connect) -> None:
     async with serving(always(reply()), server_tls(trustme.CA())) as peer:
         transport = await connecting(peer.port, scheme="https", cluster={"insecure-skip-tls-verify": True})
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
 
 
 async def test_a_client_certificate_is_shown(connecting: Connect, authority: trustme.CA) -> None:
@@ -231,10 +232,10 @@ async def test_a_client_certificate_is_shown(connecting: Connect, authority: tru
     }
     async with serving(always(reply()), tls) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
         stranger = await connecting(peer.port, scheme="https", cluster=trusting(authority))
         with pytest.raises(TransportError):
-            await stranger.request("GET", "/x")
+            await stranger.request(HttpRequest("GET", "/x"))
 
 
 async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
@@ -258,7 +259,7 @@ async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
     async with serving(answer, tls) as peer:
         user = plugin(tmp_path)
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
-        responses = await asyncio.gather(*(transport.request("GET", "/x") for _ in range(5)))
+        responses = await asyncio.gather(*(transport.request(HttpRequest("GET", "/x")) for _ in range(5)))
     assert {response.status for response in responses} == {200}
     assert (tmp_path / "runs").read_text() == "2"
 
@@ -277,7 +278,7 @@ async def test_https_spoken_to_an_http_server_says_so(connecting: Connect) -> No
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         transport = await connecting(server.sockets[0].getsockname()[1], scheme="https")
         with pytest.raises(Unreachable, match="Is it an https server"):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
 
 
 async def test_a_pod_uses_its_own_account_and_takes_its_renewed_token(
@@ -295,7 +296,7 @@ async def test_a_pod_uses_its_own_account_and_takes_its_renewed_token(
         assert (transport.connection.context, transport.connection.namespace) == ("in-cluster", "web")
         assert transport.server == f"https://127.0.0.1:{peer.port}"
         (tmp_path / "token").write_text("new\n")
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
         await transport.aclose()
     assert [seen.headers["authorization"] for seen in peer.seen] == ["Bearer old", "Bearer new"]
 
@@ -348,7 +349,7 @@ async def test_a_plugin_that_hangs_later_holds_up_a_refused_request_for_a_bounde
         transport = await connecting(peer.port, user=plugin(tmp_path, gate="never"))
         monkeypatch.setattr(informers.exec_plugin, "SECONDS", 1.0)
         with anyio.fail_after(10):
-            assert (await transport.request("GET", "/x")).status == 401
+            assert (await transport.request(HttpRequest("GET", "/x"))).status == 401
 
 
 async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: Path) -> None:
@@ -357,7 +358,7 @@ async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: P
         hanging(tmp_path)
         (tmp_path / "plugin.py").write_text((tmp_path / "hangs.py").read_text())
         async with anyio.create_task_group() as group:
-            group.start_soon(transport.request, "GET", "/x")
+            group.start_soon(transport.request, HttpRequest("GET", "/x"))
             with anyio.fail_after(10):
                 while not (tmp_path / "processes").exists():
                     await anyio.sleep(0.02)
@@ -425,7 +426,7 @@ async def test_keys_of_a_kubeconfig_are_never_written_to_a_file(
     }
     async with serving(always(reply()), server_tls(authority)) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
     assert list(written.iterdir()) == []
 
 
@@ -455,7 +456,7 @@ async def test_a_token_is_not_sent_in_clear_text_beyond_this_machine(connecting:
         near = await connecting(peer.port, user={"token": "secret"})
         far = KubernetesTransport(evolve(near.connection, loopback=False), near._credentials)
         for transport in (near, far):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
         await far.aclose()
     assert [seen.headers.get("authorization") for seen in peer.seen] == ["Bearer secret", None]
 
@@ -481,9 +482,9 @@ async def test_a_pod_takes_a_rotated_authority(
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
         transport = await connect()
         with pytest.raises(Unreachable, match="not to be trusted"):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
         other.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
         (tmp_path / "ca.crt").unlink()  # while it is replaced
-        assert (await transport.request("GET", "/x")).status == 200
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
         await transport.aclose()

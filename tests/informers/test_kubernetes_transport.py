@@ -16,6 +16,7 @@ import aiohttp
 import anyio
 import pytest
 
+from informers import HttpRequest
 from informers.api_errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import KubernetesTransport, Timeouts, explain
@@ -27,7 +28,9 @@ async def test_a_request_arrives_as_it_was_given(connecting: Connect) -> None:
     async with serving(always(reply(201, b"made", "X-One: 1", "Warning: a", "Warning: b"))) as peer:
         transport = await connecting(peer.port)
         response = await transport.request(
-            "POST", "/api/v1/pods", {"dryRun": "All"}, {"Content-Type": "application/json"}, b'{"a": 1}'
+            HttpRequest(
+                "POST", "/api/v1/pods", {"dryRun": "All"}, {"Content-Type": "application/json"}, b'{"a": 1}'
+            )
         )
     assert (response.status, response.body) == (201, b"made")
     assert response.headers["x-one"] == "1"
@@ -43,8 +46,8 @@ async def test_a_status_is_never_an_exception(status: int, connecting: Connect) 
     body = b"" if status == 204 else b"upstream connect error"
     async with serving(always(reply(status, body, "Location: /elsewhere"))) as peer:
         transport = await connecting(peer.port)
-        assert (await transport.request("GET", "/x")).status == status
-        async with transport.stream("GET", "/x") as streaming:
+        assert (await transport.request(HttpRequest("GET", "/x"))).status == status
+        async with transport.stream(HttpRequest("GET", "/x")) as streaming:
             assert streaming.status == status
             assert b"".join([part async for part in streaming.chunks]) == body
     assert len(peer.seen) == 2
@@ -55,7 +58,7 @@ async def test_a_name_is_percent_encoded_on_the_wire(name: str, connecting: Conn
     selector = "a in (b,c),d!=e&f=g+h %/?#ü"
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port, cluster={"server": f"http://127.0.0.1:{peer.port}/k8s/c-1/"})
-        await transport.request("GET", f"/api/v1/things/{name}", {"labelSelector": selector})
+        await transport.request(HttpRequest("GET", f"/api/v1/things/{name}", {"labelSelector": selector}))
     parts = urlsplit(peer.seen[0].target)
     assert peer.seen[0].target.isascii()
     assert unquote(parts.path) == f"/k8s/c-1/api/v1/things/{name}"
@@ -73,7 +76,7 @@ async def test_chunks_are_passed_on_as_they_come_whatever_they_hold(connecting: 
 
     async with serving(answer) as peer:
         transport = await connecting(peer.port)
-        async with transport.stream("GET", "/api/v1/pods", {"watch": "1"}) as streaming:
+        async with transport.stream(HttpRequest("GET", "/api/v1/pods", {"watch": "1"})) as streaming:
             chunks = aiter(streaming.chunks)
             assert await anext(chunks) == b'{"type":'
             first_half_read.set()
@@ -94,18 +97,18 @@ async def test_leaving_a_stream_ends_it_at_the_server(connecting: Connect) -> No
     async with serving(answer) as peer:
         transport = await connecting(peer.port)
         with anyio.move_on_after(0.1):
-            async with transport.stream("GET", "/watch") as streaming:
+            async with transport.stream(HttpRequest("GET", "/watch")) as streaming:
                 async for _ in streaming.chunks:
                     pass
         await asyncio.wait_for(gone.wait(), 5)
 
 
 async def read_by_request(transport: KubernetesTransport) -> bytes:
-    return (await transport.request("GET", "/api/v1/pods")).body
+    return (await transport.request(HttpRequest("GET", "/api/v1/pods"))).body
 
 
 async def read_by_stream(transport: KubernetesTransport) -> bytes:
-    async with transport.stream("GET", "/api/v1/pods") as streaming:
+    async with transport.stream(HttpRequest("GET", "/api/v1/pods")) as streaming:
         return b"".join([part async for part in streaming.chunks])
 
 
@@ -141,12 +144,12 @@ async def test_on_a_reused_connection_that_dies_only_a_read_is_sent_again(
 
     async with serving(answer) as peer:
         transport = await connecting(peer.port)
-        await transport.request(method, "/first")
+        await transport.request(HttpRequest(method, "/first"))
         if method == "GET":
-            assert (await transport.request(method, "/second")).status == 200
+            assert (await transport.request(HttpRequest(method, "/second"))).status == 200
         else:
             with pytest.raises(OutcomeUnknown):
-                await transport.request(method, "/second")
+                await transport.request(HttpRequest(method, "/second"))
         assert [seen.target for seen in peer.seen].count("/second") == arrivals
         assert peer.connections == arrivals
 
@@ -156,9 +159,9 @@ async def test_nothing_listening_is_unreachable_and_says_so(connecting: Connect)
         port = peer.port
     transport = await connecting(port)
     with pytest.raises(Unreachable, match=f"nothing listens at 127.0.0.1:{port}: .* context test running"):
-        await transport.request("DELETE", "/x")
+        await transport.request(HttpRequest("DELETE", "/x"))
     with pytest.raises(Unreachable):
-        async with transport.stream("GET", "/x"):
+        async with transport.stream(HttpRequest("GET", "/x")):
             raise AssertionError
 
 
@@ -175,14 +178,14 @@ async def test_a_cancellation_within_the_http_library_is_a_failed_request_and_ou
     transport = await connecting(1)
     monkeypatch.setattr(transport, "_send", cancelled)
     with pytest.raises(OutcomeUnknown, match="cancelled within the HTTP library"):
-        await transport.request("GET", "/version")
+        await transport.request(HttpRequest("GET", "/version"))
     monkeypatch.setattr(transport, "_send", hang)
     with anyio.move_on_after(0.05) as scope:
-        await transport.request("GET", "/version")
+        await transport.request(HttpRequest("GET", "/version"))
     assert scope.cancelled_caught
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await transport.request("GET", "/version")
+            await transport.request(HttpRequest("GET", "/version"))
 
 
 async def test_a_name_without_a_host_is_unreachable_and_says_so(
@@ -194,16 +197,16 @@ async def test_a_name_without_a_host_is_unreachable_and_says_so(
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     transport = await connecting(0, cluster={"server": "https://api.example.com"})
     with pytest.raises(Unreachable, match=r"there is no host api.example.com: .* VPN"):
-        await transport.request("GET", "/x")
+        await transport.request(HttpRequest("GET", "/x"))
 
 
 async def test_a_handshake_that_hangs_is_unreachable(connecting: Connect) -> None:
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port, scheme="https", timeouts=Timeouts(connect=0.1))
         with pytest.raises(Unreachable, match=r"no connection within 0.1 s"):
-            await transport.request("PUT", "/x", body=b"{}")
+            await transport.request(HttpRequest("PUT", "/x", body=b"{}"))
         with pytest.raises(Unreachable, match=r"no connection within 0.1 s"):
-            async with transport.stream("GET", "/x"):
+            async with transport.stream(HttpRequest("GET", "/x")):
                 raise AssertionError
 
 
@@ -214,9 +217,9 @@ async def test_an_answer_that_does_not_come_leaves_the_outcome_open(connecting: 
     async with serving(silent) as peer:
         transport = await connecting(peer.port, timeouts=Timeouts(answer=0.1, headers=0.1))
         with pytest.raises(OutcomeUnknown, match=r"no whole answer within 0.1 s"):
-            await transport.request("POST", "/x", body=b"{}")
+            await transport.request(HttpRequest("POST", "/x", body=b"{}"))
         with pytest.raises(OutcomeUnknown, match=r"no whole answer within 0.1 s"):
-            async with transport.stream("GET", "/x"):
+            async with transport.stream(HttpRequest("GET", "/x")):
                 raise AssertionError
 
 
@@ -230,7 +233,7 @@ async def test_a_stream_that_has_begun_may_be_silent_for_longer_than_any_time_ou
 
     async with serving(slow) as peer:
         transport = await connecting(peer.port, timeouts=Timeouts(connect=0.1, answer=0.1, headers=0.1))
-        async with transport.stream("GET", "/x") as streaming:
+        async with transport.stream(HttpRequest("GET", "/x")) as streaming:
             assert [part async for part in streaming.chunks] == [b"1", b"2"]
 
 
@@ -243,7 +246,7 @@ async def test_no_number_of_watches_stops_a_request(connecting: Connect) -> None
         begun = asyncio.Semaphore(0)
 
         async def watch() -> None:
-            async with transport.stream("GET", "/pods", {"watch": "1"}) as streaming:
+            async with transport.stream(HttpRequest("GET", "/pods", {"watch": "1"})) as streaming:
                 async for _ in streaming.chunks:
                     begun.release()
 
@@ -251,14 +254,14 @@ async def test_no_number_of_watches_stops_a_request(connecting: Connect) -> None
             watches.start_soon(watch)
         for _ in range(200):
             await asyncio.wait_for(begun.acquire(), 10)
-        assert (await asyncio.wait_for(transport.request("GET", "/pods"), 2)).status == 200
+        assert (await asyncio.wait_for(transport.request(HttpRequest("GET", "/pods")), 2)).status == 200
         watches.cancel_scope.cancel()
 
 
 async def test_connections_are_kept_alive_by_the_kernel(connecting: Connect) -> None:
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port)
-        await transport.request("GET", "/x")
+        await transport.request(HttpRequest("GET", "/x"))
         ours = [s for s in gc.get_objects() if isinstance(s, socket.socket) and s.fileno() != -1]
         (used,) = [s for s in ours if _peer_port(s) == peer.port]
         assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
@@ -276,7 +279,7 @@ async def test_a_compressed_answer_arrives_unpacked(connecting: Connect) -> None
     body = os.urandom(1000) * 5000
     async with serving(always(reply(200, gzip.compress(body, 1), "Content-Encoding: gzip"))) as peer:
         transport = await connecting(peer.port)
-        assert (await transport.request("GET", "/x")).body == body
+        assert (await transport.request(HttpRequest("GET", "/x"))).body == body
     assert "gzip" in peer.seen[0].headers["accept-encoding"]
 
 
@@ -284,11 +287,11 @@ async def test_nothing_holds_on_to_a_body_that_was_handed_out(connecting: Connec
     size = 8_000_000
     async with serving(always(reply(200, b"x" * size))) as peer:
         transport = await connecting(peer.port)
-        await transport.request("GET", "/warm-up")
+        await transport.request(HttpRequest("GET", "/warm-up"))
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
-            response = await transport.request("GET", "/x")
+            response = await transport.request(HttpRequest("GET", "/x"))
             assert len(response.body) == size
             del response
             assert tracemalloc.get_traced_memory()[0] - before < size / 2
@@ -305,20 +308,20 @@ async def test_closing_ends_what_is_under_way_and_what_comes_later(connecting: C
 
     async with serving(silent) as peer:
         transport = await connecting(peer.port)
-        under_way = asyncio.create_task(transport.request("GET", "/x"))
+        under_way = asyncio.create_task(transport.request(HttpRequest("GET", "/x")))
         await arrived.wait()
         await transport.aclose()
         with pytest.raises(TransportError):
             await asyncio.wait_for(under_way, 2)
         with pytest.raises(Unreachable, match="was closed"):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
 
 
 async def test_the_kubeconfigs_proxy_carries_requests(connecting: Connect) -> None:
     async with serving(always(reply(200, b"by proxy"))) as proxy:
         cluster = {"server": "http://cluster.example.com", "proxy-url": f"http://127.0.0.1:{proxy.port}"}
         transport = await connecting(0, cluster=cluster)
-        assert (await transport.request("GET", "/x")).body == b"by proxy"
+        assert (await transport.request(HttpRequest("GET", "/x"))).body == b"by proxy"
     assert proxy.seen[0].target == "http://cluster.example.com/x"
 
 
@@ -330,9 +333,9 @@ async def test_the_environments_proxy_carries_requests_but_not_to_this_machine(
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
         near = await connecting(peer.port)
-        await near.request("GET", "/near")
+        await near.request(HttpRequest("GET", "/near"))
         far = await connecting(0, cluster={"server": "http://cluster.example.com"})
-        await far.request("GET", "/far")
+        await far.request(HttpRequest("GET", "/far"))
         monkeypatch.setenv("no_proxy", "cluster.example.com")
         bypassing = await connecting(0, cluster={"server": "http://cluster.example.com"})
         assert bypassing._proxy is None
@@ -346,9 +349,9 @@ async def test_a_proxy_that_does_not_answer_or_refuses_is_unreachable(connecting
         cluster = {"server": "https://cluster.example.com", "proxy-url": f"http://127.0.0.1:{port}"}
         transport = await connecting(0, cluster=cluster)
         with pytest.raises(Unreachable, match="the proxy refused: 407"):
-            await transport.request("POST", "/x", body=b"{}")
+            await transport.request(HttpRequest("POST", "/x", body=b"{}"))
     with pytest.raises(Unreachable, match="the proxy does not answer"):
-        await transport.request("POST", "/x", body=b"{}")
+        await transport.request(HttpRequest("POST", "/x", body=b"{}"))
 
 
 async def test_a_proxy_of_an_unknown_kind_is_a_configuration_problem(connecting: Connect) -> None:
@@ -361,7 +364,7 @@ async def test_an_answer_that_is_not_http_leaves_the_outcome_open(connecting: Co
     async with serving(always(b"SSH-2.0-OpenSSH\r\n\r\n")) as peer:
         transport = await connecting(peer.port)
         with pytest.raises(OutcomeUnknown, match="the answer is not HTTP"):
-            await transport.request("GET", "/x")
+            await transport.request(HttpRequest("GET", "/x"))
 
 
 async def test_whatever_else_the_library_raises_leaves_the_outcome_open(connecting: Connect) -> None:

@@ -23,7 +23,7 @@ from informers import (
 )
 from informers.reachability import CALM_SECONDS, FIRST_PROBE, RAMP_RATE, UNREADY_SECONDS
 from informers.reflector_state import Listing, Resting, Streaming, Watching, recovered
-from informers.transport import PassingTransport, about_to_send, last_check
+from informers.transport import HttpRequest, PassingTransport, about_to_send, last_check
 from reconcile.testing import VirtualClock, simulate
 
 READY = Response(200, {}, b"ok")
@@ -41,10 +41,10 @@ class Server:
     server: str = "https://there"
     asked: list[tuple[float, str]] = field(factory=list)
 
-    async def request(self, method: str, path: str, *_: Any, **__: Any) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         about_to_send()
-        self.asked.append((anyio.current_time(), path))
-        answer = self.answers.get(path, REFUSED)
+        self.asked.append((anyio.current_time(), request.path))
+        answer = self.answers.get(request.path, REFUSED)
         if isinstance(answer, float):
             await anyio.sleep(answer)
             return READY
@@ -262,12 +262,12 @@ def test_requests_are_spread_over_the_first_second_and_then_no_more() -> None:
         transport = ReachTransport(server, reach)  # type: ignore[arg-type]
         async with anyio.create_task_group() as group:
             for _ in range(500):
-                group.start_soon(transport.request, "GET", PODS)
+                group.start_soon(transport.request, HttpRequest("GET", PODS))
         sent = [at - began for at, path in server.asked if at >= began]
         assert len([at for at in sent if at < 1]) <= RAMP_RATE
         assert max(sent) == pytest.approx(1)
         assert min(after - before for before, after in itertools.pairwise(sent[:70])) >= 0.01
-        await transport.request("GET", PODS)
+        await transport.request(HttpRequest("GET", PODS))
         assert not reach.ramping
 
     watched(story, pods=READY)
@@ -281,7 +281,7 @@ def test_the_lease_waits_for_no_turn() -> None:
         transport = ReachTransport(server, reach, paced=False)  # type: ignore[arg-type]
         assert reach.ramping
         for _ in range(10):
-            await transport.request("GET", PODS)
+            await transport.request(HttpRequest("GET", PODS))
         assert anyio.current_time() == began
 
     watched(story, pods=READY)
@@ -292,11 +292,11 @@ def test_requests_say_what_became_of_them() -> None:
     async def story(server: Server, reach: Reachability) -> None:
         transport: PassingTransport = ReachTransport(server, reach)  # type: ignore[arg-type]
         with pytest.raises(Unreachable):
-            await transport.request("GET", "/refused")
+            await transport.request(HttpRequest("GET", "/refused"))
         assert reach.troubled
-        assert (await transport.request("GET", PODS)).status == 429
+        assert (await transport.request(HttpRequest("GET", PODS))).status == 429
         assert not reach.troubled
-        assert (await transport.request("GET", "/readyz")).status == 503
+        assert (await transport.request(HttpRequest("GET", "/readyz"))).status == 503
         assert reach.troubled
 
     watched(story, pods=Response(429, {}, b"later"), readyz=Response(503, {}, b"no backend"))

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from attrs import define, field
 
-from informers import APIResource, Informer, InformerOptions, Response, StreamingResponse
+from informers import APIResource, HttpRequest, Informer, InformerOptions, Response, StreamingResponse
 from reconcile.testing import VirtualClock, simulate
 
 PODS = APIResource("", "v1", "Pod", "pods")
@@ -28,17 +28,15 @@ class Server:
     broken: bool = False
     server: str = "scripted"
 
-    async def request(self, *_: Any, **__: Any) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         raise AssertionError("an informer reads everything as a stream")
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
-        self.asked.append((anyio.current_time(), dict(query), dict(headers)))
-        if "sendInitialEvents" in query:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+        self.asked.append((anyio.current_time(), dict(request.query), dict(request.headers)))
+        if "sendInitialEvents" in request.query:
             yield StreamingResponse(422, {}, self._body(b"sendInitialEvents is forbidden for watch"))
-        elif "watch" in query:
+        elif "watch" in request.query:
             yield StreamingResponse(200, {}, self._watch())
         else:
             yield StreamingResponse(200, {}, self._list())

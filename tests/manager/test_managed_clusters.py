@@ -1,7 +1,7 @@
 """One manager on several clusters, of which one may be down."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from informers import CacheSyncFailed, Response, StreamingResponse, Unreachable
-from informers.transport import PassingTransport
+from informers.transport import HttpRequest, PassingTransport
 from reconcile import (
     Client,
     Context,
@@ -42,21 +42,14 @@ class Site(PassingTransport):
         self.client = Client(InProcessTransport(self.api), clock=self.clock)
         self.name, self.down, self.writes = name, False, 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        headers: Mapping[str, str] = {},
-        body: bytes | None = None,
-    ) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         self._check()
-        self.writes += method != "GET" and "leases" not in path
-        return await super().request(method, path, query, headers, body)
+        self.writes += request.method != "GET" and "leases" not in request.path
+        return await super().request(request)
 
-    def stream(self, *arguments: Any, **named: Any) -> AbstractAsyncContextManager[StreamingResponse]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         self._check()
-        return super().stream(*arguments, **named)
+        return super().stream(request)
 
     def _check(self) -> None:
         if self.down:

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from informers import HttpRequest
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -330,11 +331,13 @@ async def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_store
         import msgspec
 
         answer = await shadow.request(
-            "PATCH",
-            "/apis/apps/v1/namespaces/default/deployments/web",
-            {},
-            {"content-type": "application/json-patch+json"},
-            msgspec.json.encode(operations),
+            HttpRequest(
+                "PATCH",
+                "/apis/apps/v1/namespaces/default/deployments/web",
+                {},
+                {"content-type": "application/json-patch+json"},
+                msgspec.json.encode(operations),
+            )
         )
         body = msgspec.json.decode(answer.body)
         assert (body["spec"]["replicas"], body["metadata"]["labels"]) == (5, {"a": "b"})

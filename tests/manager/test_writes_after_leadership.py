@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from informers import kubernetes
+from informers import HttpRequest, kubernetes
 from informers import transport as transport_module
 from informers.clock import SystemClock
 from reconcile import Client, LeaderElection
@@ -41,7 +41,7 @@ async def silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
 async def write(transport: LedTransport, name: str = "a") -> str:
     """How a write ended."""
     try:
-        await transport.request("POST", f"/api/v1/{name}", body=b"{}")
+        await transport.request(HttpRequest("POST", f"/api/v1/{name}", body=b"{}"))
     except (NotLeading, OutcomeUnknown) as error:
         return type(error).__name__
     return "answered"
@@ -158,9 +158,9 @@ async def test_a_lease_is_renewed_while_slow_writes_hold_every_connection(
         transport = await connecting(peer.port)
         async with anyio.create_task_group() as group:
             for number in range(5):
-                group.start_soon(transport.request, "POST", f"/api/v1/{number}", {}, {}, b"{}")
+                group.start_soon(transport.request, HttpRequest("POST", f"/api/v1/{number}", body=b"{}"))
             await anyio.sleep(0.1)
             with anyio.fail_after(2):
                 lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/lock"
-                assert (await transport.request("PUT", lease, body=b"{}")).status == 200
+                assert (await transport.request(HttpRequest("PUT", lease, body=b"{}"))).status == 200
             group.cancel_scope.cancel()

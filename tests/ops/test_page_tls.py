@@ -3,7 +3,6 @@
 import logging
 import ssl
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import anyio
@@ -12,7 +11,7 @@ import pytest
 import trustme
 from anyio.streams.tls import TLSAttribute
 
-from informers import Response
+from informers import HttpRequest, Response
 from reconcile import Manager
 from reconcile.embedded import ApiServer, InProcessTransport, User
 from reconcile.errors import ConfigurationError
@@ -63,11 +62,13 @@ async def cluster() -> ApiServer:
     transport = InProcessTransport(server)
     for body, plural in ((LISTENER, "clusterroles"), (BINDING, "clusterrolebindings")):
         answer = await transport.request(
-            "POST",
-            f"/apis/rbac.authorization.k8s.io/v1/{plural}",
-            {},
-            {"content-type": "application/json"},
-            msgspec.json.encode(body),
+            HttpRequest(
+                "POST",
+                f"/apis/rbac.authorization.k8s.io/v1/{plural}",
+                {},
+                {"content-type": "application/json"},
+                msgspec.json.encode(body),
+            )
         )
         assert answer.status == 201
     return server
@@ -161,9 +162,9 @@ class Answering(InProcessTransport):
         self.asked: list[str] = []
         self.broken = False
 
-    async def request(self, method: str, path: str, *args: Any, **kwargs: Any) -> Response:
-        self.asked.append(path.rsplit("/", 1)[1])
-        return Response(500) if self.broken else await super().request(method, path, *args, **kwargs)
+    async def request(self, request: HttpRequest) -> Response:
+        self.asked.append(request.path.rsplit("/", 1)[1])
+        return Response(500) if self.broken else await super().request(request)
 
 
 def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_cannot_be_asked() -> None:

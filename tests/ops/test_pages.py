@@ -12,7 +12,7 @@ import anyio
 import pytest
 from attrs import frozen
 
-from informers import Response
+from informers import HttpRequest, Response
 from reconcile import Client, Context, Controller, LeaderElection, Manager, Object, ObjectMeta, resource
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.models import definition_of
@@ -38,8 +38,8 @@ class HeldTransport(InProcessTransport):
         super().__init__(server)
         self.go = anyio.Event()
 
-    def stream(self, *args: Any, **kwargs: Any) -> Any:
-        return self._held(super().stream(*args, **kwargs))
+    def stream(self, request: HttpRequest) -> Any:
+        return self._held(super().stream(request))
 
     @asynccontextmanager
     async def _held(self, stream: Any) -> AsyncIterator[Any]:
@@ -47,10 +47,10 @@ class HeldTransport(InProcessTransport):
         async with stream as answer:
             yield answer
 
-    async def request(self, method: str, path: str, *args: Any, **kwargs: Any) -> Response:
-        if method == "GET":
+    async def request(self, request: HttpRequest) -> Response:
+        if request.method == "GET":
             await self.go.wait()
-        return await super().request(method, path, *args, **kwargs)
+        return await super().request(request)
 
 
 class World:

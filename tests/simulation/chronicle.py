@@ -11,7 +11,7 @@ import anyio
 from attrs import define, field, frozen
 
 from informers.api_errors import OutcomeUnknown, Unreachable
-from informers.transport import Response, StreamingResponse
+from informers.transport import HttpRequest, Response, StreamingResponse
 
 PAGE = 2
 """So many objects has a page of a list, whatever the client would take."""
@@ -179,30 +179,28 @@ class Chronicle:
 
     # --- transport ------------------------------------------------------------------------------
 
-    async def request(self, *_: Any, **__: Any) -> Response:
+    async def request(self, request: HttpRequest) -> Response:
         raise AssertionError("an informer reads everything as a stream")
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
-    ) -> AsyncIterator[StreamingResponse]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         self.requests.append(anyio.current_time())
         await anyio.sleep(self._chance.random())
         refused = REFUSALS[self._ahead.popleft()] if self._ahead else None
         if isinstance(refused, Exception):
             raise refused
-        answer = refused or self._refusal(query)
+        answer = refused or self._refusal(request.query)
         if answer is not None:
             async with aclosing(self._body(answer.body)) as chunks:
                 yield StreamingResponse(answer.status, answer.headers, chunks)
-        elif "watch" not in query:
-            async with aclosing(self._body(self._page(query.get("continue", "")))) as chunks:
+        elif "watch" not in request.query:
+            async with aclosing(self._body(self._page(request.query.get("continue", "")))) as chunks:
                 yield StreamingResponse(200, {}, chunks)
         else:
-            watch = self._opened(query)
+            watch = self._opened(request.query)
             self._watches.append(watch)
             try:
-                async with aclosing(self._send(watch, float(query["timeoutSeconds"]))) as chunks:
+                async with aclosing(self._send(watch, float(request.query["timeoutSeconds"]))) as chunks:
                     yield StreamingResponse(200, {}, chunks)
             finally:
                 self._watches.remove(watch)

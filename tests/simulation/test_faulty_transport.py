@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from informers import HttpRequest
 from informers.api_errors import OutcomeUnknown, ServerError, StaleVersion, TooManyRequests, Unreachable
 from informers.api_errors import error_from_response as error_from
 from reconcile.testing.faults import (
@@ -44,7 +45,7 @@ async def watched(transport: FaultyTransport) -> tuple[bytes, Exception | None]:
     """The bytes that came, and the error that ended them."""
     read = b""
     try:
-        async with transport.stream("GET", PODS, WATCH) as answer:
+        async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
             async for chunk in answer.chunks:
                 read += chunk
     except (Unreachable, OutcomeUnknown) as error:
@@ -55,7 +56,7 @@ async def watched(transport: FaultyTransport) -> tuple[bytes, Exception | None]:
 async def test_without_a_plan_everything_passes_and_is_recorded() -> None:
     server = streaming(EVENTS)
     transport = FaultyTransport(server)
-    answer = await transport.request("POST", PODS, {}, {}, b'{"kind":"Pod"}')
+    answer = await transport.request(HttpRequest("POST", PODS, {}, {}, b'{"kind":"Pod"}'))
     assert (answer.status, answer.body, transport.server) == (200, b'{"kind":"Pod"}', "scripted")
     assert await watched(transport) == (b"".join(chunk for _, chunk in EVENTS), None)
     assert [str(request) for request in transport.requests] == [f"CREATE {PODS}", f"WATCH {PODS}"]
@@ -81,7 +82,7 @@ async def test_a_request_without_answer_raises_the_error_that_fits(
     server = streaming()
     transport = faulty(server, what)
     with pytest.raises(error, match=PODS):
-        await transport.request("POST", PODS)
+        await transport.request(HttpRequest("POST", PODS))
     assert bool(server.seen) is reached
     record = transport.requests[0]
     assert (record.status, record.server_status) == (None, 200 if reached else None)
@@ -103,7 +104,7 @@ async def test_an_answer_in_the_servers_place_reads_like_one_of_its_own(
 ) -> None:
     server = streaming()
     transport = faulty(server, what)
-    answer = await transport.request("PATCH", POD)
+    answer = await transport.request(HttpRequest("PATCH", POD))
     error = error_from(answer.status, answer.headers, answer.body)
     assert type(error) is kind
     assert error.retry_after == retry_after
@@ -114,7 +115,7 @@ async def test_an_answer_in_the_servers_place_reads_like_one_of_its_own(
 
 async def test_a_stale_version_of_a_group_is_named_in_full() -> None:
     transport = faulty(streaming(), RefuseAsStale())
-    answer = await transport.request("PUT", "/apis/apps/v1/namespaces/a/deployments/web/status")
+    answer = await transport.request(HttpRequest("PUT", "/apis/apps/v1/namespaces/a/deployments/web/status"))
     error = error_from(409, {}, answer.body)
     assert 'on deployments.apps "web"' in error.message
     assert error.details == {"name": "web", "group": "apps", "kind": "deployments"}
@@ -122,7 +123,9 @@ async def test_a_stale_version_of_a_group_is_named_in_full() -> None:
 
 async def test_only_a_change_of_an_object_can_be_stale() -> None:
     transport = faulty(streaming(), RefuseAsStale())
-    statuses = [(await transport.request(method, POD)).status for method in ("GET", "POST", "DELETE")]
+    statuses = [
+        (await transport.request(HttpRequest(method, POD))).status for method in ("GET", "POST", "DELETE")
+    ]
     assert statuses == [200, 200, 409]
 
 
@@ -135,7 +138,7 @@ def test_delays_add_up_and_precede_the_deciding_fault() -> None:
 
     async def main() -> float:
         with pytest.raises(OutcomeUnknown):
-            await transport.request("POST", PODS)
+            await transport.request(HttpRequest("POST", PODS))
         return anyio.current_time()
 
     assert simulate(main) == 8
@@ -154,7 +157,7 @@ async def test_faults_count_each_for_itself() -> None:
 
     async def outcome(method: str) -> int | str:
         try:
-            return (await transport.request(method, POD)).status
+            return (await transport.request(HttpRequest(method, POD))).status
         except Unreachable:
             return "dropped"
 
@@ -169,8 +172,8 @@ def test_the_nth_write_is_hit_and_no_other(nth: int, writes: int) -> None:
     async def main() -> list[int]:
         statuses = []
         for _ in range(writes):
-            await transport.request("GET", POD)
-            statuses.append((await transport.request("PATCH", POD)).status)
+            await transport.request(HttpRequest("GET", POD))
+            statuses.append((await transport.request(HttpRequest("PATCH", POD))).status)
         return statuses
 
     assert simulate(main) == [500 if number == nth else 200 for number in range(1, writes + 1)]
@@ -190,12 +193,12 @@ async def test_nothing_outlives_a_crash_until_the_restart() -> None:
             await watched(transport)
         finally:
             with anyio.CancelScope(shield=True), pytest.raises(Crash):
-                await transport.request("PATCH", POD)
+                await transport.request(HttpRequest("PATCH", POD))
             cleaned_up.append("tried")
 
     async def crash() -> None:
         await anyio.sleep(0.5)
-        await transport.request("POST", PODS)
+        await transport.request(HttpRequest("POST", PODS))
 
     crashes: list[Crash] = []
     try:
@@ -209,16 +212,16 @@ async def test_nothing_outlives_a_crash_until_the_restart() -> None:
     assert [seen.method for seen in server.seen] == ["GET", "POST"]
     assert transport.crashed
     transport.restart()
-    assert (await transport.request("POST", PODS)).status == 200
+    assert (await transport.request(HttpRequest("POST", PODS))).status == 200
     assert not transport.crashed
 
 
 async def test_a_stream_that_is_open_dies_with_the_process() -> None:
     transport = faulty(streaming(EVENTS), CrashBefore(), When("create"))
-    async with transport.stream("GET", PODS, WATCH) as answer:
+    async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
         await anext(aiter(answer.chunks))
         with pytest.raises(Crash):
-            await transport.request("POST", PODS)
+            await transport.request(HttpRequest("POST", PODS))
         with pytest.raises(Crash):
             await anext(aiter(answer.chunks))
 
@@ -230,13 +233,13 @@ async def test_a_request_that_waits_while_the_process_dies_is_never_sent() -> No
 
     async def patch() -> None:
         with pytest.raises(Crash):
-            await transport.request("PATCH", POD)
+            await transport.request(HttpRequest("PATCH", POD))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(patch)
         await anyio.sleep(1)
         with pytest.raises(Crash):
-            await transport.request("POST", PODS)
+            await transport.request(HttpRequest("POST", PODS))
     assert server.seen == []
 
 
@@ -304,7 +307,7 @@ async def test_a_stream_may_fail_to_open(what: What, error: type[Exception]) -> 
 
 async def test_a_watch_may_be_refused() -> None:
     transport = faulty(streaming(EVENTS), Refuse(429, text="later", retry_after=1))
-    async with transport.stream("GET", PODS, WATCH) as answer:
+    async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
         assert answer.status == 429
         assert answer.headers["retry-after"] == "1"
         assert [chunk async for chunk in answer.chunks] == [b"later"]
@@ -312,5 +315,5 @@ async def test_a_watch_may_be_refused() -> None:
 
 async def test_faults_of_streams_do_not_count_other_requests() -> None:
     transport = faulty(streaming(EVENTS), EndEarly(0))
-    await transport.request("GET", PODS)
+    await transport.request(HttpRequest("GET", PODS))
     assert await watched(transport) == (b"", None)

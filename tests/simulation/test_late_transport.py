@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from informers import HttpRequest
 from informers.api_errors import OutcomeUnknown
 from reconcile.testing.faults import Crash
 from reconcile.testing.late_watches import LateTransport
@@ -26,7 +27,7 @@ def sent_at(gaps: list[float]) -> list[float]:
 
 
 async def arrivals(transport: LateTransport, path: str = PODS) -> list[tuple[float, bytes]]:
-    async with transport.stream("GET", path, WATCH) as answer:
+    async with transport.stream(HttpRequest("GET", path, WATCH)) as answer:
         return [(anyio.current_time(), chunk) async for chunk in answer.chunks]
 
 
@@ -57,7 +58,7 @@ def test_watches_drift_apart() -> None:
         heard: list[str] = []
 
         async def watch(name: str) -> None:
-            async with transport.stream("GET", f"/api/v1/{name}", WATCH) as answer:
+            async with transport.stream(HttpRequest("GET", f"/api/v1/{name}", WATCH)) as answer:
                 async for line in answer.chunks:
                     heard.append(f"{name} {line.decode().strip()}")
 
@@ -104,8 +105,8 @@ def test_another_seed_and_another_watch_lag_otherwise() -> None:
 async def test_requests_and_streams_that_are_no_watch_are_not_late() -> None:
     transport = LateTransport(streaming([(0, b"log line\n")]))
     began = anyio.current_time()
-    assert (await transport.request("GET", PODS)).status == 200
-    async with transport.stream("GET", "/api/v1/namespaces/a/pods/web/log") as answer:
+    assert (await transport.request(HttpRequest("GET", PODS))).status == 200
+    async with transport.stream(HttpRequest("GET", "/api/v1/namespaces/a/pods/web/log")) as answer:
         assert [chunk async for chunk in answer.chunks] == [b"log line\n"]
     assert anyio.current_time() == began
     assert transport.server == "scripted"
@@ -114,7 +115,7 @@ async def test_requests_and_streams_that_are_no_watch_are_not_late() -> None:
 async def test_a_refused_watch_is_refused_at_once() -> None:
     transport = LateTransport(streaming([(0, b"gone")], status=410))
     began = anyio.current_time()
-    async with transport.stream("GET", PODS, WATCH) as answer:
+    async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
         assert (answer.status, [chunk async for chunk in answer.chunks]) == (410, [b"gone"])
     assert anyio.current_time() == began
 
@@ -124,7 +125,7 @@ async def test_an_error_comes_after_the_events_before_it() -> None:
     read: list[bytes] = []
 
     async def watch() -> None:
-        async with transport.stream("GET", PODS, WATCH) as answer:
+        async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
             async for line in answer.chunks:
                 read.append(line)
 
@@ -138,7 +139,7 @@ async def test_an_error_of_the_reader_is_not_wrapped_in_a_group(error: BaseExcep
     server = streaming(events([0]), then="silence")
 
     async def watch() -> None:
-        async with LateTransport(server).stream("GET", PODS, WATCH) as answer:
+        async with LateTransport(server).stream(HttpRequest("GET", PODS, WATCH)) as answer:
             await anext(aiter(answer.chunks))
             raise error
 
@@ -151,7 +152,7 @@ async def test_an_error_of_the_reader_is_not_wrapped_in_a_group(error: BaseExcep
 async def test_leaving_or_cancelling_a_watch_ends_it() -> None:
     server = streaming(events([0]), then="silence")
     transport = LateTransport(server)
-    async with transport.stream("GET", PODS, WATCH) as answer:
+    async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
         await anext(aiter(answer.chunks))
     assert server.open_streams == 0
     with anyio.move_on_after(60) as scope:

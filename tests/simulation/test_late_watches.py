@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from informers import HttpRequest
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.testing.late_watches import LateWatches
 from reconcile.testing.virtual_clock import VirtualClock
@@ -32,7 +33,10 @@ async def heard_of(gaps: list[float], seed: int, lag: tuple[float, float]) -> li
             made[name] = anyio.current_time()
 
     query = {"watch": "true", "resourceVersion": str(server.version)}
-    async with anyio.create_task_group() as tasks, transport.stream("GET", MAPS, query) as answer:
+    async with (
+        anyio.create_task_group() as tasks,
+        transport.stream(HttpRequest("GET", MAPS, query)) as answer,
+    ):
         tasks.start_soon(make)
         async for line in answer.chunks:
             name = msgspec.json.decode(line)["object"]["metadata"]["name"]
@@ -64,7 +68,7 @@ def test_a_watch_that_ends_delivers_its_events_first() -> None:
     async def main() -> list[bytes]:
         server = BASE.copy(VirtualClock())
         query = {"watch": "true", "timeoutSeconds": "5", "resourceVersion": "0"}
-        async with LateWatches(server).stream("GET", "/api/v1/namespaces", query) as answer:
+        async with LateWatches(server).stream(HttpRequest("GET", "/api/v1/namespaces", query)) as answer:
             return [line async for line in answer.chunks]
 
     lines = simulate(main)

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 from attrs import frozen
 
-from reconcile import Client, Controller, LabelSelector, Manager, ObjectMeta, Transport
+from reconcile import Client, Controller, HttpRequest, LabelSelector, Manager, ObjectMeta, Transport
 from reconcile.kinds import Pod
 from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic
 from reconcile.testing import LateTransport
@@ -83,7 +83,7 @@ class HpaClient:
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         headers = {"accept": "application/json", "content-type": kind}
         encoded = None if body is None else msgspec.json.encode(body)
-        answer = await self.transport.request(method, self.path, {}, headers, encoded)
+        answer = await self.transport.request(HttpRequest(method, self.path, {}, headers, encoded))
         said: dict[str, Any] = msgspec.json.decode(answer.body)
         if answer.status >= 400:
             raise ScaleRefused(
@@ -129,7 +129,7 @@ async def _defined(transport: Transport, logic: Logic) -> AsyncIterator[None]:
 
 
 async def _definition(transport: Transport) -> dict[str, Any]:
-    answer = await transport.request("GET", DEFINITION, {}, {"accept": "application/json"})
+    answer = await transport.request(HttpRequest("GET", DEFINITION, {}, {"accept": "application/json"}))
     found: dict[str, Any] = msgspec.json.decode(answer.body)
     return found
 
@@ -139,7 +139,7 @@ async def _define(transport: Transport, definition: dict[str, Any]) -> None:
     metadata["resourceVersion"] = (await _definition(transport))["metadata"]["resourceVersion"]
     body = msgspec.json.encode({**definition, "metadata": metadata})
     headers = {"accept": "application/json", "content-type": "application/json"}
-    answer = await transport.request("PUT", DEFINITION, {}, headers, body)
+    answer = await transport.request(HttpRequest("PUT", DEFINITION, {}, headers, body))
     if answer.status >= 400:
         raise ScaleRefused(f"the definition could not be changed: {answer.body.decode()}")
 

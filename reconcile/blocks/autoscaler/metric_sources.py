@@ -7,7 +7,7 @@ import anyio
 import msgspec
 from attrs import field, frozen
 
-from informers import ApiError, get_logger
+from informers import ApiError, HttpRequest, get_logger
 from informers.resource import is_path_segment
 from reconcile.blocks.autoscaler.metric_pages import MetricSeries
 from reconcile.blocks.autoscaler.readings import MILLI, Missing, Reading, Samples, Sum, ceil_div, milli_of
@@ -227,7 +227,7 @@ async def _items(sight: Sight, path: str, query: Mapping[str, str]) -> Sequence[
     missing = Missing("MetricsApiFailed", "the metrics API of the cluster does not answer this")
     with anyio.move_on_after(sight.scraper.limits.run_seconds):
         try:
-            answer = await sight.client.transport.request("GET", path, query)
+            answer = await sight.client.transport.request(HttpRequest("GET", path, query))
             if answer.status != 200:
                 return missing
             items = msgspec.json.decode(answer.body)["items"]
