@@ -8,9 +8,8 @@ from typing import Any
 import click
 from attrs import asdict
 
-from reconcile.commands.crds_command import definitions_of_module
+from reconcile.commands.crds_command import definitions_of_module, models_in
 from reconcile.commands.definition_file import read_definition
-from reconcile.commands.model_classes import models_in
 from reconcile.commands.problems import Problem
 from reconcile.commands.progress import progress
 from reconcile.commands.server_rules import can_compile, has_rules, refusals

@@ -9,8 +9,7 @@ from typing import Any
 import click
 import yaml
 
-from reconcile.commands.model_classes import models_in
-from reconcile.commands.problems import Problem, writing_files
+from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import Object, definition_of
@@ -43,18 +42,30 @@ def crds(module: str, out: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json_list(definitions))
     elif out is None:
-        click.echo("---\n".join(map(as_yaml, definitions)), nl=False)
+        click.echo(as_yaml(*definitions), nl=False)
     else:
-        _write(out, definitions)
+        write_files(out, {file_of(definition): as_yaml(definition) for definition in definitions})
 
 
-def _write(folder: Path, definitions: Sequence[dict[str, Any]]) -> None:
-    with writing_files():
-        folder.mkdir(parents=True, exist_ok=True)
-        for definition in definitions:
-            file = folder / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
-            file.write_text(as_yaml(definition), encoding="utf-8")
-            click.echo(file)
+def models_in(module: Any) -> Sequence[type[Object]]:
+    """The kinds that a module defines, or a package in its `__init__`; not those that it only imports.
+
+    Raises Problem if there are none.
+    """
+    models = [
+        value
+        for value in dict.fromkeys(v for v in vars(module).values() if inspect.isclass(v))
+        if issubclass(value, Object) and "__kind__" in vars(value) and _is_of(value, module)
+    ]
+    if not models:
+        raise Problem(
+            f"the module {module.__name__} defines no kinds", 'expected @resource("group/version") class ...'
+        )
+    return models
+
+
+def _is_of(cls: type[Any], module: Any) -> bool:
+    return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
 
 
 def definitions_of_module(module: Any) -> list[dict[str, Any]]:
@@ -90,6 +101,11 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def as_yaml(definition: dict[str, Any]) -> str:
-    """A definition as the text of a file."""
-    return yaml.dump(definition, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+def as_yaml(*objects: dict[str, Any]) -> str:
+    """Objects as the text of a file."""
+    return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+
+
+def file_of(definition: dict[str, Any]) -> str:
+    """The name of the file of a definition."""
+    return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"

@@ -11,12 +11,11 @@ import anyio
 import click
 import msgspec
 import yaml
-from attrs import define, field, frozen
+from attrs import define, field
 from rich.console import Console
 
-from reconcile.commands.demo_screen import keep_showing, make_demo_screen
+from reconcile.commands.demo_screen import keep_showing
 from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
-from reconcile.commands.error_groups import without_groups
 from reconcile.commands.incident_play import IncidentPlay, play_all
 from reconcile.commands.problems import Problem
 from reconcile.commands.targets import bundled_controllers
@@ -24,21 +23,12 @@ from reconcile.controller.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import INTERRUPTED, on_signal
 from reconcile.ops.log_setup import configure_logging
+from reconcile.runs.supervision import without_groups
 from reconcile.simulation import Incident, bundled_incidents
 
 _TRY = re.compile(r"^# try (\d+): (.+)$", re.MULTILINE)
 _STOP_SECONDS = 1.0
 _NODES = 3
-
-
-@frozen
-class DemoOptions:
-    """The options of the command line."""
-
-    once: bool
-    report: Path | None
-    sabotage: str | None
-    port: int
 
 
 @click.command()
@@ -72,7 +62,6 @@ def demo(
     neither read nor written. Afterwards the server stays up, with the bundled controllers, until
     Ctrl-C.
     """
-    options = DemoOptions(once or sabotage is not None, report, sabotage, port)
     incidents = _chosen(_load_incidents(), only)
     if sabotage is not None and sabotage not in incidents:
         raise _unknown(sabotage, incidents)
@@ -85,7 +74,8 @@ def demo(
     try:
         with log.open("w") as stream:
             configure_logging(stream, format="text")
-            status = anyio.run(Demo(options, incidents, manager, folder).run)
+            work = Demo(incidents, manager, folder, once or sabotage is not None, report, sabotage)
+            status = anyio.run(work.run, port)
     finally:
         _tidy(folder, keep_log=status == 1)
     ctx.exit(status)
@@ -134,26 +124,29 @@ def _tidy(folder: Path, *, keep_log: bool) -> None:
 class Demo:
     """One run of the demo, from set-up to Ctrl-C."""
 
-    options: DemoOptions
     incidents: Mapping[str, Incident]
     manager: Manager
     folder: Path
+    once: bool
+    report: Path | None
+    sabotage: str | None
     _console: Console = field(factory=lambda: Console(highlight=False))
 
-    async def run(self) -> int:
+    async def run(self, port: int) -> int:
         """Play, report and stay up; returns the exit status."""
-        plays = [IncidentPlay(one, one.name == self.options.sabotage) for one in self.incidents.values()]
+        plays = [IncidentPlay(one, one.name == self.sabotage) for one in self.incidents.values()]
         with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
-            async with embedded_cluster(self.folder, port=self.options.port, nodes=_NODES) as cluster:
+            kubeconfig = self.folder / "kubeconfig"
+            async with embedded_cluster(kubeconfig, port=port, nodes=_NODES) as cluster:
                 await self._set_up(cluster)
                 await self._play(plays, cluster)
                 self._report(plays)
-                if not self.options.once:
+                if not self.once:
                     await self._stay(cluster)
         held = all(play.holds for play in plays if play.finished)
         if scope.cancelled_caught:
             self._say("\nstopped")
-            if self.options.once:
+            if self.once:
                 return INTERRUPTED
         return 0 if held else 1
 
@@ -171,10 +164,11 @@ class Demo:
     async def _play(self, plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> None:
         if not plays:
             raise Problem("no incident is installed", "pip install --force-reinstall reconcile-runtime")
-        self._say(f"playing {_incidents(len(plays))}, first on the original's logic and then on ours")
+        number = "1 incident" if len(plays) == 1 else f"{len(plays)} incidents"
+        self._say(f"playing {number}, first on the original's logic and then on ours")
         self._say("")
         async with anyio.create_task_group() as group:
-            group.start_soon(keep_showing, make_demo_screen(self._console), plays)
+            group.start_soon(keep_showing, self._console, plays)
             await play_all(plays, cluster)
             group.cancel_scope.cancel()
         for play in plays:
@@ -182,9 +176,9 @@ class Demo:
                 self._say(f"note: {note}")
 
     def _report(self, plays: Sequence[IncidentPlay]) -> None:
-        if self.options.report is not None:
+        if self.report is not None:
             text = msgspec.json.encode({"incidents": [play.to_json() for play in plays]})
-            self.options.report.write_bytes(msgspec.json.format(text) + b"\n")
+            self.report.write_bytes(msgspec.json.format(text) + b"\n")
         failed = [
             f"{play.incident.name} (sabotaged)" if play.sabotaged else play.incident.name
             for play in plays
@@ -210,10 +204,6 @@ class Demo:
         for command in (f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}", *commands):
             self._say(f"  {command}")
         self._say("")
-
-
-def _incidents(number: int) -> str:
-    return "1 incident" if number == 1 else f"{number} incidents"
 
 
 def commands_in(samples: Sequence[str]) -> Sequence[str]:

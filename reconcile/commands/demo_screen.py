@@ -1,7 +1,6 @@
 """How the demo shows the incidents: a live table on a terminal, plain lines everywhere else."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import anyio
 from attrs import define, field
@@ -10,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reconcile.commands.incident_play import IncidentPlay, SideResult, SideRunning
-from reconcile.commands.screens import Screen, make_screen
+from reconcile.commands.screens import showing
 
 _REFRESH = 0.25
 _WIDE = 100
@@ -19,24 +18,21 @@ _NARROW = 70
 """Columns below which the two sides stand below the name instead of beside it."""
 
 
-def make_demo_screen(console: Console) -> Screen[Sequence[IncidentPlay]]:
-    """A live table, or plain lines where the console is not a terminal."""
-    return make_screen(
-        console,
-        lambda plays: incident_table(plays, anyio.current_time(), console.width),
-        _ProgressLines,
-    )
+async def keep_showing(console: Console, plays: Sequence[IncidentPlay]) -> None:
+    """Refresh until cancelled, and once more then; lines of progress are followed by the results."""
+    lines = _ProgressLines(console, plays)
 
+    def render(plays: Sequence[IncidentPlay]) -> Table:
+        return incident_table(plays, anyio.current_time(), console.width)
 
-async def keep_showing(screen: Screen[Sequence[IncidentPlay]], plays: Sequence[IncidentPlay]) -> None:
-    """Refresh until cancelled, and once more then."""
-    with screen.showing():
+    with showing(console, render, lines.refresh) as show:
         try:
             while True:
-                screen.refresh(plays)
+                show(plays)
                 await anyio.sleep(_REFRESH)
         finally:
-            screen.refresh(plays)
+            show(plays)
+            lines.print_results()
 
 
 def incident_table(plays: Sequence[IncidentPlay], time: float, width: int) -> Table:
@@ -101,23 +97,19 @@ def _verdict(play: IncidentPlay) -> Text:
 @define
 class _ProgressLines:
     console: Console
-    _plays: Sequence[IncidentPlay] = ()
+    plays: Sequence[IncidentPlay]
     _shown: dict[str, str] = field(factory=dict)
     _started: float = field(factory=anyio.current_time)
 
-    @contextmanager
-    def showing(self) -> Iterator[None]:
-        """Print the results at the end, in order: the lines of progress came in any order."""
-        try:
-            yield
-        finally:
+    def print_results(self) -> None:
+        """In order, if lines were printed: those of progress came in any order."""
+        if self._shown:
             self._print("")
-            for play, name in self._named():
-                if play.finished:
-                    self._print(f"{name}  {result_line(play)}")
+        for play, name in self._named():
+            if name in self._shown and play.finished:
+                self._print(f"{name}  {result_line(play)}")
 
-    def refresh(self, plays: Sequence[IncidentPlay]) -> None:
-        self._plays = plays
+    def refresh(self, _: Sequence[IncidentPlay]) -> None:
         seconds = anyio.current_time() - self._started
         for play, name in self._named():
             if play.original is not None and self._shown.get(name) != play.now:
@@ -126,8 +118,8 @@ class _ProgressLines:
 
     def _named(self) -> Iterator[tuple[IncidentPlay, str]]:
         """The incidents and their names, padded to one width."""
-        width = max((len(play.incident.name) for play in self._plays), default=0)
-        return ((play, play.incident.name.ljust(width)) for play in self._plays)
+        width = max((len(play.incident.name) for play in self.plays), default=0)
+        return ((play, play.incident.name.ljust(width)) for play in self.plays)
 
     def _print(self, line: str) -> None:
         self.console.print(line, soft_wrap=True, markup=False)

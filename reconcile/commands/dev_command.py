@@ -14,18 +14,19 @@ from attrs import define, field
 from rich.console import Console
 
 from informers import ApiError
-from reconcile.commands.dev_screen import Shown, make_dev_screen
+from reconcile.commands.dev_screen import DevLines, Shown, view_of
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
-from reconcile.commands.error_groups import without_groups
 from reconcile.commands.operators import Operator
 from reconcile.commands.problems import Problem
+from reconcile.commands.screens import showing
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import on_signal
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
 from reconcile.ops.log_setup import configure_logging
 from reconcile.ops.page_server import ServeError, parse_address
+from reconcile.runs.supervision import without_groups
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 2.0
@@ -65,7 +66,7 @@ def dev(module: str, nodes: int, workloads: bool, port: int, verbose: bool) -> N
         stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
         configure_logging(stream, format="text", level="DEBUG" if verbose else "INFO")
         work = Development(sources, operator, console, log if terminal else None, verbose)
-        anyio.run(work.run, Path(folder), nodes, workloads, port)
+        anyio.run(work.run, Path(folder) / "kubeconfig", nodes, workloads, port)
     click.echo("\nstopped")
 
 
@@ -88,11 +89,11 @@ class Development:
     _starts: int = field(default=0, init=False)
     _address: str = field(default="", init=False)
 
-    async def run(self, folder: Path, nodes: int, workloads: bool, port: int) -> None:
+    async def run(self, kubeconfig: Path, nodes: int, workloads: bool, port: int) -> None:
         """Until a signal."""
         with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with (
-                embedded_cluster(folder, port=port, nodes=nodes, workloads=workloads) as cluster,
+                embedded_cluster(kubeconfig, port=port, nodes=nodes, workloads=workloads) as cluster,
                 anyio.create_task_group() as group,
             ):
                 group.start_soon(self._show, cluster)
@@ -178,10 +179,9 @@ class Development:
     # --- the screen -------------------------------------------------------------------------------
 
     async def _show(self, cluster: EmbeddedCluster) -> None:
-        screen = make_dev_screen(self.console)
-        with screen.showing():
+        with showing(self.console, view_of, DevLines(self.console).refresh) as show:
             while True:
-                screen.refresh(await self._shown(cluster))
+                show(await self._shown(cluster))
                 await anyio.sleep(LOOK_SECONDS)
 
     async def _shown(self, cluster: EmbeddedCluster) -> Shown:

@@ -1,7 +1,6 @@
 """How `reconcile dev` shows what happens: one view on a terminal, plain lines everywhere else."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from attrs import define, field, frozen
@@ -9,7 +8,6 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from reconcile.commands.screens import Screen, make_screen
 from reconcile.commands.top_command import summary
 
 ROWS = 12
@@ -26,11 +24,6 @@ class Shown:
     state: Mapping[str, Any]
     verbose: bool = False
     """Whether tracebacks are shown."""
-
-
-def make_dev_screen(console: Console) -> Screen[Shown]:
-    """The view, or lines where the console is not a terminal."""
-    return make_screen(console, view_of, _DevLines)
 
 
 def view_of(shown: Shown) -> Group:
@@ -102,7 +95,7 @@ def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 @define
-class _DevLines:
+class DevLines:
     """Prints a line for each change."""
 
     console: Console
@@ -110,10 +103,8 @@ class _DevLines:
     _note: str = ""
     _objects: dict[tuple[str, str], str] = field(factory=dict)
 
-    def showing(self) -> AbstractContextManager[object]:
-        return nullcontext()
-
     def refresh(self, shown: Shown) -> None:
+        """Print what is new."""
         for line in shown.head:
             self._once(line, line)
         if shown.note != self._note:

@@ -1,8 +1,8 @@
 """A cluster in this process: the embedded API server on loopback HTTPS, its kubeconfig, simulated nodes."""
 
 import errno
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -11,18 +11,16 @@ from attrs import field, frozen
 from informers import AlreadyExists, APIResource, Transport
 from informers.clock import SystemClock
 from reconcile.client.client import Client
-from reconcile.commands.error_groups import without_groups
 from reconcile.commands.problems import Problem
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.embedded.http import ServerHandle, serve
-from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
+from reconcile.embedded.http import serve
+from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.kinds import Namespace
 from reconcile.manager.installed_definitions import install
 from reconcile.manager.manager import Manager
 from reconcile.models import Object, ObjectMeta, kind_of
+from reconcile.runs.supervision import without_groups
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
-
-FIELD_MANAGER = "reconcile"
 
 
 @frozen
@@ -41,7 +39,7 @@ class EmbeddedCluster:
     @property
     def client(self) -> Client:
         """A client without a cache."""
-        return Client(self.transport(), field_manager=FIELD_MANAGER)
+        return Client(self.transport(), field_manager="reconcile")
 
     async def install(self, kinds: Iterable[type[Object]]) -> list[APIResource]:
         """Install the definitions of `kinds`; returns the resources that were not served before."""
@@ -64,36 +62,56 @@ class EmbeddedCluster:
 
 @asynccontextmanager
 async def embedded_cluster(
-    folder: Path, *, port: int = 0, nodes: int = 3, workloads: bool = False
+    kubeconfig: Path,
+    *,
+    port: int = 0,
+    nodes: int = 3,
+    workloads: bool = False,
+    tls: bool = True,
+    token: str | None = None,
+    rbac: bool = True,
 ) -> AsyncIterator[EmbeddedCluster]:
-    """Run an embedded cluster until the context is left; its kubeconfig is written into `folder`.
+    """Run an embedded cluster until the context is left; its kubeconfig is written to that file.
 
-    With `workloads`, Deployments, StatefulSets and Jobs get pods. Port 0 takes a free one. Raises Problem
-    if the port cannot be opened.
+    With `workloads`, Deployments, StatefulSets and Jobs get pods. Port 0 takes a free one. Without a `token`,
+    TLS has a random one. Raises Problem if the port cannot be opened, or the file not be written.
     """
-    server = ApiServer()
-    kubeconfig = folder / "kubeconfig"
+    server = ApiServer(rbac=rbac)
+    if token is None and tls:
+        token = SystemClock().uuid().hex
     with without_groups():
         async with AsyncExitStack() as stack:
             try:
-                token = SystemClock().uuid().hex
-                face: ServerHandle = await stack.enter_async_context(serve(server, port=port, token=token))
+                handle = await stack.enter_async_context(serve(server, port=port, tls=tls, token=token))
             except OSError as error:
-                raise cannot_listen(port, error) from None
-            write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)
+                raise _cannot_listen(port, error) from None
+            with writing_kubeconfig(kubeconfig):
+                write_kubeconfig(kubeconfig, handle.url, handle.ca_pem, handle.token)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)
             tasks.start_soon(server.run)
-            cluster = EmbeddedCluster(face.url, kubeconfig, nodes, server)
-            simulated = SimulatedNodes(nodes)
-            await simulated.register(cluster.client)
-            played = SimulatedWorkloads().controllers if workloads else ()
-            manager = Manager(simulated.controller, *played, transport=cluster.transport(), environ={})
-            await tasks.start(manager.run)
+            cluster = EmbeddedCluster(handle.url, kubeconfig, nodes, server)
+            if nodes or workloads:
+                simulated = SimulatedNodes(nodes)
+                await simulated.register(cluster.client)
+                played = SimulatedWorkloads().controllers if workloads else ()
+                manager = Manager(simulated.controller, *played, transport=cluster.transport(), environ={})
+                await tasks.start(manager.run)
             yield cluster
 
 
-def cannot_listen(port: int, error: OSError) -> Problem:
+@contextmanager
+def writing_kubeconfig(path: Path) -> Iterator[None]:
+    """While inside, a file that cannot or must not be written is a Problem."""
+    try:
+        yield
+    except KubeconfigRefused as refused:
+        raise Problem(str(refused), "choose another --kubeconfig-out") from None
+    except OSError as error:
+        raise Problem(f"cannot write the kubeconfig {path}", error.strerror or str(error)) from None
+
+
+def _cannot_listen(port: int, error: OSError) -> Problem:
     """The Problem for a port that cannot be opened."""
     if error.errno == errno.EADDRINUSE:
         hint = "choose another --port, or leave it out for a free one"

@@ -11,7 +11,7 @@ from informers.kubernetes import connect
 from reconcile.commands.embedded_cluster import EmbeddedCluster
 from reconcile.kinds import Namespace
 from reconcile.models import ObjectMeta
-from reconcile.runs.supervision import first_error
+from reconcile.runs.supervision import without_groups
 from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic
 
 AT_ONCE = 3
@@ -130,7 +130,7 @@ async def _play_side(play: IncidentPlay, side: Side, logic: Logic, cluster: Embe
     report("making its namespace")
     started = anyio.current_time()
     try:
-        with anyio.move_on_after(TIME_LIMIT) as limit:
+        with anyio.move_on_after(TIME_LIMIT) as limit, without_groups():
             verdict = await _play_in_namespace(
                 play.incident, f"{play.incident.name}-{side}", logic, cluster, report
             )
@@ -139,8 +139,7 @@ async def _play_side(play: IncidentPlay, side: Side, logic: Logic, cluster: Embe
         broken = f"it took longer than {TIME_LIMIT:g} s" if limit.cancelled_caught else "it was cancelled"
     except Exception as error:
         _log.exception("incident broke", incident=play.incident.name, side=side)
-        cause = first_error(error) if isinstance(error, BaseExceptionGroup) else error
-        broken = f"{type(cause).__name__}: {cause}"
+        broken = f"{type(error).__name__}: {error}"
     return SideResult(IncidentVerdict(ok=False, seconds=anyio.current_time() - started), broken)
 
 

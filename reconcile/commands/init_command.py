@@ -20,7 +20,7 @@ from reconcile.commands.definition_file import read_definition
 from reconcile.commands.init_sample import sample_of, stored_version
 from reconcile.commands.init_wheel import wheel
 from reconcile.commands.models_command import source_of_definition
-from reconcile.commands.problems import Problem, writing_files
+from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
 
 _TEMPLATES = importlib.resources.files("reconcile.commands") / "templates"
@@ -86,22 +86,15 @@ def init(name: str, crd: Path | None, group: str | None) -> None:
         with progress(f"reading {crd}"):
             definition = read_definition(crd)
             project = _of(name, definition, str(crd))
-    with writing_files():
-        for path, text in files_of(project, with_wheel=vendored is not None).items():
-            _write(folder / path, text.encode())
-        if vendored is not None:
-            _write(folder / _WHEELS / vendored[0], vendored[1])
+    files: dict[str, str | bytes] = {**files_of(project, with_wheel=vendored is not None)}
+    if vendored is not None:
+        files[f"{_WHEELS}/{vendored[0]}"] = vendored[1]
+    write_files(folder, files)
     with progress("trying sample.yaml"):
         fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
     if fault:
         click.echo(f"{folder / 'sample.yaml'} is not a valid {project.kind} yet; fill it in: {fault}")
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
-    click.echo(file)
 
 
 def _check_name(name: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
+from reconcile.commands.crds_command import file_of
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import (
     Permission,
@@ -49,8 +50,7 @@ def documents_of(operator: Installation, definitions: Sequence[Document]) -> Map
     """The files of a kustomize base, by their names, in the order in which they can be applied."""
     files: dict[str, Sequence[Document]] = {}
     for definition in definitions:
-        names = definition["spec"]["names"]
-        files[f"crd_{definition['spec']['group']}_{names['plural']}.yaml"] = [definition]
+        files[f"crd_{file_of(definition)}"] = [definition]
     files["namespace.yaml"] = [_object("v1", "Namespace", operator, operator.namespace, "")]
     files["service-account.yaml"] = [_object("v1", "ServiceAccount", operator, operator.name)]
     files["rbac.yaml"] = list(_roles(operator))

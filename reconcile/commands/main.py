@@ -14,46 +14,36 @@ from reconcile.commands.problems import Problem
 class Subcommand:
     """A subcommand, imported when it is called."""
 
-    target: str
-    """Module and attribute: `reconcile.commands.apiserver_command:apiserver`."""
     summary: str
     """Its line in `reconcile --help`."""
     example: tuple[str, ...]
     """Lines to type, shown at the end of its own --help."""
+    module: str = ""
+    """Where it is; by default in the module of its name: `init` in `init_command`."""
 
-    def load(self) -> click.Command:
-        """Import the command."""
-        module, _, name = self.target.partition(":")
-        command = getattr(importlib.import_module(module), name)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{self.target} is not a command")
+    def load(self, name: str) -> click.Command:
+        """Import the command of that name."""
+        module = importlib.import_module(f"reconcile.commands.{self.module or f'{name}_command'}")
+        command: click.Command = getattr(module, name)
         command.epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in self.example)))
         return command
 
 
 COMMANDS = {
     "init": Subcommand(
-        "reconcile.commands.init_command:init",
         "Create a folder with a small, working operator.",
         ("reconcile init greeter", "cd greeter && pip install -e '.[dev]' && pytest"),
     ),
     "demo": Subcommand(
-        "reconcile.commands.demo_command:demo",
-        "Play real incidents with the original's logic and with ours.",
-        ("reconcile demo --once",),
+        "Play real incidents with the original's logic and with ours.", ("reconcile demo --once",)
     ),
     "dev": Subcommand(
-        "reconcile.commands.dev_command:dev",
-        "Run an operator while you write it, on a cluster of its own.",
-        ("reconcile dev greeter",),
+        "Run an operator while you write it, on a cluster of its own.", ("reconcile dev greeter",)
     ),
     "run": Subcommand(
-        "reconcile.commands.run_command:run",
-        "Run controllers on a cluster or on an embedded one.",
-        ("reconcile run sites:manager --embedded",),
+        "Run controllers on a cluster or on an embedded one.", ("reconcile run sites:manager --embedded",)
     ),
     "manifests": Subcommand(
-        "reconcile.commands.manifests_command:manifests",
         "Print manifests that run an operator with the least rights.",
         (
             "reconcile manifests sites --image registry.example.com/sites:1.0 --out deploy",
@@ -61,7 +51,6 @@ COMMANDS = {
         ),
     ),
     "explain": Subcommand(
-        "reconcile.commands.explain_command:explain",
         "Show why an object was reconciled, and the result.",
         (
             "reconcile explain Site default/web",
@@ -69,27 +58,19 @@ COMMANDS = {
         ),
     ),
     "top": Subcommand(
-        "reconcile.commands.top_command:top",
         "Show the busiest keys, queues and informers of a manager.",
         ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
     ),
-    "trigger": Subcommand(
-        "reconcile.commands.trigger_command:trigger",
-        "Reconcile an object now.",
-        ("reconcile trigger Site default/web",),
-    ),
+    "trigger": Subcommand("Reconcile an object now.", ("reconcile trigger Site default/web",)),
     "pause": Subcommand(
-        "reconcile.commands.trigger_command:pause",
         "Stop reconciling an object until it is resumed.",
         ("reconcile pause Site default/web",),
+        "trigger_command",
     ),
     "resume": Subcommand(
-        "reconcile.commands.trigger_command:resume",
-        "Reconcile a paused object again.",
-        ("reconcile resume Site default/web",),
+        "Reconcile a paused object again.", ("reconcile resume Site default/web",), "trigger_command"
     ),
     "apiserver": Subcommand(
-        "reconcile.commands.apiserver_command:apiserver",
         "Run the embedded API server by itself.",
         (
             "reconcile apiserver --port 8443 --nodes 3 --workloads --kubeconfig-out kubeconfig",
@@ -97,19 +78,13 @@ COMMANDS = {
         ),
     ),
     "crds": Subcommand(
-        "reconcile.commands.crds_command:crds",
-        "Print the CustomResourceDefinitions of model classes.",
-        ("reconcile crds sites --out crds",),
+        "Print the CustomResourceDefinitions of model classes.", ("reconcile crds sites --out crds",)
     ),
     "models": Subcommand(
-        "reconcile.commands.models_command:models",
-        "Write model classes for a CustomResourceDefinition.",
-        ("reconcile models crd.yaml --out site.py",),
+        "Write model classes for a CustomResourceDefinition.", ("reconcile models crd.yaml --out site.py",)
     ),
     "check": Subcommand(
-        "reconcile.commands.check_command:check",
-        "Find faults in the models of a module.",
-        ("reconcile check sites --against installed.yaml",),
+        "Find faults in the models of a module.", ("reconcile check sites --against installed.yaml",)
     ),
 }
 
@@ -124,7 +99,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now."""
         entry = COMMANDS.get(cmd_name)
-        return entry.load() if entry else None
+        return entry.load(cmd_name) if entry else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing any."""

@@ -1,7 +1,7 @@
 """`reconcile manifests`: the objects that run an operator in a cluster."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,7 +9,7 @@ import click
 from reconcile.commands.crds_command import as_yaml, json_list
 from reconcile.commands.installation import Document, Installation, documents_of, kustomization
 from reconcile.commands.operators import Operator, load_operator
-from reconcile.commands.problems import Problem, writing_files
+from reconcile.commands.problems import Problem, write_files
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_list import ConfigurationError
 from reconcile.models import definition_of
@@ -97,11 +97,14 @@ def manifests(
     _check(deployed, operator)
     files = documents_of(deployed, _definitions(operator))
     if out is not None:
-        _write(out, files)
-    elif as_json:
-        click.echo(json_list([document for documents in files.values() for document in documents]))
+        files = {**files, "kustomization.yaml": [kustomization(files)]}
+        write_files(out, {name: as_yaml(*documents) for name, documents in files.items()})
+        return
+    objects = [document for documents in files.values() for document in documents]
+    if as_json:
+        click.echo(json_list(objects))
     else:
-        click.echo(_text([document for documents in files.values() for document in documents]), nl=False)
+        click.echo(as_yaml(*objects), nl=False)
 
 
 def _check(deployed: Installation, operator: Operator) -> None:
@@ -150,15 +153,3 @@ def _definitions(operator: Operator) -> Sequence[Document]:
         return [definition_of(*versions) for versions in families(kept)]
     except TypeError as error:
         raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None
-
-
-def _write(folder: Path, files: Mapping[str, Sequence[Document]]) -> None:
-    with writing_files():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, documents in {**files, "kustomization.yaml": [kustomization(files)]}.items():
-            (folder / name).write_text(_text(documents), encoding="utf-8")
-            click.echo(folder / name)
-
-
-def _text(documents: Sequence[Document]) -> str:
-    return "---\n".join(as_yaml(document) for document in documents)

@@ -1,8 +1,9 @@
 """Errors of the command line."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -17,6 +18,16 @@ def writing_files() -> Iterator[None]:
         yield
     except OSError as error:
         raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files by their paths in `folder`, and print each. Raises Problem."""
+    with writing_files():
+        for path, content in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+            click.echo(file)
 
 
 class Problem(click.ClickException):

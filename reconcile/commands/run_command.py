@@ -29,7 +29,6 @@ from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ClusterConnection, ConfigurationProblem, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
 from reconcile.commands.embedded_cluster import embedded_cluster
-from reconcile.commands.error_groups import without_groups
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
@@ -42,7 +41,10 @@ from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
 from reconcile.ops.page_server import ServeError
 from reconcile.runs.run_failures import described
+from reconcile.runs.supervision import without_groups
 
+_BAD_INPUT = (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive)
+"""Errors that a change of options, or of the cluster, can prevent."""
 LATE_SECONDS = 10.0
 """Seconds between two log lines about first lists that have not arrived."""
 
@@ -81,10 +83,7 @@ def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--yes", is_flag=True, help="Do not ask before running on a server that is not this machine.")
 @click.option("--verbose", is_flag=True, help="Log debug lines too, tracebacks among them.")
 @manager_flags
-@click.pass_context
 def run(
-    ctx: click.Context,
-    /,
     targets: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -109,21 +108,18 @@ def run(
             _refuse_cluster_options(options, "a manager that names its clusters")
             for way in manager.options["clusters"].values():
                 if isinstance(way, str):
-                    choose_connection(evolve(options, context=way), _where(manager))
-            ctx.exit(anyio.run(_run_alone, manager))
+                    choose_connection(evolve(options, context=way), manager)
+            anyio.run(_run_alone, manager)
         elif embedded or manager.embedded:
             _refuse_cluster_options(options, "the embedded server")
-            ctx.exit(anyio.run(_run_embedded, manager))
+            anyio.run(_run_embedded, manager)
         elif manager.transport is not None:
             _refuse_cluster_options(options, "a Manager that brings its own transport")
-            ctx.exit(anyio.run(_run_on, manager, manager.transport))
+            anyio.run(_run_on, manager, manager.transport)
         else:
-            connection = choose_connection(options, _where(manager))
-            ctx.exit(anyio.run(_run_connected, manager, connection, options))
-    except (ServeError, ConfigurationError) as error:
+            anyio.run(_run_connected, manager, choose_connection(options, manager), options)
+    except _BAD_INPUT as error:
         raise Problem(str(error)) from None
-    except (CacheSyncFailed, PredecessorActive) as failed:
-        raise Problem(str(failed)) from None
 
 
 def _refuse_cluster_options(options: ConnectionOptions, what: str) -> None:
@@ -131,7 +127,7 @@ def _refuse_cluster_options(options: ConnectionOptions, what: str) -> None:
         raise Problem(f"--kubeconfig and --context do not apply to {what}", "leave them out")
 
 
-def choose_connection(options: ConnectionOptions, namespace: str) -> ClusterConnection:
+def choose_connection(options: ConnectionOptions, manager: Manager) -> ClusterConnection:
     """The cluster, announced on the first line and confirmed. Nothing is sent yet. Raises Problem.
 
     Asks before the event loop runs: a question inside it could not be interrupted.
@@ -140,7 +136,7 @@ def choose_connection(options: ConnectionOptions, namespace: str) -> ClusterConn
         connection = _find_connection(options)
     except ConfigurationProblem as problem:
         raise Problem(str(problem), "name another with --kubeconfig, or use --embedded") from None
-    _announce(connection.context, connection.server, namespace)
+    _announce(connection.context, connection.server, manager)
     if not connection.loopback and not options.yes:
         _ask()
     return connection
@@ -153,8 +149,8 @@ def _find_connection(options: ConnectionOptions) -> ClusterConnection:
     return choose_context(kubeconfig, options.context).connection
 
 
-def _announce(context: str, server: str, namespace: str) -> None:
-    where = f"namespace {namespace}" if namespace else "all namespaces"
+def _announce(context: str, server: str, manager: Manager) -> None:
+    where = f"namespace {', '.join(manager.namespaces)}" if manager.namespaces else "all namespaces"
     click.echo(f"context {context}, server {server}, {where}")
 
 
@@ -165,7 +161,7 @@ def _ask() -> None:
         raise Problem("nothing was started", "choose the cluster with --kubeconfig or --context")
 
 
-async def _run_connected(manager: Manager, connection: ClusterConnection, options: ConnectionOptions) -> int:
+async def _run_connected(manager: Manager, connection: ClusterConnection, options: ConnectionOptions) -> None:
     try:
         transport = await _connect(connection, options)
     except ConfigurationProblem as problem:
@@ -177,7 +173,6 @@ async def _run_connected(manager: Manager, connection: ClusterConnection, option
     finally:
         with anyio.CancelScope(shield=True):
             await transport.aclose()
-    return 0
 
 
 async def _connect(agreed: ClusterConnection, options: ConnectionOptions) -> KubernetesTransport:
@@ -218,12 +213,10 @@ async def _check_server(transport: Transport) -> None:
 
 
 class _NoDefinition(Exception):
-    """A definition is not installed yet."""
+    """A definition is not installed, or not yet."""
 
     def __init__(self, resource: APIResource) -> None:
-        super().__init__(
-            f"{resource.name} ({resource.api_version}) is not served: is its definition installed?"
-        )
+        super().__init__(f"{resource.name} ({resource.api_version}) is not served")
         self.resource = resource
 
 
@@ -237,36 +230,29 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
             raise _NoDefinition(resource) from None
 
 
-def _where(manager: Manager) -> str:
-    return ", ".join(manager.namespaces)
-
-
-async def _run_on(manager: Manager, transport: Transport) -> int:
-    _announce("of the manager itself", transport.server, _where(manager))
+async def _run_on(manager: Manager, transport: Transport) -> None:
+    _announce("of the manager itself", transport.server, manager)
     with _stoppable() as stop:
         await _run(manager, transport, stop)
-    return 0
 
 
-async def _run_alone(manager: Manager) -> int:
+async def _run_alone(manager: Manager) -> None:
     """Run a manager that names its clusters."""
     with _stoppable() as stop:
         stop.act = manager.stop
         with _state_on_signal(manager):
             await _until_stopped(manager)
-    return 0
 
 
-async def _run_embedded(manager: Manager) -> int:
+async def _run_embedded(manager: Manager) -> None:
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
-        async with embedded_cluster(Path(folder)) as cluster:
-            _announce("embedded", cluster.url, _where(manager))
+        async with embedded_cluster(Path(folder) / "kubeconfig") as cluster:
+            _announce("embedded", cluster.url, manager)
             await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
             for namespace in manager.namespaces:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
             await _run(manager, cluster.transport(), stop)
-    return 0
 
 
 @contextmanager
@@ -288,7 +274,7 @@ async def _until_stopped(manager: Manager) -> None:
     """Run it. An error that ends it is logged with its traceback, so here it is one line and status 1."""
     try:
         await manager.run()
-    except (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive):
+    except _BAD_INPUT:
         raise
     except Exception as error:
         raise ManagerEnded(f"the manager has ended: {described(error)}") from error
@@ -302,10 +288,7 @@ def _state_on_signal(manager: Manager) -> Iterator[None]:
     def log_state() -> None:
         _log.info("state", state=manager.state())
 
-    with (
-        handling(lambda: soon(log_state), signal.SIGUSR1),
-        logging_late_lists(manager),
-    ):
+    with handling(lambda: soon(log_state), signal.SIGUSR1), logging_late_lists(manager):
         yield
 
 

@@ -41,7 +41,8 @@ def targets_of(target: str) -> Sequence[str]:
     bundled = [entry.name for entry in entries(CONTROLLERS)]
     if ":" in target or target in bundled:
         return (target,)
-    module = _import(target, f"check the name; the bundled controllers are {', '.join(bundled) or 'none'}")
+    known = ", ".join(bundled) or "none"
+    module = load_module(target, f"check the name; the bundled controllers are {known}")
     managers = _named(module, Manager)
     if len(managers) > 1:
         raise Problem(
@@ -69,24 +70,13 @@ def bundled_controllers() -> Sequence[Controller[Any]]:
     return load_manager([entry.name for entry in entries(CONTROLLERS)]).controllers
 
 
-def load_module(name: str) -> Any:
-    """A module of the user, from the current directory if it is there. Raises Problem."""
-    return _import(name)
-
-
-def _look_here_first() -> None:
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-
-
 def _load(target: str) -> Manager | Sequence[Controller[Any]]:
     module, colon, attribute = target.partition(":")
     if not colon:
         return _checked(target, _bundled(target))
     if not module or not attribute:
         raise Problem(f"{target} is not a target", "write my_module:manager")
-    return _checked(target, _attribute(target, _import(module), attribute))
+    return _checked(target, _attribute(target, load_module(module), attribute))
 
 
 def _bundled(name: str) -> Any:
@@ -97,8 +87,10 @@ def _bundled(name: str) -> Any:
         raise Problem(f"the bundled controller {name} cannot be imported", _reason(error)) from error
 
 
-def _import(name: str, advice: str = "check the name") -> Any:
-    _look_here_first()
+def load_module(name: str, advice: str = "check the name") -> Any:
+    """A module of the user, from the current directory if it is there. Raises Problem."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -27,7 +27,7 @@ from reconcile.manager.server_readiness import until_ready
 from reconcile.models import kind_of
 from reconcile.ops.manager_status import ClusterStatus
 from reconcile.runs.run_request import Cause, Named, Request, as_request
-from reconcile.runs.supervision import first_error
+from reconcile.runs.supervision import without_groups
 
 RETRY_SECONDS = 5.0
 """How long to wait before a cluster that failed at its start is tried again."""
@@ -74,11 +74,9 @@ class ManagedCluster:
 
     async def sync(self) -> None:
         """Wait for the first lists. Raises CacheSyncFailed, DefinitionMismatch, or the error of a request."""
-        try:
+        with without_groups():
             while not all(informer.synced for informer in self.cache):  # controllers may be added meanwhile
                 await self.cache.wait_synced(self.sync_seconds)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
         kinds = [kind for runner in self.runners for kind in runner.controller.kinds]
         await until_ready(partial(check_scales, self.client.transport, kinds), self.sync_seconds)
         self.works = self.tried = True

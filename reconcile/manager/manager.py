@@ -41,7 +41,7 @@ from reconcile.ops.page_routes import PageSources
 from reconcile.ops.page_server import Address, parse_address, serving
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.run_request import Cause, Named
-from reconcile.runs.supervision import first_error, noted
+from reconcile.runs.supervision import noted, without_groups
 
 if TYPE_CHECKING:
     from reconcile.ops.metrics import Metrics
@@ -282,7 +282,7 @@ class Manager(Lifecycle):
         try:
             for controller in self.controllers:
                 clusters.declare(controller)
-            with self._watched(clusters):
+            with without_groups(self._log), self._watched(clusters):
                 async with anyio.create_task_group() as informers:
                     if self._metrics is not None:
                         informers.start_soon(self._metrics.watch_loop)
@@ -291,8 +291,6 @@ class Manager(Lifecycle):
                     await self._run_workers(assembly, task_status)
                     # Informers end last: runs that end read their caches until the end.
                     informers.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise first_error(group, self._log) from None
         finally:
             clusters.end()
 

@@ -12,7 +12,7 @@ from informers import Cache, get_logger
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
 from reconcile.manager.unique_names import check_unique_names
-from reconcile.runs.supervision import first_error, noted
+from reconcile.runs.supervision import noted, without_groups
 
 _log = get_logger("reconcile")
 
@@ -35,10 +35,7 @@ class RunnerSet:
 
     def declare(self, controller: Controller[Any]) -> None:
         """Add a controller before anything runs."""
-        self._check_name(controller)
-        runner = self.make(controller)
-        runner.connect(self.cache)
-        self._runners[controller.name] = runner
+        self._runners[controller.name] = self._connected(controller)
 
     def admit(self, controller: Controller[Any]) -> None:
         """Add a controller that starts with the others. Raises ValueError, RuntimeError while stopping."""
@@ -58,13 +55,11 @@ class RunnerSet:
         meanwhile, and CacheSyncFailed; then the cache is as it was before.
         """
         self._refuse_while_stopping(controller.name)
-        self._check_name(controller)
-        runner = self.make(controller)
-        runner.connect(self.cache)
+        runner = self._connected(controller)
         scope = self._joining[controller.name] = anyio.CancelScope()
         try:
-            with scope:
-                await self._wait_synced()
+            with scope, without_groups():
+                await self.cache.wait_synced(self.sync_seconds)
             # The stop may have begun meanwhile, and it does not wait for what joins after it.
             self._refuse_while_stopping(controller.name)
         except BaseException:
@@ -105,9 +100,7 @@ class RunnerSet:
 
     async def stop(self, seconds: float) -> None:
         """Accept no more keys and controllers, and wait for the runs in progress, `seconds` at most."""
-        self._stopping = True
-        for scope in self._joining.values():
-            scope.cancel()
+        self._refuse_more()
         # All queues close before any is drained: a run that ends must not enqueue keys elsewhere.
         for runner in self:
             runner.queue.close()
@@ -115,29 +108,27 @@ class RunnerSet:
             for runner in self:
                 await runner.drain()
         if grace.cancelled_caught:
-            late_runs = [
-                f"{runner.name} {run.request}" for runner in self for run in runner.history.running()
-            ]
-            _log.warning("cancelling runs that did not end in time", seconds=seconds, keys=late_runs)
+            keys = [f"{runner.name} {run.request}" for runner in self for run in runner.history.running()]
+            _log.warning("cancelling runs that did not end in time", seconds=seconds, keys=keys)
 
     def end(self) -> None:
         """Called when nothing runs any more: refuse further controllers and triggers."""
+        self._refuse_more()
+        self.ended = True
+
+    def _refuse_more(self) -> None:
         self._stopping = True
         for scope in self._joining.values():
             scope.cancel()
-        self.ended = True
-
-    async def _wait_synced(self) -> None:
-        try:
-            await self.cache.wait_synced(self.sync_seconds)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
 
     def _refuse_while_stopping(self, name: str) -> None:
         if self._stopping:
             raise RuntimeError(f"controller {name} was not added: the manager is stopping")
 
-    def _check_name(self, controller: Controller[Any]) -> None:
+    def _connected(self, controller: Controller[Any]) -> Runner[Any]:
         if controller.name in self._joining:
             raise ValueError(f"two controllers are named {controller.name!r}: give one of them another name=")
         check_unique_names((*(runner.controller for runner in self), controller))
+        runner = self.make(controller)
+        runner.connect(self.cache)
+        return runner

@@ -1,6 +1,7 @@
 """Restarts tasks that fail, and reports the errors of tasks."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import anyio
 import structlog
@@ -63,16 +64,14 @@ async def noted(run: Callable[[], Awaitable[None]], what: str) -> None:
         raise
 
 
-def first_error(
-    group: BaseExceptionGroup[BaseException], log: structlog.stdlib.BoundLogger | None = None
-) -> BaseException:
-    """The error that a caller wants to see, out of the groups that task groups wrap it in.
-
-    The others go to `log`: each is told once.
-    """
-    first, *others = leaf_errors(group)
-    for error in others:
-        if log is None:
-            break
-        log.error("one more error", error=described(error), exc_info=error)
-    return first
+@contextmanager
+def without_groups(log: structlog.stdlib.BoundLogger | None = None) -> Iterator[None]:
+    """While inside, a group of errors is raised as its first error; the others go to `log`."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        first, *others = leaf_errors(group)
+        for error in others:
+            if log is not None:
+                log.error("one more error", error=described(error), exc_info=error)
+        raise first from None

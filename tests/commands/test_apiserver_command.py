@@ -205,13 +205,6 @@ def test_help_names_the_commands_without_importing_them() -> None:
     assert "apiserver  Run the embedded API server by itself." in shown.stdout
 
 
-def test_every_command_in_the_table_can_be_imported() -> None:
-    from reconcile.commands.main import COMMANDS
-
-    for name, entry in COMMANDS.items():
-        assert entry.load().name == name
-
-
 def test_the_command_alone_shows_its_help() -> None:
     assert main([]) == 2
 

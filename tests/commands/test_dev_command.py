@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from reconcile.commands.dev_command import Development
-from reconcile.commands.dev_screen import Shown, make_dev_screen, runs_of, view_of
+from reconcile.commands.dev_screen import DevLines, Shown, runs_of, view_of
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.main import reconcile
@@ -160,7 +160,7 @@ async def test_a_reload_takes_another_port_if_the_former_one_is_in_use(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         work._address = f"127.0.0.1:{port}"
-        async with embedded_cluster(tmp_path) as cluster, anyio.create_task_group() as group:
+        async with embedded_cluster(tmp_path / "kubeconfig") as cluster, anyio.create_task_group() as group:
             group.start_soon(work._run, cluster, anyio.Event())
             with anyio.fail_after(20):
                 while work._running is None or not work._running.address:
@@ -297,12 +297,11 @@ def test_the_view_says_that_nothing_runs_yet() -> None:
 
 def test_without_a_terminal_each_change_is_printed_once_in_one_line() -> None:
     out = StringIO()
-    screen = make_dev_screen(Console(file=out, width=40))
-    with screen.showing():
-        screen.refresh(shown(storms=False))
-        screen.refresh(shown(storms=False))
-        screen.refresh(shown("Ready=False"))
-        screen.refresh(Shown(["API server on s"], "started site", [], {}))
+    lines = DevLines(Console(file=out, width=40))
+    lines.refresh(shown(storms=False))
+    lines.refresh(shown(storms=False))
+    lines.refresh(shown("Ready=False"))
+    lines.refresh(Shown(["API server on s"], "started site", [], {}))
     assert out.getvalue().splitlines() == [
         "API server on s",
         "started site",

@@ -13,9 +13,8 @@ import yaml
 from click.testing import CliRunner
 
 from reconcile import Object, ObjectMeta, kind_of
-from reconcile.commands.crds_command import definitions_of_module
+from reconcile.commands.crds_command import definitions_of_module, models_in
 from reconcile.commands.main import main, reconcile
-from reconcile.commands.model_classes import models_in
 from reconcile.models import decode, encode
 from reconcile.models.generating import source_of
 from reconcile.models.naming import class_name, plural_of, python_name, singular

@@ -94,7 +94,7 @@ def test_a_sweep_has_both() -> None:
 
 
 async def test_the_commands_install_both(tmp_path: Path) -> None:
-    async with embedded_cluster(tmp_path, nodes=0) as cluster:
+    async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
         await cluster.install([Door])
         await cluster.client.create(OLD)
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
@@ -103,7 +103,7 @@ async def test_the_commands_install_both(tmp_path: Path) -> None:
 async def test_dev_installs_both_and_reloads_changes(tmp_path: Path) -> None:
     operator = Operator("doors", ("tests.testing.doors:doors",), Manager(doors, environ={}))
     work = Development(Sources("doors"), operator, Console(quiet=True), None)
-    async with embedded_cluster(tmp_path, nodes=0) as cluster:
+    async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
         for _ in range(2):
             await work._prepare(cluster, operator.manager)
         await cluster.client.create(OLD)
