@@ -1,19 +1,19 @@
 """A way to a server that a test can cut, and a manager on it."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
 
 from informers import OutcomeUnknown, Response, StreamingResponse, Transport, Unreachable
 from informers.transport import HttpRequest, PassingTransport
-from reconcile import Client, Context, Controller, Manager, ObjectMeta
-from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
-from reconcile.models import definition_of
-from reconcile.testing import VirtualClock, simulate
-from tests.helpers.managers import Toy, ToySpec
+from reconcile.testing import simulate
+from tests.helpers import managers
+from tests.helpers.managers import Toy
 
 Weather = Callable[[str, str], "Response | Exception | float | None"]
 """An answer, an error, seconds until the request is given up, or None, by method and path."""
@@ -59,6 +59,11 @@ class Line(PassingTransport):
         if cut:
             for scope in self._reading:
                 scope.cancel()
+
+    def lead_to(self, server: Transport) -> None:
+        """Another server answers from now on; what was open is cut."""
+        self._inner = server
+        self.break_down(self.weather)
 
     def sent_between(self, begin: float, end: float) -> list[tuple[float, str, str]]:
         return [sent for sent in self.sent if begin <= sent[0] < end]
@@ -114,20 +119,24 @@ def child(ctx: Context[Toy], text: str, suffix: str = "") -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-child{suffix}"), data={"text": text})
 
 
-class World:
+async def build(ctx: Context[Toy]) -> None:
+    """Give a toy a child and a status of its size."""
+    size = ctx.object.spec.size
+    await ctx.apply(ConfigMap(metadata=ObjectMeta(ctx.object.name), data={"size": str(size)}))
+    ctx.status(size=size)
+
+
+class World(managers.World):
     """A server with toys in virtual time, a line to it, and a client of the test that no weather reaches."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.clock = VirtualClock(seed)
-        self.server = ApiServer(clock=self.clock)
+        super().__init__(seed)
         self.line = Line(InProcessTransport(self.server))
-        self.client = Client(InProcessTransport(self.server), clock=self.clock)
 
     async def stock(self, count: int, size: int = 1) -> None:
-        await self.client.apply(definition_of(Toy))
+        await self.define()
         for number in range(count):
-            toy = Toy(metadata=ObjectMeta(f"toy-{number}", "default"), spec=ToySpec(size=size))
-            await self.client.create(toy)
+            await self.make(f"toy-{number}", size=size)
 
     async def resize(self, size: int) -> None:
         for toy in await self.client.list(Toy, "default"):
@@ -146,17 +155,8 @@ class World:
             await anyio.sleep(0.05)
         return anyio.current_time() - began
 
-    @asynccontextmanager
-    async def running(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
-        manager = Manager(*controllers, transport=self.line, clock=self.clock, environ={}, **options)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self.server.run)
-            await group.start(manager.run)
-            yield manager
-            manager.stop()
-            while manager.status().informers[0].state != "stopped":
-                await anyio.sleep(0.01)
-            group.cancel_scope.cancel()
+    def running(self, *controllers: Controller[Any], **options: Any) -> AbstractAsyncContextManager[Manager]:
+        return super().running(*controllers, **{"transport": self.line, "environ": {}, **options})
 
 
 def played(scenario: Callable[[World], Any], *, seed: int = 0, toys: int = 20) -> World:

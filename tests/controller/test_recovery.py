@@ -24,6 +24,7 @@ from tests.controller.outage import (
     Weather,
     World,
     bad_gateway,
+    build,
     child,
     fair,
     played,
@@ -32,7 +33,7 @@ from tests.controller.outage import (
     silent,
     unavailable,
 )
-from tests.helpers.managers import Toy
+from tests.helpers.managers import Toy, idle, keep_size
 from tests.helpers.scenarios import in_world
 
 NOTICED = 1.0
@@ -41,16 +42,6 @@ AT_REST = 2.0
 """Seconds after an outage within which all is done that takes no time itself."""
 FIRST_SECOND = 100
 """Requests that may be sent in the first second after an outage."""
-
-
-async def keep_size(ctx: Context[Toy]) -> None:
-    ctx.status(size=ctx.object.spec.size)
-
-
-async def build(ctx: Context[Toy]) -> None:
-    size = ctx.object.spec.size
-    await ctx.apply(ConfigMap(metadata=ObjectMeta(ctx.object.name), data={"size": str(size)}))
-    ctx.status(size=size)
 
 
 async def outage(world: World, weather: Weather, seconds: float, *, cut: bool = True) -> None:
@@ -108,7 +99,7 @@ def test_an_outage_in_which_nothing_answers_ends_for_what_hangs_too(seconds: flo
 @pytest.mark.rule("outage-3")
 def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew() -> None:
     async def scenario(world: World) -> None:
-        async with world.running(restless(), Controller(ConfigMap, ignore, name="others")):
+        async with world.running(restless(), Controller(ConfigMap, idle, name="others")):
             await anyio.sleep(5)
             before = len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")])
             await outage(world, refused, 10, cut=False)
@@ -117,10 +108,6 @@ def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew() -> None:
             assert len(after) == before + 1
 
     played(scenario, toys=3)
-
-
-async def ignore(ctx: Context[ConfigMap]) -> None:
-    pass
 
 
 @pytest.mark.rule("outage-4")
@@ -151,7 +138,7 @@ async def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent(world:
         Controller(kind, function, name=name, workers=10, owns=[ConfigMap])
         for kind, function, name in [(Toy, build, "one"), (Toy, keep_size, "two")]
     ]
-    async with world.running(*controllers, Controller(ConfigMap, ignore, name="three")):
+    async with world.running(*controllers, Controller(ConfigMap, idle, name="three")):
         await anyio.sleep(5)
         began = anyio.current_time()
         await outage(world, refused, 60)
@@ -199,7 +186,7 @@ def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
         def measured(name: str) -> float | None:
             return registry.get_sample_value(f"reconcile_api_server_{name}", {"cluster": ""})
 
-        controllers = Controller(Toy, keep_size), Controller(ConfigMap, ignore)
+        controllers = Controller(Toy, keep_size), Controller(ConfigMap, idle)
         async with world.running(*controllers, metrics=registry) as manager:
             await anyio.sleep(5)
             assert (measured("reachable"), measured("outages_total")) == (1, 0)

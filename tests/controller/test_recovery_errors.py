@@ -14,7 +14,7 @@ from reconcile.errors import ApiError, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import simulate
 from tests.controller.outage import World, child, fair, played, refused
-from tests.helpers.managers import Toy
+from tests.helpers.managers import Toy, idle
 
 AT_REST = 2.0
 """Seconds after an outage within which all is done that takes no time itself."""
@@ -114,7 +114,7 @@ def test_a_key_that_failed_for_another_cluster_goes_on_when_that_one_answers() -
             await world.stock(1)
         manager = Manager(
             Controller(Toy, reach_across, clusters=["east"], backoff=Backoff(base=100)),
-            Controller(ConfigMap, ignore, clusters=["west"]),
+            Controller(ConfigMap, idle, clusters=["west"]),
             clusters={"east": east.line, "west": west.line},
             clock=east.clock,
             environ={},
@@ -139,10 +139,6 @@ def test_a_key_that_failed_for_another_cluster_goes_on_when_that_one_answers() -
             group.cancel_scope.cancel()
 
     simulate(scenario, limit_seconds=3600)
-
-
-async def ignore(ctx: Context[ConfigMap]) -> None:
-    pass
 
 
 def raised(raise_it: Callable[[], Any]) -> BaseException:

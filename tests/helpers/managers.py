@@ -45,7 +45,8 @@ class World:
 
     @asynccontextmanager
     async def running(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
-        manager = Manager(*controllers, transport=self.transport, clock=self.clock, stop_seconds=5, **options)
+        options = {"transport": self.transport, "stop_seconds": 5, **options}
+        manager = Manager(*controllers, clock=self.clock, **options)
         async with anyio.create_task_group() as group:
             group.start_soon(self.server.run)
             await group.start(manager.run)
@@ -60,6 +61,10 @@ class World:
 
     async def make(self, name: str = "a", **spec: Any) -> Toy:
         return await self.client.create(Toy(metadata=ObjectMeta(name, "default"), spec=ToySpec(**spec)))
+
+
+async def idle(ctx: Context[Any]) -> None:
+    """Do nothing."""
 
 
 async def keep_size(ctx: Context[Toy]) -> None:
