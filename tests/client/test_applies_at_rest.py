@@ -28,7 +28,7 @@ from reconcile.kinds import (
 from reconcile.models import Quantity
 from reconcile.testing import FakeClient
 from tests.client.cached_client import applies, cached, refresh
-from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, World, played
 
 CONFIG = kind_of(ConfigMap).resource
 DEPLOYMENT = kind_of(Deployment).resource
@@ -168,52 +168,6 @@ async def test_what_was_learned_of_an_object_goes_with_it() -> None:
 
 
 @pytest.mark.rule("write-7")
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "drifted"}]}}}},
-        {"spec": {"replicas": 7}},
-    ],
-)
-async def test_drift_is_repaired_before_and_after_a_restart(restart: bool, change: dict[str, Any]) -> None:
-    fake = FakeClient()
-    client = cached(fake, DEPLOYMENT)
-    wanted = deployment(replicas=2)
-    await client.apply(wanted)
-    fake.request("PATCH", DEPLOYMENT.path("default", "d"), change)
-    client = cached(fake, DEPLOYMENT) if restart else client
-    refresh(fake, client)
-    repaired = await client.apply(wanted)
-    assert repaired.spec.replicas == 2
-    assert repaired.spec.template.spec.containers[0].image == "i"
-
-
-@pytest.mark.rule("write-7")
-@pytest.mark.parametrize("restart", [False, True])
-async def test_a_field_that_another_applier_took_over_is_taken_back(restart: bool) -> None:
-    fake = FakeClient()
-    client = cached(fake, CONFIG)
-    await client.apply(config(x="1", y="2"))
-    await fake.with_options(field_manager="other").apply(config(x="stolen"))
-    client = cached(fake, CONFIG) if restart else client
-    refresh(fake, client)
-    assert (await client.apply(config(x="1", y="2"))).data == {"x": "1", "y": "2"}
-    sent = applies(fake)
-    await fake.with_options(field_manager="third").apply(config(x="1"))
-    refresh(fake, client)
-    await client.apply(config(x="1", y="2"))
-    assert applies(fake) == sent + 1  # a field that both own with one value is no reason
-
-
-@pytest.mark.rule("write-7")
-async def test_a_field_that_an_intent_no_longer_names_is_removed_by_the_next_process() -> None:
-    fake = FakeClient()
-    await cached(fake, CONFIG).apply(config(x="1", y="2"))
-    assert (await cached(fake, CONFIG).apply(config(x="1"))).data == {"x": "1"}
-
-
-@pytest.mark.rule("write-7")
 @pytest.mark.parametrize("cache", [True, False])
 async def test_what_a_former_manager_still_owns_is_made_over_though_the_intent_holds(cache: bool) -> None:
     fake = FakeClient()
@@ -221,18 +175,6 @@ async def test_what_a_former_manager_still_owns_is_made_over_though_the_intent_h
     await fake.with_options(field_manager="mine").apply(config(x="1"))  # and then the process was killed
     client = cached(fake, *([CONFIG] if cache else []), former=["former"])
     assert (await client.apply(config(x="1"))).data == {"x": "1"}
-
-
-@pytest.mark.rule("write-7")
-async def test_an_object_made_anew_by_another_is_applied() -> None:
-    fake = FakeClient()
-    client = cached(fake, CONFIG)
-    await client.apply(config(x="1"))
-    await fake.delete(await fake.get(ConfigMap, "c", "default"))
-    await fake.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"app": "c"}), data={"x": "1"}))
-    refresh(fake, client)
-    await client.apply(config(x="1"))
-    assert applies(fake) == 2
 
 
 # --- objects that are marked late, or not at all --------------------------------------------------------
@@ -289,24 +231,6 @@ async def test_where_the_cache_has_less_than_the_object_it_is_read_instead_of_ap
     fake.request("PATCH", CONFIG.path("default", "c"), {"data": {"x": "drifted"}})
     refresh(fake, client)
     assert (await client.apply(config(x="1"))).data == {"x": "1"}
-
-
-@pytest.mark.rule("write-7")
-async def test_a_part_of_an_object_is_applied_by_itself() -> None:
-    fake = FakeClient()
-    fake.serve(Toy)
-    toys = kind_of(Toy).resource
-    fake.add(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
-    status = {"apiVersion": "toys.example.com/v1", "kind": "Toy", "status": {"size": 2}}
-    status["metadata"] = {"name": "a", "namespace": "default"}
-    client = cached(fake, toys)
-    for _ in range(2):
-        await client.apply(status, subresource="status")
-        refresh(fake, client)
-    await cached(fake, toys).apply(status, subresource="status")
-    assert applies(fake) == 1
-    await client.apply({**status, "status": {"size": 4}}, subresource="status")
-    assert applies(fake) == 2
 
 
 # --- a manager --------------------------------------------------------------------------------------

@@ -3,20 +3,19 @@
 from typing import Any
 
 import pytest
-from attrs import frozen
 
-from reconcile import Client, Object, ObjectMeta, resource
+from reconcile import Client, ObjectMeta
 from reconcile.client.client import bound, core_of
 from reconcile.errors import (
-    AlreadyExists,
     NotFound,
     OutcomeUnknown,
     OwnedByOther,
     PreconditionFailed,
     StaleVersion,
 )
-from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
+from reconcile.kinds import ConfigMap, Deployment
 from reconcile.testing import Edit, FakeClient, Fault, FaultPlan, LoseReply, Meanwhile, When
+from tests.helpers.deployments import deployment
 
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1", "b": "2"})
 
@@ -35,11 +34,6 @@ async def test_a_missing_object_is_not_found_and_named() -> None:
     assert await FakeClient().find(ConfigMap, "nobody", "default") is None
 
 
-async def test_create_refuses_a_name_that_is_taken() -> None:
-    with pytest.raises(AlreadyExists):
-        await FakeClient(SETTINGS).create(SETTINGS)
-
-
 async def test_create_needs_a_namespace_for_a_namespaced_kind() -> None:
     with pytest.raises(ValueError, match="has no namespace"):
         await FakeClient().create(ConfigMap(metadata=ObjectMeta("x")))
@@ -53,20 +47,6 @@ async def test_an_update_of_an_old_version_is_stale() -> None:
         await client.raw.update(old.replace(data={"a": "newer"}))
 
 
-async def test_a_field_dropped_from_an_intent_disappears() -> None:
-    client = FakeClient()
-    await client.apply(settings(a="1", b="2"))
-    await client.apply(settings(a="1"))
-    assert (await stored(client)).data == {"a": "1"}
-
-
-async def test_applying_one_field_never_owns_another() -> None:
-    client = FakeClient(SETTINGS)
-    other = bound(client, core_of(client).journal, "other")
-    await other.apply(settings(c="3"))
-    assert (await stored(client)).data == {"a": "1", "b": "2", "c": "3"}
-
-
 async def test_without_force_a_field_of_another_manager_is_a_conflict_that_names_it() -> None:
     client = FakeClient()
     await bound(client, core_of(client).journal, "first").apply(settings(a="1"))
@@ -75,103 +55,10 @@ async def test_without_force_a_field_of_another_manager_is_a_conflict_that_names
     assert [cause.field for cause in caught.value.causes] == [".data.a"]
 
 
-async def test_a_mapping_is_applied_as_it_is() -> None:
-    client = FakeClient()
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "m", "namespace": "default"},
-        "data": {"k": ""},
-    }
-    made = await client.apply(manifest)
-    assert made["data"] == {"k": ""}
-    assert made.name == "m"
-
-
-async def test_an_explicit_zero_is_sent() -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = DeploymentSpec(selector=LabelSelector({"a": "b"}), template=template, replicas=0)
-    client = FakeClient()
-    made = await client.apply(Deployment(metadata=ObjectMeta("d", "default"), spec=spec))
-    assert made.spec.replicas == 0
-
-
-async def test_modify_runs_again_on_fresh_state_when_somebody_was_faster() -> None:
-    client = FakeClient(SETTINGS)
-    raced = 0
-
-    def count(config: ConfigMap) -> ConfigMap:
-        nonlocal raced
-        if raced < 2:
-            raced += 1
-            client.request(
-                "PATCH", "/api/v1/namespaces/default/configmaps/settings", {"data": {"a": str(10 * raced)}}
-            )
-        return config.replace(data={**config.data, "a": str(int(config.data["a"]) + 1)})
-
-    await client.modify(ConfigMap, "settings", "default", count)
-    assert (await stored(client)).data == {"a": "21", "b": "2"}
-
-
 async def test_modify_sends_nothing_when_nothing_changes() -> None:
     client = FakeClient(SETTINGS)
     await client.modify(ConfigMap, "settings", "default", lambda config: config)
     assert client.transport.writes == []
-
-
-async def test_modify_keeps_what_the_model_does_not_know() -> None:
-    @frozen
-    class Spec:
-        known: int = 0
-
-    @resource("example.com/v1", plural="partials")
-    class Partial(Object):
-        spec: Spec = Spec()
-
-    definition: dict[str, Any] = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "partials.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {
-                "plural": "partials",
-                "singular": "partial",
-                "kind": "Partial",
-                "listKind": "PartialList",
-            },
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                    },
-                }
-            ],
-        },
-    }
-    spec = {"known": 1, "unknown": {"deep": [1, {"x": None}]}, "zero": 0}
-    manifest = {"apiVersion": "example.com/v1", "kind": "Partial", "metadata": {"name": "p"}, "spec": spec}
-    client = FakeClient(definition, manifest)
-    await client.modify(Partial, "p", "default", lambda p: p.replace(spec=Spec(known=2)))
-    snapshot = await client.raw.snapshot(
-        Partial.__kind__.resource, (await client.get(Partial, "p", "default")).key
-    )
-    assert snapshot is not None
-    assert snapshot.to_dict()["spec"] == {**spec, "known": 2}
-
-
-async def test_delete_spares_another_object_of_the_same_name() -> None:
-    client = FakeClient(SETTINGS)
-    old = await stored(client)
-    await client.delete(old)
-    client.add(SETTINGS)
-    with pytest.raises(PreconditionFailed):
-        await client.delete(old)
-    assert (await stored(client)).uid != old.uid
 
 
 async def test_what_somebody_has_changed_is_not_deleted_if_it_was_to_be_unchanged() -> None:
@@ -207,9 +94,7 @@ async def test_delete_of_what_is_gone_is_no_error() -> None:
 
 
 async def test_a_scale_is_changed_only_from_the_number_that_was_expected() -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = DeploymentSpec(selector=LabelSelector({"a": "b"}), template=template, replicas=3)
-    client = FakeClient(Deployment(metadata=ObjectMeta("d", "default"), spec=spec))
+    client = FakeClient(deployment(replicas=3))
     made = await client.get(Deployment, "d", "default")
     await client.raw.set_scale(made, 0, expect=3)
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 0

@@ -13,27 +13,13 @@ from reconcile.errors import OwnedByOther
 from reconcile.kinds import ConfigMap, Deployment, Namespace
 from reconcile.models import kind_of
 from reconcile.testing import FakeClient
+from tests.client.cached_client import applies
+from tests.helpers.deployments import deployment
 from tests.helpers.managers import Toy, ToySpec, ToyStatus
-
-PATH = "/api/v1/namespaces/default/configmaps/c"
-TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 def config(**data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta("c", "default"), data=data)
-
-
-def deployment(replicas: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "d", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE, "replicas": replicas},
-    }
-
-
-def applies(client: FakeClient) -> int:
-    return sum(request.verb == "patch" for request in client.transport.writes)
 
 
 # --- when an intent holds -----------------------------------------------------------------------------------
@@ -179,14 +165,14 @@ async def test_two_field_managers_do_not_take_each_others_intent_for_their_own()
 @pytest.mark.rule("write-7")
 async def test_drift_is_repaired_while_foreign_changes_beside_it_cause_no_apply() -> None:
     client = FakeClient()
-    await client.apply(deployment(2))
+    await client.apply(deployment(replicas=2))
     path = "/apis/apps/v1/namespaces/default/deployments/d"
     for second in range(5):
         client.request("PATCH", f"{path}/status", {"status": {"readyReplicas": second}})
-        await client.apply(deployment(2))
+        await client.apply(deployment(replicas=2))
     assert applies(client) == 1
     client.request("PATCH", path, {"spec": {"replicas": 7}})
-    live = await client.apply(deployment(2))
+    live = await client.apply(deployment(replicas=2))
     assert (applies(client), live["spec"]["replicas"]) == (2, 2)
 
 
@@ -210,24 +196,24 @@ async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift() -> No
 async def test_named_fields_are_left_to_their_owner_and_all_others_taken_over() -> None:
     client = FakeClient()
     scaler = client.with_options(field_manager="scaler")
-    await scaler.apply(deployment(5))
+    await scaler.apply(deployment(replicas=5))
     with pytest.raises(OwnedByOther, match="scaler"):
-        await client.apply(deployment(2), unforced=[".spec.replicas"])
+        await client.apply(deployment(replicas=2), unforced=[".spec.replicas"])
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 5
-    taken = await client.apply(deployment(2), unforced=[".spec.paused"])
+    taken = await client.apply(deployment(replicas=2), unforced=[".spec.paused"])
     assert taken["spec"]["replicas"] == 2
 
 
 async def test_a_named_field_that_nobody_owns_is_applied() -> None:
     client = FakeClient()
-    made = await client.apply(deployment(2), unforced=[".spec.replicas"])
+    made = await client.apply(deployment(replicas=2), unforced=[".spec.replicas"])
     assert made["spec"]["replicas"] == 2
     assert applies(client) == 1
 
 
 async def test_a_status_is_applied_by_itself() -> None:
     client = FakeClient()
-    await client.apply(deployment(2))
+    await client.apply(deployment(replicas=2))
     intent = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

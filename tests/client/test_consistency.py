@@ -18,10 +18,8 @@ from reconcile.testing import (
     Fault,
     FaultControl,
     FaultPlan,
-    LoseReply,
     ManagerRunner,
     Meanwhile,
-    Refuse,
     Stall,
     VirtualCluster,
     When,
@@ -50,14 +48,6 @@ def kept(plan: FaultPlan, seed: int, reconcile: Any = ensure_one) -> list[str]:
 
     played(scenario, seed)
     return names
-
-
-@pytest.mark.rule("inv-37")
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("what", [LoseReply(), Refuse(500, "InternalError"), Refuse(504, "Timeout")])
-def test_a_write_whose_fate_is_unknown_is_never_made_twice(what: Any, seed: int) -> None:
-    plan = FaultPlan((Fault(When("create", "*/configmaps"), what),))
-    assert len(kept(plan, seed)) == 1
 
 
 def config(uid: str, version: int) -> Snapshot:

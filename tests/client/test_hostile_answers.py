@@ -190,7 +190,6 @@ STATUSES |= st.sampled_from([418, 422, 429, 431, 500, 501, 502, 503, 504, 511, 5
 DEPLOYMENT = DeploymentSpec(selector=LabelSelector({"a": "b"}), template={"metadata": {}, "spec": {}})
 STORED = ConfigMap(metadata=ObjectMeta("a", "default", uid="u", resource_version="1"))
 DEPLOYED = Deployment(metadata=ObjectMeta("a", "default", uid="u", resource_version="1"), spec=DEPLOYMENT)
-GENERATED = ConfigMap(metadata=ObjectMeta("", "default", generate_name="a-"))
 RESOURCE = kind_of(ConfigMap).resource
 
 

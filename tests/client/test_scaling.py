@@ -13,6 +13,7 @@ from reconcile.errors import NotFound, OwnedByOther, PreconditionFailed, ServerE
 from reconcile.kinds import Deployment
 from reconcile.models import Scale
 from reconcile.testing import FakeClient, run_once
+from tests.helpers.deployments import deployment
 
 
 @frozen
@@ -35,19 +36,6 @@ class Fleet(Object):
 
 
 FLEET = Fleet(metadata=ObjectMeta("f", "default"), spec=FleetSpec(2, "i:1"))
-DEPLOYMENT: dict[str, Any] = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "f"},
-    "spec": {
-        "replicas": 2,
-        "selector": {"matchLabels": {"a": "b"}},
-        "template": {
-            "metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]},
-        },
-    },
-}
 
 
 async def replicas(client: FakeClient, kind: type[Object]) -> int:
@@ -58,7 +46,7 @@ async def replicas(client: FakeClient, kind: type[Object]) -> int:
 
 @pytest.mark.rule("scale-1")
 async def test_the_replicas_are_owned_by_apply_and_nothing_else_is() -> None:
-    client = FakeClient(DEPLOYMENT)
+    client = FakeClient(deployment("f", replicas=2))
     fleet = await client.get(Deployment, "f", "default")
     autoscaler = client.with_options(field_manager="autoscaler")
     with pytest.raises(OwnedByOther, match="replicas"):
@@ -89,12 +77,12 @@ async def test_the_scale_of_a_custom_object_cannot_be_applied_as_on_a_real_serve
 @pytest.mark.rule("scale-1")
 @pytest.mark.rule("write-4")
 async def test_a_scale_is_not_applied_to_a_namesake() -> None:
-    client = FakeClient(DEPLOYMENT)
+    client = FakeClient(deployment("f", replicas=2))
     fleet = await client.get(Deployment, "f", "default")
     await client.delete(fleet)
     with pytest.raises(NotFound):
         await client.raw.apply_scale(fleet, 3, force=True)
-    client.add(DEPLOYMENT)
+    client.add(deployment("f", replicas=2))
     with pytest.raises(PreconditionFailed):
         await client.raw.apply_scale(fleet, 3, force=True)
     assert await replicas(client, Deployment) == 2
@@ -102,7 +90,7 @@ async def test_a_scale_is_not_applied_to_a_namesake() -> None:
 
 @pytest.mark.rule("scale-1")
 async def test_an_applied_scale_is_noted_like_any_write_and_a_dry_run_is_not() -> None:
-    client = FakeClient(DEPLOYMENT)
+    client = FakeClient(deployment("f", replicas=2))
     fleet = await client.get(Deployment, "f", "default")
     journal = Journal()
     client_of_run = bound(client, journal)

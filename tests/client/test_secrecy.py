@@ -27,7 +27,7 @@ from reconcile import Cause, Context, Controller, Manager, ObjectMeta, Watch
 from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from reconcile.kinds import Event, Secret
 from reconcile.ops.log_setup import configure_logging
-from tests.helpers.managers import Toy, World, played
+from tests.helpers.managers import Toy, World, idle, played
 
 PASSWORD = "correct-horse-battery"
 NESTED = "staple-in-a-docker-config"
@@ -373,18 +373,14 @@ async def tell_of_gone(gone: Any) -> None:
     tell(gone.object)
 
 
-async def rest(ctx: Context[Any]) -> None:
-    pass
-
-
 @pytest.mark.parametrize(
     "controller",
     [
-        lambda: Controller(Toy, rest, watches=[Watch(Secret, to=tell)]),
-        lambda: Controller(Toy, rest, watches=[Watch(Secret, to=lambda _: [], wakes=tell)]),
-        lambda: Controller(Secret, rest, wakes=tell),
-        lambda: Controller(Secret, rest, watches=[Watch(Toy, by=tell)]),
-        lambda: Controller(Secret, rest, on_deleted=tell_of_gone),
+        lambda: Controller(Toy, idle, watches=[Watch(Secret, to=tell)]),
+        lambda: Controller(Toy, idle, watches=[Watch(Secret, to=lambda _: [], wakes=tell)]),
+        lambda: Controller(Secret, idle, wakes=tell),
+        lambda: Controller(Secret, idle, watches=[Watch(Toy, by=tell)]),
+        lambda: Controller(Secret, idle, on_deleted=tell_of_gone),
     ],
     ids=["to", "wakes of a watch", "wakes", "by", "on_deleted"],
 )

@@ -14,6 +14,7 @@ from reconcile.errors import AlreadyExists, PreconditionFailed, StaleVersion
 from reconcile.kinds import ConfigMap, Deployment
 from reconcile.runs.write_events import Answered, Failed, Sent, WriteObserver
 from reconcile.testing import FakeClient
+from tests.helpers.deployments import deployment
 
 CONFIG = kind_of(ConfigMap).resource
 KEY = Key("default", "a")
@@ -94,19 +95,7 @@ async def test_a_patch_of_each_type_is_for_the_state_that_its_guard_names(
 
 async def test_a_strategic_patch_merges_the_containers_of_a_deployment_by_name() -> None:
     containers = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]
-    labels = {"app": "a"}
-    client = FakeClient()
-    client.add(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "a"},
-            "spec": {
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
-            },
-        }
-    )
+    client = FakeClient(deployment("a", containers=containers))
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "b", "image": "b:2"}]}}}}
     resource = kind_of(Deployment).resource
     written = await client.raw.patch(resource, KEY, patch, guard={}, patch_type="strategic")

@@ -8,7 +8,7 @@ import pytest
 
 from reconcile import Context, Controller, LeaderElection
 from reconcile.controller.background_tasks import Background
-from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, idle, played
 from tests.helpers.scenarios import in_world
 
 
@@ -32,10 +32,6 @@ class Tasks:
                 await anyio.sleep(self._ending_seconds)
             self.running[name] -= 1
             self.log.append(f"end {name}")
-
-
-async def idle(ctx: Context[Toy]) -> None:
-    """Do nothing."""
 
 
 @pytest.mark.rule("background")

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from reconcile import Condition, Context, Controller, ObjectMeta, Write
 from reconcile.conditions import find_condition, is_true, merge_conditions
-from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector, PodCondition
+from reconcile.kinds import Deployment, PodCondition
 from reconcile.testing import FakeClient, run_once
+from tests.helpers.deployments import deployment
 from tests.helpers.managers import Toy, ToyStatus
 
 TYPES = st.sampled_from("ABCD")
@@ -145,17 +146,13 @@ async def test_the_condition_of_a_built_in_kind_names_no_generation_and_is_writt
     async def keep(ctx: Context[Deployment]) -> None:
         ctx.condition("Available", True, reason="Up")
 
-    labels = {"app": "a"}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
-    spec = DeploymentSpec(selector=LabelSelector(labels), template=pod)
-    deployment = Deployment(metadata=ObjectMeta("a", "default"), spec=spec)
-    client = FakeClient(deployment)
+    client = FakeClient(deployment())
     controller = Controller(
         Deployment, keep, writes=[Write(Deployment, "patch", subresource="status")], operator="example.com"
     )
-    first = await run_once(controller, deployment, client)
-    assert first.writes == ["patch deployments/status default/a"]
-    assert (await run_once(controller, deployment, client)).writes == []
+    first = await run_once(controller, "default/d", client)
+    assert first.writes == ["patch deployments/status default/d"]
+    assert (await run_once(controller, "default/d", client)).writes == []
 
 
 def test_the_conditions_of_a_job_are_found_like_those_of_a_model() -> None:

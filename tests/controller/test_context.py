@@ -18,7 +18,6 @@ from reconcile import (
     SyncContext,
     resource,
 )
-from reconcile.conditions import merge_conditions
 from reconcile.errors import ReconcileTimeout
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once, simulate
@@ -184,16 +183,6 @@ async def test_an_owner_is_set_once_whatever_version_of_its_kind_a_reference_nam
     ]
 
 
-async def test_applying_what_was_read_is_refused_and_says_what_to_do() -> None:
-    async def reapply(ctx: Context[Thing]) -> None:
-        child = await ctx.apply(ConfigMap(metadata=ObjectMeta("child"), data={"k": "v"}))
-        await ctx.apply(child)
-
-    done = await run_once(controller(reapply, owns=[ConfigMap]), THING, FakeClient(THING))
-    assert isinstance(done.error, TypeError)
-    assert "modify() or editing()" in str(done.error)
-
-
 async def test_an_object_of_another_namespace_is_not_owned() -> None:
     async def elsewhere(ctx: Context[Thing]) -> None:
         await ctx.apply(ConfigMap(metadata=ObjectMeta("far", "kube-system"), data={}))
@@ -262,28 +251,6 @@ async def test_blocking_code_runs_inline_under_run_once() -> None:
     client = FakeClient(THING)
     assert (await run_once(controller(block), THING, client)).result == Result(requeue_after=5)
     assert (await client.get(Thing, "thing", "default")).status.size == 4
-
-
-def test_a_transition_time_moves_only_with_the_status() -> None:
-    before = [
-        {"type": "A", "status": "True", "reason": "Old", "lastTransitionTime": "t0", "x": 1},
-        {"type": "B", "status": "False", "lastTransitionTime": "t0"},
-    ]
-    wanted = [
-        {"type": "A", "status": "True", "reason": "New", "message": ""},
-        {"type": "C", "status": "True", "reason": "R", "message": ""},
-    ]
-    merged = merge_conditions(before, wanted, "t1", 7)
-    assert [(c["type"], c["lastTransitionTime"]) for c in merged] == [("A", "t0"), ("B", "t0"), ("C", "t1")]
-    assert merged[0] | {"message": ""} == {
-        **before[0],
-        "reason": "New",
-        "message": "",
-        "observedGeneration": 7,
-    }
-    assert (
-        merge_conditions(merged, [{**wanted[0], "status": "False"}], "t2", 8)[0]["lastTransitionTime"] == "t2"
-    )
 
 
 @pytest.mark.rule("write-4")

@@ -101,22 +101,3 @@ async def test_an_error_of_a_part_reaches_the_caller_and_leaves_no_task(world: W
     with pytest.raises(ZeroDivisionError):
         await Manager(controller, transport=BrokenTransport(world.server), clock=world.clock).run()
     assert asyncio.all_tasks() == before
-
-
-@pytest.mark.rule("M2")
-@in_world(played)
-async def test_a_manager_that_is_cancelled_in_mid_run_leaves_no_task(world: World) -> None:
-    cancelled: list[str] = []
-
-    async def endless(ctx: Context[Toy]) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cancelled.append(ctx.object.name)
-
-    before = asyncio.all_tasks()
-    await world.make()
-    with anyio.move_on_after(10):
-        await Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock).run()
-    assert cancelled == ["a"]
-    assert asyncio.all_tasks() == before

@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 
 from informers import get_logger
 from reconcile import Backoff, Context, Controller, ObjectMeta, Result
-from reconcile.controller.run_result import RunResult
 from reconcile.controller.tombstones import Deleted
 from reconcile.controller.triggers import INITIAL_PRIORITY
 from reconcile.errors import ReconcileTimeout, TerminalError
-from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
+from tests.helpers.managers import Toy, ToySpec, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
-
-
-async def idle(ctx: Context[Toy]) -> None:
-    """Do nothing."""
 
 
 @pytest.mark.rule("inv-11")
@@ -53,12 +48,6 @@ async def test_failures_count_until_success_or_a_wished_time_and_a_final_error_l
         await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
         await anyio.sleep(20)
     assert attempts == [0, 1, 2, 2, 3, 0, 1, 2, 3]
-
-
-@pytest.mark.rule("inv-11")
-def test_a_final_error_is_recognised_as_a_cause_of_nothing_but_itself() -> None:
-    assert RunResult(error=TerminalError()).terminal
-    assert not RunResult(error=RuntimeError()).terminal
 
 
 @pytest.mark.rule("P3")
@@ -211,12 +200,12 @@ def test_a_result_may_say_its_time_as_a_duration() -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        {"after": 1, "again": True},
-        {"after": 0, "again": True},
-        {"after": math.nan},
-        {"after": math.inf},
-        {"after": "5"},
-        {"after": True},
+        {"requeue_after": 1, "requeue": True},
+        {"requeue_after": 0, "requeue": True},
+        {"requeue_after": math.nan},
+        {"requeue_after": math.inf},
+        {"requeue_after": "5"},
+        {"requeue_after": True},
         {"priority": "high"},
     ],
 )

@@ -15,6 +15,7 @@ from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import ConfigurationError, refuses_undeclared
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once, simulate
+from tests.helpers.managers import idle
 
 SOURCE = ConfigMap(metadata=ObjectMeta("source", "default"))
 SCALE = ', subresource="scale"'
@@ -25,10 +26,6 @@ SECRET = Secret(metadata=ObjectMeta("made", "default"))
 
 async def make_secret(ctx: Context[ConfigMap]) -> None:
     await ctx.client.create(SECRET)
-
-
-async def idle(ctx: Context[Any]) -> None:
-    """Nothing to do."""
 
 
 def asked(controller: Controller[Any], *, refuse: bool = True) -> DeclaredWrites:

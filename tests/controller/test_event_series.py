@@ -112,3 +112,4 @@ def test_what_makes_no_difference_any_more_is_forgotten() -> None:
 )
 def test_a_note_is_cut_between_characters_and_what_is_no_character_is_replaced(note: str, kept: str) -> None:
     assert evolve(MADE, note=note).note == kept
+    assert evolve(MADE, reason=f"R{note}").reason == f"R{note}"[:128]

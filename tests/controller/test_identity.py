@@ -15,14 +15,10 @@ from reconcile.errors import OwnedByOther
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.models import encode, kind_of
 from reconcile.testing import Apply, Delete, FakeClient, Scenario, run_once, sweep
-from tests.helpers.managers import Toy, World, played
+from tests.helpers.managers import Toy, World, idle, played
 from tests.helpers.scenarios import in_world
 
 MAP = ConfigMap(metadata=ObjectMeta("map", "default"), data={"a": "1"})
-
-
-async def idle(ctx: Context[Any]) -> None:
-    """Nothing to do."""
 
 
 class Cleanups:

@@ -131,10 +131,10 @@ async def pass_through(shop: Shop, weather: Weather, seconds: float) -> None:
 
 @pytest.mark.rule("outage-1")
 @pytest.mark.parametrize("elected", [False, True])
-@pytest.mark.parametrize("seconds", [30, 600])
+@pytest.mark.parametrize("seconds", [5, 30, 600])
 def test_an_outage_is_outlived_without_a_flood_of_requests(seconds: float, elected: bool) -> None:
     shop = played(lambda shop: pass_through(shop, refused, seconds), seed=1, elected=elected)
-    assert (shop.starts == 1) is not elected
+    assert (shop.starts == 1) is (seconds == 5 or not elected)
 
 
 @pytest.mark.rule("outage-1")
@@ -150,13 +150,6 @@ def test_one_request_in_ten_that_fails_is_outlived_and_costs_no_lease(seed: int,
     shop = played(
         lambda shop: pass_through(shop, stumbling(random.Random(seed)), 300), seed=seed, elected=elected
     )
-    assert shop.starts == 1
-
-
-@pytest.mark.rule("outage-1")
-@pytest.mark.parametrize("elected", [False, True])
-def test_a_server_that_restarts_with_its_data_is_taken_up_again(elected: bool) -> None:
-    shop = played(lambda shop: pass_through(shop, refused, 5), seed=3, elected=elected)
     assert shop.starts == 1
 
 

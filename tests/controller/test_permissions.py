@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import Context, Controller, Object, Watch, Write, resource
+from reconcile import Controller, Object, Watch, Write, resource
 from reconcile.controller.permissions import (
     Permission,
     beyond_namespaces,
@@ -17,14 +17,10 @@ from reconcile.controller.permissions import (
 from reconcile.controller.predecessors import Predecessor
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Node, Pod, Secret
 from reconcile.models.versions import is_custom
-from tests.helpers.managers import Toy
+from tests.helpers.managers import Toy, idle
 
 READ = ("get", "list", "watch")
 EVENTS = Permission("events.k8s.io", "events", ("create", "patch"))
-
-
-async def keep(ctx: Context[Any]) -> None:
-    return None
 
 
 @resource("plain.example.com/v1")
@@ -46,7 +42,7 @@ class OfKubernetes(Object):
     ("controller", "rights"),
     [
         (
-            Controller(Toy, keep),
+            Controller(Toy, idle),
             [
                 EVENTS,
                 Permission("toys.example.com", "toys", READ),
@@ -54,17 +50,17 @@ class OfKubernetes(Object):
             ],
         ),
         (
-            Controller(Toy, keep, cleanup=keep),
+            Controller(Toy, idle, cleanup=idle),
             [
                 EVENTS,
                 Permission("toys.example.com", "toys", (*READ, "patch")),
                 Permission("toys.example.com", "toys/status", ("patch",)),
             ],
         ),
-        (Controller(Plain, keep), [EVENTS, Permission("plain.example.com", "plains", READ)]),
-        (Controller(Deployment, keep), [Permission("apps", "deployments", READ), EVENTS]),
+        (Controller(Plain, idle), [EVENTS, Permission("plain.example.com", "plains", READ)]),
+        (Controller(Deployment, idle), [Permission("apps", "deployments", READ), EVENTS]),
         (
-            Controller(Plain, keep, owns=[ConfigMap, Secret], writes=[Write(Secret, ("deletecollection",))]),
+            Controller(Plain, idle, owns=[ConfigMap, Secret], writes=[Write(Secret, ("deletecollection",))]),
             [
                 Permission("", "configmaps", (*READ, "create", "update", "patch", "delete")),
                 Permission("", "secrets", (*READ, "create", "update", "patch", "delete", "deletecollection")),
@@ -75,7 +71,7 @@ class OfKubernetes(Object):
         (
             Controller(
                 Plain,
-                keep,
+                idle,
                 watches=[Watch(Secret, by=lambda _: "s")],
                 reads=[Pod],
                 writes=[
@@ -103,7 +99,7 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else(
 
 
 def test_owners_get_the_right_to_their_finalizers_only_where_they_own_and_it_is_asked_for() -> None:
-    owner, other = Controller(Toy, keep, owns=[ConfigMap]), Controller(Plain, keep)
+    owner, other = Controller(Toy, idle, owns=[ConfigMap]), Controller(Plain, idle)
     asked = permissions_of([owner, other], owner_finalizers=True)
     assert [one for one in asked if one not in permissions_of([owner, other])] == [
         Permission("toys.example.com", "toys/finalizers", ("update",))
@@ -111,7 +107,7 @@ def test_owners_get_the_right_to_their_finalizers_only_where_they_own_and_it_is_
 
 
 def test_several_controllers_share_one_permission_for_each_resource() -> None:
-    assert permissions_of([Controller(Plain, keep, name="a"), Controller(Plain, keep, name="b")]) == [
+    assert permissions_of([Controller(Plain, idle, name="a"), Controller(Plain, idle, name="b")]) == [
         EVENTS,
         Permission("plain.example.com", "plains", READ),
     ]
@@ -163,7 +159,7 @@ DEPLOYMENTS = Permission("apps", "deployments", ("list",))
 def test_what_is_looked_for_of_another_operator_may_be_listed_and_nothing_else(
     original: Predecessor | None, rights: list[Permission]
 ) -> None:
-    others: list[Controller[Any]] = [Controller(Toy, keep), Controller(Plain, keep, predecessor=original)]
+    others: list[Controller[Any]] = [Controller(Toy, idle), Controller(Plain, idle, predecessor=original)]
     assert predecessor_permissions(others) == rights
 
 
@@ -171,15 +167,15 @@ def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
     controllers: list[Controller[Any]] = [
         Controller(
             Node,
-            keep,
+            idle,
             owns=[Namespace, ConfigMap],
             watches=[Watch(Node, by=lambda _: "n"), Watch(Secret, by=lambda _: "s", everywhere=True)],
             reads=[Namespace, Pod],
             writes=[Write(Object, ("get",), subresource="scale"), Namespace, Secret],
             operator="example.com",
         ),
-        Controller(Toy, keep),
-        Controller(Plain, keep, reads=[Namespace, Node]),
+        Controller(Toy, idle),
+        Controller(Plain, idle, reads=[Namespace, Node]),
     ]
     assert beyond_namespaces(controllers) == [
         "Controller(Node) is of a kind without namespaces",
@@ -190,7 +186,7 @@ def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
         "Watch(Secret, everywhere=True) follows all namespaces",
         "reads=Node is of a kind without namespaces",
     ]
-    assert beyond_namespaces([Controller(Toy, keep, owns=[ConfigMap], reads=[Pod])]) == []
+    assert beyond_namespaces([Controller(Toy, idle, owns=[ConfigMap], reads=[Pod])]) == []
 
 
 def test_a_kind_is_custom_by_its_group_whoever_wrote_the_model() -> None:

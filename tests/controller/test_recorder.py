@@ -1,6 +1,5 @@
 """Events: written beside the runs, counted up, limited for each object, and of no consequence."""
 
-import datetime
 import logging
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,6 @@ from reconcile.controller.event_series import (
     BURST,
     COMBINED,
     REFILL_SECONDS,
-    EventContent,
     EventLedger,
     EventSubject,
 )
@@ -45,7 +43,6 @@ from tests.helpers.scenarios import in_world
 NEW = APIResource("events.k8s.io", "v1", "Event", "events")
 CORE = APIResource("", "v1", "Event", "events")
 ABOUT = EventSubject("v1", "ConfigMap", "default", "c", "u")
-START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 FINE = PendingEvent("Normal", "Fine", "all is well")
 
 
@@ -172,15 +169,6 @@ def test_no_stretch_of_time_sees_more_writes_than_burst_and_refill(gaps: list[fl
     for first, start in enumerate(allowed):
         for last, end in enumerate(allowed[first:], first):
             assert last - first + 1 <= BURST + (end - start) / REFILL_SECONDS + 1e-6
-
-
-def test_texts_that_are_too_long_are_cut_to_what_a_server_takes() -> None:
-    content = EventContent(ABOUT, "Normal", "R" * 200, "ä" * 2000)
-    assert len(content.reason) == 128
-    assert len(content.note.encode()) == 1024
-    again = EventLedger()
-    for number in range(12):
-        again.count(EventContent(ABOUT, "Normal", "R", f"{number}" + "x" * 1100), START, 0.0)
 
 
 @pytest.mark.rule("event-4")

@@ -12,7 +12,7 @@ from reconcile import Context, Controller, Manager, ObjectMeta, Request
 from reconcile.errors import Interrupted
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, run_once
-from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
 
 # --- ways to be cancelled that nothing asked for -----------------------------------------------------
@@ -222,9 +222,6 @@ async def _started(world: World, manager: Manager) -> None:
 def test_a_manager_whose_task_is_cancelled_by_other_code_ends_with_an_error_that_says_so(
     part: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def idle(ctx: Context[Any]) -> None:
-        """Do nothing."""
-
     async def scenario(world: World) -> None:
         controller = Controller(ConfigMap, idle)
         manager = Manager(controller, transport=world.transport, clock=world.clock, namespaces=["a", "b"])

@@ -10,7 +10,7 @@ from reconcile.controller.permissions import permissions_of
 from reconcile.controller.rbac_verbs import REQUEST_VERBS, check_verb, ordered
 from reconcile.kinds import ConfigMap, Pod, ServiceAccount
 from reconcile.testing import FakeClient, run_once
-from tests.helpers.managers import Toy
+from tests.helpers.managers import Toy, idle
 
 
 @resource("rbac.authorization.k8s.io/v1", namespaced=False)
@@ -26,10 +26,6 @@ class Signer(Object):
 @resource("cert-manager.io/v1", kind="Signer", namespaced=False)
 class ForeignSigner(Object):
     """An extension asks for verbs of its own."""
-
-
-async def keep(ctx: Context[Toy]) -> None:
-    """Nothing to do."""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +44,7 @@ async def keep(ctx: Context[Toy]) -> None:
 def test_what_a_server_asks_for_beside_requests_can_be_declared(
     kind: type[Object], verbs: tuple[str, ...]
 ) -> None:
-    rights = permissions_of([Controller(Toy, keep, writes=[Write(kind, verbs)])])
+    rights = permissions_of([Controller(Toy, idle, writes=[Write(kind, verbs)])])
     granted = {verb for one in rights for verb in one.verbs if one.resource == kind.__kind__.resource.plural}
     assert set(verbs) <= granted
 

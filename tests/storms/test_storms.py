@@ -14,7 +14,6 @@ from reconcile.embedded import InProcessTransport
 from reconcile.errors import StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.models import unstructured_kind
-from reconcile.storms.changes import FieldRef
 from tests.helpers.managers import Toy, World, played
 from tests.helpers.scenarios import in_world
 from tests.manager.healthy_world import Healthy, alarms
@@ -23,7 +22,6 @@ from tests.storms.storms_world import Case, guard_of, play, until
 CONFIG = kind_of(ConfigMap).resource
 EVENTS = kind_of(unstructured_kind("events.k8s.io/v1", "Event", plural="events")).resource
 CHILD = Key("default", "child")
-FIELD = FieldRef(CONFIG, CHILD, ".data.x")
 
 STORMS, HEALTHY, CHILDREN = 200, 200, 500
 IN_FULL = bool(os.environ.get("STORMS_IN_FULL"))
@@ -60,8 +58,10 @@ async def stamp(ctx: Context[Toy]) -> None:
     await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": now, "fixed": "1"}))
 
 
-async def the_events(world: World) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in await world.client.raw.snapshots(EVENTS)]
+async def told(world: World, reason: str) -> list[dict[str, Any]]:
+    """The Events of that reason."""
+    events = [one.to_dict() for one in await world.client.raw.snapshots(EVENTS)]
+    return [event for event in events if event["reason"] == reason]
 
 
 @pytest.mark.rule("storm-told")
@@ -82,10 +82,10 @@ def test_a_storm_is_told_once_by_event_metric_log_and_state(caplog: pytest.LogCa
             text = manager._metrics.text()[0].decode()
             assert 'reconcile_storms_total{controller="toy"} 1.0' in text
             assert 'reconcile_storms_active{controller="toy"} 1.0' in text
-            told = [one for one in await the_events(world) if one["reason"] == "ReconcileStorm"]
-        assert len(told) == 1
-        assert told[0]["type"] == "Warning"
-        assert ".data.x of ConfigMap default/child" in told[0]["note"]
+            events = await told(world, "ReconcileStorm")
+        assert len(events) == 1
+        assert events[0]["type"] == "Warning"
+        assert ".data.x of ConfigMap default/child" in events[0]["note"]
 
     played(scenario)
     assert len([one for one in caplog.records if "reconcile storm" in one.getMessage()]) == 1
@@ -208,9 +208,9 @@ async def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_re
         for name in "ab":
             manager.trigger(controller, f"default/{name}")
         await anyio.sleep(10)
-        told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
-    assert len(told) == 1
-    assert "Result(requeue=True)" in told[0]["note"]
+        events = await told(world, "WaitsForItself")
+    assert len(events) == 1
+    assert "Result(requeue=True)" in events[0]["note"]
 
 
 @pytest.mark.rule("storm-waits-for-itself")
@@ -233,7 +233,7 @@ async def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(
         await anyio.sleep(10)
         manager.trigger(controller, "default/a")
         await anyio.sleep(10)
-        assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+        assert await told(world, "WaitsForItself") == []
 
 
 @pytest.mark.rule("storm-waits-for-itself")
@@ -248,7 +248,7 @@ async def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported(world: W
     async with world.running(Controller(Toy, poll, owns=[ConfigMap], every=5)):
         await world.make("a")
         await anyio.sleep(20)
-        assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+        assert await told(world, "WaitsForItself") == []
 
 
 @pytest.mark.rule("storm-waits-for-itself")
@@ -284,7 +284,7 @@ async def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_a
             await anyio.sleep(5)
         assert attempts >= 2
         assert await world.client.find(ConfigMap, "child", "default") is not None
-        assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+        assert await told(world, "WaitsForItself") == []
 
 
 @pytest.mark.rule("storm-waits-for-itself")
@@ -309,5 +309,5 @@ async def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed(w
         await anyio.sleep(10)
         manager.trigger(controller, "default/a")
         await anyio.sleep(10)
-        told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
-        assert len(told) == 1
+        events = await told(world, "WaitsForItself")
+        assert len(events) == 1

@@ -8,7 +8,6 @@ import pytest
 
 from informers import Key, Snapshot
 from reconcile import kind_of
-from reconcile.client.diff import value_differences
 from reconcile.kinds import ConfigMap
 from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import (
@@ -121,19 +120,6 @@ def test_of_a_write_that_changes_very_much_only_so_many_fields_are_followed() ->
     assert len(differences(old, new)) == 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        ({"a": {"b": [1, {"c": 2}]}}, {"a": {"b": [1, {"c": 3}]}}, [(".a.b[1].c", 2, 3)]),
-        ({"a": 1}, {"a": 1}, []),
-        ({}, {"b": 1, "a": 1}, [(".a", None, 1), (".b", None, 1)]),
-        (1, [1], [("", 1, [1])]),
-    ],
-)
-def test_values_differ_at_paths(old: Any, new: Any, found: list[tuple[str, Any, Any]]) -> None:
-    assert value_differences(old, new) == found
-
-
 # --- writers ----------------------------------------------------------------------------------------------
 
 
@@ -171,11 +157,6 @@ def test_the_last_other_writer_of_a_field_is_found_in_managed_fields(
         {"manager": "bare", "time": LAST},
     ]
     assert writer_of([one for one in fields if paths or one.get("fieldsV1")], paths, but="me") == writer
-
-
-def test_of_an_object_without_managed_fields_no_writer_is_known() -> None:
-    assert writer_of([], [".data.x"], but="me") == ""
-    assert writer_of([], [], but="me") == ""
 
 
 @pytest.mark.rule("storm-told")
