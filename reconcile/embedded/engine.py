@@ -12,6 +12,7 @@ from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
+from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.object_metadata import owners_of
 from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
@@ -32,12 +33,20 @@ class Engine:
     """The state of one server."""
 
     def __init__(
-        self, clock: Clock, log: Log, registry: ResourceRegistry, kinds: Catalogue, *, rbac: bool = True
+        self,
+        clock: Clock,
+        log: Log,
+        registry: ResourceRegistry,
+        kinds: Catalogue,
+        *,
+        rbac: bool = True,
+        converter: Converter | None = None,
     ) -> None:
         self.clock = clock
         self.log = log
         self.registry = registry
         self.kinds = kinds
+        self.converter = converter
         self.table: TableRenderer | None = None
         self.admission: list[Admission] = []
         self.guards: list[Guard] = []

@@ -106,9 +106,14 @@ def invalid_kind(
     qualified_kind: str, name: str, causes: Sequence[FieldCause], details: dict[str, Any]
 ) -> ApiFailure:
     """422 for options and other things that are not objects of a resource."""
-    faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
-    text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+    text = aggregate(causes)
     return ApiFailure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
+
+
+def aggregate(causes: Sequence[FieldCause]) -> str:
+    """All causes in one text; empty without any."""
+    faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    return f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
 
 
 def unreadable_patch(why: str) -> ApiFailure:
@@ -152,6 +157,13 @@ def expired(asked: int, oldest: int) -> ApiFailure:
 def bare_server_error(message: str) -> ApiFailure:
     """A 500 without a reason: kube-apiserver answers some client errors this way, and so do we."""
     return ApiFailure(500, "", message)
+
+
+def must_wait() -> ApiFailure:
+    """500 for what would have to wait where nothing can."""
+    return internal(
+        "admission or conversion has to wait for an answer: await ApiServer.respond() in place of handle()"
+    )
 
 
 def internal(message: str) -> ApiFailure:

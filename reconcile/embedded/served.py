@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.schema import ResourceSchema
 
 Convert = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -95,6 +96,8 @@ class ServedResource:
     """The apiVersion that objects are kept with, where that is another one."""
     stored_as: tuple[str, str] | None = None
     """Group and plural of another resource whose objects these are (Events of both groups)."""
+    conversion: "Conversion | None" = None
+    """How objects of a definition with conversion webhooks are shown and kept."""
     convert: Convert | None = None
     """How a built-in kind shows what was stored in another of its versions."""
     convert_path: ConvertPath | None = None
@@ -124,3 +127,15 @@ class ServedResource:
     def qualified_kind(self) -> str:
         """As error messages write it: `Deployment.apps`, or `Pod`."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+@frozen(eq=False)
+class Conversion:
+    """How the versions of one definition are converted into each other by waiting for a converter."""
+
+    converter: Converter
+    webhook: Mapping[str, Any]
+    kept: ServedResource
+    """The storage version, as what writes of other versions are kept as: its defaults come with each read."""
+    schemas: Mapping[str, ResourceSchema]
+    """The schemas of all versions, by apiVersion."""

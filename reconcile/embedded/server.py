@@ -1,4 +1,7 @@
-"""The embedded API server: requests in, answers and watches out, on one thread; only admission may wait."""
+"""The embedded API server: requests in, answers and watches out, on one thread.
+
+Only admission and conversion may wait.
+"""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
@@ -23,17 +26,19 @@ from reconcile.embedded.controllers.quotas import Quotas
 from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.kinds import BUILT_IN, BuiltInKind, Catalogue
+from reconcile.embedded.kinds import BUILT_IN, CONVERTIBLE, BuiltInKind, Catalogue
 from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
 from reconcile.embedded.kubectl.protobuf import Protobuf
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import Unconverted, shown
 from reconcile.embedded.verbs.bodies import warning_text
 from reconcile.embedded.verbs.dispatch import Answer, act_for
 from reconcile.embedded.verbs.rendering import json_response
@@ -61,6 +66,9 @@ class ApiServer:
     the roles bound to them allow, as in a real cluster; without it they may do everything.
 
     `kinds` are served as if they were built in, beside those that are.
+
+    `converter` converts the custom resources of definitions with conversion webhooks. Without one such
+    definitions are refused.
     """
 
     def __init__(
@@ -71,11 +79,13 @@ class ApiServer:
         history_bytes: int = MAX_HISTORY_BYTES,
         rbac: bool = True,
         kinds: Iterable[BuiltInKind] = (),
+        converter: Converter | None = None,
     ) -> None:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
-        catalogue = Catalogue((*BUILT_IN, *kinds))
-        self._begin(Engine(clock, log, ResourceRegistry(catalogue.resources), catalogue, rbac=rbac))
+        catalogue = Catalogue((*(BUILT_IN if converter is None else CONVERTIBLE), *kinds))
+        registry = ResourceRegistry(catalogue.resources)
+        self._begin(Engine(clock, log, registry, catalogue, rbac=rbac, converter=converter))
         self._make_first_namespaces()
         self._make_default_roles()
 
@@ -105,7 +115,8 @@ class ApiServer:
         other = ApiServer.__new__(ApiServer)
         enforced = engine.access.enforced
         kinds = Catalogue(engine.kinds.kinds)
-        other._begin(Engine(clock, engine.log.copy(), engine.registry.copy(), kinds, rbac=enforced))
+        log, registry = engine.log.copy(), engine.registry.copy()
+        other._begin(Engine(clock, log, registry, kinds, rbac=enforced, converter=engine.converter))
         other._engine.admission[:] = engine.admission
         other._garbage.take_over(self._garbage)
         other._definitions.take_over(self._definitions)
@@ -163,7 +174,7 @@ class ApiServer:
     def handle(self, request: ApiRequest) -> Response | WatchStream:
         """Answer one request at once; a watch is returned to be read, and closed, by the caller.
 
-        A write whose admission has to wait for its answer is a 500 here: await `respond` for those.
+        What has to wait for admission or conversion is a 500 here: await `respond` for those.
         """
         answer = self._answer(request)
         if isinstance(answer, (Response, WatchStream)):
@@ -174,7 +185,7 @@ class ApiServer:
             return failure_response(failure)
 
     async def respond(self, request: ApiRequest) -> Response | WatchStream:
-        """The same, waiting where admission does, and nowhere else. Nothing is held meanwhile.
+        """The same, waiting where admission or conversion does. Nothing is held meanwhile.
 
         Cancelling it while it waits leaves everything as it was.
         """
@@ -234,7 +245,7 @@ class ApiServer:
     # --- dispatch ---
 
     def _answer(self, request: ApiRequest) -> Answer | Coroutine[Any, Any, Answer]:
-        """The answer, or what has to be awaited for it: of writes alone, so that reads cost no coroutine."""
+        """The answer, or what has to be awaited for it: reads that wait for nothing cost no coroutine."""
         try:
             info = request_info(request.method, request.path, request.query)
             request = self._admit(request, info)
@@ -246,24 +257,31 @@ class ApiServer:
             outcome = act_for(info, request, target)(self._engine, request, target)
             if isinstance(outcome, (Response, WatchStream)):
                 return self._served(outcome, target)
-            return self._write(outcome, request, info, target)
+            return self._wait(outcome, request, info, target)
+        except Unconverted:
+            return self._wait(self._begin_again(request, info, target), request, info, target)
         except _REFUSALS as refusal:
             return _refused(refusal)
 
-    async def _write(
-        self, writing: Awaitable[Answer], request: ApiRequest, info: RequestInfo, target: RequestTarget
+    async def _wait(
+        self, answering: Awaitable[Answer], request: ApiRequest, info: RequestInfo, target: RequestTarget
     ) -> Answer:
         try:
             while True:
                 try:
-                    return self._served(await writing, target)
+                    return self._served(await answering, target)
+                except Unconverted as missing:
+                    await shown(missing.stored, missing.resource)
                 except Outdated:
-                    target = target_at(info.place, self._engine.registry)
-                    again = act_for(info, request, target)(self._engine, request, target)
-                    assert not isinstance(again, (Response, WatchStream)), "a verb is either read or write"
-                    writing = again
+                    pass
+                target = target_at(info.place, self._engine.registry)
+                answering = self._begin_again(request, info, target)
         except _REFUSALS as refusal:
             return _refused(refusal)
+
+    async def _begin_again(self, request: ApiRequest, info: RequestInfo, target: RequestTarget) -> Answer:
+        outcome = act_for(info, request, target)(self._engine, request, target)
+        return outcome if isinstance(outcome, (Response, WatchStream)) else await outcome
 
     def _served(self, answer: Answer, target: RequestTarget) -> Answer:
         self._definitions.sync()

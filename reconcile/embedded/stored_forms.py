@@ -3,10 +3,24 @@
 from typing import Any
 
 import msgspec
+from attrs import asdict, field, frozen
 
 from reconcile.embedded.log import Stored
+from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.protocol.conversion import ConversionFailed, ConversionRequest
+from reconcile.embedded.protocol.object_metadata import annotation_causes, label_causes, type_fault
+from reconcile.embedded.refusals import aggregate, bare_server_error, must_wait
+from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.served import ServedResource
+
+
+@frozen
+class Unconverted(ApiFailure):
+    """A stored object has to be converted before it can be shown; 500 where that cannot be awaited."""
+
+    stored: Stored = field(kw_only=True)
+    resource: ServedResource = field(kw_only=True)
 
 
 def encode(value: object) -> bytes:
@@ -15,11 +29,17 @@ def encode(value: object) -> bytes:
 
 
 def body_in(stored: Stored, resource: ServedResource) -> bytes:
-    """The object's JSON as this version of the resource shows it, with the defaults of today's schema."""
+    """The object's JSON as this version of the resource shows it, with the defaults of today's schema.
+
+    Raises:
+        Unconverted: A converter has to be awaited first: `shown`.
+    """
     if stored.encoded_by is resource and resource.storage_schema is None:
         return stored.body
     body = stored.renditions.get(resource)
     if body is None:
+        if resource.conversion is not None and _kept_version(stored) != resource.api_version:
+            raise Unconverted(**asdict(must_wait(), recurse=False), stored=stored, resource=resource)
         body = stored.renditions[resource] = encode(_convert(stored, resource))
     return body
 
@@ -34,7 +54,15 @@ def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
     obj = stored.decode()
     if resource.convert is not None:
         return resource.convert(obj, resource.api_version)
+    if resource.conversion is not None:
+        return _completed(resource.schema, obj)
     return from_storage(resource, obj)
+
+
+def _completed(schema: ResourceSchema, obj: dict[str, Any]) -> dict[str, Any]:
+    schema.prune(obj)
+    schema.default(obj)
+    return obj
 
 
 def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
@@ -58,8 +86,95 @@ def from_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any
     prunes to the version that was asked for after it.
     """
     obj["apiVersion"] = resource.api_version
-    resource.kept_schema.prune(obj)
-    resource.kept_schema.default(obj)
+    _completed(resource.kept_schema, obj)
     if resource.storage_schema is not None:
         resource.schema.prune(obj)
     return obj
+
+
+# --- conversion that waits ---------------------------------------------------------------------
+
+
+def _kept_version(stored: Stored) -> str:
+    return stored.encoded_by.storage_api_version or stored.encoded_by.api_version
+
+
+async def shown(stored: Stored, resource: ServedResource) -> bytes:
+    """What `body_in` returns, from then on without waiting, once a converter has been awaited."""
+    try:
+        return body_in(stored, resource)
+    except Unconverted:
+        body = stored.renditions[resource] = encode(await shown_object(resource, stored.decode()))
+        return body
+
+
+async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[str, Any]:
+    """A kept object of a resource with a converter, as this version shows it; uses up `kept`.
+
+    Raises:
+        ApiFailure: 500 without a reason if it cannot be converted, as in `converted`.
+    """
+    assert resource.conversion is not None
+    schema = resource.conversion.schemas.get(kept["apiVersion"])
+    if schema is None:
+        version = kept["apiVersion"]
+        raise bare_server_error(f"request to convert CR from an invalid group/version: {version}")
+    _completed(schema, kept)
+    if kept["apiVersion"] == resource.api_version:
+        return kept
+    return await converted(resource, kept, resource.api_version)
+
+
+async def converted(resource: ServedResource, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
+    """`obj` in another version, pruned, as its definition's converter makes it; nothing validates it.
+
+    Raises:
+        ApiFailure: 500 without a reason if the converter fails, or its answer is another object.
+    """
+    conversion = resource.conversion
+    assert conversion is not None
+    webhook = f"conversion webhook for {obj['apiVersion']}, Kind={obj['kind']}"
+    sent: dict[str, Any] = copied(obj)
+    sent["metadata"].pop("resourceVersion", None)
+    try:
+        answered = await conversion.converter(ConversionRequest(conversion.webhook, api_version, [sent]))
+    except ConversionFailed as failed:
+        raise bare_server_error(f"{webhook} failed: {failed}") from failed
+    if len(answered) != 1:
+        raise bare_server_error(f"{webhook} returned {len(answered)} objects, expected 1")
+    made: dict[str, Any] = answered[0]
+    fault = _conversion_fault(obj, made, api_version)
+    if fault:
+        raise bare_server_error(f"{webhook} returned invalid {fault}")
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _CONVERTIBLE}
+    metadata |= {name: made["metadata"][name] for name in _CONVERTIBLE if made["metadata"].get(name)}
+    made["metadata"] = metadata
+    conversion.schemas[api_version].prune(made)
+    return made
+
+
+_CONVERTIBLE = ("labels", "annotations")
+"""The metadata that a converter may change."""
+
+
+def _conversion_fault(obj: dict[str, Any], made: dict[str, Any], api_version: str) -> str:
+    """What is wrong with an answer of a converter, in the words of webhook_converter.go; empty if nothing."""
+    for name, got, expected in (
+        ("groupVersion", made.get("apiVersion"), api_version),
+        ("kind", made.get("kind"), obj["kind"]),
+    ):
+        if got != expected:
+            return f"object at index 0: invalid {name} (expected {expected}, received {got})"
+    metadata = made.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = {}
+    for name, title in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        before, after = obj["metadata"].get(name, ""), metadata.get(name) or ""
+        if before != after:
+            return f"object: must have the same {title}: {before} != {after}"
+    kept = {name: metadata[name] for name in _CONVERTIBLE if metadata.get(name)}
+    fault = type_fault(kept)
+    if not fault:
+        causes = label_causes(kept.get("labels") or {})
+        fault = aggregate(causes + annotation_causes(kept.get("annotations") or {}, "metadata.annotation"))
+    return f"metadata: {fault}" if fault else ""

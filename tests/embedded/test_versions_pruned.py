@@ -9,47 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.embedded.api_client import DEFINITIONS, Api, definition, events
+from tests.embedded.api_client import DEFINITIONS, Api, events
+from tests.embedded.versioned_things import collection, thing, things, version
 
-GROUP = "/apis/shop.example.com"
 NAMES = ("a", "b", "c", "d")
 VERSIONS = ("v1", "v1alpha1")
 MERGE = "application/merge-patch+json"
-
-
-def version(name: str, *fields: str, **more: Any) -> dict[str, Any]:
-    spec = {"type": "object", "properties": {field: {"type": "integer"} for field in fields}}
-    status = {"type": "object", "properties": {"ready": {"type": "integer"}}}
-    schema = {"type": "object", "properties": {"spec": spec, "status": status}}
-    made = {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
-    return {**made, "subresources": {"status": {}}, **more}
-
-
-def things(*versions: dict[str, Any]) -> dict[str, Any]:
-    made = definition(
-        group="shop.example.com", names={"kind": "Thing", "plural": "things"}, versions=list(versions)
-    )
-    made["metadata"]["name"] = "things.shop.example.com"
-    return made
 
 
 def served(*versions: dict[str, Any]) -> Api:
     api = Api()
     api.ok("POST", DEFINITIONS, things(*versions))
     return api
-
-
-def collection(name: str) -> str:
-    return f"{GROUP}/{name}/namespaces/default/things"
-
-
-def thing(api_version: str, /, **spec: int) -> dict[str, Any]:
-    return {
-        "apiVersion": f"shop.example.com/{api_version}",
-        "kind": "Thing",
-        "metadata": {"name": "a"},
-        "spec": spec,
-    }
 
 
 def told(obj: dict[str, Any]) -> tuple[str, dict[str, int], int]:

@@ -320,7 +320,7 @@ def test_an_autoscaler_reports_a_target_whose_admission_would_wait() -> None:
     path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h"
     (condition,) = api.ok("GET", path)["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("AbleToScale", "FailedUpdateScale")
-    assert "admission has to wait" in condition["message"]
+    assert "has to wait for an answer" in condition["message"]
 
 
 # --- the two ways in ---------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.refusals import internal
+from reconcile.embedded.refusals import must_wait
 
 T = TypeVar("T")
 
@@ -22,8 +21,4 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     # Closing raises GeneratorExit at the await, so that the admission can release what it holds.
     coroutine.close()
-    raise _must_wait()
-
-
-def _must_wait() -> ApiFailure:
-    return internal("admission has to wait for an answer: await ApiServer.respond() in place of handle()")
+    raise must_wait()

@@ -57,7 +57,8 @@ class Definitions:
             return
         if self._serving.get(name) != serving:
             self._serving[name] = serving
-            self._on_replaced(self._engine.registry.define(name, resources_of(definition)))
+            resources = resources_of(definition, self._engine.converter)
+            self._on_replaced(self._engine.registry.define(name, resources))
 
     def _write_status(self, stored: Stored, definition: dict[str, Any], conflict: str) -> None:
         status = accepted_status(definition, conflict, self._engine.now())

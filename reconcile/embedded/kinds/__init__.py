@@ -26,10 +26,9 @@ from reconcile.embedded.kinds import (
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind
 from reconcile.embedded.kinds.catalogue import Catalogue
 
-__all__ = ["BUILT_IN", "BuiltInKind", "Catalogue"]
+__all__ = ["BUILT_IN", "CONVERTIBLE", "BuiltInKind", "Catalogue"]
 
-BUILT_IN: Final[tuple[BuiltInKind, ...]] = (
-    *apiextensions.KINDS,
+_NOT_DEFINITIONS: Final = (
     *apps_kinds.KINDS,
     *autoscaling.KINDS,
     *batch_kinds.KINDS,
@@ -46,3 +45,6 @@ BUILT_IN: Final[tuple[BuiltInKind, ...]] = (
     *storage.KINDS,
     *webhook_kinds.KINDS,
 )
+BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*apiextensions.KINDS, *_NOT_DEFINITIONS)
+CONVERTIBLE: Final[tuple[BuiltInKind, ...]] = (*apiextensions.CONVERTIBLE_KINDS, *_NOT_DEFINITIONS)
+"""Those of a server with a converter."""

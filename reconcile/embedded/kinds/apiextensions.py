@@ -1,6 +1,9 @@
 """CustomResourceDefinitions, the kind; `custom_definitions` has their rules."""
 
+from functools import partial
 from typing import Final
+
+from attrs import evolve
 
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind
 from reconcile.embedded.kinds.custom_definitions import (
@@ -23,3 +26,8 @@ KINDS: Final = (
         columns=(NAMES, CREATED),
     ),
 )  # fmt: skip
+
+CONVERTIBLE_KINDS: Final = tuple(
+    evolve(kind, checks=partial(validate_definition, converts=True)) for kind in KINDS
+)
+"""The same on a server with a converter."""

@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers.apimachinery.name_rules import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.field_causes import (
     value_duplicate,
     value_invalid,
@@ -18,7 +19,7 @@ from reconcile.embedded.protocol.field_causes import (
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
-from reconcile.embedded.served import PathColumn, ScalePaths, ServedResource
+from reconcile.embedded.served import Conversion, PathColumn, ScalePaths, ServedResource
 
 Object = dict[str, Any]
 
@@ -53,8 +54,10 @@ def prepare_definition(definition: Object, old: Object | None) -> None:
         spec["conversion"] = {"strategy": "None"}
 
 
-def validate_definition(definition: Object, old: Object | None) -> list[FieldCause]:
-    """What is wrong about a definition."""
+def validate_definition(
+    definition: Object, old: Object | None, *, converts: bool = False
+) -> list[FieldCause]:
+    """What is wrong about a definition; `converts`: on a server with a converter."""
     spec = definition["spec"]
     names, group = spec["names"], spec.get("group") or ""
     causes: list[FieldCause] = []
@@ -66,7 +69,7 @@ def validate_definition(definition: Object, old: Object | None) -> list[FieldCau
     causes += _group_causes(group) + _name_causes(names)
     if spec.get("scope") not in SCOPES:
         causes.append(value_not_supported("spec.scope", spec.get("scope", ""), SCOPES))
-    causes += _version_causes(spec) + _conversion_causes(spec)
+    causes += _version_causes(spec) + _conversion_causes(spec, converts)
     if spec.get("preserveUnknownFields"):
         keyword = "x-kubernetes-preserve-unknown-fields"
         why = f"cannot set to true, set {keyword} to true in spec.versions[*].schema instead"
@@ -255,9 +258,9 @@ def _selectable_fault(path: str, openapi: Mapping[str, Any]) -> str:
     return ""
 
 
-def _conversion_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
+def _conversion_causes(spec: Mapping[str, Any], converts: bool) -> list[FieldCause]:
     strategy = spec["conversion"].get("strategy")
-    if strategy == "None":
+    if strategy == "None" or (converts and strategy == "Webhook"):
         return []
     if strategy == "Webhook":
         why = "conversion webhooks are not supported by the embedded server"
@@ -312,14 +315,29 @@ def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
 # --- resources --------------------------------------------------------------------------------
 
 
-def resources_of(definition: Mapping[str, Any]) -> tuple[ServedResource, ...]:
+def resources_of(
+    definition: Mapping[str, Any], converter: Converter | None = None
+) -> tuple[ServedResource, ...]:
     """The served versions, the most stable and newest first."""
     spec = definition["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: version_priority(version["name"]))
     storage = next(version for version in spec["versions"] if version.get("storage"))
     kept = compile_schema(storage["schema"]["openAPIV3Schema"])
-    return tuple(_resource(spec, version, storage["name"], kept) for version in served)
+    resources = tuple(_resource(spec, version, storage["name"], kept) for version in served)
+    if converter is None or spec["conversion"]["strategy"] != "Webhook":
+        return resources
+    conversion = _conversion(spec, converter, _resource(spec, storage, storage["name"], kept))
+    return tuple(evolve(resource, conversion=conversion) for resource in resources)
+
+
+def _conversion(spec: Mapping[str, Any], converter: Converter, storage: ServedResource) -> Conversion:
+    kept = evolve(storage, storage_schema=storage.schema, storage_api_version=storage.api_version)
+    schemas = {
+        f"{spec['group']}/{version['name']}": compile_schema(version["schema"]["openAPIV3Schema"])
+        for version in spec["versions"]
+    }
+    return Conversion(converter, spec["conversion"].get("webhook") or {}, kept, schemas)
 
 
 def version_priority(version: str) -> tuple[int, int, int, int, str]:

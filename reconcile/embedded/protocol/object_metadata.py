@@ -152,8 +152,8 @@ def check(
     warnings: list[str] = []
     causes = _name_causes(metadata, name_check)
     causes += times * (
-        _label_causes(metadata.get("labels") or {})
-        + _annotation_causes(metadata.get("annotations") or {})
+        label_causes(metadata.get("labels") or {})
+        + annotation_causes(metadata.get("annotations") or {})
         + _owner_causes(metadata.get("ownerReferences") or ())
     )
     finalizers = metadata.get("finalizers") or ()
@@ -204,7 +204,8 @@ def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[Fi
     return causes * 2
 
 
-def _label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
+def label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
+    """What is wrong with labels."""
     causes: list[FieldCause] = []
     for key, value in labels.items():
         causes += [value_invalid("metadata.labels", key, fault) for fault in label_key_faults(key)]
@@ -212,17 +213,16 @@ def _label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
     return causes
 
 
-def _annotation_causes(annotations: Mapping[str, str]) -> list[FieldCause]:
+def annotation_causes(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldCause]:
+    """What is wrong with annotations."""
     causes = [
-        value_invalid("metadata.annotations", key, fault)
-        for key in annotations
-        for fault in label_key_faults(key.lower())
+        value_invalid(path, key, fault) for key in annotations for fault in label_key_faults(key.lower())
     ]
     if not annotations:
         return causes
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > MAX_ANNOTATION_BYTES:
-        causes.append(value_too_long("metadata.annotations", MAX_ANNOTATION_BYTES))
+        causes.append(value_too_long(path, MAX_ANNOTATION_BYTES))
     return causes
 
 

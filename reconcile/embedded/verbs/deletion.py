@@ -25,7 +25,7 @@ from reconcile.embedded.refusals import (
     unsupported_media_type,
 )
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import encode, object_in
+from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
 from reconcile.embedded.verbs.bodies import (
     READABLE,
     dry_run_causes,
@@ -168,7 +168,7 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
         raise not_found(resource, target.name)
     warnings = [_JOB_WARNING] if resource.storage_key == JOBS and options.propagation is None else []
     headers = {"content-type": JSON, **warning_headers(warnings)}
-    outcome = remove(engine, resource, stored, _with_default(resource, stored, options))
+    outcome = remove(engine, _keeper(resource, stored), stored, _with_default(resource, stored, options))
     if outcome.gone and not resource.answers_object_on_delete:
         details = details_of(resource, target.name) | {"uid": stored.uid}
         status = {
@@ -179,9 +179,15 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
             "details": details,
         }
         return json_response(200, status, headers)
-    version = outcome.obj["metadata"].get("resourceVersion", "")
-    body = render_object(engine.table, resource, encode(outcome.obj), form, version)
+    obj = outcome.obj if resource.conversion is None else await shown_object(resource, outcome.obj)
+    version = obj["metadata"].get("resourceVersion", "")
+    body = render_object(engine.table, resource, encode(obj), form, version)
     return Response(202 if options.cascading and not outcome.gone else 200, headers, body)
+
+
+def _keeper(resource: ServedResource, stored: Stored) -> ServedResource:
+    """The version in which the marks of a deletion are made: one that no converter is needed for."""
+    return resource if resource.conversion is None else stored.encoded_by
 
 
 def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptions) -> DeleteOptions:
@@ -194,11 +200,12 @@ def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptio
 async def _admitted(
     engine: Engine, request: ApiRequest, resource: ServedResource, stored: Stored, options: DeleteOptions
 ) -> Stored | None:
-    """The newest state, once admission allows its deletion; None if the object was deleted meanwhile."""
-    if not engine.admission:
+    """The newest state, once it can be shown and admission allows its deletion; None if it was deleted."""
+    if not engine.admission and resource.conversion is None:
         return stored
     uid = stored.uid
     while True:  # one turn for each state that admission has to see
+        await shown(stored, resource)
         asked = AdmissionRequest(
             "DELETE",
             resource,
@@ -319,10 +326,12 @@ async def delete_collection(engine: Engine, request: ApiRequest, target: Request
     options = delete_options(request)
     form = wanted_form(request, listing=True)
     for stored in page.items:
+        await shown(stored, resource)
+    for stored in page.items:
         now = engine.log.get(resource.storage_key, stored.key)
         if now is not None and now.uid == stored.uid:
             now = await _admitted(engine, request, resource, now, options)
         if now is not None and now.uid == stored.uid:
-            remove(engine, resource, now, _with_default(resource, now, options))
+            remove(engine, _keeper(resource, now), now, _with_default(resource, now, options))
     body = render_list(engine.table, resource, page.items, page.metadata(resource.custom), form)
     return Response(200, {"content-type": JSON}, body)

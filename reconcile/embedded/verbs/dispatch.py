@@ -19,8 +19,8 @@ from reconcile.embedded.verbs import deletion, eviction, reads, reviewing, subre
 from reconcile.embedded.verbs.watching import WatchStream
 
 Answer = Response | WatchStream
-Act = Callable[[Engine, ApiRequest, RequestTarget], Answer | Coroutine[Any, Any, Response]]
-"""Reads answer at once. Writes are coroutines, which wait for admission, and for nothing else."""
+Act = Callable[[Engine, ApiRequest, RequestTarget], Answer | Coroutine[Any, Any, Answer]]
+"""Reads answer at once, unless conversion waits. Writes are coroutines, since admission may wait as well."""
 
 _UNSUPPORTED: Final = frozenset(
     {"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}

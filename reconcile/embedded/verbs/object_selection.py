@@ -11,6 +11,7 @@ from informers.resource import Key
 from reconcile.embedded.log import Stored
 from reconcile.embedded.refusals import bad_request, bare_server_error
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import object_in
 
 
 @frozen
@@ -21,6 +22,8 @@ class ObjectSelection:
     labels: tuple[Requirement, ...] = ()
     fields: tuple[FieldTerm, ...] = ()
     shards: tuple[ShardRange, ...] = ()
+    converted: ServedResource | None = None
+    """What the fields are of, if a converter shows them."""
 
     @property
     def filters(self) -> bool:
@@ -38,10 +41,15 @@ class ObjectSelection:
             return False
         if not all(one.matches(stored.labels) for one in self.labels):
             return False
-        if not all(term.matches(field_value(stored, term.path)) for term in self.fields):
+        if not all(term.matches(self._value(stored, term.path)) for term in self.fields):
             return False
         namespace = stored.key.namespace
         return not self.shards or any(shard.contains(stored.uid, namespace) for shard in self.shards)
+
+    def _value(self, stored: Stored, path: str) -> str:
+        if self.converted is None or path.startswith("metadata."):
+            return field_value(stored, path)
+        return text_at(object_in(stored, self.converted), path)
 
     def wants(self, key: Key) -> bool:
         """A cheap first look that rules out other namespaces."""
@@ -55,6 +63,7 @@ def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]
         labels=parse_labels(query.get("labelSelector", "")),
         fields=parse_fields(query.get("fieldSelector", ""), resource),
         shards=parse_shards(query.get("shardSelector", "")),
+        converted=resource if resource.conversion is not None else None,
     )
 
 

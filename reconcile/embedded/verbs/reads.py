@@ -4,8 +4,9 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from attrs import evolve, frozen
@@ -19,7 +20,8 @@ from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_not_supported
 from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.refusals import bad_request, bare_server_error, expired, invalid_options, not_found
-from reconcile.embedded.stored_forms import body_in
+from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import body_in, shown
 from reconcile.embedded.verbs.object_selection import ObjectSelection, selection
 from reconcile.embedded.verbs.rendering import JSON, render_list, render_object
 from reconcile.embedded.verbs.watching import WatchStream
@@ -35,7 +37,27 @@ INCONSISTENT = -1
 """The version in a continue token that goes on from a key in whatever is there now."""
 
 
-def get(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+A = TypeVar("A")
+
+
+def once_shown(
+    states: Sequence[Stored], resource: ServedResource, answer: Callable[[], A]
+) -> A | Coroutine[Any, Any, A]:
+    """The answer about these states, at once unless a converter has to be awaited for one of them."""
+    if resource.conversion is None:
+        return answer()
+    return _after_conversion(states, resource, answer)
+
+
+async def _after_conversion(states: Sequence[Stored], resource: ServedResource, answer: Callable[[], A]) -> A:
+    for stored in states:
+        await shown(stored, resource)
+    return answer()
+
+
+def get(
+    engine: Engine, request: ApiRequest, target: RequestTarget
+) -> Response | Coroutine[Any, Any, Response]:
     """One object."""
     resource = target.resource
     form = wanted_form(request, listing=False)
@@ -47,14 +69,20 @@ def get(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     _not_in_future(engine, version)
     if stored is None:
         raise not_found(resource, target.name)
-    body = render_object(engine.table, resource, body_in(stored, resource), form, str(stored.version))
-    return Response(200, {"content-type": JSON}, body)
+
+    def answer() -> Response:
+        body = render_object(engine.table, resource, body_in(stored, resource), form, str(stored.version))
+        return Response(200, {"content-type": JSON}, body)
+
+    return once_shown([stored], resource, answer)
 
 
 # --- list -------------------------------------------------------------------------------------
 
 
-def list_objects(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+def list_objects(
+    engine: Engine, request: ApiRequest, target: RequestTarget
+) -> Response | Coroutine[Any, Any, Response]:
     """A page of a collection, all of whose pages are of one version."""
     resource = target.resource
     form = wanted_form(request, listing=True)
@@ -63,8 +91,12 @@ def list_objects(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
     metadata = page.metadata(resource.custom and form.kind == "whole")
     if chosen.shards and not resource.custom:
         metadata["shardInfo"] = {"selector": request.query["shardSelector"]}
-    body = render_list(engine.table, resource, page.items, metadata, form)
-    return Response(200, {"content-type": JSON}, body)
+
+    def answer() -> Response:
+        body = render_list(engine.table, resource, page.items, metadata, form)
+        return Response(200, {"content-type": JSON}, body)
+
+    return once_shown(page.items, resource, answer)
 
 
 @frozen
@@ -237,7 +269,9 @@ def watches(query: Mapping[str, str]) -> bool:
     return flag(query, "watch")
 
 
-def watch(engine: Engine, request: ApiRequest, target: RequestTarget) -> WatchStream:
+def watch(
+    engine: Engine, request: ApiRequest, target: RequestTarget
+) -> WatchStream | Coroutine[Any, Any, WatchStream]:
     """The changes of a collection from a version on."""
     query = request.query
     chosen = _watch_selection(request, target)
@@ -252,7 +286,8 @@ def watch(engine: Engine, request: ApiRequest, target: RequestTarget) -> WatchSt
         _not_in_future(engine, version)
         initial = _selected(log.snapshot(target.resource.storage_key), chosen, None)
         version = log.version
-    return WatchStream(
+    opened = partial(
+        WatchStream,
         log,
         target.resource,
         chosen,
@@ -264,6 +299,7 @@ def watch(engine: Engine, request: ApiRequest, target: RequestTarget) -> WatchSt
         timeout=_integer(query, "timeoutSeconds") or _random_timeout(engine),
         table=engine.table,
     )
+    return once_shown(initial, target.resource, opened)
 
 
 def _watch_selection(request: ApiRequest, target: RequestTarget) -> ObjectSelection:

@@ -146,10 +146,10 @@ def _check_scale(target: RequestTarget, stored: Stored, scale: Any, custom: bool
 
 
 def _scale_after(write: WriteRequest, obj: dict[str, Any]) -> Response:
-    target = write.target
-    after = write.engine.get(target.resource, target.namespace, target.name)
-    shown = object_in(after, target.resource) if after is not None and not write.options.dry_run else obj
-    return json_response(200, _scale_of(shown, _paths(target)))
+    target, removed = write.target, write.engine.is_finished(write.resource, obj)
+    if write.stored is not None and not removed and not write.options.dry_run:
+        obj = object_in(write.stored, target.resource)
+    return json_response(200, _scale_of(obj, _paths(target)))
 
 
 def _paths(target: RequestTarget) -> ScalePaths:

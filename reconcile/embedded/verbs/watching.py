@@ -13,7 +13,7 @@ from reconcile.embedded.log import Log, Stored, StoredChange, Timeline
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import expired
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import body_in, encode
+from reconcile.embedded.stored_forms import Unconverted, body_in, encode, shown
 from reconcile.embedded.verbs.object_selection import ObjectSelection
 from reconcile.embedded.verbs.rendering import JSON, render_object
 
@@ -67,6 +67,7 @@ class WatchStream:
         self._woken: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._listener: Callable[[], None] | None = None
+        self._converting: asyncio.Task[bytes] | None = None
         self._close_listener: Callable[[WatchStream], None] | None = None
         if not log.reaches_back_to(after):
             self.fail(expired(after, log.trimmed))
@@ -135,6 +136,8 @@ class WatchStream:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._converting is not None:
+            self._converting.cancel()
         if self._close_listener is not None:
             self._close_listener(self)
         self.notify()
@@ -148,12 +151,29 @@ class WatchStream:
         if self._position < self._timeline.dropped:
             self.fail(expired(self._after, self._log.trimmed))
             return
-        for change in self._timeline.since(self._position):
+        for position, change in enumerate(self._timeline.since(self._position), self._position):
             if change.version > self._after and self._selection.wants(change.key):
-                line = self._change_line(change)
+                try:
+                    line = self._change_line(change)
+                except Unconverted as missing:
+                    self._position = position
+                    self._convert(missing)
+                    return
                 if line is not None:
                     self._ready.append(line)
         self._position = self._timeline.end
+
+    def _convert(self, missing: Unconverted) -> None:
+        """Go on once it is converted. If it cannot be, fall silent, and try again at the next change."""
+        if self._converting is None:
+            converting = shown(missing.stored, missing.resource)
+            self._converting = asyncio.get_running_loop().create_task(converting)
+            self._converting.add_done_callback(self._note_converted)
+
+    def _note_converted(self, task: asyncio.Task[bytes]) -> None:
+        self._converting = None
+        if not task.cancelled() and task.exception() is None:
+            self.notify()
 
     def _change_line(self, change: StoredChange) -> bytes | None:
         matched = change.old is not None and self._selects(change.old)
@@ -226,7 +246,7 @@ class WatchStream:
         if now >= self._next_bookmark:
             self._schedule_bookmark(now)
             self._collect()
-            if self._timeline.end and not self._ending:
+            if 0 < self._timeline.end == self._position and not self._ending:
                 self._ready.append(self._bookmark())
         if now >= self._deadline:
             self.finish()

@@ -1,6 +1,6 @@
 """A write on its way into the log: its object is completed and checked, and only then committed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
-from reconcile.embedded.admission.chain import AdmissionRequest, admit
+from reconcile.embedded.admission.chain import Admission, AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.log import Stored
@@ -17,8 +17,9 @@ from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.refusals import bad_request, forbidden, invalid, unreadable_patch
+from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import body_in, encode, from_storage, to_storage
+from reconcile.embedded.stored_forms import converted, encode, from_storage, shown, shown_object, to_storage
 from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
 from reconcile.embedded.verbs.rendering import JSON, render_object
 
@@ -68,16 +69,20 @@ class WriteRequest:
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         """The written object, in the form that was asked for, with the warnings."""
         version = obj["metadata"].get("resourceVersion", "")
-        if self.resource.storage_schema is not None:
+        if self.resource.storage_schema is not None and self.resource.conversion is None:
             obj = from_storage(self.resource, to_storage(self.resource, dict(obj)))
         body = render_object(self.engine.table, self.resource, encode(obj), self.form, version)
         return self._respond(status, body)
 
-    def answer_stored(self, status: int, stored: Stored) -> Response:
-        """The same for an object that was just committed."""
-        shown = body_in(stored, self.resource)
-        body = render_object(self.engine.table, self.resource, shown, self.form, str(stored.version))
-        return self._respond(status, body)
+    async def commit(self, status: int, kept: "KeptForm") -> Response:
+        """Write it, unless it is a dry run, and answer with what is then shown of it."""
+        if self.options.dry_run:
+            return self.answer(status, await kept.shown(self.resource))
+        self.stored = stored = self.engine.put(kept.resource, kept.obj)
+        body = await shown(stored, self.resource)
+        return self._respond(
+            status, render_object(self.engine.table, self.resource, body, self.form, str(stored.version))
+        )
 
     def _respond(self, status: int, body: bytes) -> Response:
         return Response(status, {"content-type": JSON, **warning_headers(self.warnings)}, body)
@@ -97,7 +102,7 @@ class _DecodeScope:
 
 
 class Outdated(Exception):
-    """The object of a write has changed while admission was waited for: the write has to begin again.
+    """The object of a write has changed while it waited: the write has to begin again.
 
     A real server does the same (GuaranteedUpdate): a write that names its version is then refused with 409,
     and one that does not is made of the new state, which admission sees again.
@@ -166,7 +171,7 @@ async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any]
     if write.engine.is_guarded(write.resource):
         # Any write may have come while admission waited; none can between here and the commit.
         seen = write.engine.log.version
-        await _admit(write, obj, old)
+        await _admit(write, obj, old, write.engine.admission)
         if write.engine.log.version != seen:
             _require_current(write, obj["metadata"].get("name", ""))
     with write.reading():
@@ -177,8 +182,9 @@ async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any]
     drop_empty(obj["metadata"])
 
 
-async def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
-    engine = write.engine
+async def _admit(
+    write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, admissions: Sequence[Admission]
+) -> None:
     request = AdmissionRequest(
         "CREATE" if old is None else "UPDATE",
         write.resource,
@@ -191,7 +197,7 @@ async def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] |
         old=old,
         warnings=write.warnings,
     )
-    await admit(engine.admission, engine.guards, request)
+    await admit(admissions, write.engine.guards, request)
 
 
 def _require_current(write: WriteRequest, name: str) -> None:
@@ -296,6 +302,36 @@ def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
 
 
 # --- committing -------------------------------------------------------------------------------
+
+
+@frozen
+class KeptForm:
+    """What is to be kept of an object, and the resource to keep it as."""
+
+    resource: ServedResource
+    obj: dict[str, Any]
+
+    async def shown(self, resource: ServedResource) -> dict[str, Any]:
+        """The object as `resource` shows it: itself, unless it was converted."""
+        if self.resource is resource:
+            return self.obj
+        return await shown_object(resource, copied(self.obj))
+
+
+async def kept_form(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> KeptForm:
+    """The object in the storage version, if a converter is awaited for that; nothing else has to be done.
+
+    Raises Outdated, or ApiFailure if the write is no longer allowed after the wait.
+    """
+    resource, log = write.resource, write.engine.log
+    if resource.conversion is None or resource.storage_schema is None:
+        return KeptForm(resource, obj)
+    seen = log.version
+    kept = await converted(resource, obj, resource.storage_api_version)
+    if log.version != seen:
+        _require_current(write, obj["metadata"]["name"])
+        await _admit(write, obj, old, ())
+    return KeptForm(resource.conversion.kept, kept)
 
 
 def track(

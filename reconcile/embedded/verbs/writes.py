@@ -48,6 +48,7 @@ from reconcile.embedded.verbs.write_request import (
     changes_nothing,
     complete,
     complete_new,
+    kept_form,
     require_place,
     restore_system_fields,
     track,
@@ -97,17 +98,12 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     validate(write, obj, None)
     if metadata.get("resourceVersion"):
         raise bare_server_error("resourceVersion should not be set on objects to be created")
+    track(write, obj, None)
+    kept = await kept_form(write, obj, None)
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
     if taken is not None:
         raise already_exists(resource, metadata["name"], deleting=taken.deleting)
-    track(write, obj, None)
-    return _commit_new(write, obj)
-
-
-def _commit_new(write: WriteRequest, obj: dict[str, Any]) -> Response:
-    if write.options.dry_run:
-        return write.answer(201, obj)
-    return write.answer_stored(201, write.engine.put(write.resource, obj))
+    return await write.commit(201, kept)
 
 
 def require_create(write: WriteRequest) -> None:
@@ -221,14 +217,13 @@ async def replace(
     if not tracked:
         track(write, obj, old, through or part)
     obj["metadata"]["resourceVersion"] = str(stored.version)
-    if changes_nothing(resource, stored, obj, old):
+    kept = await kept_form(write, obj, old)
+    if changes_nothing(kept.resource, stored, kept.obj, old):
         return write.answer(200, old)
-    if write.options.dry_run:
-        return write.answer(200, obj)
-    if engine.is_finished(resource, obj):
+    if not write.options.dry_run and engine.is_finished(resource, obj):
         engine.remove(resource.storage_key, stored.key)
         return write.answer(200, obj)
-    return write.answer_stored(200, engine.put(resource, obj))
+    return await write.commit(200, kept)
 
 
 def _keep_other_parts(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any], part: str) -> None:
@@ -403,4 +398,4 @@ async def _create_applied(write: WriteRequest, obj: dict[str, Any]) -> Response:
     validate(write, obj, None)
     if entries:
         metadata["managedFields"] = entries
-    return _commit_new(write, obj)
+    return await write.commit(201, await kept_form(write, obj, None))
