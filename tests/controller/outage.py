@@ -65,6 +65,11 @@ class Line(PassingTransport):
         self._inner = server
         self.break_down(self.weather)
 
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._reading)
+
     def sent_between(self, begin: float, end: float) -> list[tuple[float, str, str]]:
         return [sent for sent in self.sent if begin <= sent[0] < end]
 

@@ -21,7 +21,9 @@ from attrs import frozen
 from reconcile import LeaderElection
 from reconcile.errors import NotFound
 from reconcile.testing import simulate
-from tests.controller.test_outages import TOYS, Shop, Weather, down, fair, stumbling, unauthorized
+from tests.controller.outage import Weather, fair, refused
+from tests.controller.test_outages import TOYS, Shop, stumbling, unauthorized
+from tests.helpers.managers import Toy
 from tests.workqueue.leak import resident_megabytes
 
 HOURS = 30
@@ -72,7 +74,7 @@ def play(hours: int, seed: int, *, tell: bool = False) -> Sequence[Count]:
 
     async def run() -> None:
         shop = Shop(seed, history=500)
-        await shop.stock(1)
+        await shop.stock(TOYS)
         async with anyio.create_task_group() as group:
             group.start_soon(shop.server.run)
             group.start_soon(shop.keep_open, LeaderElection("shop", identity="only"))
@@ -95,26 +97,24 @@ def play(hours: int, seed: int, *, tell: bool = False) -> Sequence[Count]:
 
 async def _trouble(shop: Shop, until: float) -> None:
     """Changes and weather, both at random, until a time."""
-    chance = shop.sky.chance
-    weathers: list[Weather] = [fair, fair, down, unauthorized, stumbling(chance)]
+    chance = shop.chance
+    weathers: list[Weather] = [fair, fair, refused, unauthorized, stumbling(chance)]
     change_weather = anyio.current_time()
     while anyio.current_time() < until:
         if anyio.current_time() >= change_weather:
-            shop.sky.weather = chance.choice(weathers)
-            if chance.random() < 0.5:
-                shop.sky.cut()
+            shop.line.break_down(chance.choice(weathers), cut=chance.random() < 0.5)
             change_weather += chance.uniform(5, 300)
         await _change(shop)
         await anyio.sleep(chance.uniform(1, 60))
 
 
 async def _change(shop: Shop) -> None:
-    chance, client = shop.sky.chance, shop.client
+    chance, client = shop.chance, shop.client
     name = f"toy-{chance.randrange(TOYS)}"
     try:
-        toy = await client.get(shop.kind, name, "default")
+        toy = await client.get(Toy, name, "default")
     except NotFound:
-        await shop.make(name, chance.randrange(100))
+        await shop.make(name, size=chance.randrange(100))
         return
     if chance.random() < 0.3:
         await client.delete(toy)
@@ -123,22 +123,22 @@ async def _change(shop: Shop) -> None:
 
 
 async def _calm(shop: Shop, size: int) -> None:
-    shop.sky.weather = fair
+    shop.line.weather = fair
     for number in range(TOYS):
-        if await shop.client.find(shop.kind, f"toy-{number}", "default") is None:
-            await shop.make(f"toy-{number}", size)
+        if await shop.client.find(Toy, f"toy-{number}", "default") is None:
+            await shop.make(f"toy-{number}", size=size)
     await shop.resize(size)
     await anyio.sleep(CALM - 60)
     assert await shop.is_done(size), "the toys are not as they should be"
 
 
 def _count(shop: Shop) -> Count:
-    requests = sum(shop.sky.seconds.values())
-    shop.sky.seconds.clear()
+    requests = len(shop.line.sent)
+    shop.line.sent.clear()
     megabytes = resident_megabytes()
     return Count(
         tasks=len(asyncio.all_tasks()),
-        streams=shop.sky.streams,
+        streams=shop.line.streams,
         files=len(list(Path("/proc/self/fd").iterdir())),
         objects=len(gc.get_objects()),
         megabytes=megabytes,
