@@ -22,7 +22,7 @@ from informers.informer_selection import selects
 from informers.logs import get_logger, is_worth_a_line
 from informers.reachability import Reachability
 from informers.reflector import Collection, Reflector
-from informers.resource import APIResource, Key
+from informers.resource import APIResource
 from informers.scanning import check_whole
 from informers.sink import Sink
 from informers.snapshot import Snapshot, name_in
@@ -338,7 +338,7 @@ class Informer:
         collection = Collection(
             self.resource.path(namespace), self.options.query(), bool(self.options.metadata_only)
         )
-        sink = _PartOfStore(namespace, self, self._handlers)
+        sink = Sink(namespace, self.store, self._handlers, self._wants, self._note_change, self._announce)
         log = self._log.bind(namespace=namespace) if namespace else self._log
         reflector = Reflector(self._transport, collection, self._read, sink, self._clock, log, self._reach)
         return _Part(namespace, reflector)
@@ -379,7 +379,7 @@ class Informer:
         except RecursionError:
             return Snapshot.from_deep_json(raw, self.store.shape)
 
-    def wants(self, snapshot: Snapshot) -> bool:
+    def _wants(self, snapshot: Snapshot) -> bool:
         """Whether an object is within the shard: servers without shards (KEP-5866) send all objects."""
         return self._shards is None or self._shards(snapshot)
 
@@ -390,61 +390,6 @@ class Informer:
         self._changes.notify()
         if self.on_announce is not None and (self.synced or self.error is not None):
             self.on_announce()
-
-
-@frozen(eq=False)
-class _PartOfStore(Sink):
-    """One part of an informer's store, as its reflector writes it."""
-
-    part: str
-    informer: Informer
-    handlers: Handlers
-
-    def put(self, snapshot: Snapshot) -> None:
-        if not self.informer.wants(snapshot):
-            self.reach(snapshot.version)
-            return
-        self._publish(self.informer.store.put(snapshot))
-
-    def remove(self, snapshot: Snapshot) -> None:
-        self._publish(self.informer.store.remove(snapshot))
-
-    def reach(self, version: int) -> None:
-        self.informer.store.reach(version, self.part)
-
-    def stage(self, snapshots: Sequence[Snapshot]) -> None:
-        wants = self.informer.wants
-        self.informer.store.stage([snapshot for snapshot in snapshots if wants(snapshot)], self.part)
-
-    def unstage(self, key: Key) -> None:
-        self.informer.store.unstage(key, self.part)
-
-    def drop_stage(self) -> None:
-        self.informer.store.drop_stage(self.part)
-
-    def commit(self, version: int) -> None:
-        self._publish_all(self.informer.store.commit(version, self.part))
-
-    def clear(self) -> None:
-        self._publish_all(self.informer.store.clear(self.part))
-
-    def announce(self) -> None:
-        self.informer._announce()
-
-    async def settle(self) -> None:
-        if self.handlers.unsettled:
-            await self.handlers.settle()
-
-    def _publish(self, delta: Delta | None) -> None:
-        if delta is not None:
-            self.informer._note_change()
-            self.handlers.publish(delta)
-
-    def _publish_all(self, deltas: Sequence[Delta]) -> None:
-        if deltas:
-            self.informer._note_change()
-            self.handlers.publish_all(deltas)
-        self.informer._announce()
 
 
 def _parts(resource: APIResource, namespaces: Iterable[str]) -> Sequence[str]:

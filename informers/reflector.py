@@ -27,7 +27,6 @@ from informers.loop_slices import LoopSlice, collector_paused
 from informers.reachability import Reachability
 from informers.reflector_state import (
     BookmarkRead,
-    Clear,
     Commit,
     DropStage,
     EventRead,
@@ -36,17 +35,12 @@ from informers.reflector_state import (
     Listing,
     Output,
     PageRead,
-    Put,
-    Reach,
-    Remove,
     RequestFailed,
     Rested,
     Resting,
-    StageObjects,
     State,
     StreamEnded,
     Streaming,
-    UnstageObject,
     Watching,
     recovered,
     step,
@@ -199,7 +193,7 @@ class Reflector:
 
     def _drop_unfinished(self) -> None:
         self._together.clear()
-        self._sink.drop_stage()
+        self._sink.apply(DropStage())
 
     async def _follow(self) -> Input | None:
         """Do what the state says. Returns the input that came of it, unless it has been given already."""
@@ -383,27 +377,12 @@ class Reflector:
                 self._do(output)
 
     def _do(self, output: Output) -> None:
-        match output:
-            case Put(snapshot):
-                self._sink.put(snapshot)
-            case Remove(snapshot):
-                self._sink.remove(snapshot)
-            case StageObjects(snapshots):
-                self._sink.stage(snapshots)
-            case Reach(version):
-                self._sink.reach(version)
-            case UnstageObject(key):
-                self._sink.unstage(key)
-            case Commit(version):
-                self._sink.commit(version)
-                self._load.close()
-                self.status.lists += 1
-                self.status.error = None
-                self.status.heard = anyio.current_time()
-            case Clear():
-                self._sink.clear()
-            case DropStage():
-                self._sink.drop_stage()
+        self._sink.apply(output)
+        if isinstance(output, Commit):
+            self._load.close()
+            self.status.lists += 1
+            self.status.error = None
+            self.status.heard = anyio.current_time()
 
     async def _turn(self) -> None:
         if self._reach.ramping:

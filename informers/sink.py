@@ -1,41 +1,75 @@
 """Where a reflector puts what it reads."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
-from informers.resource import Key
+from attrs import frozen
+
+from informers.handlers import Handlers
+from informers.reflector_state import (
+    Clear,
+    Commit,
+    DropStage,
+    Output,
+    Put,
+    Reach,
+    Remove,
+    StageObjects,
+    UnstageObject,
+)
 from informers.snapshot import Snapshot
+from informers.store import Delta, Store
 
 
-class Sink(Protocol):
-    """One part of a store, and the handlers of its changes."""
+@frozen(eq=False)
+class Sink:
+    """One part of a store, and the handlers of its changes.
 
-    def put(self, snapshot: Snapshot) -> None:
-        """An object was added or changed."""
+    `wants` says whether an object belongs into the store, `note_change` is called for each change, and
+    `announce` has waiting tasks look again.
+    """
 
-    def remove(self, snapshot: Snapshot) -> None:
-        """An object is gone; this is its last state."""
+    part: str
+    store: Store
+    handlers: Handlers
+    wants: Callable[[Snapshot], bool]
+    note_change: Callable[[], None]
+    announce: Callable[[], None]
 
-    def reach(self, version: int) -> None:
-        """Nothing up to that version is missing."""
-
-    def stage(self, snapshots: Sequence[Snapshot]) -> None:
-        """Objects of an unfinished list."""
-
-    def unstage(self, key: Key) -> None:
-        """An object of an unfinished list is gone again."""
-
-    def drop_stage(self) -> None:
-        """The list was not finished."""
-
-    def commit(self, version: int) -> None:
-        """The list is whole."""
-
-    def clear(self) -> None:
-        """There are no objects any more."""
-
-    def announce(self) -> None:
-        """Something may have changed: waiting tasks look again."""
+    def apply(self, output: Output) -> None:
+        """Do to the store what the state machine decided, and hand the changes to the handlers."""
+        match output:
+            case Put(snapshot):
+                if self.wants(snapshot):
+                    self._publish(self.store.put(snapshot))
+                else:
+                    self.store.reach(snapshot.version, self.part)
+            case Remove(snapshot):
+                self._publish(self.store.remove(snapshot))
+            case Reach(version):
+                self.store.reach(version, self.part)
+            case StageObjects(snapshots):
+                self.store.stage(filter(self.wants, snapshots), self.part)
+            case UnstageObject(key):
+                self.store.unstage(key, self.part)
+            case Commit(version):
+                self._publish_all(self.store.commit(version, self.part))
+            case Clear():
+                self._publish_all(self.store.clear(self.part))
+            case DropStage():
+                self.store.drop_stage(self.part)
 
     async def settle(self) -> None:
         """Hand queued changes to the handlers."""
+        if self.handlers.unsettled:
+            await self.handlers.settle()
+
+    def _publish(self, delta: Delta | None) -> None:
+        if delta is not None:
+            self.note_change()
+            self.handlers.publish(delta)
+
+    def _publish_all(self, deltas: Sequence[Delta]) -> None:
+        if deltas:
+            self.note_change()
+            self.handlers.publish_all(deltas)
+        self.announce()
