@@ -28,7 +28,7 @@ _OF_SIGN: Final[Mapping[str, Operator]] = {
     ">": "above",
     "<": "below",
 }
-_OF_WORD: Final[Mapping[str, Operator]] = {
+OPERATORS: Final[Mapping[str, Operator]] = {
     "In": "in",
     "NotIn": "notin",
     "Exists": "exists",
@@ -118,7 +118,7 @@ def selector_matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> 
 
 
 def _of_expression(expression: Mapping[str, Any]) -> Requirement:
-    operator = _OF_WORD.get(expression.get("operator", ""))
+    operator = OPERATORS.get(expression.get("operator", ""))
     if operator is None:
         raise ValueError(f'"{expression.get("operator")}" is not a valid label selector operator')
     return requirement(expression.get("key", ""), operator, expression.get("values") or ())

@@ -11,7 +11,7 @@ from reconcile.models.schemas import object_schema, rule_of
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _NO_CONSTRAINT: Final = frozenset(
     {"description", "default", "properties", "required", "items", "additionalProperties"}
 )
@@ -85,7 +85,7 @@ def _version(model: type[Object], *, stored: bool) -> dict[str, Any]:
 
 def _schema(model: type[Object], kind: Kind) -> dict[str, Any]:
     if issubclass(model, Unstructured):
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        return {"type": "object", PRESERVE: True}
     schema = object_schema(model)
     if kind.scale is not None:
         _let_default_be_reached(schema, kind.scale.replicas)
@@ -129,13 +129,18 @@ def _column(title: str, column: Column, schema: Mapping[str, Any]) -> dict[str, 
 
 
 def _column_type(schema: Mapping[str, Any], path: str) -> str:
-    node: Mapping[str, Any] = schema
-    for part in path.strip(".").split("."):
-        node = node.get("properties", {}).get(part, {})
+    node = schema_at(schema, path)
     if node.get("format") == "date-time" or path == _AGE["jsonPath"]:
         return "date"
     kind = node.get("type", "string")
     return kind if kind in ("integer", "number", "boolean") else "string"
+
+
+def schema_at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """The schema at a path such as `.spec.replicas`; empty where there is none."""
+    for step in path.strip(".").split("."):
+        schema = schema.get("properties", {}).get(step, {})
+    return schema
 
 
 def _refuse_other_kind(kind: Kind, other: Kind) -> None:
@@ -173,7 +178,7 @@ def difference(
         if one.get(word) != other.get(word):
             return f"{here} has another {word}"
     mine, its = one.get("properties", {}), other.get("properties", {})
-    if not one.get(_PRESERVE):
+    if not one.get(PRESERVE):
         for name in [*mine, *its]:
             if name not in mine or name not in its:
                 has, lacks = names if name in mine else reversed(names)

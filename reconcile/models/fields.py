@@ -189,6 +189,11 @@ def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
     return cast(tuple[ModelField, ...], known)
 
 
+def fields_by_wire(cls: Any) -> dict[str, ModelField]:
+    """The fields of a model class by their names in JSON; none of anything else."""
+    return {f.wire: f for f in fields_of(cls)} if isinstance(cls, type) and attrs.has(cls) else {}
+
+
 def _refuse_clashes(cls: type[Any], fields: tuple[ModelField, ...]) -> None:
     seen: dict[str, str] = {}
     for one in fields:

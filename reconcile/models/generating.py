@@ -8,46 +8,23 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
 import msgspec
 from attrs import define, field, frozen
 
-from reconcile.models.definition import difference
-from reconcile.models.fields import camel_case
+from reconcile.models.definition import PRESERVE, difference, schema_at
+from reconcile.models.fields import Rule, camel_case
 from reconcile.models.naming import class_name, plural_of, python_name, singular
 from reconcile.models.objects import Object
-from reconcile.models.schemas import QUANTITY_PATTERN
-from reconcile.models.source import Call, Code, literal, texts
+from reconcile.models.schemas import KEYWORDS, QUANTITY_PATTERN
+from reconcile.models.source import Call, ClassSource, Code, FieldSource, literal, texts
 
-_WORDS: Final = {
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "exclusiveMinimum": "exclusive_minimum",
-    "exclusiveMaximum": "exclusive_maximum",
-    "multipleOf": "multiple_of",
-    "minLength": "min_length",
-    "maxLength": "max_length",
-    "pattern": "pattern",
-    "minItems": "min_items",
-    "maxItems": "max_items",
-    "minProperties": "min_properties",
-    "maxProperties": "max_properties",
-    "x-kubernetes-list-type": "list_type",
-    "x-kubernetes-list-map-keys": "list_map_keys",
-    "x-kubernetes-map-type": "map_type",
-}
-_RULE_WORDS: Final = {
-    "rule": "rule",
-    "message": "message",
-    "messageExpression": "message_expression",
-    "reason": "reason",
-    "fieldPath": "field_path",
-    "optionalOldSelf": "optional_old_self",
-}
+_WORDS: Final = {word: name for name, word in KEYWORDS.items()}
+_RULE_WORDS: Final = {camel_case(attribute.name): attribute.name for attribute in attrs.fields(Rule)}
 _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?")
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
-_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 
 
 @frozen
@@ -56,28 +33,6 @@ class Typed:
 
     text: str
     keywords: Mapping[str, Code]
-
-
-@frozen
-class FieldSource:
-    """One field of a class to be written."""
-
-    name: str
-    annotation: Code
-    value: str | None
-    description: str
-
-
-@frozen
-class ClassSource:
-    """One class to be written: the last of its module are the kinds."""
-
-    name: str
-    description: str
-    fields: Sequence[FieldSource]
-    decorator: Code
-    base: str = ""
-    notes: Sequence[str] = ()
 
 
 @define
@@ -176,7 +131,7 @@ class Generator:
             return self._object(rest, schema, wanted, owner)
         if kind == "array":
             return f"tuple[{self._item(rest.pop('items'), singular(wanted), owner)}, ...]"
-        if kind is None and rest.pop(_PRESERVE, False):
+        if kind is None and rest.pop(PRESERVE, False):
             return "Any"
         return _scalar(kind, rest)
 
@@ -186,7 +141,7 @@ class Generator:
         values = rest.pop("additionalProperties", None)
         if isinstance(values, Mapping):
             return f"Mapping[str, {self._item(values, singular(wanted), owner)}]"
-        if rest.pop(_PRESERVE, False):
+        if rest.pop(PRESERVE, False):
             return "Mapping[str, Any]"
         if values is not None:
             raise ValueError(f"{owner}.{wanted}: additionalProperties is {values!r}, which has no class")
@@ -208,7 +163,7 @@ class Generator:
 
 def _is_class(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "object" and (
-        "properties" in schema or not ("additionalProperties" in schema or schema.get(_PRESERVE))
+        "properties" in schema or not ("additionalProperties" in schema or schema.get(PRESERVE))
     )
 
 
@@ -262,8 +217,6 @@ def _keywords(rest: Mapping[str, Any]) -> dict[str, Code]:
             said["rules"] = _rules(value)
         elif word in _WORDS:
             said[_WORDS[word]] = literal(tuple(value) if isinstance(value, list) else value)
-        elif word == "format":
-            said["format"] = literal(value)
         else:
             extra[word] = value
     if extra:
@@ -329,7 +282,7 @@ def _kind_name(kind: str, version: Mapping[str, Any]) -> str:
 
 
 def _schema_of(version: Mapping[str, Any]) -> Mapping[str, Any]:
-    anything = {"type": "object", _PRESERVE: True}
+    anything = {"type": "object", PRESERVE: True}
     schema: Mapping[str, Any] = version.get("schema", {}).get("openAPIV3Schema", anything)
     return schema
 
@@ -345,7 +298,7 @@ def _kind(
     generator: Generator, spec: Mapping[str, Any], version: Mapping[str, Any], name: str, conflict: str
 ) -> ClassSource:
     schema = _schema_of(version)
-    if schema.get(_PRESERVE) or set(schema.get("properties", {}).get("metadata", {})) - {
+    if schema.get(PRESERVE) or set(schema.get("properties", {}).get("metadata", {})) - {
         "type",
         "description",
     }:
@@ -434,7 +387,7 @@ def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[
     if scale is None:
         return {}, []
     paths = [scale.get(n, "") for n in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")]
-    replicas, status, selector = (_at(schema, path) for path in paths)
+    replicas, status, selector = (schema_at(schema, path) for path in paths)
     problem = ""
     if absent := _may_be_absent(schema, paths[0]):
         problem = f"{absent} may be absent, and the default of {paths[0]} with it"
@@ -459,9 +412,3 @@ def _may_be_absent(schema: Mapping[str, Any], path: str) -> str:
             return here
         schema = schema.get("properties", {}).get(step, {})
     return ""
-
-
-def _at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    for step in path.strip(".").split("."):
-        schema = schema.get("properties", {}).get(step, {})
-    return schema

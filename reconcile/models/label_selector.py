@@ -2,20 +2,13 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from attrs import frozen
 
-from informers.apimachinery.label_selectors import Operator, Requirement, matches_labels, requirement
+from informers.apimachinery.label_selectors import OPERATORS, Requirement, matches_labels, requirement
 from reconcile.models.fields import Schema
 from reconcile.models.frozen import EMPTY
-
-_OPERATORS: Final[Mapping[str, Operator]] = {
-    "In": "in",
-    "NotIn": "notin",
-    "Exists": "exists",
-    "DoesNotExist": "absent",
-}
 
 # A controller matches the same few selectors against thousands of objects.
 _checked = functools.lru_cache(maxsize=1024)(requirement)
@@ -33,7 +26,7 @@ class LabelRequirement:
 
     def requirement(self) -> Requirement:
         """What a list or a cache asks for. Raises ValueError for one that an API server would refuse."""
-        return _checked(self.key, _OPERATORS[self.operator], self.values)
+        return _checked(self.key, OPERATORS[self.operator], self.values)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether those labels meet it. Raises ValueError for one that an API server would refuse."""

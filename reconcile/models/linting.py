@@ -8,7 +8,7 @@ import attrs
 from attrs import frozen
 
 from reconcile.models.definition import definition_of
-from reconcile.models.fields import ModelField, fields_of, split_annotated
+from reconcile.models.fields import ModelField, fields_by_wire, split_annotated
 from reconcile.models.objects import Condition, Object, Unstructured, kind_of
 
 
@@ -41,15 +41,15 @@ def findings(model: type[Object], installed: Mapping[str, Any] | None = None) ->
 
 
 def _scale(model: type[Object]) -> Iterator[tuple[str, str]]:
-    spec = _fields(model).get("spec")
-    replicas = _fields(spec.type).get("replicas") if spec else None
+    spec = fields_by_wire(model).get("spec")
+    replicas = fields_by_wire(spec.type).get("replicas") if spec else None
     if replicas is not None and replicas.type is int and kind_of(model).scale is None:
         yield ".spec.replicas", "autoscalers cannot size it: declare @resource(..., scale=Scale())"
 
 
 def _status(model: type[Object]) -> Iterator[tuple[str, str]]:
-    status = _fields(model).get("status")
-    if status and attrs.has(status.type) and "observedGeneration" not in _fields(status.type):
+    status = fields_by_wire(model).get("status")
+    if status and attrs.has(status.type) and "observedGeneration" not in fields_by_wire(status.type):
         yield (
             ".status",
             "nobody can tell which spec it is about: add `observed_generation: int | None = None`",
@@ -57,7 +57,7 @@ def _status(model: type[Object]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(cls: type[Any], path: str) -> Iterator[tuple[str, str]]:
-    for wire, one in _fields(cls).items():
+    for wire, one in fields_by_wire(cls).items():
         here = f"{path}.{wire}"
         item = _item(one)
         if wire == "conditions" and item is not None and not _is_keyed(one):
@@ -77,10 +77,6 @@ def _item(one: ModelField) -> Any:
     if typing.get_origin(one.type) is not tuple:
         return None
     return split_annotated(typing.get_args(one.type)[0])[0]
-
-
-def _fields(cls: Any) -> dict[str, ModelField]:
-    return {f.wire: f for f in fields_of(cls)} if isinstance(cls, type) and attrs.has(cls) else {}
 
 
 def _newly_required(definition: Mapping[str, Any], installed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import attrs
 from attrs import frozen
 
-from reconcile.models.fields import ModelField, fields_of
+from reconcile.models.fields import ModelField, fields_by_wire, fields_of
 
 
 @frozen
@@ -27,25 +26,27 @@ def check_scale(model: type[Any], scale: Scale) -> None:
     try:
         _check_paths(model, scale)
     except NameError as error:
-        raise TypeError(
-            f"scale of {model.__name__}: {error}: define the classes of its fields above it"
-        ) from None
+        problem = f"{error}: define the classes of its fields above it"
+    except TypeError as error:
+        problem = str(error)
+    else:
+        return
+    raise TypeError(f"scale of {model.__name__}: {problem}")
 
 
 def _check_paths(model: type[Any], scale: Scale) -> None:
     replicas = _field_at(model, scale.replicas, ".spec.", "replicas")
     _refuse_absence_around(model, scale.replicas)
     if replicas.type is not int:
-        raise TypeError(f"scale of {model.__name__}: {scale.replicas} is no integer: make it `: int = 1`")
+        raise TypeError(f"{scale.replicas} is no integer: make it `: int = 1`")
     if not isinstance(replicas.default, int):
         raise TypeError(
-            f"scale of {model.__name__}: {scale.replicas} has no default, and an object "
-            "without it has no /scale: make it `: int = 1`"
+            f"{scale.replicas} has no default, and an object without it has no /scale: make it `: int = 1`"
         )
     if _field_at(model, scale.status, ".status.", "status").type is not int:
-        raise TypeError(f"scale of {model.__name__}: {scale.status} is no integer: make it `: int = 0`")
+        raise TypeError(f"{scale.status} is no integer: make it `: int = 0`")
     if _field_at(model, scale.selector, ".status.", "selector").type is not str:
-        raise TypeError(f'scale of {model.__name__}: {scale.selector} is no string: make it `: str = ""`')
+        raise TypeError(f'{scale.selector} is no string: make it `: str = ""`')
 
 
 def _refuse_absence_around(model: type[Any], path: str) -> None:
@@ -53,28 +54,27 @@ def _refuse_absence_around(model: type[Any], path: str) -> None:
     here: Any = model
     around = ""
     for step in path[1:].split(".")[:-1]:
-        field = next(f for f in fields_of(here) if f.wire == step)
+        field = fields_by_wire(here)[step]
         around, here = f"{around}.{step}", field.type
         needed = next((f.wire for f in fields_of(here) if f.needed), "")
         if not field.needed and (needed or field.default is None):
             why = f"needs {needed!r}" if needed else "is None by default"
             raise TypeError(
-                f"scale of {model.__name__}: {around} may be absent and {why}, so {path} may have no "
-                f"default: make it `{step}: {here.__name__}`"
+                f"{around} may be absent and {why}, so {path} may have no default: "
+                f"make it `{step}: {here.__name__}`"
             )
 
 
 def _field_at(model: type[Any], path: str, root: str, what: str) -> ModelField:
     if not path.startswith(root):
-        raise TypeError(f"scale of {model.__name__}: the {what} path is below {root[:-1]}, not {path!r}")
+        raise TypeError(f"the {what} path is below {root[:-1]}, not {path!r}")
     found: ModelField | None = None
     here: Any = model
     for step in path[1:].split("."):
-        fields = {f.wire: f for f in fields_of(here)} if isinstance(here, type) and attrs.has(here) else {}
-        found = fields.get(step)
+        found = fields_by_wire(here).get(step)
         if found is None:
             where = here.__name__ if isinstance(here, type) else here
-            raise TypeError(f"scale of {model.__name__}: {path} does not exist: {where} has no {step!r}")
+            raise TypeError(f"{path} does not exist: {where} has no {step!r}")
         here = found.type
     assert found is not None  # a path has a step
     return found

@@ -45,11 +45,17 @@ _SCALARS: Final[Mapping[Any, Mapping[str, Any]]] = {
     Quantity: {**INT_OR_STRING, "pattern": QUANTITY_PATTERN},
 }
 _ANYTHING: Final[Mapping[str, Any]] = {"x-kubernetes-preserve-unknown-fields": True}
-_EXTENSIONS: Final = {
+KEYWORDS: Final[Mapping[str, str]] = {
+    **{
+        attribute.name: camel_case(attribute.name)
+        for attribute in attrs.fields(Schema)
+        if attribute.name not in ("rules", "required", "wire", "extra")
+    },
     "list_type": "x-kubernetes-list-type",
     "list_map_keys": "x-kubernetes-list-map-keys",
     "map_type": "x-kubernetes-map-type",
 }
+"""What the keywords of `Schema` are called in a schema."""
 
 
 def schema_of(annotation: Any, where: str = "", inside: tuple[type[Any], ...] = ()) -> dict[str, Any]:
@@ -92,9 +98,11 @@ def _plain_schema(annotation: Any, where: str, inside: tuple[type[Any], ...]) ->
     if len(union_parts(annotation)) > 1:
         return _union_schema(union_parts(annotation), where, inside)
     if origin in (tuple, Sequence):
-        return _list_schema(arguments[0], where, inside)
+        return {"type": "array", "items": schema_of(arguments[0], where, inside)}
     if origin is Mapping:
-        return _map_schema(arguments[1], where, inside)
+        value = arguments[1]
+        values = _ANYTHING if value is Any else {"additionalProperties": schema_of(value, where, inside)}
+        return {"type": "object", **values}
     raise TypeError(f"{where or 'the type'}: {annotation!r} has no schema")
 
 
@@ -181,12 +189,10 @@ def _published(field: ModelField) -> Any:
 def keywords_of(schema: Schema) -> dict[str, Any]:
     """What a Schema adds to the schema of its type."""
     said: dict[str, Any] = {}
-    for attribute in attrs.fields(Schema):
-        value = getattr(schema, attribute.name)
-        if value in (None, (), {}) or attribute.name in ("rules", "required", "wire", "extra"):
-            continue
-        name = _EXTENSIONS.get(attribute.name) or camel_case(attribute.name)
-        said[name] = list(value) if isinstance(value, tuple) else value
+    for name, word in KEYWORDS.items():
+        value = getattr(schema, name)
+        if value not in (None, ()):
+            said[word] = list(value) if isinstance(value, tuple) else value
     if schema.rules:
         said["x-kubernetes-validations"] = [rule_of(rule) for rule in schema.rules]
     return {**said, **schema.extra}
@@ -260,13 +266,3 @@ def _variant_rules(wire: str, values: list[str], schema: Mapping[str, Any]) -> l
         }
         for name in needed
     ]
-
-
-def _list_schema(item: Any, where: str, inside: tuple[type[Any], ...]) -> dict[str, Any]:
-    return {"type": "array", "items": schema_of(item, where, inside)}
-
-
-def _map_schema(value: Any, where: str, inside: tuple[type[Any], ...]) -> dict[str, Any]:
-    if value is Any:
-        return {"type": "object", **_ANYTHING}
-    return {"type": "object", "additionalProperties": schema_of(value, where, inside)}

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -41,6 +41,28 @@ class Call:
 Code = str | Call
 
 
+@frozen
+class FieldSource:
+    """One field of a class to be written."""
+
+    name: str
+    annotation: Code
+    value: str | None
+    description: str
+
+
+@frozen
+class ClassSource:
+    """One class to be written: the last of its module are the kinds."""
+
+    name: str
+    description: str
+    fields: Sequence[FieldSource]
+    decorator: Code
+    base: str = ""
+    notes: Sequence[str] = ()
+
+
 def literal(value: Any) -> str:
     """A JSON value, or a tuple of them, as Python writes it with double quotes."""
     if isinstance(value, str):
@@ -65,22 +87,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\") + '"'
 
 
-class _ClassText(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def fields(self) -> Sequence[Any]: ...
-    @property
-    def decorator(self) -> Code: ...
-    @property
-    def base(self) -> str: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-
-def texts(classes: Sequence[_ClassText], title: str) -> str:
+def texts(classes: Sequence[ClassSource], title: str) -> str:
     """A module of those classes, with the imports that it needs."""
     body = "\n\n\n".join(_class(one) for one in classes)
     long = any(len(line) > WIDTH for line in body.splitlines())
@@ -120,7 +127,7 @@ def _from(module: str, names: Iterable[str], body: str) -> str:
     return f"from {module} import {', '.join(used)}" if used else ""
 
 
-def _class(one: _ClassText) -> str:
+def _class(one: ClassSource) -> str:
     lines = [
         *(f"# {' '.join(_escaped(note).split())}" for note in one.notes),
         *_laid_out("@", one.decorator, ""),
@@ -136,7 +143,7 @@ def _class(one: _ClassText) -> str:
     return "\n".join([*lines, *(inside or [f"{_INDENT}pass"])])
 
 
-def _field(member: Any) -> list[str]:
+def _field(member: FieldSource) -> list[str]:
     after = "" if member.value is None else f" = {member.value}"
     head = f"{_INDENT}{member.name}: "
     lines = _laid_out(head, member.annotation, _INDENT, after)
