@@ -1,26 +1,4 @@
-"""Every way in which an API server, or the way to it, fails: one tree.
-
-ApiError
-├── TransportError             no answer came
-│   ├── Unreachable            the server cannot have seen the request: sending again is safe
-│   └── OutcomeUnknown         it may have been carried out: look before sending again
-├── MalformedAnswer            what came is not what an API server says
-└── StatusError                the server answered and refused
-    ├── BadRequest             400, 405, 406, 415: the request itself is wrong
-    ├── Unauthorized           401
-    ├── Forbidden              403
-    ├── NotFound               404
-    ├── Conflict               409, always one of the four below
-    │   ├── StaleVersion       the object has changed since it was read
-    │   ├── AlreadyExists      the name is taken
-    │   ├── OwnedByOther       another field manager owns what was applied
-    │   └── PreconditionFailed the object was replaced by another of its name
-    ├── Expired                410: the version asked for is no longer kept
-    ├── Invalid                413, 422: the object breaks its schema or a rule of its kind
-    ├── TooManyRequests        429: `retry_after` says when
-    └── ServerError            5xx: it may have been carried out
-        └── ServerTimeout      504
-"""
+"""Every way in which an API server, or the way to it, fails: one tree below `ApiError`."""
 
 from collections.abc import Callable, Mapping
 from math import isfinite

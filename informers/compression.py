@@ -33,24 +33,22 @@ def codec() -> Codec:
 
 
 @define(eq=False)
-class ZlibCodec:
+class ZlibCodec(Codec):
     """What Python always has."""
 
     _sample: bytes = field(default=b"", init=False)
 
     def pack(self, body: bytes) -> bytes:
-        """Compressed; the first body packed is the dictionary of all."""
         if not self._sample:
             self._sample = body
         packer = zlib.compressobj(1, zlib.DEFLATED, -15, 8, zlib.Z_DEFAULT_STRATEGY, self._sample)
         return packer.compress(body) + packer.flush()
 
     def unpack(self, packed: bytes) -> bytes:
-        """What was packed by this very codec."""
         return zlib.decompressobj(-15, zdict=self._sample).decompress(packed)
 
 
-class ZstdCodec:
+class ZstdCodec(Codec):
     """A third of the time of zlib, both ways, and smaller. Raises ImportError where zstandard is missing."""
 
     def __init__(self) -> None:
@@ -63,14 +61,12 @@ class ZstdCodec:
         self._unpacker = zstandard.ZstdDecompressor()
 
     def pack(self, body: bytes) -> bytes:
-        """Compressed; the first body packed is the dictionary of all."""
         with self._lock:
             packer = self._packer or self._prepared(body)
             # A copy: what zstd gives is cut from a piece of memory as large as the body was.
             return bytes(memoryview(packer.compress(body)))
 
     def unpack(self, packed: bytes) -> bytes:
-        """What was packed by this very codec."""
         with self._lock:
             return self._unpacker.decompress(packed)
 

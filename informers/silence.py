@@ -26,11 +26,10 @@ class WatchDeadline:
         self._bookmarked = started
         self._patience: float | None = None
         self._moved = 0.0
-        self._heard = started
 
     def heard(self, state: State) -> None:
         """The server sent something: postpone the deadline of a list, and of a watch with bookmarks."""
-        now = self._heard = anyio.current_time()
+        now = anyio.current_time()
         if isinstance(state, Streaming):
             if self._silence is not None:
                 self.scope.deadline = now + self._silence
@@ -50,7 +49,3 @@ class WatchDeadline:
         if isinstance(state, Watching) and self._silence is None:
             self._patience = 2 * max(interval, BOOKMARK_SECONDS) + BOOKMARK_MARGIN
             self._moved = 0.0
-
-    def silent_for(self) -> float:
-        """Seconds since the server last sent something."""
-        return round(anyio.current_time() - self._heard, 1)

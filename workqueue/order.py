@@ -129,7 +129,7 @@ class _Class(Generic[K]):
         return stale > 0
 
 
-class StrictOrder(Generic[K]):
+class StrictOrder(ReadyOrder[K]):
     """Highest priority first, then first come. Costs the same however many keys there are."""
 
     def __init__(self) -> None:
@@ -140,7 +140,6 @@ class StrictOrder(Generic[K]):
         return sum(len(members) for members in self._classes.values())
 
     def push(self, key: K, priority: int, ready_at: float) -> None:
-        """Take in a key that is not here, at the tail of its priority."""
         members = self._classes.get(priority)
         if members is None:
             members = self._classes[priority] = _Class(priority)
@@ -148,7 +147,6 @@ class StrictOrder(Generic[K]):
         members.places.append(key)
 
     def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
-        """A key that is here at priority `before` has a higher one: it moves to the tail of that."""
         members = self._classes[before]
         members.lose(key)
         if not members:
@@ -156,7 +154,6 @@ class StrictOrder(Generic[K]):
         self.push(key, priority, ready_at)
 
     def pop(self) -> K:
-        """Take out the first key. Raises IndexError without one."""
         members = self._classes[self._priorities[-1]]
         key = members.pop()
         if not members:
@@ -164,11 +161,9 @@ class StrictOrder(Generic[K]):
         return key
 
     def depths(self) -> Mapping[int, int]:
-        """The number of keys of each priority that has any."""
         return {priority: len(self._classes[priority]) for priority in self._priorities}
 
     def clear(self) -> None:
-        """Let all keys go."""
         self._classes.clear()
         self._priorities.clear()
 
@@ -177,7 +172,7 @@ class StrictOrder(Generic[K]):
         del self._priorities[bisect_left(self._priorities, members.priority)]
 
 
-class AgeingOrder(Generic[K]):
+class AgeingOrder(ReadyOrder[K]):
     """Highest priority first, where `seconds` of being ready weigh as much as one step of priority.
 
     All ready keys age alike, so of two the same one is ahead at all times: no rank ever changes.
@@ -203,17 +198,14 @@ class AgeingOrder(Generic[K]):
         self.push(key, priority, ready_at)
 
     def pop(self) -> K:
-        """Take out the first key. Raises IndexError without one."""
         key, priority = self._heap.pop()
         self._leave(priority)
         return key
 
     def depths(self) -> Mapping[int, int]:
-        """The number of keys of each priority that has any."""
         return dict(sorted(self._depths.items()))
 
     def clear(self) -> None:
-        """Let all keys go."""
         self._heap.clear()
         self._depths.clear()
 
