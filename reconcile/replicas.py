@@ -136,11 +136,6 @@ class ReplicaDiff(Generic[R]):
     terminating: tuple[R, ...]
     finished: tuple[R, ...]
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether there is nothing to create, to delete or to wait for."""
-        return not (self.create or self.delete or self.held or self.terminating)
-
 
 def rank_victims(observed: Collection[R], listed: Collection[str] = ()) -> tuple[Removal[R], ...]:
     """The active replicas in the order in which they are deleted.

@@ -192,19 +192,15 @@ def _holds_list(value: Any) -> bool:
     return _is_list(value)
 
 
-def value_differences(old: Any, new: Any) -> Sequence[Difference]:
+def value_differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
     """Where two values differ."""
-    return [*_differences(old, new, "")]
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[Difference]:
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
-            yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
+            yield from value_differences(old.get(name), new.get(name), f"{path}.{name}")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, after, f"{path}[{number}]")
+            yield from value_differences(before, after, f"{path}[{number}]")
     else:
         yield path, old, new

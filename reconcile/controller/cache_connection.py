@@ -1,6 +1,6 @@
 """Connects a controller to a cache: informers, indexes, and the handlers that turn changes into keys."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -8,25 +8,25 @@ import structlog
 from attrs import define, evolve, field
 
 from informers import APIResource, Cache, Delta, Handler, Informer, Registration, Snapshot, Store
+from informers.cancellation import FAILURES
 from reconcile.client.object_indexes import Index
 from reconcile.controller.background_tasks import BackgroundTasks
 from reconcile.controller.declaration import Controller, Watch
 from reconcile.controller.function_failures import FunctionFailures
 from reconcile.controller.key_mapping import (
-    MappedHandler,
+    MappedKeys,
     OwnedHandler,
-    ReferencedHandler,
     ReferenceIndex,
     SelectorIndex,
+    WatchHandler,
     cause_of,
     wakes,
 )
-from reconcile.controller.object_index import ObjectIndex
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.selected_objects import is_left_alone, narrowed, of_chosen
 from reconcile.controller.source_tasks import SourceTasks
 from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
-from reconcile.models import Object, kind_of
+from reconcile.models import DecodeError, Object, kind_of
 from reconcile.runs.run_request import Cause, Request
 from reconcile.storms import Origin
 from reconcile.storms.guard import StormGuard
@@ -151,19 +151,20 @@ class CacheConnection(Generic[T]):
     def _declare_watch(self, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(watch.kind, watch.everywhere)
         if watch.to is not None:
-            self._listen(informer, MappedHandler(watch, informer, self._wake, self.failures))
+            keys = MappedKeys(watch, self.failures)
+            self._listen(informer, WatchHandler(watch, informer, keys, self._wake, self.failures))
             return
         index_of = ReferenceIndex if watch.by is not None else SelectorIndex
         store, function = self.primary.store, index_of(self.controller.kind, watch, self.failures)
         store.add_index(index, of_chosen(function, self.controller.keeps) if self._narrows else function)
         self._indexes.append((store, index))
         users = partial(function.users, store, index)
-        self._listen(informer, ReferencedHandler(watch, informer, users, self._wake, self.failures))
+        self._listen(informer, WatchHandler(watch, informer, users, self._wake, self.failures))
 
     def _declare_index(self, name: str, index: Index[Any]) -> None:
         store = self.cache.informer(kind_of(index.kind).resource).store
         stored = self.executor.indexed.store_name(name)
-        store.add_index(stored, ObjectIndex(name, index, self.failures))
+        store.add_index(stored, _ObjectIndex(name, index, self.failures))
         self._indexes.append((store, stored))
 
     def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
@@ -208,3 +209,23 @@ class CacheConnection(Generic[T]):
         elif self.guard.tracking:
             self.guard.note_trigger(request, resource, delta)
         self.enqueue(request, cause, INITIAL_PRIORITY if delta.initial or delta.resync else 0)
+
+
+@define(eq=False)
+class _ObjectIndex:
+    """The values of one object, for the store; none where the author's function fails, which is logged."""
+
+    name: str
+    index: Index[Any]
+    failures: FunctionFailures
+
+    def __call__(self, snapshot: Snapshot) -> Iterable[Hashable]:
+        try:
+            return self.index.values(snapshot)
+        except DecodeError:
+            return ()  # a list of the kind fails for that object, and says so
+        except FAILURES as error:
+            place, instead = f"indexes= {self.name!r}: {self.index}", "the index leaves the object out"
+            resource = kind_of(self.index.kind).resource
+            self.failures.report(place, self.index.by, error, instead, resource, [snapshot])
+            return ()

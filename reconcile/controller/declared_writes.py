@@ -126,6 +126,3 @@ def _declared(kind: str, verbs: Sequence[str], part: str) -> str:
 def _as_text(right: Permission) -> str:
     verbs = ", ".join(f'"{verb}"' for verb in right.verbs)
     return f'{{apiGroups: ["{right.group}"], resources: ["{right.resource}"], verbs: [{verbs}]}}'
-
-
-__all__ = ["DeclaredWrites", "Undeclared", "UndeclaredWrite"]

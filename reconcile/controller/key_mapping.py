@@ -1,8 +1,8 @@
 """From a change of an object to the keys that it concerns: a handler for each way to name a kind."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import define, field, frozen
 
@@ -91,12 +91,12 @@ class OwnedHandler:
 
 
 @frozen
-class ReferencedHandler:
-    """A change of a watched object wakes the objects that use it."""
+class WatchHandler:
+    """A change of a watched object wakes the keys that it concerns."""
 
     watch: Watch[Any, Any]
     informer: Informer
-    users: Callable[[Delta], Iterable[Snapshot]]
+    concerned: Callable[[Delta], Iterable[Request]]
     wake: Wake
     failures: FunctionFailures
 
@@ -104,38 +104,33 @@ class ReferencedHandler:
         if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
             return
         cause = cause_of(self.informer, delta)
-        for user in self.users(delta):
-            self.wake(Request(*user.key), cause, delta)
+        for request in self.concerned(delta):
+            self.wake(request, cause, delta)
 
 
 @frozen
-class MappedHandler:
-    """A change of a watched object wakes the keys that `to` returns for its old and its new state.
+class MappedKeys:
+    """The keys that `to` returns for the old and the new state of a watched object.
 
     Where `to` fails, all objects of the controller run a little later.
     """
 
     watch: Watch[Any, Any]
-    informer: Informer
-    wake: Wake
     failures: FunctionFailures
 
-    def __call__(self, delta: Delta) -> None:
-        if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
-            return
-        cause = cause_of(self.informer, delta)
+    def __call__(self, delta: Delta) -> Iterator[Request]:
         for snapshot in (delta.old, delta.new):
-            for request in () if snapshot is None else self._requests(snapshot):
-                self.wake(request, cause, delta)
+            if snapshot is not None:
+                yield from self._requests(snapshot)
 
     def _requests(self, snapshot: Snapshot) -> Iterable[Request]:
-        assert self.watch.to is not None
+        watch = self.watch
+        assert watch.to is not None
         try:
-            return requests_of(self.watch.to(decode(self.watch.kind, snapshot.raw)))
+            return requests_of(watch.to(decode(watch.kind, snapshot.raw)))
         except FAILURES as error:
-            place = f"{self.watch}: to="
-            instead = "all objects of the controller run"
-            self.failures.report(place, self.watch.to, error, instead, self.informer.resource, [snapshot])
+            place, instead = f"{watch}: to=", "all objects of the controller run"
+            self.failures.report(place, watch.to, error, instead, kind_of(watch.kind).resource, [snapshot])
             self.failures.sweep(place)
             return ()
 
@@ -149,6 +144,8 @@ class _WatchIndex(ABC, Generic[V]):
     index has to say the same of one state each time.
     """
 
+    option: ClassVar[str]
+    """The option for which the author's function was given."""
     kind: type[Any]
     watch: Watch[Any, Any]
     failures: FunctionFailures
@@ -157,7 +154,7 @@ class _WatchIndex(ABC, Generic[V]):
     def __call__(self, snapshot: Snapshot) -> Iterable[V]:
         if self._unknown and self._unknown.get(snapshot.key) == snapshot.version:
             return ()
-        function, option = self._function
+        function = getattr(self.watch, self.option)
         try:
             values = self._values(function(decode(self.kind, snapshot.raw)), snapshot)
         except DecodeError:
@@ -165,17 +162,12 @@ class _WatchIndex(ABC, Generic[V]):
         except FAILURES as error:
             self._unknown[snapshot.key] = snapshot.version
             instead = f"every change of {self.watch.kind.__name__} wakes the object"
-            place = f"{self.watch}: {option}="
+            place = f"{self.watch}: {self.option}="
             self.failures.report(place, function, error, instead, kind_of(self.kind).resource, [snapshot])
             return ()
         if self._unknown and self._unknown.get(snapshot.key, snapshot.version) < snapshot.version:
             del self._unknown[snapshot.key]
         return values
-
-    @property
-    @abstractmethod
-    def _function(self) -> tuple[Callable[[Any], Any], str]:
-        """The author's function, and the option that it was given for."""
 
     @abstractmethod
     def _values(self, result: Any, snapshot: Snapshot) -> Sequence[V]:
@@ -185,15 +177,15 @@ class _WatchIndex(ABC, Generic[V]):
     def _known_users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
         """The objects that are known to use the one that changed."""
 
-    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+    def users(self, store: Store, index: str, delta: Delta) -> Iterator[Request]:
         """The objects that use the one that changed, or may use it, by this index of theirs."""
-        yield from self._known_users(store, index, delta)
+        for user in self._known_users(store, index, delta):
+            yield Request(*user.key)
         for key in [*self._unknown]:
-            user = store.get(key)
-            if user is None:
+            if store.get(key) is None:
                 del self._unknown[key]
             else:
-                yield user
+                yield Request(*key)
 
     def _namespace(self, snapshot: Snapshot) -> str:
         return snapshot.key.namespace if kind_of(self.watch.kind).resource.namespaced else ""
@@ -202,10 +194,7 @@ class _WatchIndex(ABC, Generic[V]):
 class ReferenceIndex(_WatchIndex[Key]):
     """Which objects use which: the keys that `by` returns."""
 
-    @property
-    def _function(self) -> tuple[Callable[[Any], Any], str]:
-        assert self.watch.by is not None
-        return self.watch.by, "by"
+    option = "by"
 
     def _values(self, result: Any, snapshot: Snapshot) -> Sequence[Key]:
         if result is None:
@@ -250,10 +239,7 @@ class SelectorUse:
 class SelectorIndex(_WatchIndex[SelectorUse]):
     """Which objects use what a selector chooses: the selectors that `by_labels` returns."""
 
-    @property
-    def _function(self) -> tuple[Callable[[Any], Any], str]:
-        assert self.watch.by_labels is not None
-        return self.watch.by_labels, "by_labels"
+    option = "by_labels"
 
     def _values(self, result: Any, snapshot: Snapshot) -> Sequence[SelectorUse]:
         if result is None:

@@ -130,14 +130,3 @@ def _permission(kind: type[Object], verbs: Iterable[str], part: str = "") -> Per
     return Permission(
         resource.group, f"{resource.plural}/{part}" if part else resource.plural, ordered(set(verbs))
     )
-
-
-__all__ = [
-    "Permission",
-    "beyond_namespaces",
-    "lease_permissions",
-    "merged",
-    "permissions_of",
-    "predecessor_permissions",
-    "review_permissions",
-]

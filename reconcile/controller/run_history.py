@@ -13,6 +13,7 @@ from reconcile.controller.run_result import RunResult
 from reconcile.runs.run_failures import Member
 from reconcile.runs.run_record import ObjectRef
 from reconcile.runs.run_request import Cause, Request
+from reconcile.storms.guard import StormMetrics
 from reconcile.storms.storm_report import describe_write
 from workqueue import Item, QueueMetrics
 
@@ -24,7 +25,7 @@ _SLOT_SECONDS = 60 / _SLOTS
 _NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
 
-class ControllerMetrics(Protocol):
+class ControllerMetrics(StormMetrics, Protocol):
     """Metrics of one controller, for any library."""
 
     @property
@@ -38,10 +39,6 @@ class ControllerMetrics(Protocol):
 
     def caught_up(self, seconds: float, behind: bool) -> None:
         """A read waited `seconds` for the cache to show own writes; `behind`: in vain."""
-        ...
-
-    def storms(self, active: int, begun: int) -> None:
-        """`active` keys are in a loop now; `begun` of them have just been found."""
         ...
 
 

@@ -1,16 +1,15 @@
 """What a run wants written at its end: status, conditions, Events, children to delete."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 import attrs
 
-from informers import APIResource, Key, Snapshot
+from informers import APIResource, Key, PreconditionFailed, Snapshot
 from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.diff import merge_diff, pointers
 from reconcile.conditions import merge_conditions
-from reconcile.controller.pruning import prune
 from reconcile.models import LabelSelector, Object, Unstructured, kind_of, unstructure
 from reconcile.models.codec import format_time
 from reconcile.models.fields import fields_of
@@ -100,7 +99,7 @@ class RunOutput(Generic[T]):
         """Delete what `prune` asked for; says how many. Raises StaleVersion, and the errors of requests."""
         if not self._pruned:
             return 0
-        return await prune(self.client, self.object, tuple(self._pruned), self._spared)
+        return await _prune(self.client, self.object, tuple(self._pruned), self._spared)
 
     async def write_status(self) -> bool:
         """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.
@@ -185,3 +184,41 @@ def _seen_status(obj: Object) -> dict[str, Any]:
 
 def _status_of(snapshot: Snapshot) -> dict[str, Any]:
     return snapshot.to_dict().get("status") or {}
+
+
+async def _prune(
+    client: Client,
+    owner: Object,
+    kinds: Sequence[type[Object]],
+    spared: Collection[tuple[APIResource, Key]],
+) -> int:
+    """Delete the children of `kinds` that the run of `client` has not written; says how many.
+
+    A child is what `owner` controls, by uid. Those that are going already, and those of `spared`, are
+    left alone. Each is deleted by its uid, and its own children with it (of a Job the API server would leave
+    them). Does nothing where a request of the run has failed: then it is not known what should be there.
+    """
+    run = core_of(client).run
+    if not run.flawless:
+        return 0
+    deleted = 0
+    for kind in kinds:
+        resource = kind_of(kind).resource
+        for child in await reads_of(client).snapshots(resource, owner.namespace, owner=owner):
+            kept = run.keeps(resource, child.key) or (resource, child.key) in spared
+            if kept or child.terminating or not _controls(owner, child):
+                continue
+            deleted += await _delete(client, resource, child)
+    return deleted
+
+
+async def _delete(client: Client, resource: APIResource, child: Snapshot) -> bool:
+    try:
+        await client.raw.delete_snapshot(resource, child, propagation="Background")
+    except PreconditionFailed:
+        return False
+    return True
+
+
+def _controls(owner: Object, child: Snapshot) -> bool:
+    return any(reference.controller and reference.uid == owner.uid for reference in child.owners)

@@ -23,8 +23,6 @@ T = TypeVar("T", bound=Object)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["SyncClient", "SyncContext", "SyncRawClient"]
-
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Any, P], R]:
     """The method of `waiting`, done in the event loop while the caller waits."""

@@ -14,9 +14,8 @@ from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Cause, Request, Result
 from reconcile.runs.write_events import EndedWrite
-from reconcile.storms.changes import FieldRef, differences, effects_of
+from reconcile.storms.changes import FieldRef, differences, effects_of, writer_of
 from reconcile.storms.detection import find_loop
-from reconcile.storms.field_writers import writer_of
 from reconcile.storms.loop_throttle import LoopThrottle
 from reconcile.storms.meter import ActiveKey, Meter
 from reconcile.storms.storm_options import Storms

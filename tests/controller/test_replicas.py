@@ -143,12 +143,6 @@ def test_a_negative_number_of_replicas_is_refused() -> None:
         diff_replicas(-1, [replica("a")])
 
 
-def test_a_settled_group_has_nothing_to_make_to_delete_or_to_wait_for() -> None:
-    assert diff_replicas(1, [replica("a")]).is_settled
-    assert not diff_replicas(1, [replica("a"), replica("b", terminating=True)]).is_settled
-    assert not diff_replicas(["a"], [replica("a", terminating=True)]).is_settled
-
-
 async def test_a_pod_is_read_as_a_replica() -> None:
     pod = {
         "apiVersion": "v1",

@@ -21,8 +21,8 @@ from reconcile.storms.changes import (
     effects_of,
     fingerprint,
     paths_of,
+    writer_of,
 )
-from reconcile.storms.field_writers import writer_of
 from tests.helpers.writes import ended_write
 
 CONFIG = kind_of(ConfigMap).resource
