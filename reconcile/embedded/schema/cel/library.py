@@ -5,7 +5,7 @@ runs they are maps, the one form in which such a value passes between CEL and Py
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -211,10 +211,6 @@ def reset_meter() -> None:
     _METER.left = MAX_VISITS
 
 
-def _visited(items: Sized) -> None:
-    _charge(len(items))
-
-
 def _charge(units: int) -> None:
     _METER.left -= units
     if _METER.left < 0:
@@ -225,12 +221,12 @@ def _charge(units: int) -> None:
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    _visited(items)
+    _charge(len(items))
     return all(earlier <= later for earlier, later in pairwise(items))
 
 
 def _sum(items: list[Any]) -> Any:
-    _visited(items)
+    _charge(len(items))
     if items and all(isinstance(item, timedelta) for item in items):
         return _handed_back(sum(items, timedelta()))
     if not all(is_number(item) for item in items):
@@ -238,32 +234,20 @@ def _sum(items: list[Any]) -> Any:
     return sum(items)
 
 
-def _least(items: list[Any]) -> Any:
-    _visited(items)
+def _extreme(choose: Callable[[list[Any]], Any], items: list[Any]) -> Any:
+    _charge(len(items))
     if not items:
-        raise ValueError("min called on empty list")
-    return _handed_back(min(items))
-
-
-def _most(items: list[Any]) -> Any:
-    _visited(items)
-    if not items:
-        raise ValueError("max called on empty list")
-    return _handed_back(max(items))
+        raise ValueError(f"{choose.__name__} called on empty list")
+    return _handed_back(choose(items))
 
 
 def _equal(left: Any, right: Any) -> bool:
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
-def _index(items: list[Any], arguments: list[Any]) -> int:
-    _visited(items)
-    return next((at for at, item in enumerate(items) if _equal(item, arguments[0])), -1)
-
-
-def _last_index(items: list[Any], arguments: list[Any]) -> int:
-    _visited(items)
-    return next((at for at in reversed(range(len(items))) if _equal(items[at], arguments[0])), -1)
+def _index(items: list[Any], arguments: list[Any], step: int = 1) -> int:
+    _charge(len(items))
+    return next((at for at in range(len(items))[::step] if _equal(items[at], arguments[0])), -1)
 
 
 def _place(text: str, arguments: list[Any]) -> int:
@@ -289,12 +273,12 @@ def _range(length: int) -> list[int]:
 
 
 def _map_of(pairs: list[Any]) -> dict[Any, Any]:
-    _visited(pairs)
+    _charge(len(pairs))
     return {name: _handed_back(member) for name, member in pairs}
 
 
 def _merged(maps: list[Any]) -> dict[Any, Any]:
-    _visited(maps)
+    _charge(len(maps))
     made: dict[Any, Any] = {}
     for entry in maps:
         for name, member in entry.items():
@@ -327,34 +311,22 @@ def _found(text: str, pattern: str) -> Iterator[str]:
     return (match[0] for match in compiled.finditer(text))
 
 
-# --- quantities -------------------------------------------------------------------------------
+# --- quantities and versions ------------------------------------------------------------------
 
 
 def _quantity(text: str) -> Opaque:
     return {"quantity": canonical_quantity(str(quantity_value(text)))}
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        quantity_value(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _worth(quantity: Opaque) -> Decimal:
-    return quantity_value(quantity["quantity"])
+def _worth(quantity: Opaque | int) -> Decimal:
+    return Decimal(quantity) if isinstance(quantity, int) else quantity_value(quantity["quantity"])
 
 
 def _compare(left: Opaque, right: Opaque) -> int:
     """Of versions too: when rules run, both are maps."""
     if "semver" in left:
-        return versions.compare(left, right)
+        return versions.held_version(left).compare(versions.held_version(right))
     return (_worth(left) > _worth(right)) - (_worth(left) < _worth(right))
-
-
-def _sign(quantity: Opaque) -> int:
-    return (_worth(quantity) > 0) - (_worth(quantity) < 0)
 
 
 def _is_integer(quantity: Opaque) -> bool:
@@ -368,73 +340,92 @@ def _as_integer(quantity: Opaque) -> int:
     return int(_worth(quantity))
 
 
-def _add(left: Opaque, right: Opaque) -> Opaque:
+def _add(left: Opaque, right: Opaque | int) -> Opaque:
     return _quantity(format(_worth(left) + _worth(right), "f"))
 
 
-def _subtract(left: Opaque, right: Opaque) -> Opaque:
+def _subtract(left: Opaque, right: Opaque | int) -> Opaque:
     return _quantity(format(_worth(left) - _worth(right), "f"))
 
 
-def _whole(number: int) -> Opaque:
-    return _quantity(str(number))
-
-
 # --- the table --------------------------------------------------------------------------------
+
+
+def _reads(parse: Callable[..., Any]) -> Callable[..., bool]:
+    """Whether a text is what `parse` takes."""
+
+    def reads(*arguments: Any) -> bool:
+        try:
+            parse(*arguments)
+        except ValueError:
+            return False
+        return True
+
+    return reads
+
+
+def _part(held: Callable[[Opaque], Any], name: str) -> Callable[[Opaque], Any]:
+    """An attribute of what a value stands for."""
+    return lambda value: getattr(held(value), name)
+
+
+_address_part = partial(_part, network.held_address)
+_url_part = partial(_part, network.held_url)
+_version_part = partial(_part, versions.held_version)
 
 _SIGNATURES: Final = (
     Signature("find", "string", ("string",), "string", _find),
     Signature("findAll", "string", ("string",), "strings", _find_all),
     Signature("findAll", "string", ("string", "int"), "strings", _find_all),
     Signature("quantity", "", ("string",), "Quantity", _quantity),
-    Signature("isQuantity", "", ("string",), "bool", _is_quantity),
-    Signature("sign", "Quantity", (), "int", _sign),
+    Signature("isQuantity", "", ("string",), "bool", _reads(_quantity)),
+    Signature("sign", "Quantity", (), "int", lambda a: (_worth(a) > 0) - (_worth(a) < 0)),
     Signature("isInteger", "Quantity", (), "bool", _is_integer),
     Signature("asInteger", "Quantity", (), "int", _as_integer),
     Signature("asApproximateFloat", "Quantity", (), "double", lambda quantity: float(_worth(quantity))),
-    Signature("compareTo", "Quantity", ("Quantity",), "int", _compare),
-    Signature("isGreaterThan", "Quantity", ("Quantity",), "bool", lambda a, b: _compare(a, b) > 0),
-    Signature("isLessThan", "Quantity", ("Quantity",), "bool", lambda a, b: _compare(a, b) < 0),
+    *(
+        Signature(name, kind, (kind,), result, run)
+        for kind in ("Quantity", "Semver")
+        for name, result, run in (
+            ("compareTo", "int", _compare),
+            ("isGreaterThan", "bool", lambda a, b: _compare(a, b) > 0),
+            ("isLessThan", "bool", lambda a, b: _compare(a, b) < 0),
+        )
+    ),
+    *(Signature("add", "Quantity", (other,), "Quantity", _add) for other in ("Quantity", "int")),
+    *(Signature("sub", "Quantity", (other,), "Quantity", _subtract) for other in ("Quantity", "int")),
     Signature("semver", "", ("string",), "Semver", versions.semver),
     Signature("semver", "", ("string", "bool"), "Semver", versions.semver),
-    Signature("isSemver", "", ("string",), "bool", versions.is_semver),
-    Signature("isSemver", "", ("string", "bool"), "bool", versions.is_semver),
-    Signature("major", "Semver", (), "int", versions.major),
-    Signature("minor", "Semver", (), "int", versions.minor),
-    Signature("patch", "Semver", (), "int", versions.patch),
-    Signature("compareTo", "Semver", ("Semver",), "int", _compare),
-    Signature("isGreaterThan", "Semver", ("Semver",), "bool", lambda a, b: _compare(a, b) > 0),
-    Signature("isLessThan", "Semver", ("Semver",), "bool", lambda a, b: _compare(a, b) < 0),
-    Signature("add", "Quantity", ("Quantity",), "Quantity", _add),
-    Signature("add", "Quantity", ("int",), "Quantity", lambda a, b: _add(a, _whole(b))),
-    Signature("sub", "Quantity", ("Quantity",), "Quantity", _subtract),
-    Signature("sub", "Quantity", ("int",), "Quantity", lambda a, b: _subtract(a, _whole(b))),
+    Signature("isSemver", "", ("string",), "bool", _reads(versions.semver)),
+    Signature("isSemver", "", ("string", "bool"), "bool", _reads(versions.semver)),
+    *(Signature(name, "Semver", (), "int", _version_part(name)) for name in ("major", "minor", "patch")),
     Signature("url", "", ("string",), "URL", network.url),
-    Signature("isURL", "", ("string",), "bool", network.is_url),
-    Signature("getScheme", "URL", (), "string", network.scheme),
-    Signature("getHost", "URL", (), "string", network.host),
-    Signature("getHostname", "URL", (), "string", network.hostname),
+    Signature("isURL", "", ("string",), "bool", _reads(network.url)),
+    Signature("getScheme", "URL", (), "string", _url_part("scheme")),
+    Signature("getHost", "URL", (), "string", lambda url: _url_part("netloc")(url).rpartition("@")[2]),
+    Signature("getHostname", "URL", (), "string", lambda url: _url_part("hostname")(url) or ""),
     Signature("getPort", "URL", (), "string", network.port),
-    Signature("getEscapedPath", "URL", (), "string", network.escaped_path),
+    Signature("getEscapedPath", "URL", (), "string", _url_part("path")),
     Signature("getQuery", "URL", (), "query", network.query),
     Signature("ip", "", ("string",), "IP", network.ip),
-    Signature("isIP", "", ("string",), "bool", network.is_ip),
-    Signature("ip.isCanonical", "", ("string",), "bool", network.ip_is_canonical),
-    Signature("family", "IP", (), "int", network.family),
-    Signature("isUnspecified", "IP", (), "bool", network.is_unspecified),
-    Signature("isLoopback", "IP", (), "bool", network.is_loopback),
+    Signature("isIP", "", ("string",), "bool", _reads(network.ip)),
+    Signature("ip.isCanonical", "", ("string",), "bool", lambda text: network.ip(text)["ip"] == text),
+    Signature("family", "IP", (), "int", _address_part("version")),
+    Signature("isUnspecified", "IP", (), "bool", _address_part("is_unspecified")),
+    Signature("isLoopback", "IP", (), "bool", _address_part("is_loopback")),
     Signature("isLinkLocalMulticast", "IP", (), "bool", network.is_link_local_multicast),
-    Signature("isLinkLocalUnicast", "IP", (), "bool", network.is_link_local_unicast),
+    Signature("isLinkLocalUnicast", "IP", (), "bool", _address_part("is_link_local")),
     Signature("isGlobalUnicast", "IP", (), "bool", network.is_global_unicast),
     Signature("cidr", "", ("string",), "CIDR", network.cidr),
-    Signature("isCIDR", "", ("string",), "bool", network.is_cidr),
-    Signature("containsIP", "CIDR", ("IP",), "bool", network.contains_ip),
-    Signature("containsIP", "CIDR", ("string",), "bool", network.contains_ip_text),
-    Signature("containsCIDR", "CIDR", ("CIDR",), "bool", network.contains_cidr),
-    Signature("containsCIDR", "CIDR", ("string",), "bool", network.contains_cidr_text),
-    Signature("ip", "CIDR", (), "IP", network.cidr_ip),
-    Signature("masked", "CIDR", (), "CIDR", network.masked),
-    Signature("prefixLength", "CIDR", (), "int", network.prefix_length),
+    Signature("isCIDR", "", ("string",), "bool", _reads(network.cidr)),
+    *(Signature("containsIP", "CIDR", (other,), "bool", network.contains_ip) for other in ("IP", "string")),
+    *(
+        Signature("containsCIDR", "CIDR", (other,), "bool", network.contains_cidr)
+        for other in ("CIDR", "string")
+    ),
+    Signature("ip", "CIDR", (), "IP", lambda cidr: network.ip(cidr["cidr"].partition("/")[0])),
+    Signature("masked", "CIDR", (), "CIDR", lambda cidr: {"cidr": str(network.held_network(cidr))}),
+    Signature("prefixLength", "CIDR", (), "int", _part(network.held_network, "prefixlen")),
     *(
         Signature(f"format.{name}", "", (), "Format", partial(dict, format=name))
         for name in named_formats.NAMED_FORMATS
@@ -444,11 +435,11 @@ _SIGNATURES: Final = (
 _RUN_ONLY: Final = (
     Signature("isSorted", "list", (), "bool", _is_sorted),
     Signature("sum", "list", (), "dyn", _sum),
-    Signature("min", "list", (), "dyn", _least),
-    Signature("max", "list", (), "dyn", _most),
+    Signature("min", "list", (), "dyn", partial(_extreme, min)),
+    Signature("max", "list", (), "dyn", partial(_extreme, max)),
     Signature("indexOf_", "list", ("list",), "int", _index),
     Signature("indexOf_", "string", ("list",), "int", _place),
-    Signature("lastIndexOf_", "list", ("list",), "int", _last_index),
+    Signature("lastIndexOf_", "list", ("list",), "int", partial(_index, step=-1)),
     Signature("lastIndexOf_", "string", ("list",), "int", _last_place),
     Signature("lists.range_", "", ("int",), "list", _range),
     Signature("transformMap_", "list", (), "map", _map_of),

@@ -2,7 +2,7 @@
 
 import ipaddress
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 Opaque = dict[str, Any]
 """A value of a type of Kubernetes' own, such as an IP address, as CEL carries it."""
@@ -24,12 +24,19 @@ def _network(text: str) -> _Network:
     return ipaddress.ip_network(text, strict=False)
 
 
-def _held_address(ip: Opaque) -> _Address:
+def held_address(ip: Opaque) -> _Address:
+    """The address that a value stands for."""
     return ipaddress.ip_address(ip["ip"])
 
 
-def _held_network(cidr: Opaque) -> _Network:
+def held_network(cidr: Opaque) -> _Network:
+    """The network that a value stands for."""
     return _network(cidr["cidr"])
+
+
+def held_url(url: Opaque) -> SplitResult:
+    """The parts of the URL that a value stands for."""
+    return urlsplit(url["url"])
 
 
 def ip(text: str) -> Opaque:
@@ -37,47 +44,17 @@ def ip(text: str) -> Opaque:
     return {"ip": str(_address(text))}
 
 
-def is_ip(text: str) -> bool:
-    """`isIP(text)`."""
-    return _succeeds(ip, text)
-
-
-def ip_is_canonical(text: str) -> bool:
-    """`ip.isCanonical(text)`."""
-    return str(_address(text)) == text
-
-
-def family(value: Opaque) -> int:
-    """`ip.family()`: 4 or 6."""
-    return _held_address(value).version
-
-
-def is_unspecified(value: Opaque) -> bool:
-    """`ip.isUnspecified()`."""
-    return _held_address(value).is_unspecified
-
-
-def is_loopback(value: Opaque) -> bool:
-    """`ip.isLoopback()`."""
-    return _held_address(value).is_loopback
-
-
 def is_link_local_multicast(value: Opaque) -> bool:
     """`ip.isLinkLocalMulticast()`."""
-    address = _held_address(value)
+    address = held_address(value)
     if isinstance(address, ipaddress.IPv4Address):
         return address in ipaddress.IPv4Network("224.0.0.0/24")
     return address.is_multicast and address.packed[1] & 0x0F == 0x02
 
 
-def is_link_local_unicast(value: Opaque) -> bool:
-    """`ip.isLinkLocalUnicast()`."""
-    return _held_address(value).is_link_local
-
-
 def is_global_unicast(value: Opaque) -> bool:
     """`ip.isGlobalUnicast()`."""
-    address = _held_address(value)
+    address = held_address(value)
     others = (address.is_unspecified, address.is_loopback, address.is_multicast, address.is_link_local)
     return not any(others) and str(address) != "255.255.255.255"
 
@@ -89,46 +66,16 @@ def cidr(text: str) -> Opaque:
     return {"cidr": f"{_address(host)}/{network.prefixlen}"}
 
 
-def is_cidr(text: str) -> bool:
-    """`isCIDR(text)`."""
-    return _succeeds(cidr, text)
-
-
-def contains_ip(value: Opaque, other: Opaque) -> bool:
+def contains_ip(value: Opaque, other: Opaque | str) -> bool:
     """`cidr.containsIP(ip)`."""
-    return _held_address(other) in _held_network(value)
+    return held_address(ip(other) if isinstance(other, str) else other) in held_network(value)
 
 
-def contains_ip_text(value: Opaque, other: str) -> bool:
-    """`cidr.containsIP(text)`."""
-    return contains_ip(value, ip(other))
-
-
-def contains_cidr(value: Opaque, other: Opaque) -> bool:
+def contains_cidr(value: Opaque, other: Opaque | str) -> bool:
     """`cidr.containsCIDR(cidr)`."""
-    outer, inner = _held_network(value), _held_network(other)
+    outer, inner = held_network(value), held_network(cidr(other) if isinstance(other, str) else other)
     same_family = outer.version == inner.version
     return same_family and inner.prefixlen >= outer.prefixlen and inner.network_address in outer
-
-
-def contains_cidr_text(value: Opaque, other: str) -> bool:
-    """`cidr.containsCIDR(text)`."""
-    return contains_cidr(value, cidr(other))
-
-
-def cidr_ip(value: Opaque) -> Opaque:
-    """`cidr.ip()`."""
-    return ip(value["cidr"].partition("/")[0])
-
-
-def masked(value: Opaque) -> Opaque:
-    """`cidr.masked()`."""
-    return {"cidr": str(_held_network(value))}
-
-
-def prefix_length(value: Opaque) -> int:
-    """`cidr.prefixLength()`."""
-    return _held_network(value).prefixlen
 
 
 def url(text: str) -> Opaque:
@@ -142,45 +89,12 @@ def url(text: str) -> Opaque:
     return {"url": text}
 
 
-def is_url(text: str) -> bool:
-    """`isURL(text)`."""
-    return _succeeds(url, text)
-
-
-def scheme(value: Opaque) -> str:
-    """`url.getScheme()`."""
-    return urlsplit(value["url"]).scheme
-
-
-def host(value: Opaque) -> str:
-    """`url.getHost()`: with the port."""
-    return urlsplit(value["url"]).netloc.rpartition("@")[2]
-
-
-def hostname(value: Opaque) -> str:
-    """`url.getHostname()`: without the port and without brackets."""
-    return urlsplit(value["url"]).hostname or ""
-
-
 def port(value: Opaque) -> str:
     """`url.getPort()`: empty where there is none."""
-    found = urlsplit(value["url"]).port
+    found = held_url(value).port
     return "" if found is None else str(found)
-
-
-def escaped_path(value: Opaque) -> str:
-    """`url.getEscapedPath()`."""
-    return urlsplit(value["url"]).path
 
 
 def query(value: Opaque) -> dict[str, list[str]]:
     """`url.getQuery()`."""
-    return parse_qs(urlsplit(value["url"]).query, keep_blank_values=True)
-
-
-def _succeeds(parse: Any, text: str) -> bool:
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
+    return parse_qs(held_url(value).query, keep_blank_values=True)

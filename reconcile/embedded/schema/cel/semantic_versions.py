@@ -18,36 +18,8 @@ def semver(text: str, normalise: bool = False) -> Opaque:
     return {"semver": str(Version.parse(_normalised(text) if normalise else text))}
 
 
-def is_semver(text: str, normalise: bool = False) -> bool:
-    """`isSemver(text)`."""
-    try:
-        semver(text, normalise)
-    except ValueError:
-        return False
-    return True
-
-
-def major(version: Opaque) -> int:
-    """`version.major()`."""
-    return _held(version).major
-
-
-def minor(version: Opaque) -> int:
-    """`version.minor()`."""
-    return _held(version).minor
-
-
-def patch(version: Opaque) -> int:
-    """`version.patch()`."""
-    return _held(version).patch
-
-
-def compare(left: Opaque, right: Opaque) -> int:
-    """`version.compareTo(other)`: -1, 0 or 1; build metadata does not count."""
-    return _held(left).compare(_held(right))
-
-
-def _held(version: Opaque) -> Version:
+def held_version(version: Opaque) -> Version:
+    """The version that a value stands for."""
     return Version.parse(version["semver"])
 
 
