@@ -5,19 +5,18 @@ field would be lost. Answers are always JSON, which every client takes.
 
 import base64
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from attrs import frozen
 
 from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.protocol.protobuf_wire import fields_of
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
-_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
-
 
 Message = Mapping[int, str]
 """One message: `name:type` by the number of the field. Types are `string`, `int`, `bool`, `bytes`, `time`,
@@ -50,10 +49,6 @@ _SHARED: Messages = {
     },
     "Nothing": {},
 }  # fmt: skip
-
-
-class _Malformed(ValueError):
-    """The bytes are not a protobuf message."""
 
 
 class _Unread(Exception):
@@ -116,7 +111,7 @@ class Protobuf:
     def _message(self, name: str, data: bytes) -> dict[str, Any]:
         fields = self._fields_of(name)
         found: dict[str, Any] = {}
-        for number, raw in _wire(data):
+        for number, raw in fields_of(data):
             field = fields.get(number)
             if field is None:
                 raise _Unread(f"field {number} of {name}")
@@ -134,7 +129,7 @@ class Protobuf:
         return found
 
     def _entry(self, kind: str, raw: int | bytes) -> tuple[str, Any]:
-        parts = dict(_wire(_bytes(raw)))
+        parts = dict(fields_of(_bytes(raw)))
         value = parts.get(2, b"")
         return _bytes(parts.get(1, b"")).decode(), self._value(kind, value)
 
@@ -149,7 +144,7 @@ class Protobuf:
             case "bool":
                 return bool(_integer(raw))
             case "quantity":
-                return _bytes(dict(_wire(_bytes(raw))).get(1, b"")).decode()
+                return _bytes(dict(fields_of(_bytes(raw))).get(1, b"")).decode()
             case "int-or-string":
                 return _int_or_string(_bytes(raw))
             case "time":
@@ -184,7 +179,7 @@ def _field(name: str, kind: str) -> _Field:
 
 
 def _int_or_string(data: bytes) -> int | str:
-    parts = dict(_wire(data))
+    parts = dict(fields_of(data))
     if parts.get(1, 0):
         return _bytes(parts.get(3, b"")).decode()
     return _signed(_integer(parts.get(2, 0)))
@@ -193,7 +188,7 @@ def _int_or_string(data: bytes) -> int | str:
 def _time(data: bytes) -> str | None:
     if not data:
         return None
-    seconds = _signed(_integer(dict(_wire(data)).get(1, 0)))
+    seconds = _signed(_integer(dict(fields_of(data)).get(1, 0)))
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -204,45 +199,11 @@ def _signed(value: int) -> int:
 
 def _bytes(raw: int | bytes) -> bytes:
     if isinstance(raw, int):
-        raise _Malformed("a number stands where a text is expected")
+        raise ValueError("a number stands where a text is expected")
     return raw
 
 
 def _integer(raw: int | bytes) -> int:
     if isinstance(raw, bytes):
-        raise _Malformed("a text stands where a number is expected")
+        raise ValueError("a text stands where a number is expected")
     return raw
-
-
-def _wire(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The numbers and raw values of a message's fields, in order."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        number, form = tag >> 3, tag & 7
-        if form == _VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        if form == _DELIMITED:
-            size, at = _varint(data, at)
-        elif form in (_FIXED64, _FIXED32):
-            size = 8 if form == _FIXED64 else 4
-        else:
-            raise _Malformed(f"field {number} has an unknown wire type")
-        if at + size > len(data):
-            raise _Malformed(f"field {number} is cut off")
-        yield number, data[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at
-        shift += 7
-    raise _Malformed("a number is cut off")

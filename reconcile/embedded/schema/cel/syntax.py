@@ -1,10 +1,11 @@
 """Expressions as trees, out of what the CEL library makes of a text: `cel.expr.CheckedExpr`, serialized."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from attrs import frozen
 from cel_expr_python import cel
+
+from reconcile.embedded.protocol.protobuf_wire import fields_of
 
 
 @frozen
@@ -60,64 +61,30 @@ class CelLoop:
 
 Expr = Const | Ident | Select | CelCall | Made | CelLoop
 
-_EXPRESSION_IN_CHECKED: Final = 4
-
 
 def tree(expression: cel.Expression) -> Expr:
     """The tree of a compiled expression."""
-    wrapped = dict(_fields(expression.serialize()))  # a google.protobuf.Any
-    checked = dict(_fields(wrapped[2]))
-    return _expr(checked[_EXPRESSION_IN_CHECKED])
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a protobuf message: numbers as they are, the rest as bytes."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        match key & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield key >> 3, value
-            case 1:
-                yield key >> 3, data[at : at + 8]
-                at += 8
-            case 2:
-                size, at = _varint(data, at)
-                yield key >> 3, data[at : at + size]
-                at += size
-            case _:
-                yield key >> 3, data[at : at + 4]
-                at += 4
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
+    wrapped = dict(fields_of(expression.serialize()))  # a google.protobuf.Any
+    checked = dict(fields_of(wrapped[2]))
+    return _expr(checked[4])
 
 
 def _expr(data: bytes) -> Expr:
-    for number, value in _fields(data):
+    for number, value in fields_of(data):
         match number:
             case 3:
                 return _const(value)
             case 4:
-                return Ident(dict(_fields(value)).get(1, b"").decode())
+                return Ident(dict(fields_of(value)).get(1, b"").decode())
             case 5:
-                parts = dict(_fields(value))
+                parts = dict(fields_of(value))
                 return Select(_expr(parts.get(1, b"")), parts.get(2, b"").decode(), bool(parts.get(3)))
             case 6:
                 return _call(value)
             case 7:
-                return Made(tuple(_expr(part) for field, part in _fields(value) if field == 1))
+                return Made(tuple(_expr(part) for field, part in fields_of(value) if field == 1))
             case 8:
-                entries = (dict(_fields(part)) for field, part in _fields(value) if field == 2)
+                entries = (dict(fields_of(part)) for field, part in fields_of(value) if field == 2)
                 return Made(tuple(_expr(entry.get(4, b"")) for entry in entries))
             case 9:
                 return _loop(value)
@@ -125,32 +92,23 @@ def _expr(data: bytes) -> Expr:
 
 
 def _const(data: bytes) -> Const:
-    for number, value in _fields(data):
+    for number, value in fields_of(data):
         if number == 6:
             return Const(value.decode(errors="replace"))
-        if number in (3, 4):
-            return Const(value)
-        if number == 7:
+        if number in (3, 4, 7):
             return Const(value)
     return Const(0)
 
 
 def _call(data: bytes) -> CelCall:
-    target: tuple[Expr, ...] = ()
-    function = ""
-    arguments: list[Expr] = []
-    for number, value in _fields(data):
-        if number == 1:
-            target = (_expr(value),)
-        elif number == 2:
-            function = value.decode()
-        elif number == 3:
-            arguments.append(_expr(value))
-    return CelCall(function, (*target, *arguments))
+    parts = list(fields_of(data))
+    function = dict(parts).get(2, b"").decode()
+    # 1 is the target, which comes before the arguments.
+    return CelCall(function, tuple(_expr(value) for number, value in parts if number in (1, 3)))
 
 
 def _loop(data: bytes) -> CelLoop:
-    parts = dict(_fields(data))
+    parts = dict(fields_of(data))
     names = tuple(parts[number].decode() for number in (1, 8) if parts.get(number))
     accumulator = parts.get(3, b"").decode()
     start, condition, step, result = (_expr(parts.get(number, b"")) for number in (4, 5, 6, 7))
