@@ -1,11 +1,12 @@
 """The rules for single values: bounds, lengths, patterns, enumerations, formats."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 from informers.apimachinery.quantities import quantity_value
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.schema.formats import has_format
+from reconcile.embedded.protocol.field_causes import value_too_long, value_too_many
+from reconcile.embedded.schema.formats import has_format, succeeds
 from reconcile.embedded.schema.json_values import NESTED, is_number, quoted, same
 from reconcile.embedded.schema.patterns import compile_pattern, search_cost, searcher
 from reconcile.embedded.schema.steps import Causes
@@ -14,22 +15,10 @@ Check = Callable[[Any, str, Causes], None]
 """Adds a cause for each rule that the value at the path breaks."""
 
 _WHOLE_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "": (-(2**63), 2**63 - 1)}
-_CHECKED = frozenset(
-    {
-        "enum",
-        "pattern",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "minProperties",
-        "maxProperties",
-        "minimum",
-        "maximum",
-        "multipleOf",
-        "format",
-    }
-)
+_SIZES: Mapping[str, tuple[type[Sized], str]] = {"Items": (list, "items"), "Properties": (dict, "properties")}
+_CHECKED = frozenset({"enum", "pattern", "multipleOf", "format", "minimum", "maximum"}) | {
+    f"{bound}{noun}" for bound in ("min", "max") for noun in ("Length", *_SIZES)
+}
 _PLAIN_FORMATS = frozenset({"int-or-string", "quantity", "double", "float", "password"})
 
 
@@ -46,12 +35,23 @@ def invalid(path: str, value: Any, why: str) -> FieldCause:
     return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", path or "<nil>")
 
 
+def not_supported(path: str, value: Any, supported: str) -> FieldCause:
+    """A FieldValueNotSupported; `path` is empty for the whole object."""
+    message = f"Unsupported value: {quoted(value)}: supported values: {supported}"
+    return FieldCause("FieldValueNotSupported", message, path or "<nil>")
+
+
+def listed(values: Iterable[Any]) -> str:
+    """Values as messages list them."""
+    return ", ".join(map(quoted, values))
+
+
 def _enum(schema: Mapping[str, Any]) -> Sequence[Check]:
     if "enum" not in schema:
         return ()
     scalars = frozenset(_told_apart(value) for value in schema["enum"] if not isinstance(value, NESTED))
     nested = tuple(value for value in schema["enum"] if isinstance(value, NESTED))
-    supported = ", ".join(quoted(value) for value in schema["enum"])
+    supported = listed(schema["enum"])
 
     def check(value: Any, path: str, causes: Causes) -> None:
         if isinstance(value, NESTED):
@@ -61,8 +61,7 @@ def _enum(schema: Mapping[str, Any]) -> Sequence[Check]:
             held = _told_apart(value) in scalars
         if not held:
             causes.spend(len(supported) // 1000)
-            message = f"Unsupported value: {quoted(value)}: supported values: {supported}"
-            causes.append(FieldCause("FieldValueNotSupported", message, path or "<nil>"))
+            causes.append(not_supported(path, value, supported))
 
     return (check,)
 
@@ -81,8 +80,7 @@ def _lengths(schema: Mapping[str, Any]) -> Sequence[Check]:
         if not isinstance(value, str):
             return
         if most is not None and len(value) > most:
-            message = f"Too long: may not be more than {most} bytes"
-            causes.append(FieldCause("FieldValueTooLong", message, path or "<nil>"))
+            causes.append(value_too_long(path or "<nil>", most))
         if least is not None and len(value) < least:
             causes.append(invalid(path, value, f"{path} in body should be at least {least} chars long"))
 
@@ -133,20 +131,12 @@ def _quantity(schema: Mapping[str, Any]) -> Sequence[Check]:
         return ()
 
     def check(value: Any, path: str, causes: Causes) -> None:
-        if isinstance(value, str) and not _reads(value):
+        if isinstance(value, str) and not succeeds(quantity_value, value):
             rule = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
             why = f"quantities must match the regular expression '{rule}'"
             causes.append(FieldCause("FieldValueTypeInvalid", why, path or "<nil>"))
 
     return (check,)
-
-
-def _reads(quantity: str) -> bool:
-    try:
-        quantity_value(quantity)
-    except ValueError:
-        return False
-    return True
 
 
 def _bounds(schema: Mapping[str, Any]) -> Sequence[Check]:
@@ -205,25 +195,20 @@ def _whole(schema: Mapping[str, Any]) -> Sequence[Check]:
 
 
 def _sizes(schema: Mapping[str, Any]) -> Sequence[Check]:
-    checks: list[Check] = []
-    if "minItems" in schema or "maxItems" in schema:
-        checks.append(_size_check(list, schema.get("minItems"), schema.get("maxItems"), "items"))
-    if "minProperties" in schema or "maxProperties" in schema:
-        bounds = schema.get("minProperties"), schema.get("maxProperties")
-        checks.append(_size_check(dict, *bounds, "properties"))
-    return checks
+    return tuple(
+        _size_check(kind, schema.get(f"min{keyword}"), schema.get(f"max{keyword}"), noun)
+        for keyword, (kind, noun) in _SIZES.items()
+        if f"min{keyword}" in schema or f"max{keyword}" in schema
+    )
 
 
-def _size_check(
-    kind: type[list[Any]] | type[dict[str, Any]], least: int | None, most: int | None, noun: str
-) -> Check:
+def _size_check(kind: type[Sized], least: int | None, most: int | None, noun: str) -> Check:
     def check(value: Any, path: str, causes: Causes) -> None:
         if not isinstance(value, kind):
             return
         size = len(value)
         if most is not None and size > most:
-            message = f"Too many: {size}: must have at most {most} items"
-            causes.append(FieldCause("FieldValueTooMany", message, path or "<nil>"))
+            causes.append(value_too_many(path or "<nil>", size, most))
         if least is not None and size < least:
             causes.append(invalid(path, size, f"{path} in body should have at least {least} {noun}"))
 

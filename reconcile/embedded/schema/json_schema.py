@@ -3,24 +3,17 @@
 from typing import Final
 
 from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
+from reconcile.embedded.schema.wellformed import KEYWORDS, RULE_KEYWORDS
 
-_VALUES: Final = (
-    "$ref", "$schema", "default", "dependencies", "description", "enum", "example", "exclusiveMaximum",
-    "exclusiveMinimum", "format", "id", "maxItems", "maxLength", "maxProperties", "maximum", "minItems",
-    "minLength", "minProperties", "minimum", "multipleOf", "nullable", "pattern", "required", "title", "type",
-    "uniqueItems", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
-    "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type",
-    "x-kubernetes-preserve-unknown-fields",
-)  # fmt: skip
+_VALUES: Final = (*KEYWORDS, "$ref", "$schema", "default", "dependencies", "example", "id")
 _SCHEMAS: Final = ("additionalItems", "additionalProperties", "not")
 _LISTS: Final = ("allOf", "anyOf", "items", "oneOf")
 _MAPS: Final = ("definitions", "patternProperties", "properties")
-_RULE: Final = ("fieldPath", "message", "messageExpression", "optionalOldSelf", "reason", "rule")
 
 
 def _json_schema() -> SchemaNode:
     node = SchemaNode(nullable=True, atomic_map=True)
-    rule = SchemaNode(nullable=True, properties=dict.fromkeys(_RULE, ANYTHING))
+    rule = SchemaNode(nullable=True, properties=dict.fromkeys(RULE_KEYWORDS, ANYTHING))
     documents = SchemaNode(nullable=True, properties=dict.fromkeys(("description", "url"), ANYTHING))
     node.properties = {
         **dict.fromkeys(_VALUES, ANYTHING),

@@ -1,6 +1,7 @@
 """Where schemas meet CEL: the library behind it is imported only when a schema has rules."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
@@ -48,25 +49,16 @@ class Rules:
 
 def compile_rules(openapi: Mapping[str, Any]) -> Rules | None:
     """The rules of a schema that was found right."""
-    if not has_rules(openapi):
-        return None
-    try:
-        from reconcile.embedded.schema.cel import rule_tree
-    except ImportError:
-        return None
-    tree = rule_tree(openapi)
+    cel = _cel_for(openapi)
+    tree = None if cel is None else cel.rule_tree(openapi)
     return None if tree is None else Rules(tree)
 
 
 def rule_faults(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     """What is wrong about the rules of a schema whose own path is `path`."""
-    if not has_rules(openapi):
-        return
-    try:
-        from reconcile.embedded.schema.cel import check_rules
-    except ImportError:
-        return
-    yield from check_rules(openapi, path)
+    cel = _cel_for(openapi)
+    if cel is not None:
+        yield from cel.check_rules(openapi, path)
 
 
 def unevaluated_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
@@ -77,19 +69,27 @@ def unevaluated_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
 
 def costly_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
     """The places of rules that a real server is likely to refuse as too costly."""
-    if has_rules(openapi) and can_evaluate():
-        from reconcile.embedded.schema.cel.declared import costly_rules as found
+    cel = _cel_for(openapi)
+    if cel is not None:
+        yield from cel.costly_rules(openapi)
 
-        yield from found(openapi)
+
+def _cel_for(openapi: Mapping[str, Any]) -> ModuleType | None:
+    """What evaluates the rules of a schema; None for one without any, and where the library is missing."""
+    return _cel() if has_rules(openapi) else None
+
+
+def _cel() -> ModuleType | None:
+    try:
+        import reconcile.embedded.schema.cel as cel
+    except ImportError:
+        return None
+    return cel
 
 
 def can_evaluate() -> bool:
     """Whether the library for CEL, of the extra `embedded`, is installed."""
-    try:
-        import reconcile.embedded.schema.cel  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return _cel() is not None
 
 
 def has_rules(schema: Any) -> bool:

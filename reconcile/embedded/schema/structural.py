@@ -6,8 +6,10 @@ from typing import Any
 from attrs import evolve
 
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_forbidden, value_required
+from reconcile.embedded.schema.checks import invalid, listed, not_supported
 from reconcile.embedded.schema.cleaning import prune
-from reconcile.embedded.schema.json_values import copied, quoted
+from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.schema.object_validation import validate
 from reconcile.embedded.schema.optional_rules import rule_faults
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern
@@ -17,15 +19,7 @@ from reconcile.embedded.schema.wellformed import malformed
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _SCALARS = frozenset({"boolean", "integer", "number", "string"})
-_NEVER = (
-    "$ref",
-    "$schema",
-    "additionalItems",
-    "definitions",
-    "dependencies",
-    "id",
-    "patternProperties",
-)
+_NEVER = ("$ref", "$schema", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
 _NOT_IN_COMPOSITIONS = (
     "additionalProperties",
     "default",
@@ -57,18 +51,18 @@ def check_structural(openapi: Mapping[str, Any], path: str) -> list[FieldCause]:
 def _root(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     kind = schema.get("type")
     if kind in _TYPES and kind != "object":
-        yield _invalid(f"{path}.type", kind, "must be object at the root")
+        yield invalid(f"{path}.type", kind, "must be object at the root")
     if schema.get("nullable"):
-        yield _forbidden(f"{path}.nullable", "nullable cannot be true at the root")
+        yield value_forbidden(f"{path}.nullable", "nullable cannot be true at the root")
     properties = schema.get("properties", {})
     for name in ("apiVersion", "kind"):
         if properties.get(name, {}).get("type", "string") != "string":
-            yield _invalid(f"{path}.properties[{name}].type", properties[name]["type"], "must be string")
+            yield invalid(f"{path}.properties[{name}].type", properties[name]["type"], "must be string")
     metadata = properties.get("metadata", {})
     if metadata.get("type", "object") != "object":
-        yield _invalid(f"{path}.properties[metadata].type", metadata["type"], "must be object")
+        yield invalid(f"{path}.properties[metadata].type", metadata["type"], "must be object")
     if not metadata.get("properties", {}).keys() <= _METADATA_MEMBERS:
-        yield _forbidden(
+        yield value_forbidden(
             f"{path}.properties[metadata]",
             "must not specify anything other than name and generateName: metadata is implicitly specified",
         )
@@ -91,18 +85,18 @@ def _schema(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
 def _keywords(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     for keyword in _NEVER:
         if keyword in schema:
-            yield _forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+            yield value_forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield _forbidden(f"{path}.uniqueItems", why)
+        yield value_forbidden(f"{path}.uniqueItems", why)
     if schema.get("additionalProperties") is False:
-        yield _forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+        yield value_forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
     if "additionalProperties" in schema and schema.get("properties"):
-        yield _forbidden(
+        yield value_forbidden(
             f"{path}.additionalProperties", "additionalProperties and properties are mutually exclusive"
         )
     if isinstance(schema.get("items"), list):
-        yield _forbidden(f"{path}.items", "items must be a schema object and not an array")
+        yield value_forbidden(f"{path}.items", "items must be a schema object and not an array")
     if "pattern" in schema:
         yield from _pattern(schema["pattern"], f"{path}.pattern")
 
@@ -111,7 +105,7 @@ def _pattern(pattern: str, path: str) -> Iterator[FieldCause]:
     try:
         compile_pattern(pattern)
     except PatternError as error:
-        yield _invalid(path, pattern, f"must be a valid regular expression, but isn't: {error}")
+        yield invalid(path, pattern, f"must be a valid regular expression, but isn't: {error}")
 
 
 def _type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -121,55 +115,53 @@ def _type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     )
     if not kind:
         if not open_ended:
-            yield _required(f"{path}.type", "must not be empty for specified object fields")
+            yield value_required(f"{path}.type", "must not be empty for specified object fields")
         return
     if kind not in _TYPES:
-        supported = ", ".join(quoted(name) for name in _TYPES)
-        message = f"Unsupported value: {quoted(kind)}: supported values: {supported}"
-        yield FieldCause("FieldValueNotSupported", message, f"{path}.type")
+        yield not_supported(f"{path}.type", kind, listed(_TYPES))
         return
     if kind == "array" and "items" not in schema:
-        yield _required(f"{path}.items", "must be specified")
+        yield value_required(f"{path}.items", "must be specified")
     if kind != "array" and "items" in schema:
-        yield _forbidden(f"{path}.items", 'may only be set if type is "array"')
+        yield value_forbidden(f"{path}.items", 'may only be set if type is "array"')
     if kind != "object" and (schema.get("properties") or "additionalProperties" in schema):
-        yield _forbidden(f"{path}.properties", 'may only be set if type is "object"')
+        yield value_forbidden(f"{path}.properties", 'may only be set if type is "object"')
 
 
 def _extensions(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     kind = schema.get("type", "")
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield _invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     if schema.get("x-kubernetes-int-or-string") and kind:
-        yield _forbidden(f"{path}.type", "must be empty if x-kubernetes-int-or-string is true")
+        yield value_forbidden(f"{path}.type", "must be empty if x-kubernetes-int-or-string is true")
     if schema.get("x-kubernetes-embedded-resource"):
         if kind != "object":
-            yield _invalid(f"{path}.type", kind, "must be object if x-kubernetes-embedded-resource is true")
+            yield invalid(f"{path}.type", kind, "must be object if x-kubernetes-embedded-resource is true")
         if not (schema.get("properties") or schema.get("x-kubernetes-preserve-unknown-fields")):
-            yield _required(
+            yield value_required(
                 f"{path}.properties",
                 "must not be empty if x-kubernetes-embedded-resource is true without "
                 "x-kubernetes-preserve-unknown-fields",
             )
     map_type = schema.get("x-kubernetes-map-type")
     if map_type is not None and map_type not in ("atomic", "granular"):
-        yield _not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+        yield not_supported(f"{path}.x-kubernetes-map-type", map_type, listed(("atomic", "granular")))
     if map_type is not None and kind != "object":
-        yield _invalid(f"{path}.type", kind, "must be object if x-kubernetes-map-type is specified")
+        yield invalid(f"{path}.type", kind, "must be object if x-kubernetes-map-type is specified")
 
 
 def _list_type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     list_type = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys", [])
     if list_type is not None and schema.get("type") != "array":
-        yield _invalid(
+        yield invalid(
             f"{path}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified"
         )
     if list_type is not None and list_type not in ("atomic", "set", "map"):
-        yield _not_supported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
+        yield not_supported(f"{path}.x-kubernetes-list-type", list_type, listed(("atomic", "map", "set")))
     if keys and list_type != "map":
         where = f"{path}.x-kubernetes-list-type"
-        yield _invalid(where, list_type or "", "must be map if x-kubernetes-list-map-keys is non-empty")
+        yield invalid(where, list_type or "", "must be map if x-kubernetes-list-map-keys is non-empty")
     items = schema.get("items")
     if not isinstance(items, Mapping):
         return
@@ -182,46 +174,50 @@ def _list_type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
 def _map_list(items: Mapping[str, Any], keys: list[str], path: str) -> Iterator[FieldCause]:
     if not keys:
         where = f"{path}.x-kubernetes-list-map-keys"
-        yield _required(where, "must not be empty if x-kubernetes-list-type is map")
+        yield value_required(where, "must not be empty if x-kubernetes-list-type is map")
     if items.get("type") != "object":
-        yield _invalid(
+        yield invalid(
             f"{path}.items.type",
             items.get("type", ""),
             "must be object if parent array's x-kubernetes-list-type is map",
         )
     if items.get("nullable"):
-        yield _forbidden(f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map")
+        yield value_forbidden(
+            f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map"
+        )
     members = items.get("properties", {})
     for index, key in enumerate(keys):
         where = f"{path}.x-kubernetes-list-map-keys[{index}]"
         member = members.get(key)
         if member is None:
-            yield _invalid(where, key, "must be the name of a property of the items")
+            yield invalid(where, key, "must be the name of a property of the items")
         elif member.get("type") not in _SCALARS:
-            yield _invalid(
+            yield invalid(
                 f"{path}.items.properties[{key}].type", member.get("type", ""), "must be a scalar type"
             )
         elif key not in items.get("required", ()) and "default" not in member:
-            yield _required(
+            yield value_required(
                 f"{path}.items.properties[{key}].default",
                 "it is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
             )
     if len(set(keys)) < len(keys):
-        yield _invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not have duplicate entries")
+        yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not have duplicate entries")
 
 
 def _set_list(items: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     if items.get("nullable"):
-        yield _forbidden(f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is set")
+        yield value_forbidden(
+            f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is set"
+        )
     kind = items.get("type")
     if kind == "object" and items.get("x-kubernetes-map-type") != "atomic":
         where = f"{path}.items.x-kubernetes-map-type"
-        yield _invalid(
+        yield invalid(
             where, items.get("x-kubernetes-map-type", ""), "must be atomic as item of a list of type set"
         )
     if kind == "array" and items.get("x-kubernetes-list-type", "atomic") != "atomic":
         where = f"{path}.items.x-kubernetes-list-type"
-        yield _invalid(where, items["x-kubernetes-list-type"], "must be atomic as item of a list of type set")
+        yield invalid(where, items["x-kubernetes-list-type"], "must be atomic as item of a list of type set")
 
 
 def _compositions(schema: Mapping[str, Any], outer: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -245,10 +241,10 @@ def _composed(
 ) -> Iterator[FieldCause]:
     for keyword in _NOT_IN_COMPOSITIONS:
         if keyword in part and not (keyword == "type" and may_have_type):
-            yield _forbidden(f"{path}.{keyword}", "must be undefined to be structural")
+            yield value_forbidden(f"{path}.{keyword}", "must be undefined to be structural")
     for keyword in _NEVER:
         if keyword in part:
-            yield _forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+            yield value_forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
     if "pattern" in part:
         yield from _pattern(part["pattern"], f"{path}.pattern")
     members = outer.get("properties", {})
@@ -258,12 +254,12 @@ def _composed(
         if isinstance(known, Mapping):
             yield from _composed(member, known, where)
         else:
-            yield _required(where, f"because it is defined in {where}")
+            yield value_required(where, f"because it is defined in {where}")
     if isinstance(part.get("items"), Mapping):
         if isinstance(outer.get("items"), Mapping):
             yield from _composed(part["items"], outer["items"], f"{path}.items")
         else:
-            yield _required(f"{path}.items", "because it is defined in a composition")
+            yield value_required(f"{path}.items", "because it is defined in a composition")
     yield from _compositions(part, outer, path)
 
 
@@ -273,7 +269,7 @@ def _root_defaults(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]
         if name not in EMBEDDED_FIELDS:
             yield from _defaults(member, where)
         elif "default" in member:
-            yield _forbidden(f"{where}.default", "must not be set")
+            yield value_forbidden(f"{where}.default", "must not be set")
 
 
 def _defaults(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -293,7 +289,7 @@ def _default(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     removed: list[str] = []
     prune(node, default, "", removed)
     if removed:
-        yield _invalid(path, schema["default"], f"must not have unknown fields: {', '.join(removed)}")
+        yield invalid(path, schema["default"], f"must not have unknown fields: {', '.join(removed)}")
     causes = Causes()
     try:
         validate(node, default, path, causes)
@@ -302,22 +298,3 @@ def _default(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     except TooManyFaults:
         pass  # the first ones are enough to refuse the definition
     yield from causes
-
-
-def _invalid(path: str, value: Any, why: str) -> FieldCause:
-    return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", path)
-
-
-def _required(path: str, why: str) -> FieldCause:
-    return FieldCause("FieldValueRequired", f"Required value: {why}", path)
-
-
-def _forbidden(path: str, why: str) -> FieldCause:
-    return FieldCause("FieldValueForbidden", f"Forbidden: {why}", path)
-
-
-def _not_supported(path: str, value: Any, supported: tuple[str, ...]) -> FieldCause:
-    listed = ", ".join(quoted(name) for name in supported)
-    return FieldCause(
-        "FieldValueNotSupported", f"Unsupported value: {quoted(value)}: supported values: {listed}", path
-    )

@@ -6,50 +6,27 @@ from typing import Any, Final
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.json_values import is_number, quoted, type_name
 
-_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "additionalProperties": ("object", "boolean"),
-    "allOf": ("array",),
-    "anyOf": ("array",),
-    "description": ("string",),
-    "enum": ("array",),
-    "exclusiveMaximum": ("boolean",),
-    "exclusiveMinimum": ("boolean",),
-    "format": ("string",),
-    "items": ("object", "array"),
-    "maxItems": ("integer",),
-    "maxLength": ("integer",),
-    "maxProperties": ("integer",),
-    "maximum": ("number", "integer"),
-    "minItems": ("integer",),
-    "minLength": ("integer",),
-    "minProperties": ("integer",),
-    "minimum": ("number", "integer"),
-    "multipleOf": ("number", "integer"),
-    "not": ("object",),
-    "nullable": ("boolean",),
-    "oneOf": ("array",),
-    "pattern": ("string",),
-    "properties": ("object",),
-    "required": ("array",),
-    "title": ("string",),
-    "type": ("string",),
-    "uniqueItems": ("boolean",),
-    "x-kubernetes-embedded-resource": ("boolean",),
-    "x-kubernetes-int-or-string": ("boolean",),
-    "x-kubernetes-list-map-keys": ("array",),
-    "x-kubernetes-list-type": ("string",),
-    "x-kubernetes-map-type": ("string",),
+KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("description", "format", "pattern", "title", "type"), ("string",)),
+    **dict.fromkeys(("x-kubernetes-list-type", "x-kubernetes-map-type"), ("string",)),
+    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "nullable", "uniqueItems"), ("boolean",)),
+    **dict.fromkeys(("x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"), ("boolean",)),
     "x-kubernetes-preserve-unknown-fields": ("boolean",),
-    "x-kubernetes-validations": ("array",),
+    **dict.fromkeys(("maxItems", "maxLength", "maxProperties"), ("integer",)),
+    **dict.fromkeys(("minItems", "minLength", "minProperties"), ("integer",)),
+    **dict.fromkeys(("maximum", "minimum", "multipleOf"), ("number", "integer")),
+    **dict.fromkeys(("allOf", "anyOf", "enum", "oneOf", "required"), ("array",)),
+    **dict.fromkeys(("x-kubernetes-list-map-keys", "x-kubernetes-validations"), ("array",)),
+    **dict.fromkeys(("not", "properties"), ("object",)),
+    "additionalProperties": ("object", "boolean"),
+    "items": ("object", "array"),
 }
-_RULE_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "fieldPath": ("string",),
-    "message": ("string",),
-    "messageExpression": ("string",),
+"""The keywords of a schema whose values have to be of certain types."""
+RULE_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("fieldPath", "message", "messageExpression", "reason", "rule"), ("string",)),
     "optionalOldSelf": ("boolean",),
-    "reason": ("string",),
-    "rule": ("string",),
 }
+"""The same of an entry of `x-kubernetes-validations`."""
 _LISTS_OF_NAMES: Final = ("required", "x-kubernetes-list-map-keys")
 _LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf")
 
@@ -60,7 +37,7 @@ def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
         yield _wrong_type(schema, ("object",), path)
         return
     for keyword, value in schema.items():
-        expected = _KEYWORDS.get(keyword)
+        expected = KEYWORDS.get(keyword)
         if expected is not None and type_name(value) not in expected:
             yield _wrong_type(value, expected, f"{path}.{keyword}")
         elif keyword == "multipleOf" and is_number(value) and value <= 0:
@@ -93,7 +70,7 @@ def _malformed_rule(rule: Any, path: str) -> Iterator[FieldCause]:
         yield _wrong_type(rule, ("object",), path)
         return
     for keyword, value in rule.items():
-        expected = _RULE_KEYWORDS.get(keyword)
+        expected = RULE_KEYWORDS.get(keyword)
         if expected is not None and type_name(value) not in expected:
             yield _wrong_type(value, expected, f"{path}.{keyword}")
 

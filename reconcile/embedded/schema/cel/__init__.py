@@ -1,6 +1,7 @@
 """Rules in CEL. Imported only for a schema that has some: it is the one part that needs a CEL library."""
 
 from reconcile.embedded.schema.cel.cel_rules import check_rules
+from reconcile.embedded.schema.cel.declared import costly_rules
 from reconcile.embedded.schema.cel.evaluation import RuleNode, evaluate, rule_tree
 
-__all__ = ["RuleNode", "check_rules", "evaluate", "rule_tree"]
+__all__ = ["RuleNode", "check_rules", "costly_rules", "evaluate", "rule_tree"]

@@ -11,24 +11,15 @@ from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.schema.cel.cel_types import KEYED_LIST, CelShape, Types, cel_type
 from reconcile.embedded.schema.cel.cost import Actual, cost, depends_on_sizes
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
-from reconcile.embedded.schema.cel.rewriting import (
-    adds,
-    checkable,
-    literal_calls,
-    runnable,
-)
+from reconcile.embedded.schema.cel.rewriting import adds, checkable, literal_calls, runnable
 from reconcile.embedded.schema.cel.syntax import Expr, tree
-from reconcile.embedded.schema.json_values import quoted
+from reconcile.embedded.schema.checks import invalid, listed, not_supported
 
-REASONS: Final = (
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-)
+REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 MAX_STEPS: Final = 10_000
 """The iterations of loops that the evaluation of one rule may take; the library enforces it."""
 
@@ -95,19 +86,11 @@ class Checker:
     _environments: dict[tuple[str, ...], cel.Env] = field(factory=dict)
 
     def check(self, rule: CelRule) -> None:
-        """See that the rule answers true or false.
-
-        Raises:
-            RuleError: It does not compile.
-        """
+        """See that the rule answers true or false; raises RuleError if it does not compile."""
         self._expect(rule, rule.text, cel.Type.BOOL, "cel expression must evaluate to a bool")
 
     def check_message(self, rule: CelRule) -> None:
-        """See that its `messageExpression` gives a text.
-
-        Raises:
-            RuleError: It does not compile.
-        """
+        """See that its `messageExpression` gives a text; raises RuleError if it does not compile."""
         why = "messageExpression must evaluate to a string"
         self._expect(rule, rule.message_expression, cel.Type.STRING, why)
 
@@ -121,11 +104,7 @@ class Checker:
             self.marked.refuse_additions(rule, words)
 
     def refuse_additions(self, rule: CelRule, words: str) -> None:
-        """See that nothing is added to a list of type set or map; only for a checker of marked types.
-
-        Raises:
-            RuleError: It is.
-        """
+        """Raises RuleError if a list of type set or map is added to; only for a checker of marked types."""
         try:
             self._environment(rule).compile(words)
         except RuntimeError as error:
@@ -179,11 +158,7 @@ def running_environment() -> cel.Env:
 
 
 def compiled(environment: cel.Env, text: str) -> cel.Expression:
-    """The expression.
-
-    Raises:
-        RuleError: It does not compile.
-    """
+    """The expression; raises RuleError if it does not compile."""
     try:
         return environment.compile(text)
     except RuntimeError as error:
@@ -278,18 +253,13 @@ def _judged(encoded: bytes) -> tuple[FieldCause, ...]:
 
 def _checkers(openapi: Mapping[str, Any], ruled: Sequence[Mapping[str, Any]]) -> list[Checker | None]:
     plain = _typed(openapi, ruled, marked=False)
-    texts = (entry.get("rule", "") + entry.get("messageExpression", "") for entry in _entries(ruled))
-    if not any(map(adds, texts)):
+    entries = (entry for schema in ruled for entry in schema["x-kubernetes-validations"])
+    if not any(adds(entry.get("rule", "") + entry.get("messageExpression", "")) for entry in entries):
         return plain
     return [
         None if checker is None else evolve(checker, marked=other)
         for checker, other in zip(plain, _typed(openapi, ruled, marked=True), strict=True)
     ]
-
-
-def _entries(ruled: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for schema in ruled:
-        yield from schema["x-kubernetes-validations"]
 
 
 def _typed(
@@ -333,42 +303,39 @@ def _judged_rule(
     yield from _faults(rule, entry, where, comparable=comparable)
     if not rule.text.strip():
         return
-    try:
-        checker.check(rule)
-    except RuleError as error:
-        yield _invalid(f"{where}.rule", rule.text, str(error))
-    if not rule.message_expression.strip():
-        return
-    try:
-        checker.check_message(rule)
-    except RuleError as error:
-        yield _invalid(f"{where}.messageExpression", rule.message_expression, str(error))
+    for check, keyword, text in (
+        (checker.check, "rule", rule.text),
+        (checker.check_message, "messageExpression", rule.message_expression),
+    ):
+        try:
+            if text.strip():
+                check(rule)
+        except RuleError as error:
+            yield invalid(f"{where}.{keyword}", text, str(error))
 
 
 def _faults(rule: CelRule, entry: Mapping[str, Any], where: str, *, comparable: bool) -> Iterator[FieldCause]:
     if not rule.text.strip():
-        yield FieldCause("FieldValueRequired", "Required value: rule is not specified", f"{where}.rule")
+        yield value_required(f"{where}.rule", "rule is not specified")
     if "\n" in rule.text.strip() and not rule.message.strip():
-        why = "Required value: message must be specified if rule contains line breaks"
-        yield FieldCause("FieldValueRequired", why, f"{where}.message")
+        why = "message must be specified if rule contains line breaks"
+        yield value_required(f"{where}.message", why)
     if "message" in entry and not rule.message.strip():
         why = "message must be non-empty if specified"
-        yield _invalid(f"{where}.message", rule.message, why)
+        yield invalid(f"{where}.message", rule.message, why)
     if "\n" in rule.message.strip():
-        yield _invalid(f"{where}.message", rule.message, "message must not contain line breaks")
+        yield invalid(f"{where}.message", rule.message, "message must not contain line breaks")
     if "messageExpression" in entry and not rule.message_expression.strip():
-        why = "Required value: messageExpression must be non-empty if specified"
-        yield FieldCause("FieldValueRequired", why, f"{where}.messageExpression")
+        why = "messageExpression must be non-empty if specified"
+        yield value_required(f"{where}.messageExpression", why)
     if rule.reason not in REASONS:
-        listed = ", ".join(quoted(reason) for reason in REASONS)
-        message = f"Unsupported value: {quoted(rule.reason)}: supported values: {listed}"
-        yield FieldCause("FieldValueNotSupported", message, f"{where}.reason")
+        yield not_supported(f"{where}.reason", rule.reason, listed(REASONS))
     if rule.uses_old and not comparable:
         why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
-        yield _invalid(f"{where}.rule", rule.text, why)
+        yield invalid(f"{where}.rule", rule.text, why)
     if rule.optional_old and not rule.uses_old:
         why = "may not be set unless the rule uses oldSelf"
-        yield _invalid(f"{where}.optionalOldSelf", True, why)
+        yield invalid(f"{where}.optionalOldSelf", True, why)
 
 
 def _field_faults(schema: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> Iterator[FieldCause]:
@@ -376,14 +343,14 @@ def _field_faults(schema: Mapping[str, Any], entry: Mapping[str, Any], where: st
     path = entry.get("fieldPath", "")
     steps = field_steps(path)
     if steps is None:
-        yield _invalid(f"{where}.fieldPath", path, "fieldPath must be a valid path")
+        yield invalid(f"{where}.fieldPath", path, "fieldPath must be a valid path")
         return
     at: Any = schema
     for step in steps:
         at = at.get("properties", {}).get(step) or at.get("additionalProperties")
         if not isinstance(at, Mapping):
             why = "fieldPath must be a valid path: does not refer to a valid field"
-            yield _invalid(f"{where}.fieldPath", path, why)
+            yield invalid(f"{where}.fieldPath", path, why)
             return
 
 
@@ -401,7 +368,3 @@ def field_steps(path: str) -> list[str] | None:
         steps.append(found[1] or found[2] or found[3])
         at = found.end()
     return steps
-
-
-def _invalid(place: str, value: Any, why: str) -> FieldCause:
-    return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", place)

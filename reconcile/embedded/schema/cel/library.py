@@ -22,6 +22,7 @@ from informers.apimachinery.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.cel import named_formats, network
 from reconcile.embedded.schema.cel import semantic_versions as versions
 from reconcile.embedded.schema.cel.network import Opaque
+from reconcile.embedded.schema.formats import succeeds
 from reconcile.embedded.schema.json_values import is_number
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern, search_cost
 
@@ -351,19 +352,6 @@ def _subtract(left: Opaque, right: Opaque | int) -> Opaque:
 # --- the table --------------------------------------------------------------------------------
 
 
-def _reads(parse: Callable[..., Any]) -> Callable[..., bool]:
-    """Whether a text is what `parse` takes."""
-
-    def reads(*arguments: Any) -> bool:
-        try:
-            parse(*arguments)
-        except ValueError:
-            return False
-        return True
-
-    return reads
-
-
 def _part(held: Callable[[Opaque], Any], name: str) -> Callable[[Opaque], Any]:
     """An attribute of what a value stands for."""
     return lambda value: getattr(held(value), name)
@@ -378,7 +366,7 @@ _SIGNATURES: Final = (
     Signature("findAll", "string", ("string",), "strings", _find_all),
     Signature("findAll", "string", ("string", "int"), "strings", _find_all),
     Signature("quantity", "", ("string",), "Quantity", _quantity),
-    Signature("isQuantity", "", ("string",), "bool", _reads(_quantity)),
+    Signature("isQuantity", "", ("string",), "bool", partial(succeeds, _quantity)),
     Signature("sign", "Quantity", (), "int", lambda a: (_worth(a) > 0) - (_worth(a) < 0)),
     Signature("isInteger", "Quantity", (), "bool", _is_integer),
     Signature("asInteger", "Quantity", (), "int", _as_integer),
@@ -396,11 +384,11 @@ _SIGNATURES: Final = (
     *(Signature("sub", "Quantity", (other,), "Quantity", _subtract) for other in ("Quantity", "int")),
     Signature("semver", "", ("string",), "Semver", versions.semver),
     Signature("semver", "", ("string", "bool"), "Semver", versions.semver),
-    Signature("isSemver", "", ("string",), "bool", _reads(versions.semver)),
-    Signature("isSemver", "", ("string", "bool"), "bool", _reads(versions.semver)),
+    Signature("isSemver", "", ("string",), "bool", partial(succeeds, versions.semver)),
+    Signature("isSemver", "", ("string", "bool"), "bool", partial(succeeds, versions.semver)),
     *(Signature(name, "Semver", (), "int", _version_part(name)) for name in ("major", "minor", "patch")),
     Signature("url", "", ("string",), "URL", network.url),
-    Signature("isURL", "", ("string",), "bool", _reads(network.url)),
+    Signature("isURL", "", ("string",), "bool", partial(succeeds, network.url)),
     Signature("getScheme", "URL", (), "string", _url_part("scheme")),
     Signature("getHost", "URL", (), "string", lambda url: _url_part("netloc")(url).rpartition("@")[2]),
     Signature("getHostname", "URL", (), "string", lambda url: _url_part("hostname")(url) or ""),
@@ -408,7 +396,7 @@ _SIGNATURES: Final = (
     Signature("getEscapedPath", "URL", (), "string", _url_part("path")),
     Signature("getQuery", "URL", (), "query", network.query),
     Signature("ip", "", ("string",), "IP", network.ip),
-    Signature("isIP", "", ("string",), "bool", _reads(network.ip)),
+    Signature("isIP", "", ("string",), "bool", partial(succeeds, network.ip)),
     Signature("ip.isCanonical", "", ("string",), "bool", lambda text: network.ip(text)["ip"] == text),
     Signature("family", "IP", (), "int", _address_part("version")),
     Signature("isUnspecified", "IP", (), "bool", _address_part("is_unspecified")),
@@ -417,7 +405,7 @@ _SIGNATURES: Final = (
     Signature("isLinkLocalUnicast", "IP", (), "bool", _address_part("is_link_local")),
     Signature("isGlobalUnicast", "IP", (), "bool", network.is_global_unicast),
     Signature("cidr", "", ("string",), "CIDR", network.cidr),
-    Signature("isCIDR", "", ("string",), "bool", _reads(network.cidr)),
+    Signature("isCIDR", "", ("string",), "bool", partial(succeeds, network.cidr)),
     *(Signature("containsIP", "CIDR", (other,), "bool", network.contains_ip) for other in ("IP", "string")),
     *(
         Signature("containsCIDR", "CIDR", (other,), "bool", network.contains_cidr)
