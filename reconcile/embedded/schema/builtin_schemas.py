@@ -1,7 +1,7 @@
 """OpenAPI schemas of the built-in kinds."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -52,33 +52,29 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def schema_for(group: str, version: str, kind: str) -> dict[str, Any]:
-    """The OpenAPI v3 schema of a built-in kind, without references to others.
+    """The OpenAPI v3 schema of a built-in kind, without references to others; KeyError for any other kind.
 
     Parts are shared between kinds: do not change it.
-
-    Raises:
-        KeyError: There is no such built-in kind.
     """
-    api_version = f"{group}/{version}" if group else version
-    return _type_schema(_document().kinds[f"{api_version} {kind}"])
+    return _type_schema(_type_of(group, version, kind))
 
 
 def published(group: str, version: str, kind: str, references: Mapping[str, str]) -> Components:
     """The same as documents publish it: described, and each type once, by the name it is referred to.
 
     The first is the kind itself. `references` has the places of types that the document describes already.
-
-    Raises:
-        KeyError: There is no such built-in kind.
     """
-    api_version = f"{group}/{version}" if group else version
     made: Components = {}
-    waiting = [_document().kinds[f"{api_version} {kind}"]]
+    waiting = [_type_of(group, version, kind)]
     while waiting:
         name = waiting.pop()
         if name not in made:
             made[name] = _described(name, references, waiting)
     return made
+
+
+def _type_of(group: str, version: str, kind: str) -> str:
+    return _document().kinds[f"{group}/{version} {kind}".removeprefix("/")]
 
 
 def _described(name: str, references: Mapping[str, str], waiting: list[str]) -> dict[str, Any]:
@@ -91,17 +87,15 @@ def _described(name: str, references: Mapping[str, str], waiting: list[str]) -> 
 
 
 def _referring(expression: str, references: Mapping[str, str], waiting: list[str]) -> dict[str, Any]:
-    if expression.startswith("["):
-        return {"type": "array", "items": _referring(expression[1:-1], references, waiting)}
-    if expression.startswith("{"):
-        within = _referring(expression[1:-1], references, waiting)
-        return {"type": "object", "additionalProperties": within}
-    if expression in references:
-        return {"allOf": [{"$ref": references[expression]}]}
-    if expression in _LEAVES:
-        return _LEAVES[expression]
-    waiting.append(expression)
-    return {"allOf": [{"$ref": f"#/components/schemas/{component_name(expression)}"}]}
+    def leaf(name: str) -> dict[str, Any]:
+        if name in references:
+            return {"allOf": [{"$ref": references[name]}]}
+        if name in _LEAVES:
+            return _LEAVES[name]
+        waiting.append(name)
+        return {"allOf": [{"$ref": f"#/components/schemas/{component_name(name)}"}]}
+
+    return _shaped(expression, leaf)
 
 
 def component_name(type_name: str) -> str:
@@ -124,7 +118,7 @@ def _type_schema(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {
-            field: _field_schema(expression, entry.extensions.get(field))
+            field: _prefixed(_expanded(expression), entry.extensions.get(field))
             for field, expression in entry.fields.items()
         },
     }
@@ -133,10 +127,6 @@ def _type_schema(name: str) -> dict[str, Any]:
     if entry.atomic:
         schema["x-kubernetes-map-type"] = "atomic"
     return schema
-
-
-def _field_schema(expression: str, extensions: dict[str, Any] | None) -> dict[str, Any]:
-    return _prefixed(_expanded(expression), extensions)
 
 
 def _prefixed(schema: dict[str, Any], extensions: dict[str, Any] | None) -> dict[str, Any]:
@@ -151,9 +141,13 @@ def _prefixed(schema: dict[str, Any], extensions: dict[str, Any] | None) -> dict
 
 @cache
 def _expanded(expression: str) -> dict[str, Any]:
+    return _shaped(expression, lambda name: _LEAVES.get(name) or _type_schema(name))
+
+
+def _shaped(expression: str, leaf: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     """A type as the data file writes it: a name, `[name]` for a list of it, `{name}` for a map to it."""
     if expression.startswith("["):
-        return {"type": "array", "items": _expanded(expression[1:-1])}
+        return {"type": "array", "items": _shaped(expression[1:-1], leaf)}
     if expression.startswith("{"):
-        return {"type": "object", "additionalProperties": _expanded(expression[1:-1])}
-    return _LEAVES.get(expression) or _type_schema(expression)
+        return {"type": "object", "additionalProperties": _shaped(expression[1:-1], leaf)}
+    return leaf(expression)

@@ -1,5 +1,6 @@
 """JSON values: equality, copies, and how messages write them."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -62,6 +63,18 @@ def copied(value: Any) -> Any:
     if isinstance(value, list):
         return [copied(item) for item in value]
     return value
+
+
+def list_key(keys: Sequence[str], item: Any) -> tuple[str, ...]:
+    """The identity of an item of a keyed list; for a set, which has no keys, the item itself."""
+    if not keys or not isinstance(item, dict):
+        return (quoted(item),)
+    return tuple(_key_text(item[name]) if name in item else "" for name in keys)
+
+
+def _key_text(value: Any) -> str:
+    """Strings are marked, so that no other value reads like one."""
+    return f'"{value}' if type(value) is str else quoted(value)
 
 
 def quoted(value: Any) -> str:

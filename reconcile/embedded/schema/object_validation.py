@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.checks import invalid
-from reconcile.embedded.schema.json_values import copied, quoted, same, type_name
+from reconcile.embedded.schema.json_values import copied, list_key, quoted, same, type_name
 from reconcile.embedded.schema.schema_nodes import ABSENT, Compositions, SchemaNode
 from reconcile.embedded.schema.steps import MAX_PATH, Causes, TooManyFaults, shortened
 
@@ -98,30 +98,15 @@ def _validate_members(
 def _validate_items(
     node: SchemaNode, item_node: SchemaNode, items: list[Any], path: str, causes: Causes, old: Any
 ) -> None:
-    earlier = _items_by_key(node, old) if node.list_type == "map" else {}
+    keys = node.map_keys if node.list_type == "map" else ()
+    earlier = {list_key(keys, item): item for item in old} if keys and isinstance(old, list) else {}
     if len(path) > MAX_PATH:
         path = shortened(path)
     for index, item in enumerate(items):
         if type(item) is item_node.plain:
             continue
-        former = earlier.get(item_key(node, item), ABSENT) if earlier else ABSENT
+        former = earlier.get(list_key(keys, item), ABSENT) if earlier else ABSENT
         validate(item_node, item, f"{path}[{index}]", causes, former)
-
-
-def _items_by_key(node: SchemaNode, items: Any) -> dict[tuple[str, ...], Any]:
-    return {item_key(node, item): item for item in items} if isinstance(items, list) else {}
-
-
-def item_key(node: SchemaNode, item: Any) -> tuple[str, ...]:
-    """The identity of an item of a keyed list; for a set, the item itself."""
-    if node.list_type != "map" or not isinstance(item, dict):
-        return (quoted(item),)
-    return tuple(_key_text(item[name]) if name in item else "" for name in node.map_keys)
-
-
-def _key_text(value: Any) -> str:
-    """Strings are marked, so that no other value reads like one."""
-    return f'"{value}' if type(value) is str else quoted(value)
 
 
 def _validate_compositions(parts: Compositions, value: Any, path: str, causes: Causes) -> None:
@@ -185,9 +170,10 @@ def duplicates(node: SchemaNode, value: Any, path: str) -> Iterator[FieldCause]:
 
 
 def _duplicate_items(node: SchemaNode, items: list[Any], path: str) -> Iterator[FieldCause]:
+    keys = node.map_keys if node.list_type == "map" else ()
     seen: set[tuple[str, ...]] = set()
     for index, item in enumerate(items):
-        key = item_key(node, item)
+        key = list_key(keys, item)
         if key in seen:
             yield FieldCause(
                 "FieldValueDuplicate", f"Duplicate value: {_shown_key(node, item)}", f"{path}[{index}]"

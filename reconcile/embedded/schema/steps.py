@@ -43,21 +43,13 @@ class Causes(list[FieldCause]):
         self._letters = MAX_CAUSE_LETTERS
 
     def spend(self, units: int) -> None:
-        """Count work before it is done.
-
-        Raises:
-            TooMuchWork: There is nothing left.
-        """
+        """Count work before it is done; raises TooMuchWork when there is nothing left."""
         self.left -= units
         if self.left < 0:
             raise TooMuchWork
 
     def append(self, cause: FieldCause) -> None:
-        """Add a fault.
-
-        Raises:
-            TooManyFaults: It is the last one that is listed.
-        """
+        """Add a fault; raises TooManyFaults at the last one that is listed."""
         super().append(cause)
         self.left -= _A_CAUSE
         self._letters -= len(cause.message) + len(cause.field)
@@ -65,11 +57,7 @@ class Causes(list[FieldCause]):
             raise TooManyFaults
 
     def extend(self, causes: Iterable[FieldCause]) -> None:
-        """Add some faults.
-
-        Raises:
-            TooManyFaults: One of them is the last one that is listed.
-        """
+        """Add some faults; raises as `append` does."""
         for cause in causes:
             self.append(cause)
 

@@ -68,34 +68,24 @@ _FORMATS: Final = {
     "duration": CelShape("duration"),
 }
 _SCALARS: Final = {"boolean": CelShape("bool"), "integer": CelShape("int"), "number": CelShape("double")}
+_PLAIN: Final = {
+    "int": (cel.Type.INT, FieldDescriptorProto.TYPE_INT64, ".google.protobuf.Int64Value"),
+    "double": (cel.Type.DOUBLE, FieldDescriptorProto.TYPE_DOUBLE, ".google.protobuf.DoubleValue"),
+    "bool": (cel.Type.BOOL, FieldDescriptorProto.TYPE_BOOL, ".google.protobuf.BoolValue"),
+    "string": (cel.Type.STRING, FieldDescriptorProto.TYPE_STRING, ".google.protobuf.StringValue"),
+    "bytes": (cel.Type.BYTES, FieldDescriptorProto.TYPE_BYTES, ".google.protobuf.BytesValue"),
+}
+"""The types of scalars in CEL and in a message, there also with null."""
 _CEL_TYPES: Final = {
     "dyn": cel.Type.DYN,
-    "int": cel.Type.INT,
-    "double": cel.Type.DOUBLE,
-    "bool": cel.Type.BOOL,
-    "string": cel.Type.STRING,
-    "bytes": cel.Type.BYTES,
     "timestamp": cel.Type.TIMESTAMP,
     "duration": cel.Type.DURATION,
-}
-_FIELD_TYPES: Final = {
-    "int": FieldDescriptorProto.TYPE_INT64,
-    "double": FieldDescriptorProto.TYPE_DOUBLE,
-    "bool": FieldDescriptorProto.TYPE_BOOL,
-    "string": FieldDescriptorProto.TYPE_STRING,
-    "bytes": FieldDescriptorProto.TYPE_BYTES,
+    **{kind: type_ for kind, (type_, _, _) in _PLAIN.items()},
 }
 _FIELD_MESSAGES: Final = {
     "timestamp": ".google.protobuf.Timestamp",
     "duration": ".google.protobuf.Duration",
     "list": ".google.protobuf.ListValue",
-}
-_WRAPPERS: Final = {
-    "int": ".google.protobuf.Int64Value",
-    "double": ".google.protobuf.DoubleValue",
-    "bool": ".google.protobuf.BoolValue",
-    "string": ".google.protobuf.StringValue",
-    "bytes": ".google.protobuf.BytesValue",
 }
 _ANY_VALUE: Final = ".google.protobuf.Value"
 
@@ -210,13 +200,12 @@ def _declare(message: DescriptorProto, name: str, shape: CelShape, *, repeated: 
     number = len(message.field) + 1
     field = message.field.add(name=name, number=number, json_name=f"field{number}")
     field.label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-    if shape.kind in _FIELD_TYPES and not (shape.nullable and not repeated):
-        field.type = _FIELD_TYPES[shape.kind]
+    _, plain, with_null = _PLAIN.get(shape.kind, (None, None, None))
+    if plain is not None and not (shape.nullable and not repeated):
+        field.type = plain
         return
     field.type = FieldDescriptorProto.TYPE_MESSAGE
     if shape.kind == "message":
         field.type_name = f".{shape.name}"
-    elif shape.nullable and shape.kind in _WRAPPERS:
-        field.type_name = _WRAPPERS[shape.kind]
     else:
-        field.type_name = _FIELD_MESSAGES.get(shape.kind, _ANY_VALUE)
+        field.type_name = with_null or _FIELD_MESSAGES.get(shape.kind, _ANY_VALUE)

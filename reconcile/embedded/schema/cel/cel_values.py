@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from reconcile.embedded.schema.cel.cel_types import OBJECT_FIELDS, escaped
-from reconcile.embedded.schema.json_values import is_number, quoted
+from reconcile.embedded.schema.json_values import is_number, list_key
 
 Convert = Callable[[Any], Any]
 
@@ -144,10 +144,3 @@ def _aligned_items(schema: Mapping[str, Any], old: list[Any], new: list[Any]) ->
         aligned(inner, item, new[places[key]]) if (key := list_key(keys, item)) in places else item
         for item in ordered
     ]
-
-
-def list_key(keys: tuple[str, ...] | list[str], item: Any) -> tuple[str, ...]:
-    """The identity of an item of a keyed list; for a set, the item itself."""
-    if not keys or not isinstance(item, dict):
-        return (quoted(item),)
-    return tuple(quoted(item[name]) if name in item else "" for name in keys)

@@ -1,6 +1,6 @@
 """Whether an object keeps the rules of its schema."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -8,9 +8,9 @@ from cel_expr_python import cel
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cel.cel_rules import FORMER, BoundRule, CelRule, field_steps
-from reconcile.embedded.schema.cel.cel_values import Convert, aligned, converter, list_key
+from reconcile.embedded.schema.cel.cel_values import Convert, aligned, converter
 from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, reset_meter
-from reconcile.embedded.schema.json_values import quoted, same
+from reconcile.embedded.schema.json_values import list_key, quoted, same
 from reconcile.embedded.schema.schema_nodes import ABSENT
 
 MAX_RULE_COST: Final = 1_000_000
@@ -53,11 +53,7 @@ class Budget:
     left: int = field(default=MAX_COST)
 
     def take(self, units: int) -> None:
-        """Count an evaluation before it is made.
-
-        Raises:
-            OutOfBudget: It costs too much, or more than is left.
-        """
+        """Count an evaluation before it is made; raises OutOfBudget if it costs more than it may."""
         self.left -= A_RULE + units
         if self.left < 0 or units > MAX_RULE_COST:
             raise OutOfBudget
@@ -91,45 +87,35 @@ def evaluate(node: RuleNode, value: Any, old: Any) -> list[FieldCause]:
     """
     causes: list[FieldCause] = []
     try:
-        _evaluate(node, value, old, "", causes, Budget())
+        for cause in _broken(node, value, old, "", Budget()):
+            causes.append(cause)
     except OutOfBudget:
         causes.append(FieldCause("FieldValueInvalid", f'Invalid value: "": {_OUT_OF_BUDGET}', "<nil>"))
     return causes
 
 
-def _evaluate(
-    node: RuleNode, value: Any, old: Any, path: str, causes: list[FieldCause], budget: Budget
-) -> None:
+def _broken(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> Iterator[FieldCause]:
     if value is None:
         return
     if node.rules:
-        _evaluate_here(node, value, ABSENT if old is None else old, path, causes, budget)
+        yield from _broken_here(node, value, ABSENT if old is None else old, path, budget)
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
         for name, member in value.items():
             below = node.members.get(name) or node.additional
             if below is not None:
                 where = f"{path}.{name}" if path else name
-                _evaluate(below, member, before.get(name, ABSENT), where, causes, budget)
+                yield from _broken(below, member, before.get(name, ABSENT), where, budget)
     elif isinstance(value, list) and node.items is not None:
-        earlier = _keyed(node, old)
+        # Only items of lists of type map, which have keys, can be matched with their old values.
         keys = node.schema.get("x-kubernetes-list-map-keys", ())
+        earlier = {list_key(keys, item): item for item in old} if keys and isinstance(old, list) else {}
         for index, item in enumerate(value):
             former = earlier.get(list_key(keys, item), ABSENT) if earlier else ABSENT
-            _evaluate(node.items, item, former, f"{path}[{index}]", causes, budget)
+            yield from _broken(node.items, item, former, f"{path}[{index}]", budget)
 
 
-def _keyed(node: RuleNode, old: Any) -> dict[tuple[str, ...], Any]:
-    """Only items of lists of type map can be matched with their old values."""
-    if node.schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
-        return {}
-    keys = node.schema.get("x-kubernetes-list-map-keys", ())
-    return {list_key(keys, item): item for item in old}
-
-
-def _evaluate_here(
-    node: RuleNode, value: Any, old: Any, path: str, causes: list[FieldCause], budget: Budget
-) -> None:
+def _broken_here(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> Iterator[FieldCause]:
     held = old is not ABSENT
     unchanged = held and same(value, old)
     shown = former = None
@@ -144,7 +130,7 @@ def _evaluate_here(
         budget.take(bound.cost(value, None if old is ABSENT else old))
         cause = _judge(node, bound, bound.variables(shown, former, held=held), path, budget)
         if cause is not None:
-            causes.append(cause)
+            yield cause
 
 
 def _waits_for_old(rule: CelRule, *, held: bool) -> bool:
@@ -189,11 +175,7 @@ def _message(bound: BoundRule, variables: dict[str, Any]) -> str:
 
 
 def _answer(program: cel.Expression, variables: dict[str, Any]) -> Any:
-    """What the expression gives.
-
-    Raises:
-        ValueError: It fails.
-    """
+    """What the expression gives; raises ValueError if it fails."""
     reset_meter()
     try:
         result = program.eval(data=variables)

@@ -25,7 +25,10 @@ _LITERAL_CALLS: Final = frozenset({"duration", "timestamp", "matches", "find", "
 
 def checkable(text: str) -> str:
     """A rule in the words of the type checker: the two searches have names of their own."""
-    return _renamed(tokens(text), SEARCHES)
+    found = tokens(text)
+    return "".join(
+        f"{token}_" if token in SEARCHES and _is_call(found, at) else token for at, token in enumerate(found)
+    )
 
 
 def runnable(text: str) -> str:
@@ -53,12 +56,6 @@ def literal_calls(text: str) -> Iterator[tuple[str, str]]:
     for name, bracket, literal, end in zip(found, found[1:], found[2:], found[3:], strict=False):
         if name in _LITERAL_CALLS and bracket == "(" and end in (")", ",") and literal[-1] in "'\"":
             yield name, literal
-
-
-def _renamed(found: list[str], names: Sequence[str]) -> str:
-    return "".join(
-        f"{token}_" if token in names and _is_call(found, at) else token for at, token in enumerate(found)
-    )
 
 
 def _rewritten(found: list[str]) -> str:
@@ -118,8 +115,12 @@ def _searching(name: str, arguments: Sequence[str]) -> str:
     return f"{name}_([{', '.join(f'dyn({argument})' for argument in arguments)}])"
 
 
+def _own(name: str, arguments: Sequence[str]) -> str:
+    return f"{name}_({', '.join(arguments)})"
+
+
 def _optional(name: str, arguments: Sequence[str]) -> str:
-    return f"{name}_({', '.join(arguments)})[?0]"
+    return f"{_own(name, arguments)}[?0]"
 
 
 def _map_made(name: str, arguments: Sequence[str]) -> str:
@@ -128,13 +129,9 @@ def _map_made(name: str, arguments: Sequence[str]) -> str:
     return f"transformList({', '.join([*before, made])}).{name}_()"
 
 
-def _range(name: str, arguments: Sequence[str]) -> str:
-    return f"{name}_({', '.join(arguments)})"
-
-
 _REWRITES: Final[dict[str, Callable[[str, Sequence[str]], str]]] = {
     **dict.fromkeys(SEARCHES, _searching),
     **dict.fromkeys(OPTIONAL, _optional),
     **dict.fromkeys(MAPS, _map_made),
-    "range": _range,
+    "range": _own,
 }
