@@ -1,18 +1,17 @@
 """Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions."""
 
 import datetime
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fixed, not_negative, required
 from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid, value_required
+from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
 from reconcile.embedded.served import CellColumn, ScalePaths
 
 _APPS_SCALE = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
-
-
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _STATEFUL_SET_CHANGES = frozenset(
     {
@@ -23,72 +22,55 @@ _STATEFUL_SET_CHANGES = frozenset(
 
 
 def _prepare_deployment(deployment: Object, old: Object | None) -> None:
-    spec = deployment.setdefault("spec", {})
-    default(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
-    strategy = spec.get("strategy") or {}
-    spec["strategy"] = strategy
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
+    spec = deployment["spec"]
+    _complete_strategy(spec, "strategy", maxUnavailable="25%", maxSurge="25%")
     complete_template(spec)
-    if old is None:
-        deployment["status"] = {}
+
+
+def _complete_strategy(spec: Object, field: str, **rolling: Any) -> None:
+    fill(spec, {field: {"type": "RollingUpdate"}})
+    if spec[field]["type"] == "RollingUpdate":
+        fill(spec[field], {"rollingUpdate": rolling})
 
 
 def _prepare_replica_set(replica_set: Object, old: Object | None) -> None:
-    spec = replica_set.setdefault("spec", {})
-    default(spec, replicas=1)
-    complete_template(spec)
-    if old is None:
-        replica_set["status"] = {"replicas": 0}
+    complete_template(replica_set["spec"])
 
 
 def _prepare_stateful_set(stateful_set: Object, old: Object | None) -> None:
-    spec = stateful_set.setdefault("spec", {})
-    default(spec, replicas=1, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
-    strategy = spec["updateStrategy"] = spec.get("updateStrategy") or {}
-    default(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy["rollingUpdate"] = strategy.get("rollingUpdate") or {}
-        default(strategy["rollingUpdate"], partition=0)
-    kept = spec["persistentVolumeClaimRetentionPolicy"] = (
-        spec.get("persistentVolumeClaimRetentionPolicy") or {}
-    )
-    default(kept, whenDeleted="Retain", whenScaled="Retain")
-    for claim in spec.get("volumeClaimTemplates") or ():
-        default(claim, kind="PersistentVolumeClaim", apiVersion="v1", status={"phase": "Pending"})
-        default(claim.setdefault("spec", {}), volumeMode="Filesystem")
+    spec = stateful_set["spec"]
+    _complete_strategy(spec, "updateStrategy", partition=0)
+    kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "status": {"phase": "Pending"},
+        "spec": {"volumeMode": "Filesystem"},
+    }
+    fill(spec, {"persistentVolumeClaimRetentionPolicy": kept, "volumeClaimTemplates": [claim]})
     complete_template(spec)
-    if old is None:
-        stateful_set["status"] = {"replicas": 0, "availableReplicas": 0}
 
 
-def _validate_stateful_set(stateful_set: Object, old: Object | None) -> list[FieldCause]:
-    causes = [cause for cause in _validate_selector(stateful_set, None) if old is None or not cause.field]
+def _validate_stateful_set(stateful_set: Object, old: Object | None) -> Iterator[FieldCause]:
+    for cause in _validate_selector(stateful_set, None):
+        if old is None or not cause.field:
+            yield cause
     if old is None:
-        return causes
+        return
     spec, before = stateful_set["spec"], old["spec"]
     changed = {name for name in {*spec, *before} if spec.get(name) != before.get(name)}
-    if changed <= _STATEFUL_SET_CHANGES:
-        return causes
-    why = (
-        "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-        "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-        "'minReadySeconds' are forbidden"
-    )
-    return [*causes, value_forbidden("spec", why)]
+    if not changed <= _STATEFUL_SET_CHANGES:
+        why = (
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+            "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+            "'minReadySeconds' are forbidden"
+        )
+        yield value_forbidden("spec", why)
 
 
 def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
-    spec = daemon_set.setdefault("spec", {})
-    default(spec, revisionHistoryLimit=10)
-    strategy = spec["updateStrategy"] = spec.get("updateStrategy") or {}
-    default(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy["rollingUpdate"] = strategy.get("rollingUpdate") or {}
-        default(strategy["rollingUpdate"], maxUnavailable=1, maxSurge=0)
+    spec = daemon_set["spec"]
+    _complete_strategy(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
     complete_template(spec)
     before = ((old or {}).get("metadata") or {}).get("annotations") or {}
     count = int(before.get(_TEMPLATE_GENERATION) or 0)
@@ -96,46 +78,29 @@ def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
         count += 1
     metadata = daemon_set["metadata"]
     metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
-    if old is None:
-        daemon_set["status"] = {
-            "currentNumberScheduled": 0,
-            "numberMisscheduled": 0,
-            "desiredNumberScheduled": 0,
-            "numberReady": 0,
-        }
 
 
-def _validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
+def _validate_selector(workload: Object, old: Object | None) -> Iterator[FieldCause]:
     """The selector is required, has to match the template's labels, and is immutable. The template needs
     containers and `restartPolicy: Always`.
     """
     spec = workload["spec"]
     selector = spec.get("selector") or {}
-    causes: list[FieldCause] = []
-    if not selector:
-        causes.append(value_required("spec.selector"))
+    yield from required(spec, "spec", "selector")
     labels = ((spec["template"].get("metadata") or {}).get("labels")) or {}
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         why = "`selector` does not match template `labels`"
-        causes.append(value_invalid("spec.template.metadata.labels", labels, why))
-    causes += template_causes(spec["template"], "spec.template", ("Always",))
+        yield value_invalid("spec.template.metadata.labels", labels, why)
+    yield from template_causes(spec["template"], "spec.template", ("Always",))
     if old is not None and _filled(old["spec"].get("selector")) != _filled(spec.get("selector")):
-        causes.append(value_invalid("spec.selector", selector, "field is immutable"))
-    replicas = spec.get("replicas")
-    if isinstance(replicas, int) and replicas < 0:
-        causes.append(value_invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
-    return causes
+        yield value_invalid("spec.selector", selector, "field is immutable")
+    yield from not_negative(spec, "spec", "replicas")
 
 
 def _filled(selector: Object | None) -> Object:
     """A selector without its empty members, which mean the same as absent ones."""
     return {name: value for name, value in (selector or {}).items() if value}
-
-
-def _validate_revision(revision: Object, old: Object | None) -> list[FieldCause]:
-    """The data of a ControllerRevision never changes."""
-    return fixed(revision, old, "data")
 
 
 def _ready_of_replicas(obj: View, _now: datetime.datetime) -> str:
@@ -158,7 +123,9 @@ KINDS: Final = (
     BuiltInKind(
         "apps", "Deployment", short_names=("deploy",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE,
+        fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}},
         defaults=_prepare_deployment,
+        first_status={},
         checks=_validate_selector,
         columns=(
             NAMES,
@@ -187,7 +154,9 @@ KINDS: Final = (
     BuiltInKind(
         "apps", "ReplicaSet", short_names=("rs",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE, selectable_fields=(".status.replicas",),
+        fills={"spec": {"replicas": 1}},
         defaults=_prepare_replica_set,
+        first_status={"replicas": 0},
         checks=_validate_selector,
         columns=(
             NAMES,
@@ -203,7 +172,9 @@ KINDS: Final = (
     BuiltInKind(
         "apps", "StatefulSet", short_names=("sts",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE,
+        fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"}},
         defaults=_prepare_stateful_set,
+        first_status={"replicas": 0, "availableReplicas": 0},
         checks=_validate_stateful_set,
         columns=(NAMES, CellColumn("Ready", _ready_of_replicas), AGE, *OF_TEMPLATE[:2]),
         viewed=("", "scale", "status"),
@@ -211,7 +182,12 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "apps", "DaemonSet", short_names=("ds",), categories=("all",), has_status=True, has_generation=True,
+        fills={"spec": {"revisionHistoryLimit": 10}},
         defaults=_prepare_daemon_set,
+        first_status={
+            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        },
         checks=_validate_selector,
         columns=(
             NAMES,
@@ -229,7 +205,7 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "apps", "ControllerRevision",
-        checks=_validate_revision,
+        checks=lambda revision, old: fixed(revision, old, "data"),
         columns=(
             NAMES,
             CellColumn("Controller", _controller),

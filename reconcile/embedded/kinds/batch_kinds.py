@@ -1,24 +1,23 @@
 """Jobs and CronJobs."""
 
 import datetime
+from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default
+from reconcile.embedded.kinds.built_in_kind import (
+    BuiltInKind,
+    Object,
+    default,
+    not_negative,
+    one_of,
+    required,
+)
 from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
 from reconcile.embedded.kubectl.ages import age, human_duration, parse_time
-from reconcile.embedded.kubectl.printing import (
-    AGE,
-    NAMES,
-    NONE,
-    View,
-    at,
-    count,
-    met_conditions,
-    pick,
-)
+from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, count, met_conditions, pick
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported, value_required
+from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
 
 _ENDING_POLICIES = ("OnFailure", "Never")
@@ -28,20 +27,13 @@ _CRON_FIELDS = 5
 def _prepare_job(job: Object, old: Object | None) -> None:
     spec = job.setdefault("spec", {})
     _default_job_spec(spec)
-    if old is not None:
-        return
-    job["status"] = {}
-    if not spec.get("manualSelector"):
+    if old is None and not spec.get("manualSelector"):
         uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-        labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+        selected = {"batch.kubernetes.io/controller-uid": uid}
+        labels = {**selected, "batch.kubernetes.io/job-name": name, "controller-uid": uid, "job-name": name}
         template = spec["template"]["metadata"] = spec["template"].get("metadata") or {}
-        template["labels"] = {
-            **(template.get("labels") or {}),
-            **labels,
-            "controller-uid": uid,
-            "job-name": name,
-        }
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        template["labels"] = {**(template.get("labels") or {}), **labels}
+        spec["selector"] = {"matchLabels": selected}
 
 
 def _default_job_spec(spec: Object) -> None:
@@ -52,62 +44,43 @@ def _default_job_spec(spec: Object) -> None:
     complete_template(spec)
 
 
-def _validate_job(job: Object, old: Object | None) -> list[FieldCause]:
+def _validate_job(job: Object, old: Object | None) -> Iterator[FieldCause]:
     spec = job["spec"]
-    causes = template_causes(spec["template"], "spec.template", _ENDING_POLICIES)
-    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"):
-        value = spec.get(field)
-        if isinstance(value, int) and value < 0:
-            causes.append(value_invalid(f"spec.{field}", value, "must be greater than or equal to 0"))
+    yield from template_causes(spec["template"], "spec.template", _ENDING_POLICIES)
+    yield from not_negative(
+        spec, "spec", "parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"
+    )
     if old is None:
-        return causes
+        return
     before = old["spec"]
     names = ["selector", "completionMode"]
     if not before.get("suspend"):
         names.append("template")
     if spec.get("completionMode") != "Indexed":
         names.append("completions")
-    causes += [
-        value_invalid(f"spec.{name}", "", "field is immutable")
-        for name in names
-        if spec.get(name) != before.get(name)
-    ]
-    return causes
+    for name in names:
+        if spec.get(name) != before.get(name):
+            yield value_invalid(f"spec.{name}", "", "field is immutable")
 
 
 def _prepare_cron_job(cron_job: Object, old: Object | None) -> None:
-    spec = cron_job.setdefault("spec", {})
-    default(
-        spec,
-        concurrencyPolicy="Allow",
-        suspend=False,
-        successfulJobsHistoryLimit=3,
-        failedJobsHistoryLimit=1,
-    )
-    job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
-    complete_template(job)
-    if old is None:
-        cron_job["status"] = {}
+    complete_template(cron_job["spec"]["jobTemplate"]["spec"])
 
 
-def _validate_cron_job(cron_job: Object, old: Object | None) -> list[FieldCause]:
+def _validate_cron_job(cron_job: Object, old: Object | None) -> Iterator[FieldCause]:
     spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
-    schedule = spec.get("schedule") or ""
     template, place = spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template"
-    causes = template_causes(template, place, _ENDING_POLICIES)
+    yield from template_causes(template, place, _ENDING_POLICIES)
     # A Job is named after its CronJob with 11 characters more, and its name is a label of at most 63.
     if len(name) > 52:
-        causes.append(value_invalid("metadata.name", name, "must be no more than 52 characters"))
-    if not schedule:
-        causes.append(value_required("spec.schedule"))
-    elif not schedule.startswith("@") and len(schedule.split()) != _CRON_FIELDS:
-        count = len(schedule.split())
-        why = f"expected exactly 5 fields, found {count}: {schedule.split()}"
-        causes.append(value_invalid("spec.schedule", schedule, why))
-    if spec["concurrencyPolicy"] not in ("Allow", "Forbid", "Replace"):
-        supported = ("Allow", "Forbid", "Replace")
-        causes.append(value_not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], supported))
-    return causes
+        yield value_invalid("metadata.name", name, "must be no more than 52 characters")
+    yield from required(spec, "spec", "schedule")
+    schedule = spec.get("schedule") or "@"
+    fields = schedule.split()
+    if not schedule.startswith("@") and len(fields) != _CRON_FIELDS:
+        why = f"expected exactly 5 fields, found {len(fields)}: {fields}"
+        yield value_invalid("spec.schedule", schedule, why)
+    yield from one_of(spec, "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
 
 
 def _job_status(obj: View, _now: datetime.datetime) -> str:
@@ -134,10 +107,6 @@ def _job_duration(obj: View, now: datetime.datetime) -> str:
     return human_duration((end - start).total_seconds())
 
 
-def _cron_suspended(obj: View, _now: datetime.datetime) -> str:
-    return str(bool(pick(obj, "spec", "suspend")))
-
-
 def _last_schedule(obj: View, now: datetime.datetime) -> str:
     last = pick(obj, "status", "lastScheduleTime")
     return age(last, now) if last else NONE
@@ -145,29 +114,30 @@ def _last_schedule(obj: View, now: datetime.datetime) -> str:
 
 _JOB_SPEC: Final[Messages] = {
     "JobSpec": {
-        1: "parallelism:*int",
-        2: "completions:*int",
-        3: "activeDeadlineSeconds:*int",
-        4: "selector:*LabelSelector",
-        5: "manualSelector:*bool",
-        6: "template:PodTemplateSpec",
-        7: "backoffLimit:*int",
-        8: "ttlSecondsAfterFinished:*int",
-        9: "completionMode:*string",
+        1: "parallelism:*int", 2: "completions:*int", 3: "activeDeadlineSeconds:*int",
+        4: "selector:*LabelSelector", 5: "manualSelector:*bool", 6: "template:PodTemplateSpec",
+        7: "backoffLimit:*int", 8: "ttlSecondsAfterFinished:*int", 9: "completionMode:*string",
         10: "suspend:*bool",
     },
-}
+}  # fmt: skip
 
 KINDS: Final = (
     BuiltInKind(
         "batch", "CronJob", short_names=("cj",), categories=("all",), has_status=True, has_generation=True,
+        fills={
+            "spec": {
+                "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
+                "failedJobsHistoryLimit": 1, "jobTemplate": {"spec": {}},
+            },
+        },
         defaults=_prepare_cron_job,
+        first_status={},
         checks=_validate_cron_job,
         columns=(
             NAMES,
             CellColumn("Schedule", at("spec", "schedule")),
             CellColumn("Timezone", at("spec", "timeZone", default=NONE)),
-            CellColumn("Suspend", _cron_suspended),
+            CellColumn("Suspend", lambda obj, _now: str(bool(pick(obj, "spec", "suspend")))),
             CellColumn("Active", count("status", "active"), "integer"),
             CellColumn("Last Schedule", _last_schedule),
             AGE,
@@ -191,6 +161,7 @@ KINDS: Final = (
         "batch", "Job", categories=("all",), has_status=True, has_generation=True,
         selectable_fields=(".status.successful",),
         defaults=_prepare_job,
+        first_status={},
         checks=_validate_job,
         columns=(
             NAMES,

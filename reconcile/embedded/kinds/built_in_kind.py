@@ -1,36 +1,24 @@
 """The record that a built-in kind is: its resource, defaults, checks, columns, protobuf and default roles."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields_dict, frozen
 
 from informers.apimachinery.name_rules import NameCheck, subdomain_faults
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported, value_required
 from reconcile.embedded.schema import SchemaNode, Steps, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.served import CellColumn, Convert, ConvertPath, ScalePaths, ServedResource
 
 Object = dict[str, Any]
 Defaults = Callable[[Object, Object | None], None]
-Checks = Callable[[Object, Object | None], list[FieldCause]]
+Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
 Warnings = Callable[[Object], list[str]]
-
-
-def leave(obj: Object, old: Object | None) -> None:
-    """Defaults of a kind that has none beyond its schema's."""
-
-
-def accept(obj: Object, old: Object | None) -> list[FieldCause]:
-    """Checks of a kind that has none beyond its schema's."""
-    return []
-
-
-def no_warnings(obj: Object) -> list[str]:
-    """Warnings of a kind that has none."""
-    return []
 
 
 @frozen(eq=False)
@@ -72,14 +60,18 @@ class BuiltInKind:
     convert_path: ConvertPath | None = None
 
     # --- what a write meets ---
-    defaults: Defaults = leave
+    fills: Mapping[str, Any] = field(factory=dict)
+    """What a missing field holds, at any depth; for a list, what each of its items gets."""
+    defaults: Defaults = lambda obj, old: None
     """Completes an object in place, before it is checked."""
+    first_status: Mapping[str, Any] | None = None
+    """The status of a new object."""
     defaults_with_state: Callable[[], Defaults] | None = None
     """Makes the `defaults` of one server, for a kind whose defaults remember something (Service)."""
-    checks: Checks = accept
+    checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
     check_name: NameCheck = subdomain_faults
-    warnings: Warnings = no_warnings
+    warnings: Warnings = lambda obj: []
     """Warnings for the writer of an object that is accepted."""
     metadata_fault_copies: int = 3
     """How often the real server names a fault of labels, annotations and owners in an update."""
@@ -112,37 +104,49 @@ class BuiltInKind:
     def _resource(self, version: str) -> ServedResource:
         openapi = schema_for(self.group, version, self.name) if self.openapi is None else dict(self.openapi)
         return ServedResource(
-            group=self.group,
             version=version,
             kind=self.name,
             plural=self.plural_name,
             singular=self.name.lower(),
             list_kind=f"{self.name}List",
             schema=compile_schema(openapi, unique_lists=False, grafts=self.grafts),
-            namespaced=self.namespaced,
-            short_names=self.short_names,
-            categories=self.categories,
-            has_status=self.has_status,
-            scale=self.scale,
-            has_generation=self.has_generation,
-            create_on_update=self.create_on_update,
-            unconditional_update=self.unconditional_update,
-            answers_object_on_delete=self.answers_object_on_delete,
             cell_columns=self.columns,
-            selectable_fields=self.selectable_fields,
             openapi=openapi,
             description=openapi.get("description", ""),
-            deprecation=self.deprecation,
-            create_only=self.create_only,
-            collection_deletable=self.collection_deletable,
-            stored_as=self.stored_as,
-            convert=self.convert,
-            convert_path=self.convert_path,
+            **{name: getattr(self, name) for name in _OF_RESOURCE},
         )
+
+    def complete(self, obj: Object, old: Object | None) -> None:
+        """Complete an object in place, before it is checked; `old` is None for a new one."""
+        fill(obj, self.fills)
+        self.defaults(obj, old)
+        if old is None and self.first_status is not None:
+            obj["status"] = deepcopy(self.first_status)
 
     def for_one_server(self) -> "BuiltInKind":
         """Itself, or a copy whose defaults remember what they did on one server."""
         return self if self.defaults_with_state is None else evolve(self, defaults=self.defaults_with_state())
+
+
+_OF_RESOURCE = (fields_dict(BuiltInKind).keys() & fields_dict(ServedResource).keys()) - {
+    "columns",
+    "openapi",
+    "plural",
+}
+"""The fields that both have and that mean the same."""
+
+
+def fill(place: Object, values: Mapping[str, Any]) -> None:
+    """Set the fields that are missing or null, at any depth; for a list, those of each item."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            place[name] = place.get(name) or {}
+            fill(place[name], value)
+        elif isinstance(value, list):
+            for item in place.get(name) or ():
+                fill(item, value[0])
+        elif place.get(name) is None:
+            place[name] = value
 
 
 def default(spec: Object, **values: Any) -> None:
@@ -152,12 +156,30 @@ def default(spec: Object, **values: Any) -> None:
             spec[name] = value
 
 
-def fixed(obj: Object, old: Object | None, *fields: str) -> list[FieldCause]:
+def fixed(obj: Object, old: Object | None, *fields: str) -> Iterator[FieldCause]:
     """The causes for fields that differ from the old ones and may not."""
-    if old is None:
-        return []
-    return [
-        FieldCause("FieldValueInvalid", "Invalid value: field is immutable", name)
-        for name in fields
-        if obj.get(name) != old.get(name)
-    ]
+    for name in fields:
+        if old is not None and obj.get(name) != old.get(name):
+            yield FieldCause("FieldValueInvalid", "Invalid value: field is immutable", name)
+
+
+def required(obj: Object, place: str, *fields: str) -> Iterator[FieldCause]:
+    """The causes for fields that are missing or empty, of the object at a place."""
+    for name in fields:
+        if not obj.get(name):
+            yield value_required(f"{place}.{name}".lstrip("."))
+
+
+def one_of(obj: Object, path: str, supported: Sequence[str]) -> Iterator[FieldCause]:
+    """The cause for the last field of a path, read from the object around it, outside a fixed set."""
+    value = obj.get(path.rpartition(".")[2])
+    if value not in supported:
+        yield value_not_supported(path, value or "", supported)
+
+
+def not_negative(spec: Object, place: str, *fields: str) -> Iterator[FieldCause]:
+    """The causes for numbers below 0."""
+    for name in fields:
+        value = spec.get(name)
+        if isinstance(value, int) and value < 0:
+            yield value_invalid(f"{place}.{name}", value, "must be greater than or equal to 0")

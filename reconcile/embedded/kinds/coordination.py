@@ -1,9 +1,10 @@
 """Leases."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, not_negative
 from reconcile.embedded.kubectl.printing import AGE, NAMES, at
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
@@ -20,18 +21,12 @@ def _prepare_lease(lease: Object, old: Object | None) -> None:
             raise bad_request(f'parsing time "{value}": spec.{field} needs a fraction of a second')
 
 
-def _validate_lease(lease: Object, old: Object | None) -> list[FieldCause]:
+def _validate_lease(lease: Object, old: Object | None) -> Iterator[FieldCause]:
     spec = lease.get("spec") or {}
-    causes: list[FieldCause] = []
     duration = spec.get("leaseDurationSeconds")
     if duration is not None and duration <= 0:
-        causes.append(value_invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-    transitions = spec.get("leaseTransitions")
-    if transitions is not None and transitions < 0:
-        causes.append(
-            value_invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
-        )
-    return causes
+        yield value_invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")
+    yield from not_negative(spec, "spec", "leaseTransitions")
 
 
 KINDS: Final = (

@@ -1,33 +1,20 @@
 """Namespaces, Nodes, ServiceAccounts, ResourceQuotas and LimitRanges."""
 
 import datetime
-from typing import Any, Final
+from typing import Final
 
 from informers.apimachinery.name_rules import label_faults
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
 from reconcile.embedded.kinds.quota_names import warn_of_uncounted
 from reconcile.embedded.kubectl.ages import UNKNOWN
-from reconcile.embedded.kubectl.printing import (
-    AGE,
-    CREATED,
-    NAMES,
-    NONE,
-    Cell,
-    View,
-    at,
-    count,
-    joined,
-    pick,
-)
+from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, NONE, Cell, View, at, count, joined, pick
 from reconcile.embedded.served import CellColumn
 
 
 def _prepare_namespace(namespace: Object, old: Object | None) -> None:
     metadata = namespace["metadata"]
-    metadata["labels"] = {
-        **(metadata.get("labels") or {}),
-        "kubernetes.io/metadata.name": metadata.get("name", ""),
-    }
+    own = {"kubernetes.io/metadata.name": metadata.get("name", "")}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **own}
     if old is not None:
         namespace["spec"] = old.get("spec") or {}
         return
@@ -35,12 +22,6 @@ def _prepare_namespace(namespace: Object, old: Object | None) -> None:
     finalizers = spec.setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
-    namespace["status"] = {"phase": "Active"}
-
-
-def _prepare_quota(quota: Object, old: Object | None) -> None:
-    if old is None:
-        quota["status"] = {}
 
 
 def _node_status(obj: View, _now: datetime.datetime) -> str:
@@ -68,7 +49,11 @@ def _node_address(kind: str) -> Cell:
     return cell
 
 
-def _quota(prefix: str, *, limits: bool) -> Any:
+def _node_info(name: str) -> Cell:
+    return at("status", "nodeInfo", name, default=UNKNOWN)
+
+
+def _quota(prefix: str, *, limits: bool) -> Cell:
     """Used of hard, of limits or of everything else."""
 
     def cell(obj: View, _now: datetime.datetime) -> str:
@@ -84,6 +69,7 @@ KINDS: Final = (
         "", "Namespace", short_names=("ns",), namespaced=False, has_status=True,
         answers_object_on_delete=True, collection_deletable=False, selectable_fields=(".status.phase",),
         defaults=_prepare_namespace,
+        first_status={"phase": "Active"},
         check_name=label_faults,
         columns=(NAMES, CellColumn("Status", at("status", "phase")), AGE),
         messages={
@@ -104,15 +90,9 @@ KINDS: Final = (
             CellColumn("Version", at("status", "nodeInfo", "kubeletVersion")),
             CellColumn("Internal-IP", _node_address("InternalIP"), wide=True),
             CellColumn("External-IP", _node_address("ExternalIP"), wide=True),
-            CellColumn("OS-Image", at("status", "nodeInfo", "osImage", default=UNKNOWN), wide=True),
-            CellColumn(
-                "Kernel-Version", at("status", "nodeInfo", "kernelVersion", default=UNKNOWN), wide=True
-            ),
-            CellColumn(
-                "Container-Runtime",
-                at("status", "nodeInfo", "containerRuntimeVersion", default=UNKNOWN),
-                wide=True,
-            ),
+            CellColumn("OS-Image", _node_info("osImage"), wide=True),
+            CellColumn("Kernel-Version", _node_info("kernelVersion"), wide=True),
+            CellColumn("Container-Runtime", _node_info("containerRuntimeVersion"), wide=True),
         ),
     ),
     BuiltInKind(
@@ -141,7 +121,7 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "", "ResourceQuota", short_names=("quota",), has_status=True, answers_object_on_delete=True,
-        defaults=_prepare_quota,
+        first_status={},
         warnings=warn_of_uncounted,
         columns=(
             NAMES,

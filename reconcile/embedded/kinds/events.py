@@ -1,14 +1,14 @@
 """Events: `v1` and `events.k8s.io/v1` show the same stored objects under different field names."""
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, required
 from reconcile.embedded.kubectl.ages import age
 from reconcile.embedded.kubectl.printing import View, at, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
 
 NEW = "events.k8s.io/v1"
@@ -22,17 +22,13 @@ _TO_NEW = {
     "reportingComponent": "reportingController",
 }
 _TO_CORE = {new: core for core, new in _TO_NEW.items()}
-
-
 _EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
     """The same event with the field names of the other group."""
     names = _TO_NEW if api_version == NEW else _TO_CORE
-    converted = {names.get(field, field): value for field, value in event.items()}
-    converted["apiVersion"] = api_version
-    return converted
+    return {**{names.get(field, field): value for field, value in event.items()}, "apiVersion": api_version}
 
 
 def event_path(path: str, api_version: str) -> str:
@@ -42,29 +38,23 @@ def event_path(path: str, api_version: str) -> str:
     return f"{names.get(head, head)}{dot}{rest}"
 
 
-def _validate_core_event(event: Object, old: Object | None) -> list[FieldCause]:
+def _validate_core_event(event: Object, old: Object | None) -> Iterator[FieldCause]:
     involved = event.get("involvedObject") or {}
     namespace, own = involved.get("namespace") or "", event["metadata"].get("namespace", "")
     if (namespace or "default") != own:
-        why = "does not match event.namespace"
-        return [value_invalid("involvedObject.namespace", namespace, why)]
-    return []
+        yield value_invalid("involvedObject.namespace", namespace, "does not match event.namespace")
 
 
-def _validate_event(event: Object, old: Object | None) -> list[FieldCause]:
-    causes: list[FieldCause] = []
-    controller = event.get("reportingController") or ""
-    if old is None and not event.get("eventTime"):
-        causes.append(value_required("eventTime"))
-    if not controller:
-        causes += [value_required("reportingController")]
-        causes += [value_invalid("reportingController", "", "name part must be non-empty")] * 2
-    for field in ("reportingInstance", "action", "reason"):
-        if not event.get(field):
-            causes.append(value_required(field))
+def _validate_event(event: Object, old: Object | None) -> Iterator[FieldCause]:
+    if old is not None:
+        return
+    yield from required(event, "", "eventTime", "reportingController")
+    if not event.get("reportingController"):
+        yield value_invalid("reportingController", "", "name part must be non-empty")
+        yield value_invalid("reportingController", "", "name part must be non-empty")
+    yield from required(event, "", "reportingInstance", "action", "reason")
     if event.get("type") not in ("Normal", "Warning"):
-        causes.append(value_invalid("type", event.get("type", ""), "has invalid value: "))
-    return causes if old is None else []
+        yield value_invalid("type", event.get("type", ""), "has invalid value: ")
 
 
 def _first(*paths: tuple[str, ...]) -> Callable[[View], Any]:
@@ -72,12 +62,9 @@ def _first(*paths: tuple[str, ...]) -> Callable[[View], Any]:
 
 
 _event_last = _first(
-    ("series", "lastObservedTime"),
-    ("lastTimestamp",),
-    ("deprecatedLastTimestamp",),
-    ("eventTime",),
+    ("series", "lastObservedTime"), ("lastTimestamp",), ("deprecatedLastTimestamp",), ("eventTime",),
     ("firstTimestamp",),
-)
+)  # fmt: skip
 _event_first = _first(("firstTimestamp",), ("deprecatedFirstTimestamp",), ("eventTime",))
 _event_object = _first(("involvedObject",), ("regarding",))
 _event_count = _first(("series", "count"), ("count",), ("deprecatedCount",))

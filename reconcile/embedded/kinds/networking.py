@@ -1,40 +1,30 @@
 """Ingresses, IngressClasses and NetworkPolicies."""
 
 import datetime
+from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, one_of
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
+from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
 
 
-def _prepare_ingress(ingress: Object, old: Object | None) -> None:
-    if old is None:
-        ingress["status"] = {"loadBalancer": {}}
-
-
-def _validate_ingress(ingress: Object, old: Object | None) -> list[FieldCause]:
+def _validate_ingress(ingress: Object, old: Object | None) -> Iterator[FieldCause]:
     spec = ingress.get("spec") or {}
     if not spec.get("rules") and not spec.get("defaultBackend"):
-        why = "either `defaultBackend` or `rules` must be specified"
-        return [value_invalid("spec", "", why)]
-    causes: list[FieldCause] = []
+        yield value_invalid("spec", "", "either `defaultBackend` or `rules` must be specified")
     for index, rule in enumerate(spec.get("rules") or ()):
         for number, path in enumerate((rule.get("http") or {}).get("paths") or ()):
-            causes += _path_causes(path, f"spec.rules[{index}].http.paths[{number}]")
-    return causes
+            yield from _path_causes(path, f"spec.rules[{index}].http.paths[{number}]")
 
 
-def _path_causes(path: Object, place: str) -> list[FieldCause]:
-    kinds = ("Exact", "ImplementationSpecific", "Prefix")
-    kind, value = path.get("pathType"), path.get("path") or ""
-    if kind not in kinds:
-        return [value_not_supported(f"{place}.pathType", kind or "", kinds)]
-    if kind in ("Exact", "Prefix") and not value.startswith("/"):
-        return [value_invalid(f"{place}.path", value, "must be an absolute path")]
-    return []
+def _path_causes(path: Object, place: str) -> Iterator[FieldCause]:
+    value = path.get("path") or ""
+    yield from one_of(path, f"{place}.pathType", ("Exact", "ImplementationSpecific", "Prefix"))
+    if path.get("pathType") in ("Exact", "Prefix") and not value.startswith("/"):
+        yield value_invalid(f"{place}.path", value, "must be an absolute path")
 
 
 def _prepare_network_policy(policy: Object, old: Object | None) -> None:
@@ -66,7 +56,7 @@ KINDS: Final = (
     BuiltInKind(
         "networking.k8s.io", "Ingress", plural="ingresses", short_names=("ing",), has_status=True,
         has_generation=True,
-        defaults=_prepare_ingress,
+        first_status={"loadBalancer": {}},
         checks=_validate_ingress,
         columns=(
             NAMES,

@@ -1,13 +1,14 @@
 """Services, Endpoints and EndpointSlices."""
 
 import datetime
+from collections.abc import Iterator
 from typing import Final
 
 from informers.apimachinery.name_rules import service_name_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed, one_of
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, UNSET, View, at, joined, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_not_supported, value_required
+from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.served import CellColumn
 
 
@@ -20,23 +21,18 @@ class ClusterIPs:
     def prepare(self, service: Object, old: Object | None) -> None:
         """Complete a service. Its address never changes."""
         spec = service.setdefault("spec", {})
-        if old is None:
-            service["status"] = {"loadBalancer": {}}
-        elif (old.get("spec") or {}).get("clusterIP"):
+        if old is not None and (old.get("spec") or {}).get("clusterIP"):
             spec.setdefault("clusterIP", old["spec"]["clusterIP"])
-        spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
+        default(spec, type="ClusterIP", sessionAffinity="None")
         for port in spec.get("ports") or ():
-            port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port"))
+            default(port, protocol="TCP", targetPort=port.get("port"))
         if spec["type"] == "ExternalName":
             return
         if not spec.get("clusterIP"):
             spec["clusterIP"] = self._next()
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
         spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        spec.setdefault("internalTrafficPolicy", "Cluster")
+        default(spec, ipFamilyPolicy="SingleStack", internalTrafficPolicy="Cluster")
 
     def _next(self) -> str:
         # The last number never is 0 or 255, which networks keep for themselves.
@@ -45,25 +41,12 @@ class ClusterIPs:
         return f"10.{96 + high // 256}.{high % 256}.{low + 1}"
 
 
-def _prepare_endpoints(endpoints: Object, old: Object | None) -> None:
-    for subset in endpoints.get("subsets") or ():
-        for port in subset.get("ports") or ():
-            default(port, protocol="TCP")
-
-
-def _prepare_endpoint_slice(endpoints: Object, old: Object | None) -> None:
-    for port in endpoints.get("ports") or ():
-        default(port, name="", protocol="TCP")
-
-
-def _validate_endpoint_slice(endpoints: Object, old: Object | None) -> list[FieldCause]:
-    kinds = ("IPv4", "IPv6", "FQDN")
-    causes = fixed(endpoints, old, "addressType")
-    if not endpoints.get("addressType"):
-        causes.append(value_required("addressType"))
-    elif endpoints["addressType"] not in kinds:
-        causes.append(value_not_supported("addressType", endpoints["addressType"], kinds))
-    return causes
+def _validate_endpoint_slice(endpoints: Object, old: Object | None) -> Iterator[FieldCause]:
+    yield from fixed(endpoints, old, "addressType")
+    if endpoints.get("addressType"):
+        yield from one_of(endpoints, "addressType", ("IPv4", "IPv6", "FQDN"))
+    else:
+        yield value_required("addressType")
 
 
 def _external_ip(obj: View, _now: datetime.datetime) -> str:
@@ -122,6 +105,7 @@ KINDS: Final = (
         answers_object_on_delete=True, create_on_update=True,
         selectable_fields=(".spec.clusterIP", ".spec.type"),
         defaults_with_state=lambda: ClusterIPs().prepare,
+        first_status={"loadBalancer": {}},
         check_name=service_name_faults,
         metadata_fault_copies=4,
         columns=(
@@ -157,14 +141,14 @@ KINDS: Final = (
     BuiltInKind(
         "", "Endpoints", plural="endpoints", short_names=("ep",), create_on_update=True,
         deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-        defaults=_prepare_endpoints,
+        fills={"subsets": [{"ports": [{"protocol": "TCP"}]}]},
         columns=(NAMES, CellColumn("Endpoints", _endpoints), AGE),
         viewed=("",),
         edited=("",),
     ),
     BuiltInKind(
         "discovery.k8s.io", "EndpointSlice", has_generation=True,
-        defaults=_prepare_endpoint_slice,
+        fills={"ports": [{"name": "", "protocol": "TCP"}]},
         checks=_validate_endpoint_slice,
         columns=(
             NAMES,

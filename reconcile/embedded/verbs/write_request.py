@@ -175,7 +175,7 @@ async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any]
         if write.engine.log.version != seen:
             _require_current(write, obj["metadata"].get("name", ""))
     with write.reading():
-        write.engine.kinds.of(write.resource).defaults(obj, old)
+        write.engine.kinds.of(write.resource).complete(obj, old)
     warning = drop_duplicate_owners(obj["metadata"])
     if warning:
         write.warnings.append(warning)
