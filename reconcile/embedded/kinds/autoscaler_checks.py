@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.built_in_kind import Object, default
+from reconcile.embedded.kinds.built_in_kind import Object, default, one_of, required
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -62,26 +62,19 @@ def _complete(spec: Object) -> None:
     if not spec.get("behavior"):
         return
     for name, rules in _SCALING.items():
-        given = {
-            field: value for field, value in (spec["behavior"].get(name) or {}).items() if value is not None
-        }
+        given = spec["behavior"].get(name) or {}
         spec["behavior"][name] = {**deepcopy(dict(rules)), **given}
 
 
-def validate_autoscaler(autoscaler: Object, old: Object | None) -> list[FieldCause]:
+def validate_autoscaler(autoscaler: Object, old: Object | None) -> Iterator[FieldCause]:
     """The faults of an autoscaler, with the field names of autoscaling/v2 for both versions."""
-    newer = convert_autoscaler(autoscaler, "autoscaling/v2")
-    spec = newer["spec"]
-    return [
-        *_replica_causes(spec),
-        *_target_causes(spec.get("scaleTargetRef")),
-        *(
-            cause
-            for index, metric in enumerate(spec.get("metrics") or ())
-            for cause in _metric_causes(metric, f"spec.metrics[{index}]")
-        ),
-        *_behavior_causes(spec.get("behavior") or {}),
-    ]
+    spec = convert_autoscaler(autoscaler, "autoscaling/v2")["spec"]
+    yield from _replica_causes(spec)
+    if isinstance(spec.get("scaleTargetRef"), Mapping):
+        yield from required(spec["scaleTargetRef"], "spec.scaleTargetRef", "kind", "name")
+    for index, metric in enumerate(spec.get("metrics") or ()):
+        yield from _metric_causes(metric, f"spec.metrics[{index}]")
+    yield from _behavior_causes(spec.get("behavior") or {})
 
 
 def _replica_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
@@ -94,42 +87,32 @@ def _replica_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
         yield value_invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
 
 
-def _target_causes(reference: Any) -> Iterator[FieldCause]:
-    if isinstance(reference, Mapping):
-        for field in ("kind", "name"):
-            if not reference.get(field):
-                yield value_required(f"spec.scaleTargetRef.{field}")
-
-
 def _metric_causes(metric: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     kind = metric.get("type") or ""
     if not kind:
         yield value_required(f"{path}.type", "must specify a metric source type")
-        return
-    if kind not in _SOURCES:
+    elif kind not in _SOURCES:
         yield value_not_supported(f"{path}.type", kind, sorted(_SOURCES))
-        return
-    wanted = _SOURCES[kind]
-    if not metric.get(wanted):
-        why = "must populate information for the given metric source"
-        yield value_required(f"{path}.{wanted}", why)
-    for other in _SOURCES.values():
-        if other != wanted and metric.get(other) is not None:
-            yield value_forbidden(f"{path}.{other}", "must populate the given metric source only")
-    if metric.get(wanted):
-        yield from _source_causes(kind, metric[wanted], f"{path}.{wanted}")
+    else:
+        wanted = _SOURCES[kind]
+        if not metric.get(wanted):
+            yield value_required(f"{path}.{wanted}", "must populate information for the given metric source")
+        for other in _SOURCES.values():
+            if other != wanted and metric.get(other) is not None:
+                yield value_forbidden(f"{path}.{other}", "must populate the given metric source only")
+        if metric.get(wanted):
+            yield from _source_causes(kind, metric[wanted], f"{path}.{wanted}")
 
 
 def _source_causes(kind: str, source: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     if kind in ("Resource", "ContainerResource") and not source.get("name"):
         yield value_required(f"{path}.name", "must specify a resource name")
     target = source.get("target") or {}
-    kind_of_target = target.get("type") or ""
-    if not kind_of_target:
+    if not target.get("type"):
         yield value_required(f"{path}.target.type", "must specify a metric target type")
-    elif kind_of_target not in _TARGETS:
+    elif target["type"] not in _TARGETS:
         why = "must be either Utilization, Value, or AverageValue"
-        yield value_invalid(f"{path}.target.type", kind_of_target, why)
+        yield value_invalid(f"{path}.target.type", target["type"], why)
     share = target.get("averageUtilization")
     if share is not None and share < 1:
         yield value_invalid(f"{path}.target.averageUtilization", share, "must be greater than 0")
@@ -160,8 +143,7 @@ def _behavior_causes(behavior: Mapping[str, Any]) -> Iterator[FieldCause]:
 
 
 def _policy_causes(policy: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
-    if policy.get("type") not in _POLICIES:
-        yield value_not_supported(f"{path}.type", policy.get("type", ""), _POLICIES)
+    yield from one_of(policy, f"{path}.type", _POLICIES)
     if (policy.get("value") or 0) < 1:
         yield value_invalid(f"{path}.value", policy.get("value", 0), "must be greater than zero")
     yield from _bounded(f"{path}.periodSeconds", policy.get("periodSeconds") or 0, 1, MAX_PERIOD)

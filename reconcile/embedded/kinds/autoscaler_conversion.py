@@ -11,8 +11,10 @@ from reconcile.embedded.schema.builtin_schemas import schema_for
 
 _NOTES: Final = "autoscaling.alpha.kubernetes.io/"
 _PERCENTAGE: Final = "targetCPUUtilizationPercentage"
-_SAME_IN_SPEC: Final = ("scaleTargetRef", "minReplicas", "maxReplicas")
-_SAME_IN_STATUS: Final = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+_SAME_IN: Final = {
+    "spec": ("scaleTargetRef", "minReplicas", "maxReplicas"),
+    "status": ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas"),
+}
 _KEPT_AS_NOTES: Final = {
     "metrics": ("spec", "metrics"),
     "behavior": ("spec", "behavior"),
@@ -32,26 +34,20 @@ def convert_autoscaler(autoscaler: _Object, api_version: str) -> _Object:
 
 
 def _to_v1(newer: _Object) -> _Object:
-    spec, status = newer.get("spec") or {}, newer.get("status") or {}
-    made: dict[str, _Object] = {"spec": _only(spec, _SAME_IN_SPEC), "status": _only(status, _SAME_IN_STATUS)}
+    spec, made = newer.get("spec") or {}, _in_both(newer)
     metrics = list(spec.get("metrics") or ())
     cpu = next((metric for metric in metrics if _percentage(metric) is not None), None)
     if cpu is not None:
         made["spec"][_PERCENTAGE] = _percentage(cpu)
         metrics.remove(cpu)
-    left = {
-        "metrics": metrics,
-        "behavior": spec.get("behavior"),
-        "current-metrics": status.get("currentMetrics"),
-        "conditions": status.get("conditions"),
-    }
+    left = {name: (newer.get(part) or {}).get(field) for name, (part, field) in _KEPT_AS_NOTES.items()}
+    left["metrics"] = metrics
     notes = {f"{_NOTES}{name}": msgspec.json.encode(part).decode() for name, part in left.items() if part}
     return {**newer, **made, "metadata": _annotated(newer["metadata"], notes)}
 
 
 def _to_v2(older: _Object) -> _Object:
-    spec, status = older.get("spec") or {}, older.get("status") or {}
-    made: dict[str, _Object] = {"spec": _only(spec, _SAME_IN_SPEC), "status": _only(status, _SAME_IN_STATUS)}
+    spec, made = older.get("spec") or {}, _in_both(older)
     made["status"].setdefault("currentMetrics", None)
     notes = dict(older["metadata"].get("annotations") or {})
     for name, (part, field) in _KEPT_AS_NOTES.items():
@@ -65,8 +61,13 @@ def _to_v2(older: _Object) -> _Object:
     return {**older, **made, "metadata": _annotated(metadata, notes)}
 
 
-def _only(part: Mapping[str, Any], names: tuple[str, ...]) -> _Object:
-    return {name: part[name] for name in names if name in part}
+def _in_both(autoscaler: _Object) -> dict[str, _Object]:
+    """What both versions have, under the same names."""
+    made: dict[str, _Object] = {}
+    for part, names in _SAME_IN.items():
+        held = autoscaler.get(part) or {}
+        made[part] = {name: held[name] for name in names if name in held}
+    return made
 
 
 def _annotated(metadata: Mapping[str, Any], notes: Mapping[str, str]) -> _Object:

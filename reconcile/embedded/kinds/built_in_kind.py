@@ -139,7 +139,7 @@ _OF_RESOURCE = (fields_dict(BuiltInKind).keys() & fields_dict(ServedResource).ke
 def fill(place: Object, values: Mapping[str, Any]) -> None:
     """Set the fields that are missing or null, at any depth; for a list, those of each item."""
     for name, value in values.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             place[name] = place.get(name) or {}
             fill(place[name], value)
         elif isinstance(value, list):
@@ -163,21 +163,21 @@ def fixed(obj: Object, old: Object | None, *fields: str) -> Iterator[FieldCause]
             yield FieldCause("FieldValueInvalid", "Invalid value: field is immutable", name)
 
 
-def required(obj: Object, place: str, *fields: str) -> Iterator[FieldCause]:
+def required(obj: Mapping[str, Any], place: str, *fields: str) -> Iterator[FieldCause]:
     """The causes for fields that are missing or empty, of the object at a place."""
     for name in fields:
         if not obj.get(name):
             yield value_required(f"{place}.{name}".lstrip("."))
 
 
-def one_of(obj: Object, path: str, supported: Sequence[str]) -> Iterator[FieldCause]:
+def one_of(obj: Mapping[str, Any], path: str, supported: Sequence[str]) -> Iterator[FieldCause]:
     """The cause for the last field of a path, read from the object around it, outside a fixed set."""
     value = obj.get(path.rpartition(".")[2])
     if value not in supported:
         yield value_not_supported(path, value or "", supported)
 
 
-def not_negative(spec: Object, place: str, *fields: str) -> Iterator[FieldCause]:
+def not_negative(spec: Mapping[str, Any], place: str, *fields: str) -> Iterator[FieldCause]:
     """The causes for numbers below 0."""
     for name in fields:
         value = spec.get(name)

@@ -4,7 +4,7 @@ import base64
 import binascii
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -29,9 +29,8 @@ _JSON_DATA = {
 }
 _REQUIRED_DATA = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
-    "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    **{kind: (key,) for kind, key in _JSON_DATA.items()},
 }
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
@@ -40,22 +39,20 @@ def _prepare_config_map(config_map: Object, old: Object | None) -> None:
     _drop_empty(config_map, "data", "binaryData")
 
 
-def _validate_config_map(config: Object, old: Object | None) -> list[FieldCause]:
+def _validate_config_map(config: Object, old: Object | None) -> Iterator[FieldCause]:
     data, binary = config.get("data") or {}, config.get("binaryData") or {}
     for key, value in binary.items():
         _decoded(value, f"binaryData.{key}")
-    causes = _data_key_causes("data", data) + _data_key_causes("binaryData", binary)
-    causes += [
-        value_invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-        for key in data
-        if key in binary
-    ]
-    size = sum(len(value.encode()) for value in data.values()) + sum(
-        len(value) * 3 // 4 for value in binary.values()
-    )
+    yield from _data_key_causes("data", data)
+    yield from _data_key_causes("binaryData", binary)
+    for key in data:
+        if key in binary:
+            yield value_invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+    size = sum(len(value.encode()) for value in data.values())
+    size += sum(len(value) * 3 // 4 for value in binary.values())
     if size > MAX_DATA_BYTES:
-        causes.append(value_too_long("[]", MAX_DATA_BYTES))
-    return causes + _immutable_causes(config, old, ("data", "binaryData"))
+        yield value_too_long("[]", MAX_DATA_BYTES)
+    yield from _immutable_causes(config, old, "data", "binaryData")
 
 
 def _prepare_secret(secret: Object, old: Object | None) -> None:
@@ -68,38 +65,38 @@ def _prepare_secret(secret: Object, old: Object | None) -> None:
     _drop_empty(secret, "data")
 
 
-def _validate_secret(secret: Object, old: Object | None) -> list[FieldCause]:
+def _validate_secret(secret: Object, old: Object | None) -> Iterator[FieldCause]:
     data = secret.get("data") or {}
     size = sum(len(_decoded(value, f"data.{key}")) for key, value in data.items())
-    causes = _data_key_causes("data", data)
+    yield from _data_key_causes("data", data)
     if size > MAX_DATA_BYTES:
-        causes.append(value_too_long("data", MAX_DATA_BYTES))
+        yield value_too_long("data", MAX_DATA_BYTES)
     for key in _REQUIRED_DATA.get(secret["type"], ()):
         if key not in data:
-            causes.append(value_required(f"data[{key}]"))
-    causes += _secret_type_causes(secret, data)
+            yield value_required(f"data[{key}]")
+    yield from _secret_type_causes(secret, data)
     if old is not None and old.get("type") != secret["type"]:
-        causes.append(value_invalid("type", secret["type"], "field is immutable"))
-    return causes + _immutable_causes(secret, old, ("data",))
+        yield value_invalid("type", secret["type"], "field is immutable")
+    yield from _immutable_causes(secret, old, "data")
 
 
-def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> list[FieldCause]:
+def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> Iterator[FieldCause]:
     """The faults of a Secret by its type, beyond missing keys."""
     kind = secret["type"]
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-        return [value_required("data[username]"), value_required("data[password]")]
+        yield value_required("data[username]")
+        yield value_required("data[password]")
     if kind == "kubernetes.io/service-account-token":
         annotation = "kubernetes.io/service-account.name"
-        named = (secret["metadata"].get("annotations") or {}).get(annotation)
-        return [] if named else [value_required(f"metadata.annotations[{annotation}]")]
+        if not (secret["metadata"].get("annotations") or {}).get(annotation):
+            yield value_required(f"metadata.annotations[{annotation}]")
     key = _JSON_DATA.get(kind)
     if key is None or key not in data:
-        return []
+        return
     try:
         msgspec.json.decode(_decoded(data[key], f"data.{key}"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [value_invalid(f"data[{key}]", "<secret contents redacted>", "is not valid JSON")]
-    return []
+        yield value_invalid(f"data[{key}]", "<secret contents redacted>", "is not valid JSON")
 
 
 def _drop_empty(obj: Object, *members: str) -> None:
@@ -109,13 +106,14 @@ def _drop_empty(obj: Object, *members: str) -> None:
             del obj[member]
 
 
-def _data_key_causes(field: str, data: Mapping[str, Any]) -> list[FieldCause]:
+def _data_key_causes(field: str, data: Mapping[str, Any]) -> Iterator[FieldCause]:
     why = (
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
         "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
     )
-    bad = (key for key in data if not _DATA_KEY.fullmatch(key) or key in (".", "..") or len(key) > 253)
-    return [value_invalid(f"{field}[{key}]", key, why) for key in bad]
+    for key in data:
+        if not _DATA_KEY.fullmatch(key) or key in (".", "..") or len(key) > 253:
+            yield value_invalid(f"{field}[{key}]", key, why)
 
 
 def _decoded(value: object, path: str) -> bytes:
@@ -125,14 +123,15 @@ def _decoded(value: object, path: str) -> bytes:
         raise bad_request(f"{path}: illegal base64 data: {error}") from error
 
 
-def _immutable_causes(obj: Object, old: Object | None, fields: tuple[str, ...]) -> list[FieldCause]:
+def _immutable_causes(obj: Object, old: Object | None, *fields: str) -> Iterator[FieldCause]:
     if old is None or not old.get("immutable"):
-        return []
+        return
     why = "field is immutable when `immutable` is set"
-    causes = [] if obj.get("immutable") else [value_forbidden("immutable", why)]
-    return causes + [
-        value_forbidden(name, why) for name in fields if (obj.get(name) or {}) != (old.get(name) or {})
-    ]
+    if not obj.get("immutable"):
+        yield value_forbidden("immutable", why)
+    for name in fields:
+        if (obj.get(name) or {}) != (old.get(name) or {}):
+            yield value_forbidden(name, why)
 
 
 def _configmap_data(obj: View, _now: datetime.datetime) -> int:

@@ -1,12 +1,13 @@
 """CustomResourceDefinitions: the rules for them, and the resources that they make."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
 from informers.apimachinery.name_rules import label_faults, service_name_faults, subdomain_faults
+from reconcile.embedded.kinds.built_in_kind import Object, one_of, required
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.field_causes import (
@@ -21,9 +22,6 @@ from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
 from reconcile.embedded.served import Conversion, PathColumn, ScalePaths, ServedResource
 
-Object = dict[str, Any]
-
-SCOPES = ("Cluster", "Namespaced")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 # MaxSelectableFields in apiextensions' validation.
 MAX_SELECTABLE = 8
@@ -56,91 +54,79 @@ def prepare_definition(definition: Object, old: Object | None) -> None:
 
 def validate_definition(
     definition: Object, old: Object | None, *, converts: bool = False
-) -> list[FieldCause]:
+) -> Iterator[FieldCause]:
     """What is wrong about a definition; `converts`: on a server with a converter."""
     spec = definition["spec"]
     names, group = spec["names"], spec.get("group") or ""
-    causes: list[FieldCause] = []
     name, wanted = definition["metadata"].get("name", ""), f"{names.get('plural', '')}.{group}"
     if name != wanted:
-        causes.append(
-            value_invalid("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
-        )
-    causes += _group_causes(group) + _name_causes(names)
-    if spec.get("scope") not in SCOPES:
-        causes.append(value_not_supported("spec.scope", spec.get("scope", ""), SCOPES))
-    causes += _version_causes(spec) + _conversion_causes(spec, converts)
+        why = f'must be spec.names.plural+"."+spec.group ({wanted})'
+        yield value_invalid("metadata.name", name, why)
+    yield from _group_causes(group)
+    yield from _name_causes(names)
+    yield from one_of(spec, "spec.scope", ("Cluster", "Namespaced"))
+    yield from _version_causes(spec)
+    yield from _conversion_causes(spec, converts)
     if spec.get("preserveUnknownFields"):
         keyword = "x-kubernetes-preserve-unknown-fields"
         why = f"cannot set to true, set {keyword} to true in spec.versions[*].schema instead"
-        causes.append(value_invalid("spec.preserveUnknownFields", True, why))
+        yield value_invalid("spec.preserveUnknownFields", True, why)
     if old is None:
-        causes += _approval_causes(definition["metadata"], group)
+        yield from _approval_causes(definition["metadata"], group)
     else:
-        causes += _change_causes(spec, old["spec"]) + _lost_version_causes(spec, old.get("status") or {})
-    return causes
+        yield from _change_causes(spec, old["spec"])
+        yield from _lost_version_causes(spec, old.get("status") or {})
 
 
-def _group_causes(group: str) -> list[FieldCause]:
+def _group_causes(group: str) -> Iterator[FieldCause]:
     if not group:
-        return [value_required("spec.group")]
-    if "." not in group:
-        return [value_invalid("spec.group", group, "should be a domain with at least one dot")]
-    return [value_invalid("spec.group", group, fault) for fault in subdomain_faults(group)]
+        yield value_required("spec.group")
+    elif "." not in group:
+        yield value_invalid("spec.group", group, "should be a domain with at least one dot")
+    else:
+        yield from (value_invalid("spec.group", group, fault) for fault in subdomain_faults(group))
 
 
-def _approval_causes(metadata: Mapping[str, Any], group: str) -> list[FieldCause]:
+def _approval_causes(metadata: Mapping[str, Any], group: str) -> Iterator[FieldCause]:
     """The community's groups are for reviewed APIs; unreviewed ones have to say that they are."""
     if not group.endswith(_COMMUNITY_GROUPS):
-        return []
+        return
     given, where = (
         (metadata.get("annotations") or {}).get(_APPROVAL, ""),
         f"metadata.annotations[{_APPROVAL}]",
     )
+    rule = f'protected groups must have approval annotation "{_APPROVAL}"'
     if not given:
-        return [
-            value_required(
-                where, f'protected groups must have approval annotation "{_APPROVAL}", see {_POLICY}'
-            )
-        ]
-    if given.startswith("unapproved") or _URL.match(given):
-        return []
-    why = (
-        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason '
-        f'starting with "unapproved", see {_POLICY}'
-    )
-    return [value_invalid(where, given, why)]
+        yield value_required(where, f"{rule}, see {_POLICY}")
+    elif not given.startswith("unapproved") and not _URL.match(given):
+        why = f'{rule} with either a URL or a reason starting with "unapproved", see {_POLICY}'
+        yield value_invalid(where, given, why)
 
 
-def _name_causes(names: Mapping[str, Any]) -> list[FieldCause]:
-    causes: list[FieldCause] = []
+def _name_causes(names: Object) -> Iterator[FieldCause]:
     for field in ("plural", "singular", "kind", "listKind"):
+        yield from required(names, "spec.names", field)
         value = names.get(field) or ""
-        if not value:
-            causes.append(value_required(f"spec.names.{field}"))
-            continue
         text = value.lower() if field in ("kind", "listKind") else value
-        causes += [value_invalid(f"spec.names.{field}", value, fault) for fault in service_name_faults(text)]
+        for fault in service_name_faults(text) if value else ():
+            yield value_invalid(f"spec.names.{field}", value, fault)
     for field in ("shortNames", "categories"):
         for index, value in enumerate(names.get(field) or ()):
-            path = f"spec.names.{field}[{index}]"
-            causes += [value_invalid(path, value, fault) for fault in service_name_faults(value)]
-    return causes
+            for fault in service_name_faults(value):
+                yield value_invalid(f"spec.names.{field}[{index}]", value, fault)
 
 
-def _version_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
+def _version_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
     versions = spec.get("versions") or []
-    causes: list[FieldCause] = []
     if sum(bool(version.get("storage")) for version in versions) != 1:
         why = "must have exactly one version marked as storage version"
-        causes.append(value_invalid("spec.versions", versions, why))
-        causes.append(value_invalid("status.storedVersions", [], "must have at least one stored version"))
+        yield value_invalid("spec.versions", versions, why)
+        yield value_invalid("status.storedVersions", [], "must have at least one stored version")
     names = [version.get("name") or "" for version in versions]
     if len(set(names)) < len(names):
-        causes.append(value_invalid("spec.versions", names, "must contain unique version names"))
+        yield value_invalid("spec.versions", names, "must contain unique version names")
     for index, version in enumerate(versions):
-        causes += _one_version_causes(version, _Places.of(versions, index))
-    return causes
+        yield from _one_version_causes(version, _Places.of(versions, index))
 
 
 @frozen
@@ -168,79 +154,70 @@ class _Places:
         )
 
 
-def _one_version_causes(version: Mapping[str, Any], places: _Places) -> list[FieldCause]:
-    causes = [
-        value_invalid(f"{places.version}.name", version.get("name", ""), fault)
-        for fault in label_faults(version.get("name") or "")
-    ]
+def _one_version_causes(version: Mapping[str, Any], places: _Places) -> Iterator[FieldCause]:
+    for fault in label_faults(version.get("name") or ""):
+        yield value_invalid(f"{places.version}.name", version.get("name", ""), fault)
     openapi = (version.get("schema") or {}).get("openAPIV3Schema")
     if openapi is None:
-        why = "schemas are required"
-        return [*causes, value_required(f"{places.version}.schema.openAPIV3Schema", why)]
+        yield value_required(f"{places.version}.schema.openAPIV3Schema", "schemas are required")
+        return
     faults = check_structural(openapi, places.schema)
-    causes += faults
+    yield from faults
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
-        causes += _scale_causes(scale, f"{places.subresources}.scale")
+        yield from _scale_causes(scale, f"{places.subresources}.scale")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        causes += _column_causes(column, f"{places.columns}[{index}]")
+        yield from _column_causes(column, f"{places.columns}[{index}]")
     if not faults:
-        causes += _selectable_causes(version, openapi, f"{places.version}.selectableFields")
-    return causes
+        yield from _selectable_causes(version, openapi, f"{places.version}.selectableFields")
 
 
-def _scale_causes(scale: Mapping[str, Any], place: str) -> list[FieldCause]:
-    causes: list[FieldCause] = []
+def _scale_causes(scale: Object, place: str) -> Iterator[FieldCause]:
     for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-        value = scale.get(field) or ""
-        if not value:
-            causes.append(value_required(f"{place}.{field}"))
-        elif not value.startswith(root):
-            why = f"should be a json path under {root.rstrip('.')}"
-            causes.append(value_invalid(f"{place}.{field}", value, why))
+        yield from required(scale, place, field)
+        value = scale.get(field) or root
+        if not value.startswith(root):
+            yield value_invalid(f"{place}.{field}", value, f"should be a json path under {root.rstrip('.')}")
     selector = scale.get("labelSelectorPath") or ""
     if selector and not selector.startswith((".spec.", ".status.")):
         why = "should be a json path under either .status or .spec"
-        causes.append(value_invalid(f"{place}.labelSelectorPath", selector, why))
-    return causes
+        yield value_invalid(f"{place}.labelSelectorPath", selector, why)
 
 
-def _column_causes(column: Mapping[str, Any], place: str) -> list[FieldCause]:
-    causes = [value_required(f"{place}.name")] if not column.get("name") else []
-    kind, form = column.get("type") or "", column.get("format") or ""
+def _column_causes(column: Object, place: str) -> Iterator[FieldCause]:
+    yield from required(column, place, "name")
+    kind, form, path = (column.get(field) or "" for field in ("type", "format", "jsonPath"))
+    of_type = f"must be one of {','.join(COLUMN_TYPES)}"
     if not kind:
-        causes.append(value_required(f"{place}.type", f"must be one of {','.join(COLUMN_TYPES)}"))
+        yield value_required(f"{place}.type", of_type)
     elif kind not in COLUMN_TYPES:
-        causes.append(value_invalid(f"{place}.type", kind, f"must be one of {','.join(COLUMN_TYPES)}"))
+        yield value_invalid(f"{place}.type", kind, of_type)
     if form and form not in _COLUMN_FORMATS:
-        causes.append(value_invalid(f"{place}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
-    path = column.get("jsonPath") or ""
-    if not path:
-        return [*causes, value_required(f"{place}.jsonPath")]
+        yield value_invalid(f"{place}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
+    yield from required(column, place, "jsonPath")
     try:
-        compile_path(path)
+        compile_path(path or ".a")
     except BadPath as error:
-        causes.append(value_invalid(f"{place}.jsonPath", path, str(error)))
-    return causes
+        yield value_invalid(f"{place}.jsonPath", path, str(error))
 
 
 def _selectable_causes(
     version: Mapping[str, Any], openapi: Mapping[str, Any], place: str
-) -> list[FieldCause]:
+) -> Iterator[FieldCause]:
     """A selectable field is a string, boolean or integer that the schema knows, outside metadata."""
     fields = version.get("selectableFields") or ()
-    causes = [value_too_many(place, len(fields), MAX_SELECTABLE)] if len(fields) > MAX_SELECTABLE else []
+    if len(fields) > MAX_SELECTABLE:
+        yield value_too_many(place, len(fields), MAX_SELECTABLE)
     seen: set[str] = set()
     for index, field in enumerate(fields):
         path, where = field.get("jsonPath") or "", f"{place}[{index}].jsonPath"
         if not path:
-            causes.append(value_required(where))
+            yield value_required(where)
         elif path in seen:
-            causes.append(value_duplicate(where, path))
+            yield value_duplicate(where, path)
         elif fault := _selectable_fault(path, openapi):
-            causes.append(value_invalid(where, path, fault))
+            yield value_invalid(where, path, fault)
         seen.add(path)
-    return causes
 
 
 def _selectable_fault(path: str, openapi: Mapping[str, Any]) -> str:
@@ -258,39 +235,35 @@ def _selectable_fault(path: str, openapi: Mapping[str, Any]) -> str:
     return ""
 
 
-def _conversion_causes(spec: Mapping[str, Any], converts: bool) -> list[FieldCause]:
+def _conversion_causes(spec: Mapping[str, Any], converts: bool) -> Iterator[FieldCause]:
     strategy = spec["conversion"].get("strategy")
-    if strategy == "None" or (converts and strategy == "Webhook"):
-        return []
-    if strategy == "Webhook":
+    if strategy == "Webhook" and not converts:
         why = "conversion webhooks are not supported by the embedded server"
-        return [value_invalid("spec.conversion.strategy", strategy, why)]
-    return [value_not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))]
+        yield value_invalid("spec.conversion.strategy", strategy, why)
+    elif strategy not in ("None", "Webhook"):
+        yield value_not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
 
 
-def _change_causes(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
-    why = "field is immutable"
-    changed = [field for field in ("group", "scope") if spec.get(field) != old.get(field)]
-    causes = [value_invalid(f"spec.{field}", spec.get(field), why) for field in changed]
-    for field in ("plural", "kind"):
-        if spec["names"].get(field) != old["names"].get(field):
-            causes.append(value_invalid(f"spec.names.{field}", spec["names"].get(field), why))
-    return causes
+def _change_causes(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldCause]:
+    for place, new, before, fields in (
+        ("spec", spec, old, ("group", "scope")),
+        ("spec.names", spec["names"], old["names"], ("plural", "kind")),
+    ):
+        for field in fields:
+            if new.get(field) != before.get(field):
+                yield value_invalid(f"{place}.{field}", new.get(field), "field is immutable")
 
 
-def _lost_version_causes(spec: Mapping[str, Any], status: Mapping[str, Any]) -> list[FieldCause]:
+def _lost_version_causes(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[FieldCause]:
     """A version that objects may be stored in stays."""
     known = {version.get("name") for version in spec.get("versions") or ()}
-    return [
-        value_invalid(
-            f"status.storedVersions[{index}]",
-            name,
-            f"missing from spec.versions; {name} was previously a storage version, and must remain there "
-            f"until no object is stored in it and it is taken out of status.storedVersions",
-        )
-        for index, name in enumerate(status.get("storedVersions") or ())
-        if name not in known
-    ]
+    for index, name in enumerate(status.get("storedVersions") or ()):
+        if name not in known:
+            why = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain there "
+                f"until no object is stored in it and it is taken out of status.storedVersions"
+            )
+            yield value_invalid(f"status.storedVersions[{index}]", name, why)
 
 
 _COSTLY = (
@@ -382,23 +355,19 @@ def _resource(
 def _scale(scale: Mapping[str, Any] | None) -> ScalePaths | None:
     if scale is None:
         return None
-    return ScalePaths(
-        scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or ""
-    )
-
-
-def _column_of(column: Mapping[str, Any]) -> str:
-    return f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
+    selector = scale.get("labelSelectorPath") or ""
+    return ScalePaths(scale["specReplicasPath"], scale["statusReplicasPath"], selector)
 
 
 def _column(column: Mapping[str, Any]) -> PathColumn:
+    path = column["jsonPath"]
     return PathColumn(
-        name=column["name"],
-        type=column["type"],
-        json_path=column["jsonPath"],
-        description=column.get("description") or _column_of(column),
-        priority=column.get("priority") or 0,
-        format=column.get("format") or "",
+        column["name"],
+        column["type"],
+        path,
+        column.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+        column.get("priority") or 0,
+        column.get("format") or "",
     )
 
 
@@ -410,9 +379,11 @@ def name_conflict(definition: Mapping[str, Any], registry: ResourceRegistry) -> 
     spec, own = definition["spec"], definition["metadata"]["name"]
     names = spec["names"]
     others = [
-        resource for resource in registry if resource.group == spec["group"] and _defined_by(resource) != own
+        resource
+        for resource in registry
+        if resource.group == spec["group"] and f"{resource.plural}.{resource.group}" != own
     ]
-    checks: Iterable[tuple[str, Callable[[ServedResource], bool]]] = (
+    checks: tuple[tuple[str, Callable[[ServedResource], bool]], ...] = (
         ("PluralConflict", lambda other: names["plural"] in _plain_names(other)),
         ("SingularConflict", lambda other: names["singular"] in _plain_names(other)),
         ("ShortNamesConflict", lambda other: bool(_plain_names(other) & set(names.get("shortNames") or ()))),
@@ -425,10 +396,6 @@ def name_conflict(definition: Mapping[str, Any], registry: ResourceRegistry) -> 
 
 def _plain_names(resource: ServedResource) -> set[str]:
     return {resource.plural, resource.singular, *resource.short_names}
-
-
-def _defined_by(resource: ServedResource) -> str:
-    return f"{resource.plural}.{resource.group}"
 
 
 def accepted_status(definition: Mapping[str, Any], conflict: str, now: str) -> dict[str, Any]:

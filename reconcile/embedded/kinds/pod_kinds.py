@@ -1,22 +1,25 @@
 """Pods, alone and as templates: defaults, quality of service, what may change, and columns."""
 
 import datetime
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, one_of, required
 from reconcile.embedded.kinds.pod_status import pod_ready, pod_restarts, pod_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, Cell, View, at, joined, met_conditions, pick
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import (
-    value_forbidden,
-    value_invalid,
-    value_not_supported,
-    value_required,
-)
+from reconcile.embedded.protocol.field_causes import value_duplicate, value_forbidden, value_invalid
 from reconcile.embedded.served import CellColumn
+
+_POD_SPEC: Final = {
+    "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+    "securityContext": {}, "schedulerName": "default-scheduler",
+}  # fmt: skip
+_CONTAINER: Final = {
+    "resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+}  # fmt: skip
 
 
 def _prepare_pod(pod: Object, old: Object | None) -> None:
@@ -28,25 +31,14 @@ def _prepare_pod(pod: Object, old: Object | None) -> None:
 
 def default_pod_spec(spec: Object) -> None:
     """Fill in what a pod spec leaves out."""
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("schedulerName", "default-scheduler")
+    fill(spec, _POD_SPEC)
     for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
-        _default_container(container)
-
-
-def _default_container(container: Object) -> None:
-    container.setdefault("resources", {})
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    image = container.get("image", "")
-    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    latest = tag == "latest" or (not tag and "@" not in image)
-    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-    for port in container.get("ports") or ():
-        port.setdefault("protocol", "TCP")
+        fill(container, _CONTAINER)
+        image = container.get("image", "")
+        tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+        latest = tag == "latest" or (not tag and "@" not in image)
+        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+        fill(container, {"ports": [{"protocol": "TCP"}]})
 
 
 def _qos_class(spec: Object) -> str:
@@ -63,46 +55,39 @@ def _is_guaranteed(demand: Object) -> bool:
     return named and all(requests.get(name, limits[name]) == limits[name] for name in ("cpu", "memory"))
 
 
-def _validate_pod(pod: Object, old: Object | None) -> list[FieldCause]:
+def _validate_pod(pod: Object, old: Object | None) -> Iterator[FieldCause]:
     spec = pod.get("spec") or {}
     if old is None:
-        return container_causes(spec, "spec")
-    changed = {
-        name for name in {*spec, *old.get("spec", {})} if spec.get(name) != old.get("spec", {}).get(name)
-    }
+        yield from container_causes(spec, "spec")
+        return
+    before = old.get("spec", {})
+    changed = {name for name in {*spec, *before} if spec.get(name) != before.get(name)}
     free = {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates"}
-    if _only_images_differ(spec, old.get("spec", {})):
+    if _only_images_differ(spec, before):
         free |= {"containers", "initContainers"}
-    if changed <= free:
-        return []
-    why = (
-        "pod updates may not change fields other than `spec.containers[*].image`,"
-        "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
-        "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-        "previously negative)"
-    )
-    return [value_forbidden("spec", why)]
+    if not changed <= free:
+        why = (
+            "pod updates may not change fields other than `spec.containers[*].image`,"
+            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions "
+            "to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
+            "was previously negative)"
+        )
+        yield value_forbidden("spec", why)
 
 
-def container_causes(spec: Object, place: str) -> list[FieldCause]:
+def container_causes(spec: Object, place: str) -> Iterator[FieldCause]:
     """What is wrong about the containers of a pod spec, which stands at `place`."""
-    containers = spec.get("containers") or []
-    if not containers:
-        return [value_required(f"{place}.containers")]
-    causes: list[FieldCause] = []
+    yield from required(spec, place, "containers")
     seen: set[str] = set()
-    for index, container in enumerate(containers):
+    for index, container in enumerate(spec.get("containers") or ()):
         name, path = container.get("name") or "", f"{place}.containers[{index}]"
-        if not name:
-            causes.append(value_required(f"{path}.name"))
-        elif name in seen:
-            causes.append(FieldCause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{path}.name"))
-        else:
-            causes += [value_invalid(f"{path}.name", name, fault) for fault in label_faults(name)]
-        if not container.get("image"):
-            causes.append(value_required(f"{path}.image"))
+        yield from required(container, path, "name")
+        if name and name in seen:
+            yield value_duplicate(f"{path}.name", name)
+        elif name:
+            yield from (value_invalid(f"{path}.name", name, fault) for fault in label_faults(name))
+        yield from required(container, path, "image")
         seen.add(name)
-    return causes
 
 
 def _only_images_differ(spec: Object, old: Object) -> bool:
@@ -117,18 +102,14 @@ def _only_images_differ(spec: Object, old: Object) -> bool:
 
 def complete_template(spec: Object) -> None:
     """Complete the pod template in a spec."""
-    template: Any = spec.setdefault("template", {})
-    if template is None:
-        template = spec["template"] = {}
-    default_pod_spec(template.setdefault("spec", {}))
+    fill(spec, {"template": {"spec": {}}})
+    default_pod_spec(spec["template"]["spec"])
 
 
-def template_causes(template: Object, path: str, policies: Sequence[str]) -> list[FieldCause]:
+def template_causes(template: Object, path: str, policies: Sequence[str]) -> Iterator[FieldCause]:
     spec = template.get("spec") or {}
-    causes = container_causes(spec, f"{path}.spec")
-    if spec.get("restartPolicy") not in policies:
-        causes.append(value_not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy"), policies))
-    return causes
+    yield from container_causes(spec, f"{path}.spec")
+    yield from one_of(spec, f"{path}.spec.restartPolicy", policies)
 
 
 # --- columns ---------------------------------------------------------------------------------
@@ -182,62 +163,32 @@ OF_TEMPLATE: Final = (
 POD_MESSAGES: Final[Messages] = {
     "PodTemplateSpec": {1: "metadata:ObjectMeta", 2: "spec:PodSpec"},
     "PodSpec": {
-        2: "containers:[Container]",
-        3: "restartPolicy:string",
-        4: "terminationGracePeriodSeconds:*int",
-        5: "activeDeadlineSeconds:*int",
-        6: "dnsPolicy:string",
-        7: "nodeSelector:{string}",
-        8: "serviceAccountName:string",
-        9: "serviceAccount:string",
-        10: "nodeName:string",
-        11: "hostNetwork:bool",
-        12: "hostPID:bool",
-        13: "hostIPC:bool",
-        14: "securityContext:*PodSecurityContext",
-        15: "imagePullSecrets:[LocalObjectReference]",
-        16: "hostname:string",
-        17: "subdomain:string",
-        19: "schedulerName:string",
-        20: "initContainers:[Container]",
-        21: "automountServiceAccountToken:*bool",
-        24: "priorityClassName:string",
-        25: "priority:*int",
+        2: "containers:[Container]", 3: "restartPolicy:string", 4: "terminationGracePeriodSeconds:*int",
+        5: "activeDeadlineSeconds:*int", 6: "dnsPolicy:string", 7: "nodeSelector:{string}",
+        8: "serviceAccountName:string", 9: "serviceAccount:string", 10: "nodeName:string",
+        11: "hostNetwork:bool", 12: "hostPID:bool", 13: "hostIPC:bool",
+        14: "securityContext:*PodSecurityContext", 15: "imagePullSecrets:[LocalObjectReference]",
+        16: "hostname:string", 17: "subdomain:string", 19: "schedulerName:string",
+        20: "initContainers:[Container]", 21: "automountServiceAccountToken:*bool",
+        24: "priorityClassName:string", 25: "priority:*int",
     },
     "PodSecurityContext": {
-        2: "runAsUser:*int",
-        3: "runAsNonRoot:*bool",
-        4: "supplementalGroups:[int]",
-        5: "fsGroup:*int",
+        2: "runAsUser:*int", 3: "runAsNonRoot:*bool", 4: "supplementalGroups:[int]", 5: "fsGroup:*int",
         6: "runAsGroup:*int",
     },
     "Container": {
-        1: "name:string",
-        2: "image:string",
-        3: "command:[string]",
-        4: "args:[string]",
-        5: "workingDir:string",
-        6: "ports:[ContainerPort]",
-        7: "env:[EnvVar]",
-        8: "resources:ResourceRequirements",
-        13: "terminationMessagePath:string",
-        14: "imagePullPolicy:string",
-        16: "stdin:bool",
-        17: "stdinOnce:bool",
-        18: "tty:bool",
-        20: "terminationMessagePolicy:string",
-        24: "restartPolicy:*string",
+        1: "name:string", 2: "image:string", 3: "command:[string]", 4: "args:[string]",
+        5: "workingDir:string", 6: "ports:[ContainerPort]", 7: "env:[EnvVar]",
+        8: "resources:ResourceRequirements", 13: "terminationMessagePath:string",
+        14: "imagePullPolicy:string", 16: "stdin:bool", 17: "stdinOnce:bool", 18: "tty:bool",
+        20: "terminationMessagePolicy:string", 24: "restartPolicy:*string",
     },
     "ContainerPort": {
-        1: "name:string",
-        2: "hostPort:int",
-        3: "containerPort:int",
-        4: "protocol:string",
-        5: "hostIP:string",
+        1: "name:string", 2: "hostPort:int", 3: "containerPort:int", 4: "protocol:string", 5: "hostIP:string",
     },
     "EnvVar": {1: "name:string", 2: "value:string"},
     "ResourceRequirements": {1: "limits:{quantity}", 2: "requests:{quantity}"},
-}
+}  # fmt: skip
 """The messages of pod templates, for the kinds that have one."""
 
 KINDS: Final = (

@@ -4,15 +4,10 @@ from typing import Any
 
 _BY_NAME = frozenset(
     {
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
+        "configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas",
+        "secrets", "services",
     }
-)
+)  # fmt: skip
 
 
 def counted_resource(name: str) -> tuple[str, str] | None:

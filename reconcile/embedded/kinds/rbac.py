@@ -8,11 +8,11 @@ from typing import Any, Final, Literal
 
 from informers.apimachinery.name_rules import path_segment_faults
 from reconcile.embedded.auth.roles import GROUP
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, one_of, required
 from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, Cell, View, pick
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported, value_required
+from reconcile.embedded.protocol.field_causes import value_invalid, value_required
 from reconcile.embedded.served import CellColumn
 
 _READ = ["get", "list", "watch"]
@@ -32,61 +32,42 @@ def _prepare_binding(binding: Object, old: Object | None) -> None:
             subject["apiGroup"] = GROUP
 
 
-def _validate_binding(binding: Object, old: Object | None) -> list[FieldCause]:
+def _validate_binding(binding: Object, old: Object | None) -> Iterator[FieldCause]:
     reference = binding.get("roleRef") or {}
-    roles = ("Role", "ClusterRole") if binding["kind"] == "RoleBinding" else ("ClusterRole",)
-    causes: list[FieldCause] = []
-    if reference.get("kind") not in roles:
-        causes.append(value_not_supported("roleRef.kind", reference.get("kind", ""), roles))
-    if not reference.get("name"):
-        causes.append(value_required("roleRef.name"))
+    clusterwide = binding["kind"] != "RoleBinding"
+    yield from one_of(reference, "roleRef.kind", ("ClusterRole",) if clusterwide else ("Role", "ClusterRole"))
+    yield from required(reference, "roleRef", "name")
     for index, subject in enumerate(binding.get("subjects") or ()):
-        causes += _subject_causes(subject, f"subjects[{index}]", clusterwide=len(roles) == 1)
+        path = f"subjects[{index}]"
+        yield from required(subject, path, "name")
+        yield from one_of(subject, f"{path}.kind", ("ServiceAccount", "User", "Group"))
+        if subject.get("kind") == "ServiceAccount" and clusterwide:
+            yield from required(subject, path, "namespace")
     if old is not None and old.get("roleRef") != binding.get("roleRef"):
-        causes.append(value_invalid("roleRef", "", "cannot change roleRef"))
-    return causes
+        yield value_invalid("roleRef", "", "cannot change roleRef")
 
 
-def _subject_causes(subject: Object, path: str, *, clusterwide: bool) -> list[FieldCause]:
-    kinds = ("ServiceAccount", "User", "Group")
-    causes: list[FieldCause] = []
-    if not subject.get("name"):
-        causes.append(value_required(f"{path}.name"))
-    if subject.get("kind") not in kinds:
-        causes.append(value_not_supported(f"{path}.kind", subject.get("kind", ""), kinds))
-    if subject.get("kind") == "ServiceAccount" and clusterwide and not subject.get("namespace"):
-        causes.append(value_required(f"{path}.namespace"))
-    return causes
-
-
-def _validate_role(role: Object, old: Object | None) -> list[FieldCause]:
-    causes: list[FieldCause] = []
+def _validate_role(role: Object, old: Object | None) -> Iterator[FieldCause]:
     for index, rule in enumerate(role.get("rules") or ()):
         path = f"rules[{index}]"
         if not rule.get("verbs"):
-            causes.append(value_required(f"{path}.verbs", "verbs must contain at least one value"))
+            yield value_required(f"{path}.verbs", "verbs must contain at least one value")
         if rule.get("nonResourceURLs"):
             if role["kind"] == "Role":
                 why = "namespaced rules cannot apply to non-resource URLs"
-                causes.append(value_invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why))
+                yield value_invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
             continue
-        if not rule.get("apiGroups"):
-            why = "resource rules must supply at least one api group"
-            causes.append(value_required(f"{path}.apiGroups", why))
-        if not rule.get("resources"):
-            why = "resource rules must supply at least one resource"
-            causes.append(value_required(f"{path}.resources", why))
-    return causes
+        for name, what in (("apiGroups", "api group"), ("resources", "resource")):
+            if not rule.get(name):
+                yield value_required(f"{path}.{name}", f"resource rules must supply at least one {what}")
 
 
 def _subjects(kind: str) -> Cell:
     def cell(obj: View, _now: datetime.datetime) -> str:
         found = [item for item in obj.get("subjects") or () if item.get("kind") == kind]
-        names = (
-            f"{item.get('namespace', '')}/{item['name']}" if kind == "ServiceAccount" else item["name"]
-            for item in found
-        )
-        return ", ".join(names)
+        if kind == "ServiceAccount":
+            return ", ".join(f"{item.get('namespace', '')}/{item['name']}" for item in found)
+        return ", ".join(item["name"] for item in found)
 
     return cell
 
@@ -97,14 +78,11 @@ def _bound_role(obj: View, _now: datetime.datetime) -> str:
 
 _RULES: Final[Messages] = {
     "PolicyRule": {
-        1: "verbs:[string]",
-        2: "apiGroups:[string]",
-        3: "resources:[string]",
-        4: "resourceNames:[string]",
+        1: "verbs:[string]", 2: "apiGroups:[string]", 3: "resources:[string]", 4: "resourceNames:[string]",
         5: "nonResourceURLs:[string]",
     },
     "AggregationRule": {1: "clusterRoleSelectors:[LabelSelector]"},
-}
+}  # fmt: skip
 _SUBJECTS: Final[Messages] = {
     "Subject": {1: "kind:string", 2: "apiGroup:string", 3: "name:string", 4: "namespace:string"},
     "RoleRef": {1: "apiGroup:string", 2: "kind:string", 3: "name:string"},
@@ -115,27 +93,11 @@ _ROLE: Final[dict[str, Any]] = {
     "check_name": path_segment_faults,
     "columns": (NAMES, CREATED),
 }
-_BINDING: Final[dict[str, Any]] = {
-    "create_on_update": True,
-    "defaults": _prepare_binding,
-    "checks": _validate_binding,
-    "check_name": path_segment_faults,
-    "columns": (
-        NAMES,
-        CellColumn("Role", _bound_role),
-        AGE,
-        CellColumn("Users", _subjects("User"), wide=True),
-        CellColumn("Groups", _subjects("Group"), wide=True),
-        CellColumn("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
-    ),
-}
 
 KINDS: Final = (
     BuiltInKind(
         GROUP, "Role",
-        messages=_RULES | {
-            "Role": {1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]"},
-        },
+        messages=_RULES | {"Role": {1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]"}},
         **_ROLE,
     ),
     BuiltInKind(
@@ -147,19 +109,26 @@ KINDS: Final = (
         },
         **_ROLE,
     ),
-    BuiltInKind(
-        GROUP, "RoleBinding",
-        messages=_SUBJECTS | {
-            "RoleBinding": {1: "metadata:ObjectMeta", 2: "subjects:[Subject]", 3: "roleRef:RoleRef"},
-        },
-        **_BINDING,
-    ),
-    BuiltInKind(
-        GROUP, "ClusterRoleBinding", namespaced=False,
-        messages=_SUBJECTS | {
-            "ClusterRoleBinding": {1: "metadata:ObjectMeta", 2: "subjects:[Subject]", 3: "roleRef:RoleRef"},
-        },
-        **_BINDING,
+    *(
+        BuiltInKind(
+            GROUP, name, namespaced=name == "RoleBinding",
+            messages=_SUBJECTS | {
+                name: {1: "metadata:ObjectMeta", 2: "subjects:[Subject]", 3: "roleRef:RoleRef"},
+            },
+            create_on_update=True,
+            defaults=_prepare_binding,
+            checks=_validate_binding,
+            check_name=path_segment_faults,
+            columns=(
+                NAMES,
+                CellColumn("Role", _bound_role),
+                AGE,
+                CellColumn("Users", _subjects("User"), wide=True),
+                CellColumn("Groups", _subjects("Group"), wide=True),
+                CellColumn("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+            ),
+        )
+        for name in ("RoleBinding", "ClusterRoleBinding")
     ),
 )  # fmt: skip
 
@@ -190,12 +159,11 @@ def default_roles(kinds: tuple[BuiltInKind, ...]) -> Iterator[dict[str, Any]]:
     yield _role("cluster-admin", [_rule(["*"], ["*"], ["*"]), {"verbs": ["*"], "nonResourceURLs": ["*"]}])
     yield _role("system:discovery", [{"verbs": ["get"], "nonResourceURLs": _DISCOVERY}])
     yield _role("system:public-info-viewer", [{"verbs": ["get"], "nonResourceURLs": _HEALTH}])
+    reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
     yield _role(
         "system:basic-user",
         [
-            _rule(
-                ["create"], ["authorization.k8s.io"], ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
-            ),
+            _rule(["create"], ["authorization.k8s.io"], reviews),
             _rule(["create"], ["authentication.k8s.io"], ["selfsubjectreviews"]),
         ],
     )
