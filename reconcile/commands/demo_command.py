@@ -62,7 +62,7 @@ def demo(
     neither read nor written. Afterwards the server stays up, with the bundled controllers, until
     Ctrl-C.
     """
-    incidents = _chosen(_load_incidents(), only)
+    incidents = _chosen(only)
     if sabotage is not None and sabotage not in incidents:
         raise _unknown(sabotage, incidents)
     if report is not None:
@@ -81,15 +81,12 @@ def demo(
     ctx.exit(status)
 
 
-def _load_incidents() -> Mapping[str, Incident]:
+def _chosen(only: Sequence[str]) -> Mapping[str, Incident]:
+    """The incidents named by --only, or all."""
     try:
-        return bundled_incidents()
+        incidents = bundled_incidents()
     except Exception as error:
         raise Problem("the incidents cannot be imported", f"{type(error).__name__}: {error}") from error
-
-
-def _chosen(incidents: Mapping[str, Incident], only: Sequence[str]) -> Mapping[str, Incident]:
-    """The incidents named by --only, or all."""
     for name in only:
         if name not in incidents:
             raise _unknown(name, incidents)
@@ -194,26 +191,18 @@ class Demo:
         manager = self.manager.on(cluster.transport())
         async with anyio.create_task_group() as group:
             await group.start(manager.run)
-            for sample in samples:
-                await _apply(sample, cluster)
-            self._invite(cluster, commands_in(samples))
-
-    def _invite(self, cluster: EmbeddedCluster, commands: Sequence[str]) -> None:
-        names = ", ".join(controller.name for controller in self.manager.controllers)
-        self._say(f"\n{names} keep running until Ctrl-C. In another terminal:\n")
-        for command in (f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}", *commands):
-            self._say(f"  {command}")
-        self._say("")
+            client = cluster.client
+            for manifest in yaml.safe_load_all("\n---\n".join(samples)):
+                await client.create(await client.raw.unstructured(manifest))
+            names = ", ".join(controller.name for controller in self.manager.controllers)
+            self._say(f"\n{names} keep running until Ctrl-C. In another terminal:\n")
+            export = f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}"
+            for command in (export, *commands_in(samples)):
+                self._say(f"  {command}")
+            self._say("")
 
 
 def commands_in(samples: Sequence[str]) -> Sequence[str]:
     """The commands in the comments of the samples, `# try 1: kubectl get pods`, by their numbers."""
     proposed = [(int(number), command) for sample in samples for number, command in _TRY.findall(sample)]
     return [command for _, command in sorted(proposed)]
-
-
-async def _apply(sample: str, cluster: EmbeddedCluster) -> None:
-    """Create the objects of a sample."""
-    client = cluster.client
-    for manifest in yaml.safe_load_all(sample):
-        await client.create(await client.raw.unstructured(manifest))

@@ -134,9 +134,13 @@ class Development:
 
     async def _run_manager(self, cluster: EmbeddedCluster) -> None:
         running = self._manager(cluster)
-        await self._prepare(cluster, running)
+        for versions in families(kind for controller in running.controllers for kind in controller.kinds):
+            await cluster.client.apply(definition_of(*versions))
+        for namespace in running.namespaces:
+            await cluster.make_namespace(namespace)
         self._running = running
-        self._tell_start()
+        names = ", ".join(controller.name for controller in self.operator.manager.controllers)
+        self.note = f"started {names}" if self._starts == 1 else f"restarted {names} ({self._starts - 1})"
         await running.run()
 
     def _manager(self, cluster: EmbeddedCluster) -> Manager:
@@ -147,25 +151,12 @@ class Development:
             cluster.transport(), leader_election=None, stop_seconds=STOP_SECONDS, serve=serve
         )
 
-    def _remember_address(self) -> None:
-        """Keep the address for the next start, so that clients such as `reconcile top` still reach it."""
-        if self._running is not None and self._running.address:
-            self._address = self._running.address
-
-    async def _prepare(self, cluster: EmbeddedCluster, running: Manager) -> None:
-        for versions in families(kind for controller in running.controllers for kind in controller.kinds):
-            await cluster.client.apply(definition_of(*versions))
-        for namespace in running.namespaces:
-            await cluster.make_namespace(namespace)
-
-    def _tell_start(self) -> None:
-        names = ", ".join(controller.name for controller in self.operator.manager.controllers)
-        self.note = f"started {names}" if self._starts == 1 else f"restarted {names} ({self._starts - 1})"
-
     async def _next_operator(self) -> Operator:
         while True:
             await anyio.sleep(LOOK_SECONDS)
-            self._remember_address()
+            if self._running is not None and self._running.address:
+                # Kept for the next start, so that clients such as `reconcile top` still reach it.
+                self._address = self._running.address
             if not self.sources.changed():
                 continue
             try:

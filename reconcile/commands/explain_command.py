@@ -30,28 +30,24 @@ def explain(kind: str, name: str, follow: bool, as_json: bool, manager: DebugCli
         click.echo(json.dumps(told, indent=2))
         return
     seen: set[tuple[str, str]] = set()
-    for line in _lines(told, seen, as_json):
-        click.echo(line)
+    _print_new(told, seen, as_json, heads=True)
     while follow:
         time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
-        for line in _lines(manager.get("/debug/explain", **query), seen, as_json, heads=False):
-            click.echo(line)
+        _print_new(manager.get("/debug/explain", **query), seen, as_json)
 
 
-def _lines(
-    told: Mapping[str, Any], seen: set[tuple[str, str]], as_json: bool, heads: bool = True
-) -> Iterator[str]:
+def _print_new(
+    told: Mapping[str, Any], seen: set[tuple[str, str]], as_json: bool, *, heads: bool = False
+) -> None:
     for one in told["controllers"]:
         if heads and not as_json:
-            yield from head(one)
+            click.echo("\n".join(head(one)))
         for run in one["runs"]:
-            if (one["controller"], run["reconcile_id"]) in seen:
+            name = (one["controller"], run["reconcile_id"])
+            if name in seen:
                 continue
-            seen.add((one["controller"], run["reconcile_id"]))
-            if as_json:
-                yield json.dumps({"controller": one["controller"], **run})
-            else:
-                yield from chain(run)
+            seen.add(name)
+            click.echo(json.dumps({"controller": name[0], **run}) if as_json else "\n".join(chain(run)))
 
 
 def head(one: Mapping[str, Any]) -> Iterator[str]:

@@ -1,10 +1,9 @@
 """Plays the incidents of the demo, each with the original's logic first and then with ours."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from informers import get_logger
 from informers.kubernetes import connect
@@ -18,8 +17,6 @@ AT_ONCE = 3
 """Incidents played side by side. All of them would slow the flood of events that one of them needs."""
 TIME_LIMIT = 60.0
 """Seconds that one incident may take with one logic."""
-
-Side = Literal["original", "ours"]
 
 _log = get_logger("reconcile.demo")
 
@@ -50,7 +47,7 @@ class IncidentPlay:
     sabotaged: bool = False
     now: str = "waiting"
     original: SideRunning | SideResult | None = None
-    ours: SideRunning | SideResult | None = field(default=None)
+    ours: SideRunning | SideResult | None = None
 
     @property
     def finished(self) -> bool:
@@ -64,9 +61,10 @@ class IncidentPlay:
         An original that happens to pass is a note, not a failure: the demo is about our side. A side that
         broke has shown nothing.
         """
-        if not isinstance(self.original, SideResult) or not isinstance(self.ours, SideResult):
+        original, ours = self.original, self.ours
+        if not isinstance(original, SideResult) or not isinstance(ours, SideResult):
             return False
-        return self.ours.verdict.ok and not self.original.broken and not self.ours.broken
+        return ours.verdict.ok and not original.broken and not ours.broken
 
     @property
     def notes(self) -> Sequence[str]:
@@ -105,24 +103,20 @@ async def play_all(plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> N
     """
     places = anyio.CapacityLimiter(AT_ONCE)
 
-    async def play_in_turn(play: IncidentPlay) -> None:
+    async def play_both(play: IncidentPlay) -> None:
         async with places:  # first come, first served
-            await _play_both(play, cluster)
+            play.original = SideRunning(anyio.current_time())
+            play.original = await _play_side(play, "original", "original", cluster)
+            play.ours = SideRunning(anyio.current_time())
+            play.ours = await _play_side(play, "ours", "original" if play.sabotaged else "ours", cluster)
+            play.now = "done"
 
     async with anyio.create_task_group() as group:
         for play in sorted(plays, key=lambda play: -play.incident.seconds):
-            group.start_soon(play_in_turn, play)
+            group.start_soon(play_both, play)
 
 
-async def _play_both(play: IncidentPlay, cluster: EmbeddedCluster) -> None:
-    play.original = SideRunning(anyio.current_time())
-    play.original = await _play_side(play, "original", "original", cluster)
-    play.ours = SideRunning(anyio.current_time())
-    play.ours = await _play_side(play, "ours", "original" if play.sabotaged else "ours", cluster)
-    play.now = "done"
-
-
-async def _play_side(play: IncidentPlay, side: Side, logic: Logic, cluster: EmbeddedCluster) -> SideResult:
+async def _play_side(play: IncidentPlay, side: Logic, logic: Logic, cluster: EmbeddedCluster) -> SideResult:
     def report(line: str) -> None:
         play.now = f"{side}: {line}"
         _log.info("incident", incident=play.incident.name, side=side, logic=logic, now=line)

@@ -104,14 +104,10 @@ def _check_name(name: str) -> None:
             f"{name!r} is not a valid operator name",
             "use at most 40 of a-z, 0-9 and dashes, starting with a letter",
         )
-    if package in _TAKEN or keyword.iskeyword(package) or _is_importable(package):
-        raise Problem(f"{name} is the name of another Python package", "choose another, such as my-" + name)
-
-
-def _is_importable(package: str) -> bool:
-    """Whether another package of that name can be imported; a plain folder does not count."""
     spec = importlib.util.find_spec(package)
-    return package in sys.stdlib_module_names or (spec is not None and spec.origin is not None)
+    importable = spec is not None and spec.origin is not None  # a plain folder does not count
+    if importable or package in _TAKEN | sys.stdlib_module_names or keyword.iskeyword(package):
+        raise Problem(f"{name} is the name of another Python package", "choose another, such as my-" + name)
 
 
 def _new(name: str, group: str) -> Project:
@@ -119,12 +115,8 @@ def _new(name: str, group: str) -> Project:
         raise Problem(f"{group!r} is not an API group", "write a domain, such as example.com")
     kind = "".join(part.capitalize() for part in name.split("-") if part)
     metadata = {"name": "sample", "namespace": "default"}
-    sample = {
-        "apiVersion": f"{group}/v1",
-        "kind": kind,
-        "metadata": metadata,
-        "spec": {"message": "hello"},
-    }
+    spec = {"message": "hello"}
+    sample = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "spec": spec}
     return Project(name, kind, f"objects of {group}/v1 {kind}", group, sample)
 
 
@@ -183,11 +175,8 @@ def _versions() -> str:
         major, minor = importlib.metadata.version("reconcile-runtime").split(".")[:2]
     except importlib.metadata.PackageNotFoundError:
         return ""
-    return (
-        f">={major}.{minor},<{major}.{int(minor) + 1}"
-        if major == "0"
-        else f">={major}.{minor},<{int(major) + 1}"
-    )
+    breaking = f"{major}.{int(minor) + 1}" if major == "0" else int(major) + 1
+    return f">={major}.{minor},<{breaking}"
 
 
 async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:

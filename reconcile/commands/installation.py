@@ -79,8 +79,9 @@ def _roles(operator: Installation) -> Iterable[Document]:
         yield from _granted(operator, operator.name, merged(rights), None)
     for watched in operator.namespaces:
         yield from _granted(operator, operator.name, merged(rights), watched)
-    if operator.review:
-        yield _metrics_reader(operator)
+    if operator.review:  # a role to bind to the account that collects metrics
+        role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
+        yield {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
     yield from _granted(
         operator, f"{operator.name}-leader", lease_permissions(operator.lease), operator.namespace
     )
@@ -100,12 +101,6 @@ def _granted(
         "roleRef": {"apiGroup": _RBAC, "kind": f"{prefix}Role", "name": name},
         "subjects": [account],
     }
-
-
-def _metrics_reader(operator: Installation) -> Document:
-    """A role to bind to the account that collects metrics."""
-    role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
-    return {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
 
 
 # --- workload -------------------------------------------------------------------------------------------

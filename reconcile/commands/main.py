@@ -143,7 +143,8 @@ def main(arguments: list[str] | None = None) -> int:
         problem.show()
         return 2
     except click.UsageError as problem:
-        _complain(problem)
+        where = problem.ctx.command_path if problem.ctx else "reconcile"
+        Problem(problem.format_message().rstrip("."), f"see {where} --help").show()
         return 2
     except click.ClickException as problem:
         problem.show()
@@ -151,14 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # or Python would flush into the closed pipe
+        # Or Python would flush into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status if isinstance(status, int) else 0
-
-
-def _complain(problem: click.UsageError) -> None:
-    """Print one line that names the --help to read."""
-    where = problem.ctx.command_path if problem.ctx else "reconcile"
-    Problem(problem.format_message().rstrip("."), f"see {where} --help").show()

@@ -73,18 +73,15 @@ def bundled_controllers() -> Sequence[Controller[Any]]:
 def _load(target: str) -> Manager | Sequence[Controller[Any]]:
     module, colon, attribute = target.partition(":")
     if not colon:
-        return _checked(target, _bundled(target))
+        try:
+            value = load({entry.name: entry for entry in entries(CONTROLLERS)}[target])
+        except Exception as error:
+            reason = _reason(error)
+            raise Problem(f"the bundled controller {target} cannot be imported", reason) from error
+        return _checked(target, value)
     if not module or not attribute:
         raise Problem(f"{target} is not a target", "write my_module:manager")
     return _checked(target, _attribute(target, load_module(module), attribute))
-
-
-def _bundled(name: str) -> Any:
-    known = {entry.name: entry for entry in entries(CONTROLLERS)}
-    try:
-        return load(known[name])
-    except Exception as error:
-        raise Problem(f"the bundled controller {name} cannot be imported", _reason(error)) from error
 
 
 def load_module(name: str, advice: str = "check the name") -> Any:
@@ -107,14 +104,11 @@ def _attribute(target: str, module: Any, path: str) -> Any:
     value = module
     for name in path.split("."):
         if not hasattr(value, name):
-            raise Problem(f"{target}: the module has no {path}", _offer(module))
+            usable = [name for name, one in vars(module).items() if isinstance(one, Manager | Controller)]
+            offer = ", ".join(usable) or "no Manager and no Controller"
+            raise Problem(f"{target}: the module has no {path}", f"it has {offer}")
         value = getattr(value, name)
     return value
-
-
-def _offer(module: Any) -> str:
-    usable = [name for name, value in vars(module).items() if isinstance(value, Manager | Controller)]
-    return f"it has {', '.join(usable)}" if usable else "it has no Manager and no Controller"
 
 
 def _checked(target: str, value: Any) -> Manager | Sequence[Controller[Any]]:
@@ -124,14 +118,9 @@ def _checked(target: str, value: Any) -> Manager | Sequence[Controller[Any]]:
         return (value,)
     if isinstance(value, list | tuple) and value and all(isinstance(one, Controller) for one in value):
         return tuple(value)
-    raise Problem(
-        f"{target} is {_article(type(value).__name__)}",
-        "expected a Manager, a Controller or a list of Controllers",
-    )
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
+    name = type(value).__name__
+    named = f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
+    raise Problem(f"{target} is {named}", "expected a Manager, a Controller or a list of Controllers")
 
 
 def _reason(error: BaseException) -> str:

@@ -127,15 +127,11 @@ def _screen(told: Mapping[str, Any]) -> Group:
     return Group(
         f"{told['server'] or 'not connected'}, {leads}",
         *(_outage(one) for one in told["unreachable"]),
-        _table([_without(one, "at") for one in told["keys"]], "no key has run yet"),
+        _table([{k: v for k, v in one.items() if k != "at"} for one in told["keys"]], "no key has run yet"),
         _table(told["errors"], "no run has failed"),
         _table(told["controllers"], "no controllers"),
         _table(told["informers"], "no informers"),
     )
-
-
-def _without(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    return {column: value for column, value in row.items() if column != name}
 
 
 def _outage(one: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ fence: versions and uids protect writes.
 """
 
 import platform
-from collections.abc import Mapping
 
 import anyio
 from attrs import define, evolve, frozen
@@ -31,7 +30,6 @@ from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
 
 _log = get_logger("reconcile.leadership")
-_NOTHING: Mapping[str, str] = {}
 
 
 class LeadershipLost(Exception):
@@ -163,7 +161,8 @@ class LeaderElector:
             await anyio.sleep(terms.retry)
             with anyio.move_on_at(self._deadline()):
                 while not await self._attempt():
-                    self._stop_if_taken()
+                    if self._seen is not None and not self._is_mine(self._seen):
+                        self._lose(f"{self._place} is held by {self._seen.lease.spec.holder_identity!r}")
                     # Sooner than the usual pace: a failed renewal must leave time for several more before
                     # the deadline.
                     await anyio.sleep(terms.retry / 4)
@@ -172,7 +171,7 @@ class LeaderElector:
 
     async def release(self) -> None:
         """Release the Lease, so that a standby takes it at once. Call it when nothing writes any more."""
-        if self._seen is None or self._seen.lease.spec.holder_identity != self.election.identity:
+        if self._seen is None or not self._is_mine(self._seen):
             return
         # First stop being the leader, then let others know: the other way round two could lead.
         self._be_certain_until(float("-inf"))
@@ -279,10 +278,6 @@ class LeaderElector:
             _log.debug("cannot watch the lease", lease=self._place, error=str(error))
         # A watch only makes a takeover faster. Without it the read after `_patience` is enough.
         await anyio.sleep_forever()
-
-    def _stop_if_taken(self) -> None:
-        if self._seen is not None and not self._is_mine(self._seen):
-            self._lose(f"{self._place} is held by {self._seen.lease.spec.holder_identity!r}")
 
     def _lose(self, reason: str) -> None:
         self._be_certain_until(float("-inf"))

@@ -87,13 +87,6 @@ class ManagedCluster:
             candidates = controllers or [runner.controller for runner in self.runners]
             await until_ready(partial(self.predecessor_check.check, candidates), self.sync_seconds)
 
-    async def try_once(self) -> None:
-        """Wait until each informer has its first list, or has failed to get it once."""
-        async with anyio.create_task_group() as group:
-            for informer in self.cache:
-                done = partial(lambda informer: informer.synced or informer.error is not None, informer)
-                group.start_soon(informer.wait_until, done, self.sync_seconds)
-
 
 @define(eq=False)
 class ClusterSet:
@@ -260,7 +253,11 @@ class ClusterSet:
         return all(cluster.error is not None for cluster in self.members)
 
     async def _try(self, cluster: ManagedCluster) -> None:
-        await cluster.try_once()
+        """Wait until each informer has its first list, or has failed to get it once."""
+        async with anyio.create_task_group() as group:
+            for informer in cluster.cache:
+                done = partial(lambda informer: informer.synced or informer.error is not None, informer)
+                group.start_soon(informer.wait_until, done, cluster.sync_seconds)
         cluster.tried = True
         self._changes.notify()
 

@@ -31,6 +31,7 @@ PREFIX: Final = "RECONCILE_"
 CLIENT_QPS: Final = 50.0
 CLIENT_BURST: Final = 100
 _NONE: Mapping[Any, Any] = {}
+_OBJECT_READERS = (values.as_given, values.informer_options, checked)
 
 
 class ConfigurationError(ValueError):
@@ -41,14 +42,17 @@ class ConfigurationError(ValueError):
 class OptionSpec:
     """One option: `read` makes its value from text or from what the constructor was given.
 
-    Raises ValueError for a value that the option does not take. An option without `text` is an object,
-    which only the constructor takes.
+    Raises ValueError for a value that the option does not take.
     """
 
-    help: str
     default: Any
     read: Callable[[Any], Any]
-    text: bool = True
+    help: str
+
+    @property
+    def text(self) -> bool:
+        """Whether text can set it; otherwise it is an object, which only the constructor takes."""
+        return self.read not in _OBJECT_READERS
 
     @property
     def is_switch(self) -> bool:
@@ -63,177 +67,155 @@ class OptionSpec:
         return str(self.default).lower() if self.text and self.default not in (None, "", (), {}) else ""
 
 
-def _option(default: Any, read: Callable[[Any], Any], help: str) -> OptionSpec:  # noqa: A002
-    return OptionSpec(help, default, read)
-
-
-def _object(default: Any, help: str, read: Callable[[Any], Any] = values.as_given) -> OptionSpec:  # noqa: A002
-    return OptionSpec(help, default, read, text=False)
-
-
 class ManagerOptions(TypedDict, total=False):
-    """Everything that a manager can be told, one entry an option."""
+    """Everything that a manager can be told: one entry an option, with type and fields of its OptionSpec."""
 
-    namespace: Annotated[str, _option("", str, "Keep to this namespace; empty: all namespaces.")]
+    namespace: Annotated[str, "", str, "Keep to this namespace; empty: all namespaces."]
     namespaces: Annotated[
         Sequence[str],
-        _option(
-            (),
-            values.namespaces,
-            "Keep to these namespaces, comma-separated, with Roles alone; empty: as `namespace` says.",
-        ),
+        (),
+        values.namespaces,
+        "Keep to these namespaces, comma-separated, with Roles alone; empty: as `namespace` says.",
     ]
     selector: Annotated[
-        str, _option("", values.labels, "Keep objects with these labels, and what they control; empty: all.")
+        str, "", values.labels, "Keep objects with these labels, and what they control; empty: all."
     ]
-    dry_run: Annotated[
-        bool, _option(False, values.switch, "Shadow mode: log each write as a difference, send none.")
-    ]
+    dry_run: Annotated[bool, False, values.switch, "Shadow mode: log each write as a difference, send none."]
     take_over: Annotated[
-        bool,
-        _option(False, values.switch, "Start even if the operator that a controller replaces is active."),
+        bool, False, values.switch, "Start even if the operator that a controller replaces is active."
     ]
     name: Annotated[
-        str,
-        _option("reconcile", check_field_manager, "Field manager of writes that belong to no controller."),
+        str, "reconcile", check_field_manager, "Field manager of writes that belong to no controller."
     ]
-    embedded: Annotated[bool, _option(False, values.switch, "Run on an API server inside the process.")]
+    embedded: Annotated[bool, False, values.switch, "Run on an API server inside the process."]
     clusters: Annotated[
         Mapping[str, Transport | str],
-        _option(
-            _NONE, values.clusters, "Run on these: NAME=CONTEXT of a kubeconfig, comma-separated; empty: one."
-        ),
+        _NONE,
+        values.clusters,
+        "Run on these: NAME=CONTEXT of a kubeconfig, comma-separated; empty: one.",
     ]
     serve: Annotated[
-        str, _option("", values.address, "Serve health, metrics and debug pages on HOST:PORT; empty: do not.")
+        str, "", values.address, "Serve health, metrics and debug pages on HOST:PORT; empty: do not."
     ]
     serve_certificates: Annotated[
-        str, _option("", str, "Serve over TLS: folder of tls.crt and tls.key, which may rotate.")
+        str, "", str, "Serve over TLS: folder of tls.crt and tls.key, which may rotate."
     ]
     serve_review: Annotated[
-        bool,
-        _option(False, values.switch, "Let the API server decide, by token, who gets /metrics and /debug."),
+        bool, False, values.switch, "Let the API server decide, by token, who gets /metrics and /debug."
     ]
     serve_metrics: Annotated[
         ServeMetrics,
-        _option(
-            "all",
-            values.one_of(ServeMetrics),
-            "Without serve_review, show /metrics to: all, local (this machine).",
-        ),
+        "all",
+        values.one_of(ServeMetrics),
+        "Without serve_review, show /metrics to: all, local (this machine).",
     ]
     ready_when: Annotated[
         ReadyWhen,
-        _option(
-            "up",
-            values.one_of(ReadyWhen),
-            "When /readyz succeeds: up, synced (caches), leading (and synced).",
-        ),
+        "up",
+        values.one_of(ReadyWhen),
+        "When /readyz succeeds: up, synced (caches), leading (and synced).",
     ]
     leader_election: Annotated[
         LeaderElection | None,
-        _option(None, values.lease, "Act only while holding this Lease, [NAMESPACE/]NAME; empty: always."),
+        None,
+        values.lease,
+        "Act only while holding this Lease, [NAMESPACE/]NAME; empty: always.",
     ]
     lease_seconds: Annotated[
         float,
-        _option(
-            LeaseTerms().duration,
-            values.positive_seconds,
-            "How long standbys wait before they take over a Lease that is not renewed.",
-        ),
+        LeaseTerms().duration,
+        values.positive_seconds,
+        "How long standbys wait before they take over a Lease that is not renewed.",
     ]
     renew_seconds: Annotated[
         float,
-        _option(
-            LeaseTerms().renew_deadline,
-            values.positive_seconds,
-            "How long a leader acts without having renewed the Lease.",
-        ),
+        LeaseTerms().renew_deadline,
+        values.positive_seconds,
+        "How long a leader acts without having renewed the Lease.",
     ]
     retry_seconds: Annotated[
-        float,
-        _option(LeaseTerms().retry, values.positive_seconds, "How often the Lease is renewed, or tried for."),
+        float, LeaseTerms().retry, values.positive_seconds, "How often the Lease is renewed, or tried for."
     ]
     workers: Annotated[
         ByController[int],
-        _option(
-            DEFAULT_WORKERS,
-            values.by_controller(values.count),
-            "How many objects a controller works on at a time; `NAME=5` for one controller, comma-separated.",
-        ),
+        DEFAULT_WORKERS,
+        values.by_controller(values.count),
+        "How many objects a controller works on at a time; `NAME=5` for one controller, comma-separated.",
     ]
     timeout: Annotated[
         ByController[float],
-        _option(
-            DEFAULT_TIMEOUT,
-            values.by_controller(values.positive_seconds),
-            "How many seconds one run may take; `NAME=60` for one controller, comma-separated.",
-        ),
+        DEFAULT_TIMEOUT,
+        values.by_controller(values.positive_seconds),
+        "How many seconds one run may take; `NAME=60` for one controller, comma-separated.",
     ]
-    threads: Annotated[
-        int, _option(THREADS, values.count, "How many blocking calls run at a time, each in a thread.")
-    ]
+    threads: Annotated[int, THREADS, values.count, "How many blocking calls run at a time, each in a thread."]
     debug: Annotated[
-        bool,
-        _option(
-            False, values.switch, "Compute each desired state twice, and fail a run where the two differ."
-        ),
+        bool, False, values.switch, "Compute each desired state twice, and fail a run where the two differ."
     ]
     undeclared: Annotated[
         Undeclared | None,
-        _option(
-            None,
-            values.undeclared_writes,
-            "`refuse` writes that no declaration names, or `warn`; empty: warn, but refuse in tests.",
-        ),
+        None,
+        values.one_of(Undeclared, optional=True),
+        "`refuse` writes that no declaration names, or `warn`; empty: warn, but refuse in tests.",
     ]
     client_qps: Annotated[
         float,
-        _option(
-            CLIENT_QPS,
-            values.rate,
-            "How many requests a second all controllers together may make; 0: no limit.",
-        ),
+        CLIENT_QPS,
+        values.rate,
+        "How many requests a second all controllers together may make; 0: no limit.",
     ]
     client_burst: Annotated[
-        int, _option(CLIENT_BURST, values.count, "How many requests may be made at once under that limit.")
+        int, CLIENT_BURST, values.count, "How many requests may be made at once under that limit."
     ]
-    sync_seconds: Annotated[float, _option(120.0, values.seconds, "How long the first lists may take.")]
+    sync_seconds: Annotated[float, 120.0, values.seconds, "How long the first lists may take."]
     stop_seconds: Annotated[
-        float, _option(30.0, values.seconds, "How long runs in progress may take to end at a stop.")
+        float, 30.0, values.seconds, "How long runs in progress may take to end at a stop."
     ]
 
-    transport: Annotated[Transport | None, _object(None, "Way to the API server; None: as kubectl finds it.")]
-    clock: Annotated[Clock, _object(SystemClock(), "Wall time, chance and identity.")]
+    transport: Annotated[
+        Transport | None, None, values.as_given, "What leads to the API server; None: as kubectl finds it."
+    ]
+    clock: Annotated[Clock, SystemClock(), values.as_given, "Wall time, chance and identity."]
     blocking: Annotated[
-        Blocking | None, _object(None, "Where blocking calls run; None: in threads, in tests in step.")
+        Blocking | None,
+        None,
+        values.as_given,
+        "Where blocking calls run; None: in threads, in tests in step.",
     ]
     liveness: Annotated[
-        Mapping[str, Check], _object(_NONE, "Checks of /healthz, by name: functions that raise.", checked)
+        Mapping[str, Check], _NONE, checked, "Checks of /healthz, by name: functions that raise."
     ]
     readiness: Annotated[
-        Mapping[str, Check], _object(_NONE, "Checks of /readyz, by name: functions that raise.", checked)
+        Mapping[str, Check], _NONE, checked, "Checks of /readyz, by name: functions that raise."
     ]
     metrics: Annotated[
         "CollectorRegistry | None",
-        _object(None, "Registry of prometheus-client to collect in; None: one of its own if it serves."),
+        None,
+        values.as_given,
+        "Registry of prometheus-client to collect in; None: one of its own if it serves.",
     ]
     traces: Annotated[
-        "TracerProvider | None", _object(None, "OpenTelemetry's tracer provider: each run becomes a span.")
+        "TracerProvider | None",
+        None,
+        values.as_given,
+        "OpenTelemetry's tracer provider: each run becomes a span.",
     ]
     limiter: Annotated[
-        RequestLimiter | None, _object(None, "One limit for several managers, in place of client_qps.")
+        RequestLimiter | None,
+        None,
+        values.as_given,
+        "One limit for several managers, in place of client_qps.",
     ]
     informers: Annotated[
         Mapping[type[Object], InformerOptions],
-        _object(
-            _NONE, "What is followed and kept of kinds; `Object`: of all others.", values.informer_options
-        ),
+        _NONE,
+        values.informer_options,
+        "What is followed and kept of kinds; `Object`: of all others.",
     ]
 
 
 OPTIONS: dict[str, OptionSpec] = {
-    name: hint.__metadata__[0] for name, hint in ManagerOptions.__annotations__.items()
+    name: OptionSpec(*hint.__metadata__) for name, hint in ManagerOptions.__annotations__.items()
 }
 TEXT_OPTIONS: dict[str, OptionSpec] = {name: spec for name, spec in OPTIONS.items() if spec.text}
 _LEASE_TIMES = ("lease_seconds", "renew_seconds", "retry_seconds")

@@ -5,11 +5,10 @@ Each function returns the value, or raises ValueError with what it expected.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 from informers import InformerOptions, Transport
 from reconcile.client.object_selectors import parse_labels
-from reconcile.controller.declared_writes import Undeclared
 from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object, kind_of
 from reconcile.ops.page_server import parse_address
@@ -87,19 +86,16 @@ def by_controller(read: Callable[[object], N]) -> Callable[[Any], "ByController[
     return each
 
 
-def one_of(choices: Any) -> Callable[[str], Any]:
-    """A word of a Literal."""
+def one_of(choices: Any, *, optional: bool = False) -> Callable[[str | None], Any]:
+    """A word of a Literal; if it is `optional`, None for nothing."""
     words = get_args(choices)
 
-    def choice(value: str) -> Any:
+    def choice(value: str | None) -> Any:
+        if optional and not value:
+            return None
         return value if value in words else _refuse(f"one of {', '.join(words)}", value)
 
     return choice
-
-
-def undeclared_writes(value: str | None) -> Undeclared | None:
-    """`warn` or `refuse`; None for the default."""
-    return cast(Undeclared, one_of(Undeclared)(value)) if value else None
 
 
 def namespaces(value: str | Iterable[str]) -> Sequence[str]:

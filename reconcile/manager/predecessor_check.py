@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from informers import APIResource, Clock, Forbidden, NotFound, Transport, get_logger
+from informers import Clock, Forbidden, NotFound, Transport, get_logger
 from informers.apimachinery.envelopes import decode_list_page
 from reconcile.client.client import Client
 from reconcile.client.sender import Sender
@@ -87,21 +87,14 @@ class PredecessorCheck:
             if predecessor is None:
                 continue
             resource = kind_of(controller.kind).resource
-            found = (
-                await self._status_writer(resource, own)
-                or await self._lease(predecessor)
-                or await self._deployment(predecessor)
-            )
+            found = ""
+            for namespace in self.namespaces or ("",):
+                found = found or await self._status_writer(resource.path(namespace), own)
+            found = found or await self._lease(predecessor) or await self._deployment(predecessor)
             if found:
                 raise PredecessorActive(controller.name, predecessor, resource.name, found)
 
-    async def _status_writer(self, resource: APIResource, own: frozenset[str]) -> str:
-        for namespace in self.namespaces or ("",):
-            if found := await self._status_writer_at(resource.path(namespace), own):
-                return found
-        return ""
-
-    async def _status_writer_at(self, path: str, own: frozenset[str]) -> str:
+    async def _status_writer(self, path: str, own: frozenset[str]) -> str:
         query = {"labelSelector": self.selector} if self.selector else {}
         async for item in self._items(path, query):
             for entry in item.metadata.managed_fields:

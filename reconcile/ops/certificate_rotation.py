@@ -20,9 +20,6 @@ class NoCertificate(Exception):
     """The files are missing, or are not a certificate with its key."""
 
 
-def _ignore(read: bool) -> None: ...
-
-
 @define(eq=False)
 class RotatingCertificate:
     """The certificate of `tls.crt` and `tls.key` in `folder`; `context` serves the one loaded last.
@@ -32,7 +29,7 @@ class RotatingCertificate:
     """
 
     folder: Path
-    on_read: Callable[[bool], None] = _ignore
+    on_read: Callable[[bool], None] = lambda succeeded: None
     context: ssl.SSLContext = field(init=False)
     _shown: tuple[bytes, bytes] = field(init=False)
 

@@ -1,6 +1,7 @@
 """The pages of /debug about one key: those that answer questions, and those that change something."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
 HEADER = "X-Reconcile"
 """The header of a request that changes something: a web page cannot send it to another site unasked."""
-
-_ACTIONS = ("trigger", "pause", "resume")
-
 
 Answer = Callable[[], Mapping[str, Any]]
 
@@ -36,22 +34,16 @@ def add_action_pages(
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from None
 
-    async def explain(request: web.Request) -> web.Response:
-        return await ask(request, actions.explain)
+    async def act(request: web.Request, action: str) -> web.Response:
+        if HEADER not in request.headers or "Origin" in request.headers:
+            raise web.HTTPForbidden(
+                text=f"a change needs the header {HEADER}, and must not have an Origin header\n"
+            )
+        return await ask(request, partial(actions.act, action))
 
-    def action(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def act(request: web.Request) -> web.Response:
-            if HEADER not in request.headers or "Origin" in request.headers:
-                raise web.HTTPForbidden(
-                    text=f"a change needs the header {HEADER}, and must not have an Origin header\n"
-                )
-            return await ask(request, lambda kind, key: actions.act(name, kind, key))
-
-        return act
-
-    application.router.add_get("/debug/explain", explain)
-    for name in _ACTIONS:
-        application.router.add_post(f"/debug/{name}", action(name))
+    application.router.add_get("/debug/explain", partial(ask, page=actions.explain))
+    for action in ("trigger", "pause", "resume"):
+        application.router.add_post(f"/debug/{action}", partial(act, action=action))
 
 
 def json_text(value: Mapping[str, Any]) -> bytes:

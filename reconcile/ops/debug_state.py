@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import asdict
 
+from informers import InformerStatus
 from reconcile.controller.run_history import ActiveRun, PastRun
 from reconcile.controller.runner import Runner
 from reconcile.ops.manager_status import ManagerStatus
@@ -30,7 +31,7 @@ def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) 
         "leader": status.leader,
         "clusters": [asdict(cluster) for cluster in status.clusters],
         "controllers": {runner.name: _controller(runner, now) for runner in runners},
-        "informers": [_informer(asdict(informer)) for informer in status.informers],
+        "informers": [_informer(informer) for informer in status.informers],
     }
 
 
@@ -112,9 +113,9 @@ def _causes(causes: Sequence[Cause]) -> Sequence[str]:
     return [str(cause) for cause in causes]
 
 
-def _informer(status: dict[str, Any]) -> Mapping[str, Any]:
-    last = status["last_event"]
-    return {**status, "last_event": None if last is None else last.isoformat()}
+def _informer(status: InformerStatus) -> Mapping[str, Any]:
+    last = status.last_event
+    return {**asdict(status), "last_event": None if last is None else last.isoformat()}
 
 
 def waiting_place(task: "asyncio.Task[Any]") -> str:

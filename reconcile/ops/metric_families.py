@@ -6,6 +6,7 @@ docs/reference/metrics.md.
 
 from collections.abc import Iterator, Sequence
 
+from attrs import frozen
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
@@ -24,74 +25,67 @@ class MetricFamilies:
     """Every counter, histogram and settable gauge of one manager, in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
+        run = _Maker(registry, "controller_runtime", ("controller",))
+        self.runs = run.counter("reconcile_total", "Runs by result.", "result")
+        self.errors = run.counter("reconcile_errors_total", "Failed runs, terminal ones included.")
+        self.terminal = run.counter("terminal_reconcile_errors_total", "Failed runs that are not retried.")
+        self.panics = run.counter("reconcile_panics_total", "Runs that failed by an error in the code.")
+        self.timeouts = run.counter("reconcile_timeouts_total", "Runs that exceeded their timeout.")
+        self.seconds = run.histogram("reconcile_time_seconds", "Duration of runs.", RECONCILE_BUCKETS)
+        self.max_concurrent = run.gauge("max_concurrent_reconciles", "Workers that the controller may have.")
 
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(name, text, labels, registry=registry)
+        queue = _Maker(registry, "workqueue", ("name", "controller"), QUEUE_BUCKETS)
+        self.adds = queue.counter("adds_total", "Keys that became ready.")
+        self.retries = queue.counter("retries_total", "Keys added with back-off.")
+        self.waited = queue.histogram("queue_duration_seconds", "Time a key waited for a worker.")
+        self.worked = queue.histogram("work_duration_seconds", "Time a worker spent on a key.")
 
-        def histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
-            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+        answer = _Maker(registry, "rest_client", ("code", "method", "host"))
+        self.requests = answer.counter("requests_total", "Requests to the API server.")
+        rest = _Maker(registry, "rest_client", ("verb", "host"), SIZE_BUCKETS)
+        self.request_seconds = rest.histogram(
+            "request_duration_seconds", "Duration of requests but streams.", REQUEST_BUCKETS
+        )
+        self.request_bytes = rest.histogram("request_size_bytes", "Size of request bodies.")
+        self.response_bytes = rest.histogram("response_size_bytes", "Size of response bodies but streams.")
 
-        runtime, queue, rest = "controller_runtime", "workqueue", "rest_client"
-        by, by_queue, by_host = "controller", ("name", "controller"), ("verb", "host")
-        self.runs = counter(f"{runtime}_reconcile_total", "Runs by result.", by, "result")
-        self.errors = counter(f"{runtime}_reconcile_errors_total", "Failed runs, terminal ones included.", by)
-        self.terminal = counter(
-            f"{runtime}_terminal_reconcile_errors_total", "Failed runs that are not retried.", by
+        files = _Maker(registry, "certwatcher_read_certificate", ())
+        self.certificates = files.counter("total", "Attempts to read the serving certificate.")
+        self.certificate_errors = files.counter(
+            "errors_total", "Failed attempts to read the serving certificate."
         )
-        self.panics = counter(
-            f"{runtime}_reconcile_panics_total", "Runs that failed by an error in the code.", by
+
+        own = _Maker(registry, "reconcile", ("controller",), WAIT_BUCKETS)
+        self.own_writes = own.histogram(
+            "own_write_wait_seconds", "Time a read waited until the cache showed own writes."
         )
-        self.timeouts = counter(
-            f"{runtime}_reconcile_timeouts_total", "Runs that exceeded their timeout.", by
+        self.behind = own.counter(
+            "own_write_timeouts_total", "Waits for own writes that ran out, relist included."
         )
-        self.seconds = histogram(
-            f"{runtime}_reconcile_time_seconds", "Duration of runs.", RECONCILE_BUCKETS, by
-        )
-        self.max_concurrent = gauge(
-            f"{runtime}_max_concurrent_reconciles", "Workers that the controller may have.", by
-        )
-        self.adds = counter(f"{queue}_adds_total", "Keys that became ready.", *by_queue)
-        self.retries = counter(f"{queue}_retries_total", "Keys added with back-off.", *by_queue)
-        self.waited = histogram(
-            f"{queue}_queue_duration_seconds", "Time a key waited for a worker.", QUEUE_BUCKETS, *by_queue
-        )
-        self.worked = histogram(
-            f"{queue}_work_duration_seconds", "Time a worker spent on a key.", QUEUE_BUCKETS, *by_queue
-        )
-        self.requests = counter(
-            f"{rest}_requests_total", "Requests to the API server.", "code", "method", "host"
-        )
-        self.request_seconds = histogram(
-            f"{rest}_request_duration_seconds", "Duration of requests but streams.", REQUEST_BUCKETS, *by_host
-        )
-        self.request_bytes = histogram(
-            f"{rest}_request_size_bytes", "Size of request bodies.", SIZE_BUCKETS, *by_host
-        )
-        self.response_bytes = histogram(
-            f"{rest}_response_size_bytes", "Size of response bodies but streams.", SIZE_BUCKETS, *by_host
-        )
-        self.certificates = counter(
-            "certwatcher_read_certificate_total", "Attempts to read the serving certificate."
-        )
-        self.certificate_errors = counter(
-            "certwatcher_read_certificate_errors_total", "Failed attempts to read the serving certificate."
-        )
-        self.own_writes = histogram(
-            "reconcile_own_write_wait_seconds",
-            "Time a read waited until the cache showed own writes.",
-            WAIT_BUCKETS,
-            by,
-        )
-        self.behind = counter(
-            "reconcile_own_write_timeouts_total", "Waits for own writes that ran out, relist included.", by
-        )
-        self.storms = counter("reconcile_storms_total", "Keys found to wake themselves.", by)
-        self.storming = gauge("reconcile_storms_active", "Keys slowed because they wake themselves.", by)
-        self.loop_lag = histogram(
-            "reconcile_event_loop_lag_seconds", "Delay of the event loop.", WAIT_BUCKETS
-        )
+        self.storms = own.counter("storms_total", "Keys found to wake themselves.")
+        self.storming = own.gauge("storms_active", "Keys slowed because they wake themselves.")
+        loop = _Maker(registry, "reconcile_event_loop", (), WAIT_BUCKETS)
+        self.loop_lag = loop.histogram("lag_seconds", "Delay of the event loop.")
 
     def __iter__(self) -> Iterator[Collector]:
         yield from vars(self).values()
+
+
+@frozen
+class _Maker:
+    """Makes metrics that have a prefix, labels and buckets in common."""
+
+    registry: CollectorRegistry
+    prefix: str
+    labels: tuple[str, ...]
+    buckets: Sequence[float] = ()
+
+    def counter(self, name: str, text: str, *more: str) -> Counter:
+        return Counter(f"{self.prefix}_{name}", text, (*self.labels, *more), registry=self.registry)
+
+    def gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"{self.prefix}_{name}", text, self.labels, registry=self.registry)
+
+    def histogram(self, name: str, text: str, buckets: Sequence[float] = ()) -> Histogram:
+        buckets, name = buckets or self.buckets, f"{self.prefix}_{name}"
+        return Histogram(name, text, self.labels, buckets=buckets, registry=self.registry)

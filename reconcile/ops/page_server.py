@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from attrs import define, field, frozen
@@ -126,14 +126,10 @@ class _PageThread:
     tls: ssl.SSLContext | None
     most: int
     _loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
-    _bound: "asyncio.Future[Address]" = field(init=False)
+    _bound: "asyncio.Future[Address]" = field(factory=asyncio.Future, init=False)
     _ended: asyncio.Event = field(factory=asyncio.Event, init=False)
     _own: asyncio.AbstractEventLoop = field(factory=asyncio.new_event_loop, init=False)
     _stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
-
-    @_bound.default
-    def _make_bound(self) -> "asyncio.Future[Address]":
-        return self._loop.create_future()
 
     async def start(self) -> Address:
         """Returns the address once it listens. Raises ServeError."""
@@ -177,7 +173,7 @@ class _PageThread:
 
         throttle = LogThrottle()
         asyncio.get_running_loop().set_exception_handler(partial(_connection_failed, throttle))
-        connections = PageConnectionPool(lambda: _make_handler(runner), self.tls, self.most)
+        connections = PageConnectionPool(lambda: cast(web.Server, runner.server)(), self.tls, self.most)
         runner = web.AppRunner(
             self.routes.application(connections),
             access_log=None,
@@ -211,11 +207,6 @@ class _PageThread:
             await asyncio.wait(accepting)
             for listener in listeners:
                 listener.close()
-
-
-def _make_handler(runner: Any) -> asyncio.Protocol:
-    handler: asyncio.Protocol = runner.server()
-    return handler
 
 
 def _connection_failed(throttle: LogThrottle, _: object, context: Mapping[str, Any]) -> None:

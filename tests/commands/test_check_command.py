@@ -1,19 +1,19 @@
 """`reconcile check`: each thing that it looks for, and nothing where all is well."""
 
-import itertools
 import json
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from controllers import workergroups
-from reconcile.commands.main import main, reconcile
+from reconcile.commands.main import main
 
-_NUMBERS = itertools.count()
+Run: TypeAlias = Callable[..., tuple[int, str]]
 
 HEAD = """
 from typing import Annotated
@@ -70,76 +70,6 @@ class Clash(Object):
 """
 
 
-@pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def write(text: str) -> str:
-        name = f"checked_{next(_NUMBERS)}"
-        (tmp_path / f"{name}.py").write_text(text)
-        return name
-
-    return write
-
-
-def test_a_good_module_has_no_faults(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", written(GOOD)]) == 0
-    assert "no faults" in capsys.readouterr().out
-
-
-def test_each_fault_is_one_line(written: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", written(BAD)]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [
-        "Bad .spec.replicas",
-        "Bad .status",
-        "Bad .status.conditions",
-    ]
-    assert "Scale()" in lines[0]
-    assert "observed_generation" in lines[1]
-    assert "list_map_keys" in lines[2]
-
-
-def test_json_prints_a_list_with_the_same_exit_status(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", written(BAD), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found[0]["kind"], found[0]["path"]) == ("Bad", ".spec.replicas")
-    assert all(one["problem"] for one in found)
-    assert main(["check", written(GOOD), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
-
-
-def test_fields_that_became_required_are_reported(
-    written: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = CliRunner().invoke(reconcile, ["crds", written(BAD.replace("    owner: str\n", ""))])
-    (tmp_path / "crd.yaml").write_text(before.stdout)
-    assert main(["check", written(BAD), "--against", "crd.yaml"]) == 1
-    assert "Bad .spec.owner: it is required now" in capsys.readouterr().out
-
-
-def test_another_kind_s_definition_is_refused(
-    written: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = CliRunner().invoke(reconcile, ["crds", written(GOOD)])
-    assert yaml.safe_load(before.stdout)["metadata"]["name"] == "goods.example.com"
-    (tmp_path / "crd.yaml").write_text(before.stdout)
-    assert main(["check", written(BAD), "--against", "crd.yaml"]) == 2
-    assert "has no goods.example.com" in capsys.readouterr().err
-
-
-def test_fields_of_one_name_in_json_are_reported(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", written(CLASH)]) == 2
-    assert "Spec.pod_ip and .other are both 'podIp' in JSON" in capsys.readouterr().err
-
-
 RULED = f"""{HEAD}
 from reconcile.models import Rule
 
@@ -186,11 +116,75 @@ class Deployment(Object):
 """.replace("spec: dict", "metadata_only: str = ''")
 
 
-def test_rules_that_do_not_compile_are_reported_with_their_fields(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", written(RULED)]) == 1
-    lines = capsys.readouterr().out.splitlines()
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command on a module with that text: its exit status, and all that it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(command: str, text: str, *options: str) -> tuple[int, str]:
+        module = f"checked_{zlib.crc32(text.encode())}"
+        (tmp_path / f"{module}.py").write_text(text)
+        status = main([command, module, *options])
+        return status, "".join(capsys.readouterr())
+
+    return run
+
+
+def test_a_good_module_has_no_faults(run: Run) -> None:
+    status, said = run("check", GOOD)
+    assert status == 0
+    assert "no faults" in said
+
+
+def test_each_fault_is_one_line(run: Run) -> None:
+    status, said = run("check", BAD)
+    assert status == 1
+    replicas, status_field, conditions = said.splitlines()
+    assert replicas.startswith("Bad .spec.replicas:")
+    assert "Scale()" in replicas
+    assert status_field.startswith("Bad .status:")
+    assert "observed_generation" in status_field
+    assert conditions.startswith("Bad .status.conditions:")
+    assert "list_map_keys" in conditions
+
+
+def test_json_prints_a_list_with_the_same_exit_status(run: Run) -> None:
+    status, said = run("check", BAD, "--json")
+    found = json.loads(said)
+    assert status == 1
+    assert (found[0]["kind"], found[0]["path"]) == ("Bad", ".spec.replicas")
+    assert all(one["problem"] for one in found)
+    assert run("check", GOOD, "--json") == (0, "[]\n")
+
+
+def test_fields_that_became_required_are_reported(run: Run, tmp_path: Path) -> None:
+    _, before = run("crds", BAD.replace("    owner: str\n", ""))
+    (tmp_path / "crd.yaml").write_text(before)
+    status, said = run("check", BAD, "--against", "crd.yaml")
+    assert status == 1
+    assert "Bad .spec.owner: it is required now" in said
+
+
+def test_another_kind_s_definition_is_refused(run: Run, tmp_path: Path) -> None:
+    _, before = run("crds", GOOD)
+    assert yaml.safe_load(before)["metadata"]["name"] == "goods.example.com"
+    (tmp_path / "crd.yaml").write_text(before)
+    status, said = run("check", BAD, "--against", "crd.yaml")
+    assert status == 2
+    assert "has no goods.example.com" in said
+
+
+def test_fields_of_one_name_in_json_are_reported(run: Run) -> None:
+    status, said = run("check", CLASH)
+    assert status == 2
+    assert "Spec.pod_ip and .other are both 'podIp' in JSON" in said
+
+
+def test_rules_that_do_not_compile_are_reported_with_their_fields(run: Run) -> None:
+    status, said = run("check", RULED)
+    assert status == 1
+    lines = said.splitlines()
     assert [line.split(": ")[0] for line in lines] == [
         "Ruled .x-kubernetes-validations[0].rule",
         "Ruled .spec.low.x-kubernetes-validations[0].rule",
@@ -199,53 +193,43 @@ def test_rules_that_do_not_compile_are_reported_with_their_fields(
     assert "undefined field 'lower'" in lines[0]
     assert "no matching overload" in lines[1]
     assert "Syntax error" in lines[2]
-    assert main(["check", written(SOUND)]) == 0
+    assert run("check", SOUND)[0] == 0
 
 
-def test_other_refusals_of_the_server_are_reported_too(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_refusals_of_the_server_are_reported_too(run: Run) -> None:
     text = RULED.replace("rules=(", 'columns={"Low": ".spec.low["}, rules=(')
-    assert main(["check", written(text.replace("spec.lower", "spec.low"))]) == 1
-    assert (
-        "Ruled definition.spec.additionalPrinterColumns[0].jsonPath: an API server" in capsys.readouterr().out
-    )
+    status, said = run("check", text.replace("spec.lower", "spec.low"))
+    assert status == 1
+    assert "Ruled definition.spec.additionalPrinterColumns[0].jsonPath: an API server" in said
 
 
 def test_without_the_extra_it_reports_that_rules_are_not_compiled(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "reconcile.embedded.schema.cel", None)
-    assert main(["check", written(SOUND)]) == 2
-    said = capsys.readouterr()
-    assert "pip install 'reconcile-runtime[embedded]'" in said.err
-    assert "no faults" not in said.out
-    assert main(["check", written(GOOD)]) == 0
+    status, said = run("check", SOUND)
+    assert status == 2
+    assert "pip install 'reconcile-runtime[embedded]'" in said
+    assert "no faults" not in said
+    assert run("check", GOOD)[0] == 0
 
 
 @pytest.mark.rule("model-versions")
-def test_versions_that_lose_fields_are_refused_as_by_crds(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    module = written(VERSIONS)
-    refused = []
-    for command in ("check", "crds"):
-        assert main([command, module]) == 2
-        refused.append(capsys.readouterr().err)
-    assert refused[0] == refused[1]
-    assert "only v1beta1 has .spec.colour, which a write in v1 loses" in refused[0]
+def test_versions_that_lose_fields_are_refused_as_by_crds(run: Run) -> None:
+    status, said = run("check", VERSIONS)
+    assert (status, said) == run("crds", VERSIONS)
+    assert status == 2
+    assert "only v1beta1 has .spec.colour, which a write in v1 loses" in said
 
 
-def test_models_of_built_in_kinds_have_no_definition(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    module = written(BUILT_IN)
-    assert main(["check", module]) == 0
-    assert main(["crds", module]) == 2
-    assert "built-in kinds only: these are served without a definition" in capsys.readouterr().err
-    both = written(f"{BUILT_IN}\n{GOOD}")
-    assert main(["crds", both]) == 0
-    assert capsys.readouterr().out.count("kind: CustomResourceDefinition") == 1
+def test_models_of_built_in_kinds_have_no_definition(run: Run) -> None:
+    assert run("check", BUILT_IN)[0] == 0
+    status, said = run("crds", BUILT_IN)
+    assert status == 2
+    assert "built-in kinds only: these are served without a definition" in said
+    status, said = run("crds", f"{BUILT_IN}\n{GOOD}")
+    assert status == 0
+    assert said.count("kind: CustomResourceDefinition") == 1
 
 
 @pytest.mark.parametrize("module", ["controllers.nodegroups", "controllers.registrysecrets"])

@@ -224,7 +224,7 @@ def test_an_unknown_option_of_the_constructor_is_an_error_with_the_nearest_name(
 
 
 def test_a_new_option_is_one_entry_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = OptionSpec("How long to nap.", 1.5, OPTIONS["stop_seconds"].read)
+    spec = OptionSpec(1.5, OPTIONS["stop_seconds"].read, "How long to nap.")
     for options in (OPTIONS, TEXT_OPTIONS):
         monkeypatch.setitem(options, "nap_seconds", spec)
     assert Manager().options["nap_seconds"] == 1.5  # type: ignore[typeddict-item]
