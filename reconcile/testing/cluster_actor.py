@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from informers import Key, NotFound, error_from_response
+from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer, ServedResource
 from reconcile.embedded.api import find_target
@@ -36,15 +37,6 @@ TOUCHED = "touched.reconcile-runtime/times"
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MERGE = "application/merge-patch+json"
-_SET_BY_SERVER = (
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "generation",
-    "managedFields",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)
 
 
 class ClusterActor:
@@ -135,7 +127,7 @@ class ClusterActor:
         with suppress(NotFound):  # if it was being deleted, the patch above has removed it
             self.request("DELETE", path, query={"gracePeriodSeconds": "0"})
         self.server.settle()
-        for name in _SET_BY_SERVER:
+        for name in SET_BY_SERVER:
             before["metadata"].pop(name, None)
         self.request("POST", path.rpartition("/")[0], before)
 

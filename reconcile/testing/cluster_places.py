@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import anyio
 from attrs import define, field
@@ -30,37 +30,6 @@ T = TypeVar("T")
 _SERVED_SECONDS = 30.0
 _NOT_FOUND = 404
 _CLOSED = "the transport of a test is connected only while a manager runs"
-
-
-class ClusterPlace(Protocol):
-    """A cluster as a test sees it: a client for the test, and a transport for the managers under test."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of the managers."""
-        ...
-
-    @property
-    def transport(self) -> FaultyTransport:
-        """The transport of the managers under test: it records, and injects the faults of the test."""
-        ...
-
-    @property
-    def virtual(self) -> bool:
-        """Whether its time is virtual."""
-        ...
-
-    def opened(self) -> AbstractAsyncContextManager[None]:
-        """Keep `transport` connected until the context is left."""
-        ...
-
-    def connect(self) -> AbstractAsyncContextManager[Client]:
-        """A client for the test itself, without faults."""
-        ...
-
-    async def define(self, kinds: Iterable[type[Object]]) -> None:
-        """Install the definitions of models; returns when they are served."""
-        ...
 
 
 class VirtualCluster:
@@ -150,6 +119,10 @@ class ListeningServer:
                     with anyio.fail_after(_SERVED_SECONDS):
                         while not await _is_served(client, kind):  # noqa: ASYNC110 - the server announces it nowhere
                             await anyio.sleep(0.05)
+
+
+ClusterPlace: TypeAlias = VirtualCluster | ListeningServer
+"""A cluster as a test sees it: a client for the test, and a transport for the managers under test."""
 
 
 def listening_server(endpoint: "ServerEndpoint") -> ListeningServer:

@@ -15,6 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from informers import APIResource, Key, Response
+from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
@@ -200,14 +201,7 @@ def _main() -> None:
 
 
 def _new(obj: dict[str, Any]) -> dict[str, Any]:
-    server_set = (
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "managedFields",
-        "ownerReferences",
-    )
+    server_set = (*SET_BY_SERVER, "ownerReferences")
     return {**obj, "metadata": {name: v for name, v in obj["metadata"].items() if name not in server_set}}
 
 

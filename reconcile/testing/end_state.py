@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
+from informers.apimachinery.server_fields import SET_BY_SERVER
 from reconcile.client.redaction import HIDDEN
 from reconcile.embedded.log import StorageKey, Stored, StoredChange
 from reconcile.models import kind_of
@@ -20,14 +21,8 @@ from reconcile.testing.world import World
 EndStateSubject = tuple[str, str, str]
 """What is counted: plural, namespace and name; a generated name is its prefix and `*`."""
 
-_VOLATILE = (
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "managedFields",
-    "generation",
-    "deletionTimestamp",
-)
+# The grace period stays: it tells an object that is being deleted from one that is not.
+_VOLATILE = frozenset(SET_BY_SERVER) - {"deletionGracePeriodSeconds"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _PASSING = frozenset({"observedGeneration", "nodeName"})

@@ -29,6 +29,9 @@ RunEnded = Callable[[KeyRun, Sequence[str]], None]
 """Receives each run that ended, and the writes that its controller has sent without declaring them."""
 
 
+_Record = Callable[[ActiveRun, float, DeclaredWrites], None]
+
+
 class ManagerProcess:
     """The process of manager `number`; `run` keeps it alive, `lives` counts how often it was started."""
 
@@ -86,8 +89,7 @@ class ManagerProcess:
             # The leader invariant reads the number of the process from this identity.
             election = evolve(election, identity=f"manager-{self.number}.{self.lives}")
         self.manager = _RecordedManager(
-            self,
-            self._run_ended,
+            self._record,
             *self.controllers,
             transport=self.transport,
             clock=self._clock,
@@ -104,6 +106,21 @@ class ManagerProcess:
             except* Exception as group:
                 error = group.exceptions[0]
                 self._die(f"{type(error).__name__}: {error}")
+
+    def _record(self, run: ActiveRun, now: float, declarations: DeclaredWrites) -> None:
+        outcome = run.outcome
+        recorded = KeyRun(
+            process=self.number,
+            life=self.lives,
+            controller=declarations.controller.name,
+            request=run.request,
+            started=run.started,
+            ended=now,
+            woken_by=run.causes,
+            outcome="cancelled" if outcome is None else outcome.name,
+            message="" if outcome is None else outcome.message,
+        )
+        self._run_ended(recorded, declarations.missing)
 
     def _die(self, why: str) -> None:
         if self.deaths and self.deaths[-1].life == self.lives:
@@ -135,51 +152,32 @@ def _take_apart(manager: Manager) -> None:
 class _RecordedManager(Manager):
     """A manager that records each of its runs."""
 
-    def __init__(
-        self, process: ManagerProcess, run_ended: RunEnded, *controllers: Controller[Any], **options: Any
-    ) -> None:
+    def __init__(self, record: _Record, *controllers: Controller[Any], **options: Any) -> None:
         super().__init__(*controllers, **options)
-        self._process = process
-        self._run_ended = run_ended
+        self._record = record
 
     def _assemble(self, transports: "Mapping[str, Transport]") -> Assembly:
-        return _RecordedAssembly(
-            self._process, self._run_ended, self.options, self.controllers, transports, self._log
-        )
+        return _RecordedAssembly(self._record, self.options, self.controllers, transports, self._log)
 
 
 class _RecordedAssembly(Assembly):
-    def __init__(self, process: ManagerProcess, run_ended: RunEnded, *parts: Any) -> None:
-        self._process = process
-        self._run_ended = run_ended
+    def __init__(self, record: _Record, *parts: Any) -> None:
+        self._record = record
         super().__init__(*parts)
 
     def _history(
         self, executor: RunExecutor[Any], label: str, metrics: ControllerMetrics | None
     ) -> RunHistory:
-        return _RecordingHistory(self._process, self._run_ended, executor.declarations)
+        return _RecordingHistory(self._record, executor.declarations)
 
 
 class _RecordingHistory(RunHistory):
-    def __init__(self, process: ManagerProcess, run_ended: RunEnded, declarations: DeclaredWrites) -> None:
+    def __init__(self, record: _Record, declarations: DeclaredWrites) -> None:
         super().__init__()
-        self._process = process
-        self._run_ended = run_ended
+        self._record = record
         self._declarations = declarations
 
     def end(self, run: ActiveRun, now: float) -> None:
         """Record the run that is over."""
-        outcome = run.outcome
-        recorded = KeyRun(
-            process=self._process.number,
-            life=self._process.lives,
-            controller=self._declarations.controller.name,
-            request=run.request,
-            started=run.started,
-            ended=now,
-            woken_by=run.causes,
-            outcome="cancelled" if outcome is None else outcome.name,
-            message="" if outcome is None else outcome.message,
-        )
-        self._run_ended(recorded, self._declarations.missing)
+        self._record(run, now, self._declarations)
         super().end(run, now)

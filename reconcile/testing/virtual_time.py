@@ -28,18 +28,8 @@ from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakSet, ref
 
-from reconcile.testing.sealed_loop import RealWorldError, SealedLoop, SimulationError, is_library
+from reconcile.testing.sealed_loop import SealedLoop, SimulationError, is_library
 from reconcile.testing.seeded_random import SeededRandom
-
-__all__ = [
-    "DeadlockError",
-    "LivelockError",
-    "RealWorldError",
-    "SimulationError",
-    "TimeLimitError",
-    "VirtualTimeLoop",
-    "simulate",
-]
 
 _sniffio: Any
 try:

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconcile.testing import RealWorldError
 from reconcile.testing.virtual_clock import VirtualClock
 from reconcile.testing.virtual_time import (
     DeadlockError,
     LivelockError,
-    RealWorldError,
     TimeLimitError,
     VirtualTimeLoop,
     simulate,

@@ -9,7 +9,7 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from reconcile.testing.virtual_time import RealWorldError, simulate
+from reconcile.testing import RealWorldError, simulate
 from tests.workqueue.helpers import drained, take
 from workqueue import Backoff, KeyBackoff, QueueStatus, WorkQueue
 
