@@ -13,6 +13,7 @@ from informers import APIResource, Cache, InformerOptions, Key
 from reconcile import Client
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.testing import FakeClient
+from tests.helpers.definitions import definition, object_of
 
 GADGETS = APIResource("example.com", "v1", "Gadget", "gadgets")
 KEY = Key("default", "a")
@@ -48,27 +49,7 @@ SPEC = {
     },
 }
 STATUS = {"type": "object", "properties": {"phase": {"type": "string"}, "count": {"type": "integer"}}}
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": STATUS}}
-                },
-            }
-        ],
-    },
-}
+DEFINITION = definition("Gadget", object_of(spec=SPEC, status=STATUS))
 
 
 class Gadgets:

@@ -12,6 +12,7 @@ from reconcile.client.client import core_of
 from reconcile.kinds import ConfigMap
 from reconcile.models import unstructured_kind
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When, simulate
+from tests.helpers.definitions import definition
 
 
 @frozen
@@ -40,27 +41,7 @@ class Plan(Object):
     status: Status = Status()
 
 
-LOOSE: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "plans.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "plans", "singular": "plan", "kind": "Plan", "listKind": "PlanList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+LOOSE = definition("Plan")
 PLAN = {
     "apiVersion": "example.com/v1",
     "kind": "Plan",

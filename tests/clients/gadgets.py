@@ -2,45 +2,15 @@
 
 from typing import Any
 
+from tests.helpers.definitions import INTEGER, SCALE, STRING, definition, object_of
+
 FINALIZER = "example.com/held"
 
 
-def definition(group: str, kind: str = "Gadget") -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {
-            "spec": {
-                "type": "object",
-                "properties": {
-                    "size": {"type": "integer", "maximum": 100},
-                    "color": {"type": "string", "default": "red"},
-                    "replicas": {"type": "integer"},
-                },
-            },
-            "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
-        },
-    }
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {
-            "status": {},
-            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-        },
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.lower()}s.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower()},
-            "versions": [version],
-        },
-    }
+def gadget_definition(group: str, kind: str = "Gadget") -> dict[str, Any]:
+    spec = object_of(size={**INTEGER, "maximum": 100}, color={**STRING, "default": "red"}, replicas=INTEGER)
+    schema = object_of(spec=spec, status=object_of(phase=STRING))
+    return definition(kind, schema, group=group, subresources={"status": {}, "scale": SCALE})
 
 
 def gadget(group: str, name: str, *, finalizers: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:

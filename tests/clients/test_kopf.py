@@ -16,7 +16,7 @@ from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
 from lightkube.resources.events_v1 import Event
 from lightkube.types import PatchType
 
-from tests.clients.gadgets import definition, gadget
+from tests.clients.gadgets import gadget, gadget_definition
 
 GROUP = "kopf.example.com"
 OPERATOR = Path(__file__).with_name("operator_of_gadgets.py")
@@ -50,7 +50,7 @@ def operator(kubeconfig: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def define(client: lightkube.Client) -> None:
-    crd = definition(GROUP)
+    crd = gadget_definition(GROUP)
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["status"]["x-kubernetes-preserve-unknown-fields"] = True
     client.create(CustomResourceDefinition.from_dict(crd))

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from kr8s.asyncio.objects import APIObject, ConfigMap, CustomResourceDefinition, Deployment, new_class
 
-from tests.clients.gadgets import FINALIZER, definition, gadget
+from tests.clients.gadgets import FINALIZER, gadget, gadget_definition
 
 GROUP = "kr8s.example.com"
 Gizmo = new_class(kind="Gizmo", version=f"{GROUP}/v1", namespaced=True, scalable=True, plural="gizmos")
@@ -26,7 +26,7 @@ pytestmark = [
 @pytest_asyncio.fixture(loop_scope="module", scope="module")  # kr8s keeps one session, bound to its loop
 async def api(kubeconfig: Path) -> Any:
     made = await kr8s.asyncio.api(kubeconfig=str(kubeconfig))
-    crd = await CustomResourceDefinition(definition(GROUP, "Gizmo"), api=made)
+    crd = await CustomResourceDefinition(gadget_definition(GROUP, "Gizmo"), api=made)
     if not await crd.exists():
         await crd.create()
     await crd.wait("condition=Established", timeout=5)

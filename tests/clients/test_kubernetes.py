@@ -8,7 +8,7 @@ import pytest
 from kubernetes import client, config, dynamic, informer, utils, watch
 from kubernetes.client.exceptions import ApiException
 
-from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
+from tests.clients.gadgets import FINALIZER, deployment, gadget, gadget_definition, image_of
 
 GROUP = "official.example.com"
 JSON_PATCH = "application/json-patch+json"
@@ -22,7 +22,7 @@ def api(kubeconfig: Path) -> Iterator[client.ApiClient]:
     with config.new_client_from_config(str(kubeconfig)) as made:
         definitions = client.ApiextensionsV1Api(made)
         try:
-            definitions.create_custom_resource_definition(definition(GROUP))
+            definitions.create_custom_resource_definition(gadget_definition(GROUP))
         except ApiException as error:
             if error.status != 409:
                 raise

@@ -8,7 +8,7 @@ import pytest
 from kubernetes_asyncio import client, config, dynamic, watch
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
+from tests.clients.gadgets import FINALIZER, deployment, gadget, gadget_definition, image_of
 
 # What a client leaves open is its own affair, and it is found whenever garbage is collected next.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -28,7 +28,7 @@ async def api(kubeconfig: Path) -> AsyncIterator[client.ApiClient]:
 async def define(api: client.ApiClient, group: str) -> None:
     definitions = client.ApiextensionsV1Api(api)
     try:
-        await definitions.create_custom_resource_definition(definition(group))
+        await definitions.create_custom_resource_definition(gadget_definition(group))
     except ApiException as error:
         if error.status != 409:
             raise

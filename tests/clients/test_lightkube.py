@@ -13,7 +13,7 @@ from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import ConfigMap
 from lightkube.types import PatchType
 
-from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
+from tests.clients.gadgets import FINALIZER, deployment, gadget, gadget_definition, image_of
 
 GROUP = "lightkube.example.com"
 Gadget = create_namespaced_resource(GROUP, "v1", "Gadget", "gadgets")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 def client(kubeconfig: Path) -> Iterator[lightkube.Client]:
     settings = lightkube.KubeConfig.from_file(str(kubeconfig))
     with lightkube.Client(config=settings, field_manager="lightkube", trust_env=False) as made:
-        made.apply(CustomResourceDefinition.from_dict(definition(GROUP)), force=True)
+        made.apply(CustomResourceDefinition.from_dict(gadget_definition(GROUP)), force=True)
         made.wait(CustomResourceDefinition, f"gadgets.{GROUP}", for_conditions=["Established"])
         yield made
 

@@ -25,6 +25,7 @@ from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.http import serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.embedded.verbs.watching import WatchStream
+from tests.helpers.definitions import ANYTHING, INTEGER, STRING, definition, object_of
 
 HERE = Path(__file__).parent
 SITE = HERE.parents[1] / "docs" / "examples" / "site"
@@ -234,36 +235,16 @@ class Stage:
         self.server.at_write = kill
 
 
-def definition() -> dict[str, Any]:
-    """The CustomResourceDefinition of Site, in whose status anybody may keep what they like."""
-    text, number = {"type": "string"}, {"type": "integer", "default": 1}
-    spec = {"type": "object", "properties": {"image": text, "replicas": number, "pullSecret": text}}
-    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": spec, "status": status}}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "sites.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Site", "plural": "sites", "singular": "site"},
-            "versions": [version],
-        },
-    }
+def site_definition() -> dict[str, Any]:
+    """The CustomResourceDefinition of Site, whose status may hold anything."""
+    spec = object_of(image=STRING, replicas={**INTEGER, "default": 1}, pullSecret=STRING)
+    return definition("Site", object_of(spec=spec, status=ANYTHING))
 
 
 @asynccontextmanager
 async def _serving(kubeconfig: Path) -> AsyncIterator[Recording]:
     server = Recording()
-    server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition())
+    server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", site_definition())
     async with anyio.create_task_group() as tasks, serve(server, token="compared") as face:
         tasks.start_soon(server.run)
         write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)

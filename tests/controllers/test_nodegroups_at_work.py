@@ -29,6 +29,7 @@ from tests.controllers.nodegroups import (
 )
 from tests.controllers.nodegroups_running import at_work, play
 from tests.controllers.world import NAMESPACE, World
+from tests.helpers.definitions import definition
 
 BUDGET = {
     "apiVersion": "policy/v1",
@@ -66,19 +67,8 @@ def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_re
 
 def shapes() -> dict[str, Any]:
     """An infrastructure provider's templates, which say what their machines will be like."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "shapes.infrastructure.example.com"},
-        "spec": {
-            "group": "infrastructure.example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Shape", "plural": "shapes", "singular": "shape", "listKind": "ShapeList"},
-            "versions": [version],
-        },
-    }
+    group = "infrastructure.example.com"
+    return definition("Shape", group=group, name="v1beta1", subresources={})
 
 
 @pytest.mark.rule("capi-2d-from-zero")

@@ -11,6 +11,8 @@ from attrs import define, field
 
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer, WatchStream
+from tests.helpers import definitions
+from tests.helpers.definitions import ANYTHING, INTEGER, SCALE, STRING, object_of
 
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -152,40 +154,13 @@ def owned_by(owner: Mapping[str, Any], *, blocking: bool = False) -> list[dict[s
 
 
 def definition(**spec: Any) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {
-            "spec": {
-                "type": "object",
-                "properties": {
-                    "size": {"type": "integer", "minimum": 0},
-                    "color": {"type": "string", "default": "red"},
-                    "replicas": {"type": "integer"},
-                },
-            },
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        },
-    }
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {
-            "status": {},
-            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-        },
-        "selectableFields": [{"jsonPath": ".spec.color"}],
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [version],
-            **spec,
-        },
-    }
+    size, color = {**INTEGER, "minimum": 0}, {**STRING, "default": "red"}
+    properties = object_of(size=size, color=color, replicas=INTEGER)
+    made = definitions.definition(
+        "Widget",
+        object_of(spec=properties, status=ANYTHING),
+        subresources={"status": {}, "scale": SCALE},
+        selectableFields=[{"jsonPath": ".spec.color"}],
+    )
+    made["spec"] |= spec
+    return made

@@ -20,6 +20,7 @@ from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.http import NotLoopback, ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES
+from tests.helpers.definitions import definition
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -323,16 +324,8 @@ async def test_a_definition_appears_in_discovery_at_once_and_leaves_with_its_del
     client: aiohttp.ClientSession,
 ) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    schema = {"openAPIV3Schema": {"type": "object", "description": "A thing."}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-    async with client.post(definitions, json=definition) as answer:
+    described = {"type": "object", "description": "A thing."}
+    async with client.post(definitions, json=definition("Widget", described)) as answer:
         assert answer.status == 201, await answer.text()
     async with client.get("/apis/example.com/v1") as answer:
         assert [entry["name"] for entry in (await answer.json())["resources"]] == ["widgets"]

@@ -3,17 +3,12 @@
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import anyio
 import pytest
-from anyio.from_thread import start_blocking_portal
 
-from reconcile.embedded import ApiServer
-from reconcile.embedded.http import serve
-from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
+from reconcile.testing.control_plane import embedded
 
 KUBECTL = shutil.which("kubectl")
 Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -24,28 +19,18 @@ pytestmark = [
 ]
 
 
-@asynccontextmanager
-async def _serving(kubeconfig: Path) -> AsyncIterator[None]:
-    server = ApiServer()
-    async with anyio.create_task_group() as tasks, serve(server, token="t") as face:
-        tasks.start_soon(server.run)
-        write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)
-        yield
-        tasks.cancel_scope.cancel()
-
-
 @pytest.fixture(scope="module")
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     home = tmp_path_factory.mktemp("home")
 
     def run(*arguments: str, fails: bool = False) -> "subprocess.CompletedProcess[str]":
-        environment = {**os.environ, "KUBECONFIG": str(home / "kubeconfig"), "HOME": str(home)}
+        environment = {**os.environ, "KUBECONFIG": str(endpoint.kubeconfig), "HOME": str(home)}
         command = [str(KUBECTL), *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
         assert (done.returncode != 0) is fails, done.stdout + done.stderr
         return done
 
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving(home / "kubeconfig")):
+    with embedded() as endpoint:
         yield run
 
 

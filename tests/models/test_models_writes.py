@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from reconcile import Object, field, resource
 from reconcile.errors import StaleVersion
 from reconcile.testing import FakeClient
+from tests.helpers.definitions import ANYTHING, definition, object_of
 
 
 @frozen
@@ -31,31 +32,7 @@ class Gate(Object):
     spec: GateSpec = GateSpec()
 
 
-DEFINITION: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gates.example.com"},
-    "spec": {
-        "group": "example.com",
-        "names": {"plural": "gates", "singular": "gate", "kind": "Gate", "listKind": "GateList"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
+DEFINITION = definition("Gate", object_of(spec=ANYTHING))
 SPEC: dict[str, Any] = {
     "unknown": {"zero": 0, "empty": "", "no": False, "list": [1.50, {"a": None}]},
     "ports": [
