@@ -1,40 +1,23 @@
 """Measure: `python -m tests.bench [--json FILE] [--only PREFIX]`.
 
-Each module beside this one that has `figures() -> dict[str, float]` is asked, in a process of its own, so
-that none leaves its memory or its caches to the next. `--only` takes those figures whose name begins so.
+Each module beside this one has `figures() -> dict[str, float]` and is asked in a process of its own. `--only`
+takes those figures whose name begins so.
 """
 
 import argparse
-import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.bench._harness import Figures, measured
+
 HERE = Path(__file__).parent
 
 
 def benches() -> list[str]:
-    """The modules that may have figures: their names are the first word of the figures'."""
+    """The modules that have figures: their names are the first word of the figures'."""
     return sorted(file.stem for file in HERE.glob("[!_]*.py"))
-
-
-def measure(bench: str) -> dict[str, float]:
-    """The figures of one module, taken in a new process. Raises CalledProcessError where that fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench", "--module", bench],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
-
-
-def figures_here(bench: str) -> dict[str, float]:
-    """The figures of one module, taken in this process; none where it has none."""
-    take = getattr(importlib.import_module(f"tests.bench.{bench}"), "figures", None)
-    return {} if take is None else take()
 
 
 def wanted(bench: str, only: str) -> bool:
@@ -46,17 +29,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write the figures there, as one flat object")
     parser.add_argument("--only", metavar="PREFIX", default="", help="those whose name begins so")
-    parser.add_argument("--module", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
-    if chosen.module:
-        json.dump(figures_here(chosen.module), sys.stdout)
-        return 0
-    figures: dict[str, float] = {}
+    figures: Figures = {}
     failed: list[str] = []
     for bench in benches():
         if wanted(bench, chosen.only):
             try:
-                figures |= measure(bench)
+                figures |= measured(f"tests.bench.{bench}", "figures")
             except subprocess.CalledProcessError:
                 failed.append(bench)
     figures = {name: value for name, value in figures.items() if name.startswith(chosen.only)}

@@ -24,12 +24,13 @@ import aiohttp
 import msgspec
 import yaml
 
+from informers import Response
 from informers.clock import SystemClock
 from reconcile.embedded import ApiRequest, ApiServer, WatchStream
 from reconcile.embedded.http import serve
 from reconcile.embedded.schema import compile_schema
-
-Figures = dict[str, float]
+from tests.bench._harness import Figures, measured, resident
+from tests.helpers.definitions import INTEGER, STRING, definition, list_of, object_of
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GADGETS = "/apis/bench.example.com/v1/namespaces/default/gadgets"
@@ -43,65 +44,31 @@ VALIDATIONS = 300
 
 # --- objects --------------------------------------------------------------------------------------
 
-STRING = {"type": "string"}
+
+STRINGS = {"type": "object", "additionalProperties": STRING}
 AMOUNTS = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}}
-GADGET = {
-    "type": "object",
-    "properties": {
-        "spec": {
-            "type": "object",
-            "required": ["image"],
-            "properties": {
-                "image": {**STRING, "minLength": 1},
-                "replicas": {"type": "integer", "minimum": 0, "default": 1},
-                "mode": {**STRING, "enum": ["auto", "off"], "default": "auto"},
-                "env": {
-                    "type": "array",
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["name"],
-                    "items": {
-                        "type": "object",
-                        "required": ["name"],
-                        "properties": {"name": STRING, "value": STRING},
-                    },
-                },
-                "ports": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "port": {"type": "integer", "minimum": 1, "maximum": 65535},
-                            "protocol": {**STRING, "default": "TCP"},
-                            "name": STRING,
-                        },
-                    },
-                },
-                "resources": {"type": "object", "properties": {"limits": AMOUNTS, "requests": AMOUNTS}},
-                "settings": {"type": "object", "additionalProperties": STRING},
-            },
-        },
-        "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
-    },
-}
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.bench.example.com"},
-    "spec": {
-        "group": "bench.example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Gadget", "plural": "gadgets"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": GADGET},
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+RESOURCES = object_of(limits=AMOUNTS, requests=AMOUNTS)
+NAMED = object_of("name", name=STRING, value=STRING)
+PORT = object_of(
+    port={"type": "integer", "minimum": 1, "maximum": 65535},
+    protocol={**STRING, "default": "TCP"},
+    name=STRING,
+)
+BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+GADGET = object_of(
+    spec=object_of(
+        "image",
+        image={**STRING, "minLength": 1},
+        replicas={"type": "integer", "minimum": 0, "default": 1},
+        mode={**STRING, "enum": ["auto", "off"], "default": "auto"},
+        env=list_of(NAMED, **BY_NAME),
+        ports=list_of(PORT),
+        resources=RESOURCES,
+        settings=STRINGS,
+    ),
+    status=object_of(ready=INTEGER),
+)
+DEFINITION = definition("Gadget", GADGET, group="bench.example.com")
 
 
 def gadget(number: int) -> bytes:
@@ -126,49 +93,34 @@ def gadget(number: int) -> bytes:
     return msgspec.json.encode(body)
 
 
-def ray_cluster() -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema of the shape of a RayCluster's, and an object of 5 KB that it describes."""
-    named = {"type": "object", "required": ["name"], "properties": {"name": STRING, "value": STRING}}
-    port = {
-        "type": "object",
-        "properties": {"containerPort": {"type": "integer", "format": "int32"}, "name": STRING},
-    }
-    container = {
-        "type": "object",
-        "required": ["name"],
-        "properties": {
-            "name": STRING,
-            "image": STRING,
-            "args": {"type": "array", "items": STRING},
-            "env": {"type": "array", "items": named},
-            "ports": {"type": "array", "items": port},
-            "resources": {"type": "object", "properties": {"limits": AMOUNTS, "requests": AMOUNTS}},
-        },
-    }
-    containers = {"type": "array", "items": container}
-    pod = {"type": "object", "required": ["containers"], "properties": {"containers": containers}}
-    template = {"type": "object", "properties": {"spec": pod}}
-    params = {"type": "object", "additionalProperties": STRING}
+def ray_cluster_schema() -> dict[str, Any]:
+    """A schema of the shape of a RayCluster's."""
+    container = object_of(
+        "name",
+        name=STRING,
+        image=STRING,
+        args=list_of(STRING),
+        env=list_of(NAMED),
+        ports=list_of(object_of(containerPort={"type": "integer", "format": "int32"}, name=STRING)),
+        resources=RESOURCES,
+    )
+    template = object_of(spec=object_of("containers", containers=list_of(container)))
     count = {"type": "integer", "format": "int32", "minimum": 0, "default": 0}
-    group = {
-        "type": "object",
-        "required": ["groupName", "rayStartParams", "template"],
-        "properties": {
-            "groupName": STRING,
-            "minReplicas": count,
-            "maxReplicas": count,
-            "replicas": count,
-            "rayStartParams": params,
-            "template": template,
-        },
-    }
-    head = {
-        "type": "object",
-        "required": ["template"],
-        "properties": {"rayStartParams": params, "template": template},
-    }
-    groups = {"type": "array", "items": group}
-    spec = {"type": "object", "properties": {"headGroupSpec": head, "workerGroupSpecs": groups}}
+    group = object_of(
+        *("groupName", "rayStartParams", "template"),
+        groupName=STRING,
+        minReplicas=count,
+        maxReplicas=count,
+        replicas=count,
+        rayStartParams=STRINGS,
+        template=template,
+    )
+    head = object_of("template", rayStartParams=STRINGS, template=template)
+    return object_of(spec=object_of(headGroupSpec=head, workerGroupSpecs=list_of(group)))
+
+
+def ray_cluster(groups: int) -> dict[str, Any]:
+    """The spec of a RayCluster: 1 KB for its head and for each group of workers."""
     made = {
         "name": "ray",
         "image": "rayproject/ray:2.46.0",
@@ -183,37 +135,31 @@ def ray_cluster() -> tuple[dict[str, Any], dict[str, Any]]:
     }
     workers = [
         {"groupName": f"workers-{k}", "replicas": 1, "minReplicas": 1, "maxReplicas": 5, **part}
-        for k in range(4)
+        for k in range(groups)
     ]
-    schema = {"type": "object", "properties": {"spec": spec}}
-    return schema, {"spec": {"headGroupSpec": part, "workerGroupSpecs": workers}}
+    return {"headGroupSpec": part, "workerGroupSpecs": workers}
 
 
 # --- what runs in a process of its own ------------------------------------------------------------
 
 
+def ask(server: ApiServer, method: str, path: str, body: bytes = b"") -> bytes:
+    """The body of an answer that says that all went well."""
+    answer = server.handle(ApiRequest(method, path, {}, JSON, body))
+    assert not isinstance(answer, WatchStream)
+    assert answer.status < 300, answer.body
+    return answer.body
+
+
 def make_server() -> ApiServer:
     """A server with the definition of gadgets."""
     server = ApiServer(clock=SystemClock())
-    made = server.handle(ApiRequest("POST", DEFINITIONS, {}, JSON, msgspec.json.encode(DEFINITION)))
-    assert not isinstance(made, WatchStream)
-    assert made.status == 201, made.body
+    ask(server, "POST", DEFINITIONS, msgspec.json.encode(DEFINITION))
     return server
 
 
-def fill(server: ApiServer, count: int) -> int:
-    """Create gadgets; the bytes of JSON that the server then holds of them."""
-    size = 0
-    for number in range(count):
-        answer = server.handle(ApiRequest("POST", GADGETS, {}, JSON, gadget(number)))
-        assert not isinstance(answer, WatchStream)
-        assert answer.status == 201, answer.body
-        size += len(answer.body)
-    return size
-
-
-def inprocess() -> Figures:
-    """Creates by CPU time, as a test on a machine of its own would see them."""
+def inprocess() -> float:
+    """Creates a second of CPU time, as a test on a machine of its own would see them."""
     server, bodies = make_server(), [gadget(number) for number in range(CREATES)]
     requests = [ApiRequest("POST", GADGETS, {}, JSON, body) for body in bodies]
     gc.collect()
@@ -221,15 +167,15 @@ def inprocess() -> Figures:
     for request in requests:
         answer = server.handle(request)
     cpu = time.process_time() - before
-    assert not isinstance(answer, WatchStream)
+    assert isinstance(answer, Response)
     assert answer.status == 201, answer.body
-    return {"creates_per_s": CREATES / cpu}
+    return CREATES / cpu
 
 
-def validating() -> Figures:
-    """Pruning, defaulting and validating one RayCluster."""
-    openapi, obj = ray_cluster()
-    schema = compile_schema(openapi)
+def validating() -> float:
+    """Microseconds of pruning, defaulting and validating one RayCluster."""
+    obj = {"spec": ray_cluster(4)}
+    schema = compile_schema(ray_cluster_schema())
     size = len(msgspec.json.encode(obj))
     assert 4_500 < size < 6_000, size
     copies = [msgspec.json.decode(msgspec.json.encode(obj)) for _ in range(VALIDATIONS)]
@@ -239,7 +185,7 @@ def validating() -> Figures:
         schema.prune(copy)
         schema.default(copy)
         assert schema.validate(copy) == []
-    return {"us": (time.process_time() - before) / VALIDATIONS * 1e6}
+    return (time.process_time() - before) / VALIDATIONS * 1e6
 
 
 def holding() -> Figures:
@@ -247,21 +193,14 @@ def holding() -> Figures:
     server = make_server()
     gc.collect()
     before = resident()
-    size = fill(server, OBJECTS)
+    size = sum(len(ask(server, "POST", GADGETS, gadget(number))) for number in range(OBJECTS))
     gc.collect()
     ratio = (resident() - before) / size
     started = time.process_time()
-    answer = server.handle(ApiRequest("GET", GADGETS))
+    listed = ask(server, "GET", GADGETS)
     elapsed = time.process_time() - started
-    assert not isinstance(answer, WatchStream)
-    assert len(answer.body) > size * 0.9
+    assert len(listed) > size * 0.9
     return {"memory_ratio": ratio, "list_ms": elapsed * 1e3}
-
-
-def resident() -> int:
-    """Bytes of memory that this process has."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
 
 
 def starting() -> Figures:
@@ -324,7 +263,7 @@ def first_answer() -> float:
 async def burst(server: ApiServer, count: int) -> None:
     """Create gadgets within the server, letting it deliver in between."""
     for number in range(count):
-        server.handle(ApiRequest("POST", GADGETS, {}, JSON, gadget(number)))
+        ask(server, "POST", GADGETS, gadget(number))
         if number % 50 == 0:
             await asyncio.sleep(0)
 
@@ -378,20 +317,15 @@ async def create_all(client: aiohttp.ClientSession, bodies: Iterator[bytes]) -> 
             assert response.status == 201
 
 
-async def _http(url: str, ca: bytes) -> Figures:
-    bodies = [gadget(number) for number in range(CREATES)]
-    async with session(url, ca) as client:
-        rest = iter(bodies)
-        await create_all(client, islice(rest, 200))
-        before = time.perf_counter()
-        await asyncio.gather(*(create_all(client, rest) for _ in range(CLIENTS)))
-        return {"creates_per_s": (CREATES - 200) / (time.perf_counter() - before)}
-
-
-def http() -> Figures:
-    """Creates over HTTPS, by wall time, with several clients at once."""
+async def http() -> float:
+    """Creates a second over HTTPS, by wall time, with several clients at once."""
     with served() as (_, url, ca):
-        return asyncio.run(_http(url, ca))
+        async with session(url, ca) as client:
+            rest = iter([gadget(number) for number in range(CREATES)])
+            await create_all(client, islice(rest, 200))
+            before = time.perf_counter()
+            await asyncio.gather(*(create_all(client, rest) for _ in range(CLIENTS)))
+            return (CREATES - 200) / (time.perf_counter() - before)
 
 
 async def _watch(client: aiohttp.ClientSession, ready: asyncio.Event, lines: int) -> None:
@@ -404,56 +338,30 @@ async def _watch(client: aiohttp.ClientSession, ready: asyncio.Event, lines: int
                 return
 
 
-async def _fanout(connection: Any, url: str, ca: bytes) -> Figures:
-    async with session(url, ca) as client:
-        ready = [asyncio.Event() for _ in range(WATCHERS)]
-        watches = [asyncio.create_task(_watch(client, event, EVENTS)) for event in ready]
-        await asyncio.gather(*(event.wait() for event in ready))
-        before = time.perf_counter()
-        connection.send(EVENTS)
-        await asyncio.gather(*watches)
-        return {"events_per_s": EVENTS * WATCHERS / (time.perf_counter() - before)}
-
-
-def fanout() -> Figures:
-    """Events delivered over HTTPS to watchers that were there before, creates included, by wall time."""
+async def fanout() -> float:
+    """Events a second over HTTPS to watchers that were there before, creates included, by wall time."""
     with served() as (connection, url, ca):
-        return asyncio.run(_fanout(connection, url, ca))
-
-
-MEASUREMENTS = {
-    "inprocess": inprocess,
-    "validating": validating,
-    "holding": holding,
-    "starting": starting,
-    "http": http,
-    "fanout": fanout,
-}
-
-
-def measured(name: str) -> Figures:
-    """One measurement in a fresh process."""
-    command = [sys.executable, "-m", "tests.bench.embedded", name]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    result: Figures = msgspec.json.decode(done.stdout)
-    return result
+        async with session(url, ca) as client:
+            ready = [asyncio.Event() for _ in range(WATCHERS)]
+            watches = [asyncio.create_task(_watch(client, event, EVENTS)) for event in ready]
+            await asyncio.gather(*(event.wait() for event in ready))
+            before = time.perf_counter()
+            connection.send(EVENTS)
+            await asyncio.gather(*watches)
+            return EVENTS * WATCHERS / (time.perf_counter() - before)
 
 
 def figures() -> Figures:
     """All figures of the embedded server."""
-    held, start = measured("holding"), measured("starting")
+    held, start = measured(__name__, "holding"), measured(__name__, "starting")
     return {
         "embedded.import_ms": start["import_ms"],
         "embedded.start_ms": start["ms"],
         "embedded.process_start_ms": start["process_ms"],
-        "embedded.creates_per_s_inprocess": measured("inprocess")["creates_per_s"],
-        "embedded.creates_per_s_http": measured("http")["creates_per_s"],
-        "embedded.validate_us": measured("validating")["us"],
+        "embedded.creates_per_s_inprocess": measured(__name__, "inprocess"),
+        "embedded.creates_per_s_http": measured(__name__, "http"),
+        "embedded.validate_us": measured(__name__, "validating"),
         "embedded.list_20k_ms": held["list_ms"],
         "embedded.memory_ratio": held["memory_ratio"],
-        "embedded.watch_fanout_events_per_s": measured("fanout")["events_per_s"],
+        "embedded.watch_fanout_events_per_s": measured(__name__, "fanout"),
     }
-
-
-if __name__ == "__main__":
-    print(msgspec.json.encode(MEASUREMENTS[sys.argv[1]]()).decode())

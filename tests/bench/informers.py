@@ -7,33 +7,26 @@ process that sends bytes it has ready, over TLS; each measurement runs in a proc
 import asyncio
 import gc
 import json
-import multiprocessing
 import os
 import random
-import ssl
-import subprocess
-import sys
-import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import trustme
-import yaml
 
 from informers import APIResource, HttpRequest, Informer, InformerOptions, Key, StreamingResponse
 from informers.kubernetes import connect
+from tests.bench._byte_server import Content, serving
+from tests.bench._harness import Figures, best_us, measured, resident
 
 OBJECTS = 20_000
 EVENTS = 20_000
 MANY = 100_000
 SITES = APIResource("example.com", "v1", "Site", "sites")
 PODS = APIResource("", "v1", "Pod", "pods")
-Figures = dict[str, float]
 
 
 # --- objects --------------------------------------------------------------------------------------
@@ -144,9 +137,11 @@ def _hex(chance: random.Random, digits: int) -> str:
 def encoded(kind: str, number: int, seed: int, version: int) -> bytes:
     """One object's JSON."""
     make = pod if kind == "pods" else site
-    return json.dumps(
-        make(number, random.Random(f"{seed}/{number}"), version), separators=(",", ":")
-    ).encode()
+    return packed(make(number, random.Random(f"{seed}/{number}"), version))
+
+
+def packed(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def event(kind: str, body: bytes) -> bytes:
@@ -172,81 +167,16 @@ def updates(kind: str, objects: int) -> list[bytes]:
         before = json.loads(encoded(kind, number, 1, number + 1))
         before["metadata"]["resourceVersion"] = str(objects + number + 1)
         before["status"]["observedGeneration"] = number
-        changed.append(event("MODIFIED", json.dumps(before, separators=(",", ":")).encode()))
+        changed.append(event("MODIFIED", packed(before)))
     return changed
 
 
-# --- the server -----------------------------------------------------------------------------------
-
-
-def serve(kind: str, objects: int, certificate: str, ready: Any) -> None:
-    """Send a first state to every watch; and changes of all objects, one by one, after a GET /changes."""
-    first, changes = first_state(kind, objects), updates(kind, objects)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    streams: list[asyncio.StreamWriter] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await reader.readuntil(b"\r\n\r\n")
-        if request.startswith(b"GET /changes"):
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-            for line in changes:
-                for stream in streams:
-                    stream.write(b"%x\r\n%s\r\n" % (len(line), line))
-                    await stream.drain()
-            return
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        for start in range(0, len(first), 1 << 16):
-            part = first[start : start + (1 << 16)]
-            writer.write(b"%x\r\n%s\r\n" % (len(part), part))
-            await writer.drain()
-        streams.append(writer)
-        await reader.read()
-        streams.remove(writer)
-
-    async def run() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
-        ready.put((server.sockets[0].getsockname()[1], len(first) // objects))
-        await server.serve_forever()
-
-    asyncio.run(run())
-
-
-@contextmanager
-def serving(kind: str, objects: int) -> Iterator[str]:
-    """A server in a process of its own; gives the path of a kubeconfig."""
-    with tempfile.TemporaryDirectory() as directory:
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(f"{directory}/ca.pem")
-        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(f"{directory}/me.pem")
-        context = multiprocessing.get_context("spawn")
-        ready: Any = context.Queue()
-        process = context.Process(
-            target=serve, args=(kind, objects, f"{directory}/me.pem", ready), daemon=True
-        )
-        process.start()
-        try:
-            port, _ = ready.get(timeout=120)
-            cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": f"{directory}/ca.pem"}
-            content = {
-                "current-context": "bench",
-                "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-                "clusters": [{"name": "bench", "cluster": cluster}],
-                "users": [{"name": "bench", "user": {}}],
-            }
-            Path(directory, "kubeconfig").write_text(yaml.safe_dump(content))
-            yield f"{directory}/kubeconfig"
-        finally:
-            process.terminate()
-            process.join()
+def content(kind: str) -> Content:
+    """What a server of these objects sends."""
+    return Content(first_state(kind, OBJECTS), updates(kind, OBJECTS))
 
 
 # --- what runs in a process of its own ------------------------------------------------------------
-
-
-def resident() -> int:
-    """Bytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Stall:
@@ -334,7 +264,8 @@ async def dicts(kubeconfig: str, kind: str) -> Figures:
     gc.collect()
     memory, cpu = resident(), time.process_time()
     objects: dict[tuple[str, str], Any] = {}
-    async with transport.stream(HttpRequest("GET", "/api/v1/pods", {"watch": "true"})) as stream:
+    query = {"watch": "true", "sendInitialEvents": "true"}
+    async with transport.stream(HttpRequest("GET", "/api/v1/pods", query)) as stream:
         rest = b""
         async for chunk in stream.chunks:
             *lines, rest = (rest + chunk).split(b"\n")
@@ -351,21 +282,24 @@ async def dicts(kubeconfig: str, kind: str) -> Figures:
     return figures
 
 
-class InMemory:
-    """A transport that hands over chunks it has already."""
+class Gated:
+    """A transport that hands over a first state that is in memory, and the rest once `gate` is set."""
 
     server = "memory"
 
-    def __init__(self, chunks: list[bytes]) -> None:
-        self.chunks = chunks
+    def __init__(self, first: bytes, rest: bytes = b"") -> None:
+        self.first, self.rest = first, rest
+        self.gate = anyio.Event()
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         yield StreamingResponse(200, {}, self._read())
 
     async def _read(self) -> AsyncIterator[bytes]:
-        for chunk in self.chunks:
-            yield chunk
+        yield self.first
+        await self.gate.wait()
+        for start in range(0, len(self.rest), 1 << 18):
+            yield self.rest[start : start + (1 << 18)]
         await anyio.sleep_forever()
 
     async def request(self, request: HttpRequest) -> Any:
@@ -377,19 +311,8 @@ class InMemory:
 
 async def events(kind: str) -> Figures:
     """A burst of changes that is in memory, to a handler that does nothing; the stall it makes."""
-    first = first_state(kind, EVENTS)
-    burst = b"".join(updates(kind, EVENTS))
-    gate = anyio.Event()
-
-    class Gated(InMemory):
-        async def _read(self) -> AsyncIterator[bytes]:
-            yield first
-            await gate.wait()
-            for start in range(0, len(burst), 1 << 18):
-                yield burst[start : start + (1 << 18)]
-            await anyio.sleep_forever()
-
-    informer = Informer(Gated([]), PODS)
+    transport = Gated(first_state(kind, EVENTS), b"".join(updates(kind, EVENTS)))
+    informer = Informer(transport, PODS)
     informer.add_handler(lambda delta: None)
     stall = Stall()
     async with anyio.create_task_group() as group:
@@ -398,7 +321,7 @@ async def events(kind: str) -> Figures:
         group.start_soon(stall.run)
         await anyio.sleep(0.01)
         cpu = time.process_time()
-        gate.set()
+        transport.gate.set()
         assert await informer.wait_version(2 * EVENTS, 30)
         cpu = time.process_time() - cpu
         group.cancel_scope.cancel()
@@ -411,61 +334,37 @@ async def events(kind: str) -> Figures:
 
 async def reads() -> Figures:
     """Of a store of many objects: one by key, those of an owner, one decoded."""
-    informer = Informer(InMemory([first_state("sites", MANY)]), SITES)
+    informer = Informer(Gated(first_state("sites", MANY)), SITES)
     async with anyio.create_task_group() as group:
         group.start_soon(informer.run)
         await informer.wait_synced()
         store = informer.store
         keys = random.Random(1).sample([snapshot.key for snapshot in store], 10_000)
         wanted = [Key(*key) for key in keys]
-        get = _per_call(lambda: [store.get(key) for key in wanted], len(wanted))
+        get = best_us(lambda: [store.get(key) for key in wanted]) / len(wanted)
         owners = [owner_uid(number) for number in random.Random(2).sample(range(MANY // 10), 5_000)]
-        owned = _per_call(lambda: [store.by_index("owner", uid) for uid in owners], len(owners))
+        owned = best_us(lambda: [store.by_index("owner", uid) for uid in owners]) / len(owners)
         assert all(len(store.by_index("owner", uid)) == 10 for uid in owners)
         group.cancel_scope.cancel()
     return {"get_us": get, "list_by_owner_us": owned}
 
 
-def _per_call(call: Callable[[], Any], times: int) -> float:
-    def once() -> float:
-        before = time.process_time()
-        call()
-        return time.process_time() - before
-
-    return min(once() for _ in range(3)) / times * 1e6
-
-
-MEASURES: dict[str, Callable[..., Awaitable[Figures]]] = {
-    "sync": sync,
-    "dicts": dicts,
-    "events": events,
-    "reads": reads,
-}
-
-
-def measured(name: str, *arguments: str) -> Figures:
-    """One measurement in a fresh process."""
-    command = [sys.executable, "-m", "tests.bench.informers", name, *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    return figures
-
-
 def calmest(name: str, *arguments: str) -> Figures:
     """Of three measurements the one with the shortest stall: what else the machine does only adds to it."""
-    return min((measured(name, *arguments) for _ in range(3)), key=lambda taken: taken["max_stall_ms"])
+    runs: list[Figures] = [measured(__name__, name, *arguments) for _ in range(3)]
+    return min(runs, key=lambda taken: taken["max_stall_ms"])
 
 
 def figures() -> Figures:
     """All figures of the informers."""
-    with serving("sites", OBJECTS) as kubeconfig:
+    with serving(content, "sites", tls=True) as (_, kubeconfig):
         small = calmest("sync", kubeconfig, "sites", "no")
-        small_packed = measured("sync", kubeconfig, "sites", "yes")
-        plain = measured("dicts", kubeconfig, "sites")
-    with serving("pods", OBJECTS) as kubeconfig:
-        large = measured("sync", kubeconfig, "pods", "no")
-        large_packed = measured("sync", kubeconfig, "pods", "yes")
-    burst, many = calmest("events", "sites"), measured("reads")
+        small_packed = measured(__name__, "sync", kubeconfig, "sites", "yes")
+        plain = measured(__name__, "dicts", kubeconfig, "sites")
+    with serving(content, "pods", tls=True) as (_, kubeconfig):
+        large = measured(__name__, "sync", kubeconfig, "pods", "no")
+        large_packed = measured(__name__, "sync", kubeconfig, "pods", "yes")
+    burst, many = calmest("events", "sites"), measured(__name__, "reads")
     return {
         "informers.sync_cpu_us_per_object": small["cpu_us_per_object"],
         "informers.sync_cpu_us_per_object_4k": large["cpu_us_per_object"],
@@ -484,7 +383,3 @@ def figures() -> Figures:
         "informers.get_us": many["get_us"],
         "informers.list_by_owner_us": many["list_by_owner_us"],
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(MEASURES[sys.argv[1]](*sys.argv[2:]))))  # type: ignore[arg-type]

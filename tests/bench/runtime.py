@@ -7,36 +7,31 @@ kopf, over plain HTTP.
 
 import asyncio
 import gc
-import json
 import logging
-import multiprocessing
 import random
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from statistics import median
 from typing import Any
 
 import anyio
 from attrs import field, frozen
 
-from informers import Informer, StreamingResponse, Transport
+from informers import HttpRequest, Informer, Transport
 from informers.kubernetes import connect
 from reconcile import Context, Controller, Manager, Object, kind_of, resource
-from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from tests.bench import informers as objects
+from tests.bench._byte_server import SENT_AT, Content, serving
+from tests.bench._harness import Figures, measured
+from tests.bench.informers import packed
 
 KEYS = 5_000
 BURST = 20_000
 PACED = 10_000
 PER_SECOND = 2_000
 ROUNDS = 3
-Figures = dict[str, float]
 
 
 @frozen
@@ -67,10 +62,6 @@ def site(number: int, version: int, generation: int) -> dict[str, Any]:
     made["spec"]["replicas"] = generation
     made["spec"]["settings"] = {f"setting-{k}": f"value-{number}-{k}" for k in range(4)}
     return made
-
-
-def packed(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def first_state(count: int) -> bytes:
@@ -116,93 +107,11 @@ def _documents() -> Mapping[str, Any]:
     }
 
 
-DOCUMENTS = _documents()
-
-
-def serve(count: int, ready: Any) -> None:
-    """Answer discovery and lists, open watches, and send changes of all objects after a GET of /changes.
-
-    /changes?paced sends them one by one, PER_SECOND of them each second, with the time of it as the image.
-    """
-    first, list_body, lines = first_state(count), listed(count), changes(count)
-    timed = changes(count, "SENT-AT")
-    streams: dict[asyncio.StreamWriter, None] = {}
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
-                request = await reader.readuntil(b"\r\n\r\n")
-            except (asyncio.IncompleteReadError, ConnectionError):
-                streams.pop(writer, None)
-                writer.close()
-                return
-            path, _, query = request.split(b" ", 2)[1].decode().partition("?")
-            if path == "/changes":
-                whole(writer, b"{}")
-                await (send_paced() if "paced" in query else send_all())
-            elif path in DOCUMENTS:
-                whole(writer, packed(DOCUMENTS[path]))
-            elif "watch=true" in query:
-                await open_stream(writer, first if "sendInitialEvents" in query else b"")
-            else:
-                whole(writer, list_body)
-
-    def whole(writer: asyncio.StreamWriter, body: bytes) -> None:
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        writer.write(head.encode() + body)
-
-    async def open_stream(writer: asyncio.StreamWriter, body: bytes) -> None:
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        for start in range(0, len(body), 1 << 16):
-            await send(writer, body[start : start + (1 << 16)])
-        streams[writer] = None
-
-    async def send(writer: asyncio.StreamWriter, part: bytes) -> None:
-        writer.write(b"%x\r\n%s\r\n" % (len(part), part))
-        await writer.drain()
-
-    async def send_to_all(line: bytes) -> None:
-        for stream in list(streams):
-            await send(stream, line)
-
-    async def send_all() -> None:
-        for line in lines:
-            await send_to_all(line)
-
-    async def send_paced() -> None:
-        began = time.monotonic()
-        for number in range(count):
-            due = began + number / PER_SECOND
-            if (early := due - time.monotonic()) > 0:
-                await asyncio.sleep(early)
-            await send_to_all(timed[number].replace(b"SENT-AT", b"%d" % time.monotonic_ns()))
-
-    async def run() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=1 << 20)
-        ready.put(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    asyncio.run(run())
-
-
-@contextmanager
-def serving(count: int) -> Iterator[str]:
-    """A server in a process of its own; gives its URL."""
-    context = multiprocessing.get_context("spawn")
-    ready: Any = context.Queue()
-    process = context.Process(target=serve, args=(count, ready), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{ready.get(timeout=120)}"
-    finally:
-        process.terminate()
-        process.join()
-
-
-def ask_for_changes(url: str, query: str = "") -> None:
-    urllib.request.urlopen(f"{url}/changes{query}").read()
+def content(count: int, paced: bool) -> Content:
+    """Lists, discovery, and a change of each object; if `paced`, with the time of it as its image."""
+    documents = {path: packed(document) for path, document in _documents().items()}
+    image, per_second = (SENT_AT.decode(), PER_SECOND) if paced else ("", float("inf"))
+    return Content(first_state(count), changes(count, image), listed(count), documents, per_second)
 
 
 # --- what runs in a process of its own ------------------------------------------------------------
@@ -244,7 +153,7 @@ def _managed(counted: Counted, transport: Transport, reads: bool = False) -> Man
     return Manager(Controller(Site, reconcile), transport=transport, environ={})
 
 
-async def overhead(_: str) -> Figures:
+async def overhead() -> Figures:
     """A burst of changes that is in memory: what a controller costs more than a handler that does nothing."""
     first, burst = first_state(BURST), b"".join(changes(BURST))
     alone, reconciled, reading = [], [], []
@@ -256,35 +165,8 @@ async def overhead(_: str) -> Figures:
     return {"us": (run - least) / BURST * 1e6, "reading_us": (run_reading - least) / BURST * 1e6}
 
 
-class _Gated:
-    """A transport that hands over a first state, and the rest when it is let."""
-
-    server = "memory"
-
-    def __init__(self, first: bytes, rest: bytes) -> None:
-        self.first, self.rest = first, rest
-        self.gate = anyio.Event()
-
-    @asynccontextmanager
-    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[StreamingResponse]:
-        yield StreamingResponse(200, {}, self._read())
-
-    async def _read(self) -> AsyncIterator[bytes]:
-        yield self.first
-        await self.gate.wait()
-        for start in range(0, len(self.rest), 1 << 18):
-            yield self.rest[start : start + (1 << 18)]
-        await anyio.sleep_forever()
-
-    async def request(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    async def aclose(self) -> None:
-        pass
-
-
 async def _informed(first: bytes, burst: bytes) -> float:
-    transport = _Gated(first, burst)
+    transport = objects.Gated(first, burst)
     informer = Informer(transport, kind_of(Site).resource)
     informer.add_handler(lambda delta: None)
     async with anyio.create_task_group() as group:
@@ -300,7 +182,7 @@ async def _informed(first: bytes, burst: bytes) -> float:
 
 
 async def _reconciled(first: bytes, burst: bytes, reads: bool = False) -> float:
-    transport, counted = _Gated(first, burst), Counted()
+    transport, counted = objects.Gated(first, burst), Counted()
     async with _managed(counted, transport, reads):
         await counted.more(BURST)
         gc.collect()
@@ -313,38 +195,35 @@ async def _reconciled(first: bytes, burst: bytes, reads: bool = False) -> float:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Transport]:
-    with tempfile.TemporaryDirectory() as directory:
-        kubeconfig = Path(directory, "kubeconfig")
-        write_kubeconfig(kubeconfig, url, None, None)
-        transport = await connect(kubeconfig)
+async def connected(kubeconfig: str) -> AsyncIterator[Transport]:
+    transport = await connect(kubeconfig)
     try:
         yield transport
     finally:
         await transport.aclose()
 
 
-async def latency(url: str) -> Figures:
+async def latency(kubeconfig: str) -> Figures:
     """From the moment that the server sends a change until a reconciler has it in hand."""
     counted = Counted()
-    async with connected(url) as transport, _managed(counted, transport):
+    async with connected(kubeconfig) as transport, _managed(counted, transport):
         await counted.more(PACED)
         counted.timed = True
         gc.collect()
-        await anyio.to_thread.run_sync(ask_for_changes, url, "?paced")
+        await transport.request(HttpRequest("GET", "/changes"))
         await counted.more(2 * PACED)
     late = sorted(counted.late)
     return {"p50": late[len(late) // 2], "p99": late[len(late) * 99 // 100]}
 
 
-async def ours(url: str) -> Figures:
+async def ours(kubeconfig: str) -> Figures:
     """CPU seconds of this process for a change of every object, each reconciled."""
     counted = Counted()
-    async with connected(url) as transport, _managed(counted, transport):
+    async with connected(kubeconfig) as transport, _managed(counted, transport):
         await counted.more(KEYS)
         gc.collect()
         began = time.process_time()
-        await anyio.to_thread.run_sync(ask_for_changes, url)
+        await transport.request(HttpRequest("GET", "/changes"))
         await counted.more(2 * KEYS)
         taken = time.process_time() - began
         assert counted.runs == 2 * KEYS
@@ -378,7 +257,7 @@ async def kopf(url: str) -> Figures:
     await asyncio.sleep(1)  # its watch opens after the list
     gc.collect()
     began = time.process_time()
-    await anyio.to_thread.run_sync(ask_for_changes, url)
+    await anyio.to_thread.run_sync(urllib.request.urlopen, f"{url}/changes")
     await counted.more(2 * KEYS)
     taken = time.process_time() - began
     assert counted.runs == 2 * KEYS
@@ -387,32 +266,16 @@ async def kopf(url: str) -> Figures:
     return {"cpu": taken}
 
 
-MEASURES: dict[str, Callable[[str], Awaitable[Figures]]] = {
-    "overhead": overhead,
-    "latency": latency,
-    "ours": ours,
-    "kopf": kopf,
-}
-
-
-def measured(name: str, url: str = "") -> Figures:
-    """One measurement in a fresh process."""
-    command = [sys.executable, "-m", "tests.bench.runtime", name, url]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    taken: Figures = json.loads(done.stdout.splitlines()[-1])
-    return taken
-
-
 def figures() -> Figures:
     """All figures of the runtime."""
-    with serving(PACED) as url:
-        late = measured("latency", url)
-    more = measured("overhead")
+    with serving(content, PACED, True) as (_, kubeconfig):
+        late = measured(__name__, "latency", kubeconfig)
+    more = measured(__name__, "overhead")
     mine, theirs = [], []
-    with serving(KEYS) as url:
+    with serving(content, KEYS, False) as (url, kubeconfig):
         for _ in range(ROUNDS):
-            mine.append(KEYS / measured("ours", url)["cpu"])
-            theirs.append(KEYS / measured("kopf", url)["cpu"])
+            mine.append(KEYS / measured(__name__, "ours", kubeconfig)["cpu"])
+            theirs.append(KEYS / measured(__name__, "kopf", url)["cpu"])
     return {
         "runtime.reconcile_overhead_us": more["us"],
         "runtime.reconcile_overhead_reading_us": more["reading_us"],
@@ -422,7 +285,3 @@ def figures() -> Figures:
         "runtime.kopf_events_per_cpu_s": median(theirs),
         "runtime.ratio_to_kopf_events_per_s": median(mine) / median(theirs),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(MEASURES[sys.argv[1]](sys.argv[2]))))  # type: ignore[arg-type]

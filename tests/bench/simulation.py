@@ -6,8 +6,6 @@ on which those pods are scheduled, run and become ready. Processor time counts, 
 best batch of several processes, as where a process happens to lie in memory makes a tenth.
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -21,6 +19,7 @@ from reconcile.models import Schema
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, FaultPlan, Scenario
 from reconcile.testing.scenario_runner import ScenarioRunner
+from tests.bench._harness import measured
 from tests.simulation.bundled_scenarios import cluster, real_definition
 
 PROCESSES = 6
@@ -69,21 +68,6 @@ def ray_cluster(nodes: Delays | None = None) -> Scenario:
     )
 
 
-def best_ms(scenario: Scenario) -> float:
-    """Milliseconds of processor time a run takes, in the best batch: what else goes on is no part of it."""
-    theatre = ScenarioRunner(scenario)
-    theatre.run(FaultPlan())
-    best, until, seed = float("inf"), time.perf_counter() + SECONDS, 0
-    while time.perf_counter() < until:
-        started = time.process_time()
-        for _ in range(BATCH):
-            seed += 1
-            run = theatre.run(FaultPlan(seed=seed))
-            assert not run.failed, run.violations
-        best = min(best, (time.process_time() - started) / BATCH * 1000)
-    return best
-
-
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
     "": toy,
     "_raycluster": ray_cluster,
@@ -91,17 +75,25 @@ SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
 }
 
 
-def best_of_processes(name: str) -> float:
-    """The same in the best of several processes."""
-    command = [sys.executable, "-m", "tests.bench.simulation", name]
-    return min(float(subprocess.check_output(command)) for _ in range(PROCESSES))
+def best_ms(name: str) -> float:
+    """Milliseconds of processor time a run takes, in the best batch: what else goes on is no part of it."""
+    runner = ScenarioRunner(SCENARIOS[name]())
+    runner.run(FaultPlan())
+    best, until, seed = float("inf"), time.perf_counter() + SECONDS, 0
+    while time.perf_counter() < until:
+        started = time.process_time()
+        for _ in range(BATCH):
+            seed += 1
+            run = runner.run(FaultPlan(seed=seed))
+            assert not run.failed, run.violations
+        best = min(best, (time.process_time() - started) / BATCH * 1000)
+    return best
 
 
 def figures() -> Mapping[str, float]:
     """The figures of this module."""
-    found = {f"simulation.ms_per_run{name}": best_of_processes(name) for name in SCENARIOS}
+    found = {
+        f"simulation.ms_per_run{name}": min(measured(__name__, "best_ms", name) for _ in range(PROCESSES))
+        for name in SCENARIOS
+    }
     return {"simulation.runs_per_s": 1000 / found["simulation.ms_per_run"], **found}
-
-
-if __name__ == "__main__":
-    print(best_ms(SCENARIOS[sys.argv[1]]()))

@@ -1,0 +1,48 @@
+"""What the benches share: a measurement in a process of its own, the best of several rounds, memory."""
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Figures = dict[str, float]
+
+
+def measured(module: str, function: str, *arguments: str) -> Any:
+    """What a function of a module gives in a new process, where no other has left memory or caches.
+
+    The function may be async. Raises CalledProcessError where it fails.
+    """
+    command = [sys.executable, "-m", __name__, module, function, *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def best_us(call: Callable[[], Any], times: int = 1, *, rounds: int = 3) -> float:
+    """Microseconds of CPU time for one of `times` calls, in the best round: other programs only add to it."""
+
+    def once() -> float:
+        before = time.process_time()
+        for _ in range(times):
+            call()
+        return time.process_time() - before
+
+    return min(once() for _ in range(rounds)) / times * 1e6
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    module, function, *arguments = sys.argv[1:]
+    taken = getattr(importlib.import_module(module), function)(*arguments)
+    print(json.dumps(asyncio.run(taken) if inspect.iscoroutine(taken) else taken))
