@@ -29,6 +29,7 @@ from reconcile.models import Quantity
 from reconcile.testing import FakeClient
 from tests.client.cached_client import applies, cached, refresh
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 CONFIG = kind_of(ConfigMap).resource
 DEPLOYMENT = kind_of(Deployment).resource
@@ -250,24 +251,22 @@ TENANT = Controller(Toy, keep_tenant, owns=[ConfigMap])
 
 
 @pytest.mark.rule("write-7")
-def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none() -> None:
-    async def scenario(world: World) -> None:
-        await world.client.create(ConfigMap(metadata=ObjectMeta("shared", "default"), data={"v": "1"}))
+@in_world(played)
+async def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none(world: World) -> None:
+    await world.client.create(ConfigMap(metadata=ObjectMeta("shared", "default"), data={"v": "1"}))
+    for number in range(TENANTS):
+        await world.make(f"t{number}")
+    async with world.running(TENANT) as manager:
+        await anyio.sleep(30)
+        assert len(world.transport.writes) == 4 * TENANTS
+        await world.client.raw.merge(
+            await world.client.get(ConfigMap, "shared", "default"), {"data": {"v": "2"}}
+        )
+        await anyio.sleep(5)
         for number in range(TENANTS):
-            await world.make(f"t{number}")
-        async with world.running(TENANT) as manager:
-            await anyio.sleep(30)
-            assert len(world.transport.writes) == 4 * TENANTS
-            await world.client.raw.merge(
-                await world.client.get(ConfigMap, "shared", "default"), {"data": {"v": "2"}}
-            )
-            await anyio.sleep(5)
-            for number in range(TENANTS):
-                manager.trigger(TENANT, f"default/t{number}")
-            await anyio.sleep(30)
-            assert len(world.transport.writes) == 5 * TENANTS
-        async with world.running(TENANT) as manager:
-            await anyio.sleep(60)
-            assert len(world.transport.writes) == 5 * TENANTS
-
-    played(scenario)
+            manager.trigger(TENANT, f"default/t{number}")
+        await anyio.sleep(30)
+        assert len(world.transport.writes) == 5 * TENANTS
+    async with world.running(TENANT) as manager:
+        await anyio.sleep(60)
+        assert len(world.transport.writes) == 5 * TENANTS

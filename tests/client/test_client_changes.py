@@ -11,8 +11,9 @@ from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
 from reconcile.client.client import core_of
 from reconcile.kinds import ConfigMap
 from reconcile.models import unstructured_kind
-from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When, simulate
+from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When
 from tests.helpers.definitions import definition
+from tests.helpers.scenarios import simulated
 
 
 @frozen
@@ -224,19 +225,17 @@ async def test_modify_does_not_go_on_with_a_namesake() -> None:
     assert (await stored(client))["spec"]["count"] == 1
 
 
-def test_modify_goes_on_as_long_as_others_are_faster_and_gives_up_at_last() -> None:
+@simulated
+async def test_modify_goes_on_as_long_as_others_are_faster_and_gives_up_at_last() -> None:
     def refused(times: int) -> Fault:
         return Fault(When("patch", times=times), RefuseAsStale())
 
-    async def run() -> None:
-        client = planned(refused(19))
+    client = planned(refused(19))
+    await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(2)))
+    assert (await stored(client))["spec"]["count"] == 2
+    client = planned(refused(20))
+    with pytest.raises(StaleVersion):
         await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(2)))
-        assert (await stored(client))["spec"]["count"] == 2
-        client = planned(refused(20))
-        with pytest.raises(StaleVersion):
-            await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(2)))
-
-    simulate(run, limit_seconds=600)
 
 
 async def test_a_write_to_status_that_changes_more_is_refused_unsent() -> None:
@@ -246,23 +245,21 @@ async def test_a_write_to_status_that_changes_more_is_refused_unsent() -> None:
     assert client.transport.writes == []
 
 
-def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
-    async def run() -> None:
-        client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1", "b": "2"}))
-        cache = Cache(client.transport, defaults=InformerOptions(drop=("/data",)), clock=client.clock)
-        cache.declare(kind_of(ConfigMap).resource)
-        cached = Client(client.transport, cache=cache, clock=client.clock)
-        async with anyio.create_task_group() as group:
-            group.start_soon(cache.run)
-            await cache.wait_synced()
-            known = await cached.get(ConfigMap, "c", "default")
-            assert known.data == {}
-            async with cached.editing(known) as draft:
-                draft.data["a"] = "3"
-            assert last_body(client) == {"data": {"a": "3"}, "metadata": {"uid": known.uid}}
-            await cached.raw.merge(await cached.get(ConfigMap, "c", "default"), {"data": {"b": "4"}})
-            assert "resourceVersion" in last_body(client)["metadata"]
-            group.cancel_scope.cancel()
-        assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "4"}
-
-    simulate(run, limit_seconds=600)
+@simulated
+async def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
+    client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1", "b": "2"}))
+    cache = Cache(client.transport, defaults=InformerOptions(drop=("/data",)), clock=client.clock)
+    cache.declare(kind_of(ConfigMap).resource)
+    cached = Client(client.transport, cache=cache, clock=client.clock)
+    async with anyio.create_task_group() as group:
+        group.start_soon(cache.run)
+        await cache.wait_synced()
+        known = await cached.get(ConfigMap, "c", "default")
+        assert known.data == {}
+        async with cached.editing(known) as draft:
+            draft.data["a"] = "3"
+        assert last_body(client) == {"data": {"a": "3"}, "metadata": {"uid": known.uid}}
+        await cached.raw.merge(await cached.get(ConfigMap, "c", "default"), {"data": {"b": "4"}})
+        assert "resourceVersion" in last_body(client)["metadata"]
+        group.cancel_scope.cancel()
+    assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "4"}

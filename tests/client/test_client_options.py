@@ -11,9 +11,10 @@ from reconcile.client.own_writes import Journal
 from reconcile.errors import NotFound
 from reconcile.kinds import ConfigMap, Deployment, Pod
 from reconcile.owners import with_owner
-from reconcile.testing import FakeClient, simulate
+from reconcile.testing import FakeClient
 from tests.helpers.deployments import deployment
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world, simulated
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -41,22 +42,18 @@ async def family() -> FakeClient:
         ("Orphan", ["child"]),
     ],
 )
-def test_what_becomes_of_dependents_is_as_asked(propagation: Any, left: list[str]) -> None:
-    async def run() -> None:
-        client = await family()
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.server.run)
-            await client.delete(await client.get(ConfigMap, "parent", "default"), propagation=propagation)
-            assert client.transport.writes[-1].body["propagationPolicy"] == propagation
-            await anyio.sleep(30)
-            found = [
-                one for one in await client.list(ConfigMap, "default") if not one.name.startswith("kube")
-            ]
-            assert [one.name for one in found] == left
-            assert all(one.metadata.owner_references == () for one in found)
-            group.cancel_scope.cancel()
-
-    simulate(run, limit_seconds=600)
+@simulated
+async def test_what_becomes_of_dependents_is_as_asked(propagation: Any, left: list[str]) -> None:
+    client = await family()
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.server.run)
+        await client.delete(await client.get(ConfigMap, "parent", "default"), propagation=propagation)
+        assert client.transport.writes[-1].body["propagationPolicy"] == propagation
+        await anyio.sleep(30)
+        found = [one for one in await client.list(ConfigMap, "default") if not one.name.startswith("kube")]
+        assert [one.name for one in found] == left
+        assert all(one.metadata.owner_references == () for one in found)
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(("grace", "gone"), [(0, True), (5, False), (None, False)])
@@ -112,25 +109,21 @@ async def test_a_dry_run_is_checked_by_the_server_and_changes_nothing() -> None:
         await dry.modify(ConfigMap, "absent", "default", lambda c: c)
 
 
-def test_writes_are_recorded_under_the_name_of_controller_or_manager() -> None:
+@in_world(played)
+async def test_writes_are_recorded_under_the_name_of_controller_or_manager(world: World) -> None:
     async def keep(ctx: Context[Toy]) -> None:
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("by-controller"), data={}))
 
-    async def scenario(world: World) -> None:
-        async with world.running(
-            Controller(Toy, keep, owns=[ConfigMap], name="toys"), name="shop"
-        ) as manager:
-            await world.make()
-            await manager.client.create(ConfigMap(metadata=ObjectMeta("by-manager", "default")))
-            other = manager.client.with_options(field_manager="other")
-            await other.create(ConfigMap(metadata=ObjectMeta("by-other", "default")))
-            await anyio.sleep(5)
-        asked = [r for r in world.transport.writes if "configmaps" in r.path]
-        managers = {str(request.query["fieldManager"]) for request in asked}
-        assert managers == {"toys.example.com/toys", "other", "shop"}
-        assert len(asked) == 3
-
-    played(scenario)
+    async with world.running(Controller(Toy, keep, owns=[ConfigMap], name="toys"), name="shop") as manager:
+        await world.make()
+        await manager.client.create(ConfigMap(metadata=ObjectMeta("by-manager", "default")))
+        other = manager.client.with_options(field_manager="other")
+        await other.create(ConfigMap(metadata=ObjectMeta("by-other", "default")))
+        await anyio.sleep(5)
+    asked = [r for r in world.transport.writes if "configmaps" in r.path]
+    managers = {str(request.query["fieldManager"]) for request in asked}
+    assert managers == {"toys.example.com/toys", "other", "shop"}
+    assert len(asked) == 3
 
 
 async def test_what_nobody_asked_for_is_not_in_a_request() -> None:

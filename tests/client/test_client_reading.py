@@ -12,8 +12,9 @@ from reconcile.client.object_selectors import label_text, parse_labels
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.errors import Expired, NotCached, NotFound
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
-from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
+from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When
 from tests.helpers.deployments import deployment
+from tests.helpers.scenarios import simulated
 
 CONFIG = kind_of(ConfigMap).resource
 LABELS: dict[str, dict[str, str]] = {
@@ -162,25 +163,23 @@ async def test_delete_all_passes_over_what_is_going_already() -> None:
     assert await client.raw.delete_all(ConfigMap, "default") == 0
 
 
-def test_a_watch_tells_events_bookmarks_and_errors_as_they_are() -> None:
-    async def run() -> None:
-        client = FakeClient(config("a"), plan=FaultPlan((Fault(When("watch", nth=2), Expire(1)),)))
-        async with client.watch(ConfigMap, "default") as events:
-            first = await anext(events)
-            client.add(config("b"))
-            while (second := await anext(events)).type == "BOOKMARK":
-                assert second.object is None
-        assert [(e.type, e.object and e.object.name) for e in (first, second)] == [
-            ("ADDED", "a"),
-            ("ADDED", "b"),
-        ]
-        with pytest.raises(Expired):
-            async with client.watch(ConfigMap, "default", labels={"x": "y"}, since=first.version) as events:
-                client.add(config("c", x="y"))
-                seen = [event.object async for event in events]
-                assert seen == []
-
-    simulate(run, limit_seconds=600)
+@simulated
+async def test_a_watch_tells_events_bookmarks_and_errors_as_they_are() -> None:
+    client = FakeClient(config("a"), plan=FaultPlan((Fault(When("watch", nth=2), Expire(1)),)))
+    async with client.watch(ConfigMap, "default") as events:
+        first = await anext(events)
+        client.add(config("b"))
+        while (second := await anext(events)).type == "BOOKMARK":
+            assert second.object is None
+    assert [(e.type, e.object and e.object.name) for e in (first, second)] == [
+        ("ADDED", "a"),
+        ("ADDED", "b"),
+    ]
+    with pytest.raises(Expired):
+        async with client.watch(ConfigMap, "default", labels={"x": "y"}, since=first.version) as events:
+            client.add(config("c", x="y"))
+            seen = [event.object async for event in events]
+            assert seen == []
 
 
 async def test_a_watch_that_is_refused_is_a_typed_error() -> None:
@@ -197,37 +196,33 @@ async def test_any_subresource_can_be_read() -> None:
 
 
 @pytest.mark.rule("write-5")
-def test_two_scalers_both_count() -> None:
-    async def run() -> None:
-        client = FakeClient(deployment(replicas=3))
-        made = await client.get(Deployment, "d", "default")
-        path = "/apis/apps/v1/namespaces/default/deployments/d/scale"
-        seen: list[int] = []
+@simulated
+async def test_two_scalers_both_count() -> None:
+    client = FakeClient(deployment(replicas=3))
+    made = await client.get(Deployment, "d", "default")
+    path = "/apis/apps/v1/namespaces/default/deployments/d/scale"
+    seen: list[int] = []
 
-        def one_more(replicas: int) -> int:
-            seen.append(replicas)
-            if len(seen) == 1:
-                client.request("PATCH", path, {"spec": {"replicas": replicas + 1}})
-            return replicas + 1
+    def one_more(replicas: int) -> int:
+        seen.append(replicas)
+        if len(seen) == 1:
+            client.request("PATCH", path, {"spec": {"replicas": replicas + 1}})
+        return replicas + 1
 
-        assert await client.scale(made, one_more) == 5
-        assert seen == [3, 4]
-        assert (await client.get(Deployment, "d", "default")).spec.replicas == 5
-
-    simulate(run, limit_seconds=60)
+    assert await client.scale(made, one_more) == 5
+    assert seen == [3, 4]
+    assert (await client.get(Deployment, "d", "default")).spec.replicas == 5
 
 
-def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
-    async def run() -> None:
-        client = FakeClient(deployment(replicas=3))
-        made = await client.get(Deployment, "d", "default")
-        assert await client.scale(made, lambda _: 0) == 0
-        assert await client.scale(made, lambda replicas: replicas + 2) == 2
-        before = len(client.transport.writes)
-        assert await client.scale(made, lambda replicas: replicas) == 2
-        assert len(client.transport.writes) == before
-
-    simulate(run, limit_seconds=60)
+@simulated
+async def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
+    client = FakeClient(deployment(replicas=3))
+    made = await client.get(Deployment, "d", "default")
+    assert await client.scale(made, lambda _: 0) == 0
+    assert await client.scale(made, lambda replicas: replicas + 2) == 2
+    before = len(client.transport.writes)
+    assert await client.scale(made, lambda replicas: replicas) == 2
+    assert len(client.transport.writes) == before
 
 
 async def test_a_kind_that_is_not_cached_is_asked_of_the_server() -> None:
@@ -238,13 +233,11 @@ async def test_a_kind_that_is_not_cached_is_asked_of_the_server() -> None:
     assert await reader.raw.snapshot(CONFIG, Key("default", "a")) is not None
 
 
-def test_a_client_with_a_limit_asks_no_faster() -> None:
-    async def run() -> None:
-        server = several()
-        client = Client(server.transport, clock=server.clock, limiter=RequestLimiter(qps=10, burst=5))
-        started = anyio.current_time()
-        for _ in range(25):
-            await client.get(ConfigMap, "a", "default")
-        assert anyio.current_time() - started == pytest.approx(2.0)
-
-    simulate(run, limit_seconds=60)
+@simulated
+async def test_a_client_with_a_limit_asks_no_faster() -> None:
+    server = several()
+    client = Client(server.transport, clock=server.clock, limiter=RequestLimiter(qps=10, burst=5))
+    started = anyio.current_time()
+    for _ in range(25):
+        await client.get(ConfigMap, "a", "default")
+    assert anyio.current_time() - started == pytest.approx(2.0)

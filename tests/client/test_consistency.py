@@ -23,9 +23,9 @@ from reconcile.testing import (
     Stall,
     VirtualCluster,
     When,
-    simulate,
 )
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world, simulated
 
 
 async def ensure_one(ctx: Context[Toy]) -> None:
@@ -69,25 +69,23 @@ class Answers:
 
 
 @pytest.mark.rule("inv-37")
-def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing() -> None:
+@simulated
+async def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing() -> None:
     """Its create was lost and is carried out late; the cache still shows a former one of its name."""
     resource = kind_of(ConfigMap).resource
     former, late = config("former", 3), config("late", 8)
 
-    async def scenario() -> None:
-        cache = Cache(InProcessTransport(ApiServer()))
-        informer = cache.declare(resource)
-        informer.store.replace([former], 5)
-        journal = Journal()
-        journal.doubt(resource, late.key)
-        async with anyio.create_task_group() as group:
-            group.start_soon(journal.settle, cache, Answers([None, late]))
-            await anyio.sleep(0.1)
-            informer.store.replace([late], 9)
-            informer._announce()
-        assert not journal
-
-    simulate(scenario)
+    cache = Cache(InProcessTransport(ApiServer()))
+    informer = cache.declare(resource)
+    informer.store.replace([former], 5)
+    journal = Journal()
+    journal.doubt(resource, late.key)
+    async with anyio.create_task_group() as group:
+        group.start_soon(journal.settle, cache, Answers([None, late]))
+        await anyio.sleep(0.1)
+        informer.store.replace([late], 9)
+        informer._announce()
+    assert not journal
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -100,20 +98,18 @@ def test_a_silent_watch_is_healed_by_one_list(seed: int) -> None:
     assert len(kept(plan, seed, again)) == 1
 
 
-def test_a_cancelled_write_is_looked_for_before_the_next_run_decides() -> None:
+@in_world(played)
+async def test_a_cancelled_write_is_looked_for_before_the_next_run_decides(world: World) -> None:
     async def hasty(ctx: Context[Toy]) -> Result:
         await ensure_one(ctx)
         return Result()
 
-    async def scenario(world: World) -> None:
-        world.transport.plan = FaultPlan()
-        controller = Controller(Toy, hasty, owns=[ConfigMap], timeout=0.001)
-        async with world.running(controller):
-            await world.make()
-            await anyio.sleep(30)
-            assert len(await world.client.list(ConfigMap, "default")) <= 1
-
-    played(scenario)
+    world.transport.plan = FaultPlan()
+    controller = Controller(Toy, hasty, owns=[ConfigMap], timeout=0.001)
+    async with world.running(controller):
+        await world.make()
+        await anyio.sleep(30)
+        assert len(await world.client.list(ConfigMap, "default")) <= 1
 
 
 def test_a_name_that_turns_out_to_be_taken_is_seen_by_the_next_run() -> None:
@@ -141,7 +137,10 @@ def test_a_name_that_turns_out_to_be_taken_is_seen_by_the_next_run() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(seed: int) -> None:
+@in_world(played)
+async def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
+    world: World, seed: int
+) -> None:
     """News of its neighbours brings the store past the refused version, and says nothing of the object."""
 
     async def touch(ctx: Context[ConfigMap]) -> None:
@@ -152,27 +151,22 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
         if dict(ctx.object.data).get("seen") != patch["data"]["seen"]:
             await ctx.client.raw.merge(ctx.object, patch, guard=guard)
 
-    async def scenario(world: World) -> None:
-        user = world.client
-        await user.create(ConfigMap(metadata=ObjectMeta("settings", "default"), data={"asked": "0"}))
-        await user.create(ConfigMap(metadata=ObjectMeta("beside", "default"), data={}))
-        async with world.running(Controller(ConfigMap, touch, writes=[ConfigMap], operator="example.com")):
-            for number in range(20):
-                for name, change in (("settings", "asked"), ("beside", "x"), ("settings", "more")):
-                    patch = {"data": {change: str(number)}}
-                    await user.raw.merge(
-                        await user.get(ConfigMap, name, "default", live=True), patch, guard={}
-                    )
-                    await anyio.sleep(0.05)
-            await anyio.sleep(30)
-            settings = await user.get(ConfigMap, "settings", "default", live=True)
-            assert settings.data["seen"] == "19"
-            sent = [one for one in world.transport.requests if one.mutating and one.status == 409]
-            refused = [one.body["metadata"]["resourceVersion"] for one in sent]
-            assert refused
-            assert len(refused) == len(set(refused))
-
-    played(scenario, seed)
+    user = world.client
+    await user.create(ConfigMap(metadata=ObjectMeta("settings", "default"), data={"asked": "0"}))
+    await user.create(ConfigMap(metadata=ObjectMeta("beside", "default"), data={}))
+    async with world.running(Controller(ConfigMap, touch, writes=[ConfigMap], operator="example.com")):
+        for number in range(20):
+            for name, change in (("settings", "asked"), ("beside", "x"), ("settings", "more")):
+                patch = {"data": {change: str(number)}}
+                await user.raw.merge(await user.get(ConfigMap, name, "default", live=True), patch, guard={})
+                await anyio.sleep(0.05)
+        await anyio.sleep(30)
+        settings = await user.get(ConfigMap, "settings", "default", live=True)
+        assert settings.data["seen"] == "19"
+        sent = [one for one in world.transport.requests if one.mutating and one.status == 409]
+        refused = [one.body["metadata"]["resourceVersion"] for one in sent]
+        assert refused
+        assert len(refused) == len(set(refused))
 
 
 @pytest.mark.parametrize("seed", range(5))

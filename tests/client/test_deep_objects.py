@@ -16,6 +16,7 @@ from reconcile.storms import echoes, storm_report
 from reconcile.storms.guard import StormGuard
 from tests.client.test_consistency import ensure_one
 from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.scenarios import in_world
 
 MARK = 77
 """The size of the toys that a server sends with something nested within."""
@@ -41,20 +42,18 @@ class Nesting(PassingTransport):
 
 @pytest.mark.rule("unreadable")
 @pytest.mark.parametrize("depth", [100, 400, 900, 960, 990, 2_000, 20_000])
-def test_an_object_nested_at_any_depth_fails_no_runs_but_its_own(depth: int) -> None:
-    async def scenario(world: World) -> None:
-        world.transport = Nesting(world.transport, depth)  # type: ignore[assignment]
-        await world.make("deep", size=MARK)
-        await world.make("flat", size=2)
-        async with world.running(Controller(Toy, keep_size)) as manager:
-            await anyio.sleep(20)
-            await world.make("late", size=3)
-            await anyio.sleep(20)
-            for name, size in (("flat", 2), ("late", 3)):
-                assert (await world.client.get(Toy, name, "default")).status.size == size
-            json.dumps(manager.state())
-
-    played(scenario)
+@in_world(played)
+async def test_an_object_nested_at_any_depth_fails_no_runs_but_its_own(world: World, depth: int) -> None:
+    world.transport = Nesting(world.transport, depth)  # type: ignore[assignment]
+    await world.make("deep", size=MARK)
+    await world.make("flat", size=2)
+    async with world.running(Controller(Toy, keep_size)) as manager:
+        await anyio.sleep(20)
+        await world.make("late", size=3)
+        await anyio.sleep(20)
+        for name, size in (("flat", 2), ("late", 3)):
+            assert (await world.client.get(Toy, name, "default")).status.size == size
+        json.dumps(manager.state())
 
 
 def fail(*_: Any, **__: Any) -> Any:
@@ -73,8 +72,9 @@ def fail(*_: Any, **__: Any) -> Any:
     ],
     ids=lambda broken: broken[1],
 )
-def test_a_diagnostic_that_fails_fails_no_run(
-    broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+@in_world(played)
+async def test_a_diagnostic_that_fails_fails_no_run(
+    world: World, broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(*broken, fail)
 
@@ -82,20 +82,17 @@ def test_a_diagnostic_that_fails_fails_no_run(
         await keep_size(ctx)
         await ensure_one(ctx)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, both, owns=[ConfigMap])) as manager:
-            await world.make(size=1)
-            for size in (2, 3, 4):
-                await anyio.sleep(5)
-                toy = await world.client.get(Toy, "a", "default")
-                await world.client.raw.merge(toy, {"spec": {"size": size}})
+    async with world.running(Controller(Toy, both, owns=[ConfigMap])) as manager:
+        await world.make(size=1)
+        for size in (2, 3, 4):
             await anyio.sleep(5)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 4
-            assert len(await world.client.list(ConfigMap, "default")) == 1
-            (status,) = manager.status().controllers
-            assert status.failures == 0
-
-    played(scenario)
+            toy = await world.client.get(Toy, "a", "default")
+            await world.client.raw.merge(toy, {"spec": {"size": size}})
+        await anyio.sleep(5)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 4
+        assert len(await world.client.list(ConfigMap, "default")) == 1
+        (status,) = manager.status().controllers
+        assert status.failures == 0
 
 
 class Unspeakable(Exception):
@@ -104,7 +101,10 @@ class Unspeakable(Exception):
 
 
 @pytest.mark.parametrize("secretive", [False, True])
-def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other(secretive: bool) -> None:
+@in_world(played)
+async def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other(
+    world: World, secretive: bool
+) -> None:
     async def fail_once(ctx: Context[Toy]) -> None:
         if secretive:
             await ctx.client.get(Secret, "planted", "default")
@@ -113,13 +113,10 @@ def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other(secretiv
                 raise Unspeakable
         await keep_size(ctx)
 
-    async def scenario(world: World) -> None:
-        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": "aHVudGVyMjI="})
-        await world.client.create(planted)
-        async with world.running(Controller(Toy, fail_once, reads=[Secret])) as manager:
-            await world.make(size=5)
-            await anyio.sleep(20)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 5
-            assert "its text raised RuntimeError" in json.dumps(manager.state())
-
-    played(scenario)
+    planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": "aHVudGVyMjI="})
+    await world.client.create(planted)
+    async with world.running(Controller(Toy, fail_once, reads=[Secret])) as manager:
+        await world.make(size=5)
+        await anyio.sleep(20)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 5
+        assert "its text raised RuntimeError" in json.dumps(manager.state())

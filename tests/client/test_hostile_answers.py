@@ -24,6 +24,7 @@ from reconcile.models import kind_of
 from reconcile.testing import VirtualClock, simulate
 from tests.client.test_consistency import ensure_one
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 from tests.helpers.scripted_server import ScriptedServer, in_turn
 
 ETCD = '{"kind":"Status","status":"Failure","message":"etcdserver: request timed out","code":500}'
@@ -84,15 +85,15 @@ def creates_a_child(method: str, path: str) -> bool:
 
 @pytest.mark.rule("inv-37")
 @pytest.mark.parametrize("answer", UNKNOWN, ids=lambda answer: f"{answer.status}-{answer.body[:20]!r}")
-def test_a_child_is_made_once_whatever_is_answered_to_its_creation(answer: Response) -> None:
-    async def scenario(world: World) -> None:
-        world.transport = Answering(world.transport, answer, creates_a_child)  # type: ignore[assignment]
-        async with world.running(Controller(Toy, ensure_one, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(60)
-            assert len(await world.client.list(ConfigMap, "default")) == 1
-
-    played(scenario)
+@in_world(played)
+async def test_a_child_is_made_once_whatever_is_answered_to_its_creation(
+    world: World, answer: Response
+) -> None:
+    world.transport = Answering(world.transport, answer, creates_a_child)  # type: ignore[assignment]
+    async with world.running(Controller(Toy, ensure_one, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(60)
+        assert len(await world.client.list(ConfigMap, "default")) == 1
 
 
 @pytest.mark.parametrize(

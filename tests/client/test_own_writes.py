@@ -39,10 +39,10 @@ from reconcile.testing import (
     Refuse,
     SlowReply,
     When,
-    simulate,
 )
 from reconcile.testing.stream_faults import whole_lines
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import simulated
 
 CONFIG = kind_of(ConfigMap).resource
 CREATE = "*/configmaps"
@@ -188,125 +188,111 @@ def informed(version: int) -> tuple[Cache, Informer]:
     return cache, informer
 
 
-def test_a_store_that_is_up_to_date_is_asked_about_once() -> None:
-    async def run() -> None:
-        cache, _ = informed(7)
-        live, freshness = Elsewhere(7), Freshness()
-        assert [await freshness.confirm(cache, live, CONFIG) for _ in range(3)] == [True] * 3
-        assert live.asked == 1
-        freshness.reset()
-        assert await freshness.confirm(cache, live, CONFIG)
-        assert live.asked == 2
-
-    simulate(run, limit_seconds=60)
+@simulated
+async def test_a_store_that_is_up_to_date_is_asked_about_once() -> None:
+    cache, _ = informed(7)
+    live, freshness = Elsewhere(7), Freshness()
+    assert [await freshness.confirm(cache, live, CONFIG) for _ in range(3)] == [True] * 3
+    assert live.asked == 1
+    freshness.reset()
+    assert await freshness.confirm(cache, live, CONFIG)
+    assert live.asked == 2
 
 
-def test_a_store_that_is_behind_is_waited_for_and_the_decision_is_not_trusted() -> None:
-    async def run() -> None:
-        cache, informer = informed(6)
-        live, freshness, answers = Elsewhere(7), Freshness(), []
+@simulated
+async def test_a_store_that_is_behind_is_waited_for_and_the_decision_is_not_trusted() -> None:
+    cache, informer = informed(6)
+    live, freshness, answers = Elsewhere(7), Freshness(), []
 
-        async def confirm() -> None:
-            answers.append(await freshness.confirm(cache, live, CONFIG))
+    async def confirm() -> None:
+        answers.append(await freshness.confirm(cache, live, CONFIG))
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(confirm)
-            group.start_soon(confirm)
-            await anyio.sleep(0.3)
-            assert answers == []
-            informer.store.reach(7)
-            await anyio.sleep(0.3)
-        assert answers == [False, False]
-        assert live.asked == 1
-        assert await freshness.confirm(cache, live, CONFIG)
-
-    simulate(run, limit_seconds=60)
+    async with anyio.create_task_group() as group:
+        group.start_soon(confirm)
+        group.start_soon(confirm)
+        await anyio.sleep(0.3)
+        assert answers == []
+        informer.store.reach(7)
+        await anyio.sleep(0.3)
+    assert answers == [False, False]
+    assert live.asked == 1
+    assert await freshness.confirm(cache, live, CONFIG)
 
 
-def test_a_store_that_stays_behind_is_an_error_and_not_a_permission() -> None:
-    async def run() -> None:
-        cache, _ = informed(6)
-        with pytest.raises(CacheBehind):
-            await Freshness().confirm(cache, Elsewhere(NEVER), CONFIG)
-
-    simulate(run, limit_seconds=60)
+@simulated
+async def test_a_store_that_stays_behind_is_an_error_and_not_a_permission() -> None:
+    cache, _ = informed(6)
+    with pytest.raises(CacheBehind):
+        await Freshness().confirm(cache, Elsewhere(NEVER), CONFIG)
 
 
 @pytest.mark.rule("write-9")
-def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
-    async def run() -> None:
-        client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
-        cache = Cache(client.transport, clock=client.clock)
-        informer = cache.declare(CONFIG)
-        listed = client.request("GET", CONFIG.path())
-        version = int(listed["metadata"]["resourceVersion"])
-        items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
-        informer.store.replace(items, version - 1)
-        client_of_run = bound(Client(client.transport, cache=cache, clock=client.clock), Journal())
-        known = await client_of_run.get(ConfigMap, "c", "default")
+@simulated
+async def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
+    client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
+    cache = Cache(client.transport, clock=client.clock)
+    informer = cache.declare(CONFIG)
+    listed = client.request("GET", CONFIG.path())
+    version = int(listed["metadata"]["resourceVersion"])
+    items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
+    informer.store.replace(items, version - 1)
+    client_of_run = bound(Client(client.transport, cache=cache, clock=client.clock), Journal())
+    known = await client_of_run.get(ConfigMap, "c", "default")
 
-        async def delete() -> None:
-            with pytest.raises(StaleVersion, match="decide again"):
-                await client_of_run.delete(known)
+    async def delete() -> None:
+        with pytest.raises(StaleVersion, match="decide again"):
+            await client_of_run.delete(known)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(delete)
-            await anyio.sleep(0.1)
-            informer.store.reach(version)
-        assert client.transport.writes == []
-        await client_of_run.delete(known)
-        assert await client.find(ConfigMap, "c", "default") is None
-
-    simulate(run, limit_seconds=60)
+    async with anyio.create_task_group() as group:
+        group.start_soon(delete)
+        await anyio.sleep(0.1)
+        informer.store.reach(version)
+    assert client.transport.writes == []
+    await client_of_run.delete(known)
+    assert await client.find(ConfigMap, "c", "default") is None
 
 
 @pytest.mark.rule("write-9")
-def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_again() -> None:
+@simulated
+async def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_again() -> None:
     """A leader that has just taken over may not have been shown yet what its predecessor created."""
 
-    async def run() -> None:
-        client = FakeClient(ConfigMap(metadata=ObjectMeta("c-x7", "default")))
-        cache = Cache(client.transport, clock=client.clock)
-        informer = cache.declare(CONFIG)
-        version = int(client.request("GET", CONFIG.path())["metadata"]["resourceVersion"])
-        informer.store.replace([], version - 1)
-        root = Client(client.transport, cache=cache, clock=client.clock)
-        client_of_run, other = bound(root, Journal()), bound(root, Journal())
-        second = ConfigMap(metadata=ObjectMeta(generate_name="c-", namespace="default"))
+    client = FakeClient(ConfigMap(metadata=ObjectMeta("c-x7", "default")))
+    cache = Cache(client.transport, clock=client.clock)
+    informer = cache.declare(CONFIG)
+    version = int(client.request("GET", CONFIG.path())["metadata"]["resourceVersion"])
+    informer.store.replace([], version - 1)
+    root = Client(client.transport, cache=cache, clock=client.clock)
+    client_of_run, other = bound(root, Journal()), bound(root, Journal())
+    second = ConfigMap(metadata=ObjectMeta(generate_name="c-", namespace="default"))
 
-        with pytest.raises(StaleVersion, match="decide again"):
-            await client_of_run.create(second)
-        assert client.transport.writes == []
-        async with anyio.create_task_group() as group:
-            group.start_soon(reads_of(client_of_run).settle)
-            await anyio.sleep(0.1)
-            with pytest.raises(StaleVersion):
-                await client_of_run.create(second)
-            informer.store.reach(version)
+    with pytest.raises(StaleVersion, match="decide again"):
         await client_of_run.create(second)
-        assert len(await client.list(ConfigMap, "default")) == 2
+    assert client.transport.writes == []
+    async with anyio.create_task_group() as group:
+        group.start_soon(reads_of(client_of_run).settle)
+        await anyio.sleep(0.1)
         with pytest.raises(StaleVersion):
-            await other.create(second)  # it may have decided before
-        later = bound(root, Journal())  # of another key, whose run begins after that
-        await later.create(second)
-
-    simulate(run, limit_seconds=60)
+            await client_of_run.create(second)
+        informer.store.reach(version)
+    await client_of_run.create(second)
+    assert len(await client.list(ConfigMap, "default")) == 2
+    with pytest.raises(StaleVersion):
+        await other.create(second)  # it may have decided before
+    later = bound(root, Journal())  # of another key, whose run begins after that
+    await later.create(second)
 
 
 @pytest.mark.rule("inv-36")
-def test_an_object_outside_the_selectors_of_an_informer_is_not_waited_for() -> None:
-    async def run() -> None:
-        client = FakeClient()
-        cache = Cache(
-            client.transport, clock=client.clock, options={CONFIG: InformerOptions(labels="tier=web")}
-        )
-        informer = cache.declare(CONFIG)
-        informer.store.replace([], 1)
-        client_of_run = bound(Client(client.transport, cache=cache, clock=client.clock), Journal())
-        await client_of_run.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"tier": "db"})))
-        started = anyio.current_time()
-        assert await client_of_run.find(ConfigMap, "c", "default") is None
-        assert anyio.current_time() == started
-        assert informer.store.get(Key("default", "c")) is None
-
-    simulate(run, limit_seconds=60)
+@simulated
+async def test_an_object_outside_the_selectors_of_an_informer_is_not_waited_for() -> None:
+    client = FakeClient()
+    cache = Cache(client.transport, clock=client.clock, options={CONFIG: InformerOptions(labels="tier=web")})
+    informer = cache.declare(CONFIG)
+    informer.store.replace([], 1)
+    client_of_run = bound(Client(client.transport, cache=cache, clock=client.clock), Journal())
+    await client_of_run.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"tier": "db"})))
+    started = anyio.current_time()
+    assert await client_of_run.find(ConfigMap, "c", "default") is None
+    assert anyio.current_time() == started
+    assert informer.store.get(Key("default", "c")) is None

@@ -28,6 +28,7 @@ from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redac
 from reconcile.kinds import Event, Secret
 from reconcile.ops.log_setup import configure_logging
 from tests.helpers.managers import Toy, World, idle, played
+from tests.helpers.scenarios import in_world
 
 PASSWORD = "correct-horse-battery"
 NESTED = "staple-in-a-docker-config"
@@ -58,8 +59,9 @@ def everything_logged() -> Any:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
-    cached: bool, everything_logged: io.StringIO
+@in_world(played)
+async def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
+    world: World, cached: bool, everything_logged: io.StringIO
 ) -> None:
     managers: list[Manager] = []
     exporter, provider = InMemorySpanExporter(), TracerProvider()
@@ -93,38 +95,35 @@ def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere
             ctx.log.exception("not found")
             raise
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, leak, owns=[Secret] if cached else [], writes=[Secret])
-        data = {"password": PASSWORD, ".dockerconfigjson": DOCKER, "tls.key": PEM}
-        await world.client.create(
-            Secret(
-                metadata=ObjectMeta("planted", "default"),
-                data={name: encoded(value) for name, value in data.items()},
-            )
+    controller = Controller(Toy, leak, owns=[Secret] if cached else [], writes=[Secret])
+    data = {"password": PASSWORD, ".dockerconfigjson": DOCKER, "tls.key": PEM}
+    await world.client.create(
+        Secret(
+            metadata=ObjectMeta("planted", "default"),
+            data={name: encoded(value) for name, value in data.items()},
         )
-        registry = CollectorRegistry()
-        async with world.running(controller, metrics=registry, traces=provider) as manager:
-            managers.append(manager)
-            await world.make("leaky")
-            await anyio.sleep(10)
-            state = msgspec.json.encode(manager.state()).decode()
-            events = [event.message for event in await world.client.list(Event, "default")]
-            metrics = repr(list(registry.collect()))
-        spans = [span.to_json() for span in exporter.get_finished_spans()]
-        logs = everything_logged.getvalue()
-        assert "ValueError" in logs
-        assert "Traceback" in logs
-        assert HIDDEN in logs
-        assert f"it is {HIDDEN}" in events
-        assert "ValueError" in state
-        assert HIDDEN in state
-        assert f"because of {HIDDEN}" in state + "".join(spans)
-        assert any("reconcile toy" in span and HIDDEN in span for span in spans)
-        assert '"event": "in a thread"' in logs
-        for place in (logs, state, metrics, *events, *spans):
-            assert [planted for planted in PLANTED if planted in place] == []
-
-    played(scenario)
+    )
+    registry = CollectorRegistry()
+    async with world.running(controller, metrics=registry, traces=provider) as manager:
+        managers.append(manager)
+        await world.make("leaky")
+        await anyio.sleep(10)
+        state = msgspec.json.encode(manager.state()).decode()
+        events = [event.message for event in await world.client.list(Event, "default")]
+        metrics = repr(list(registry.collect()))
+    spans = [span.to_json() for span in exporter.get_finished_spans()]
+    logs = everything_logged.getvalue()
+    assert "ValueError" in logs
+    assert "Traceback" in logs
+    assert HIDDEN in logs
+    assert f"it is {HIDDEN}" in events
+    assert "ValueError" in state
+    assert HIDDEN in state
+    assert f"because of {HIDDEN}" in state + "".join(spans)
+    assert any("reconcile toy" in span and HIDDEN in span for span in spans)
+    assert '"event": "in a thread"' in logs
+    for place in (logs, state, metrics, *events, *spans):
+        assert [planted for planted in PLANTED if planted in place] == []
 
 
 def test_values_of_a_patch_and_of_string_data_are_known_and_short_ones_left_alone() -> None:
@@ -237,7 +236,9 @@ def assert_veiled(error: BaseException) -> None:
 
 
 @pytest.mark.rule("told-once")
-def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local_variables(
+@in_world(played)
+async def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local_variables(
+    world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def leak(ctx: Context[Toy]) -> None:
@@ -245,14 +246,11 @@ def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local
         password = base64.b64decode(secret.data["password"]).decode()
         raise ValueError(f"no {password}")
 
-    async def scenario(world: World) -> None:
-        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": encoded(PASSWORD)})
-        await world.client.create(planted)
-        async with world.running(Controller(Toy, leak, reads=[Secret])):
-            await world.make("leaky")
-            await anyio.sleep(2)
-
-    played(scenario)
+    planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": encoded(PASSWORD)})
+    await world.client.create(planted)
+    async with world.running(Controller(Toy, leak, reads=[Secret])):
+        await world.make("leaky")
+        await anyio.sleep(2)
     record = next(one for one in caplog.records if vars(one)["event"] == "failed")
     assert record.exc_info is not None
     kind, error, trace = record.exc_info
@@ -311,22 +309,20 @@ async def by_watch(ctx: Context[Toy]) -> str:
 
 
 @pytest.mark.parametrize("read", [by_pages, by_watch])
-def test_what_pages_and_watches_of_secrets_show_is_hidden_in_errors(
-    read: Any, everything_logged: io.StringIO
+@in_world(played)
+async def test_what_pages_and_watches_of_secrets_show_is_hidden_in_errors(
+    world: World, read: Any, everything_logged: io.StringIO
 ) -> None:
     async def leak(ctx: Context[Toy]) -> None:
         raise ValueError(f"cannot log in with {await read(ctx)}")
 
-    async def scenario(world: World) -> None:
-        data = {"password": encoded(PASSWORD)}
-        await world.client.create(Secret(metadata=ObjectMeta("planted", "default"), data=data))
-        async with world.running(Controller(Toy, leak, writes=[Secret])):
-            await world.make("leaky")
-            await anyio.sleep(10)
-        assert f"cannot log in with {HIDDEN}" in everything_logged.getvalue()
-        assert PASSWORD not in everything_logged.getvalue()
-
-    played(scenario)
+    data = {"password": encoded(PASSWORD)}
+    await world.client.create(Secret(metadata=ObjectMeta("planted", "default"), data=data))
+    async with world.running(Controller(Toy, leak, writes=[Secret])):
+        await world.make("leaky")
+        await anyio.sleep(10)
+    assert f"cannot log in with {HIDDEN}" in everything_logged.getvalue()
+    assert PASSWORD not in everything_logged.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -384,20 +380,18 @@ async def tell_of_gone(gone: Any) -> None:
     ],
     ids=["to", "wakes of a watch", "wakes", "by", "on_deleted"],
 )
-def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
-    controller: Any, everything_logged: io.StringIO
+@in_world(played)
+async def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
+    world: World, controller: Any, everything_logged: io.StringIO
 ) -> None:
-    async def scenario(world: World) -> None:
-        data = {"password": encoded(PASSWORD)}
-        async with world.running(controller()):
-            await world.make("a")
-            secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data=data))
-            await anyio.sleep(5)
-            secret = await world.client.raw.merge(secret, {"metadata": {"labels": {"a": "b"}}})
-            await anyio.sleep(5)
-            await world.client.delete(secret)
-            await anyio.sleep(10)
-        assert f"cannot use ['{HIDDEN}'" in everything_logged.getvalue()
-        assert PASSWORD not in everything_logged.getvalue()
-
-    played(scenario)
+    data = {"password": encoded(PASSWORD)}
+    async with world.running(controller()):
+        await world.make("a")
+        secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data=data))
+        await anyio.sleep(5)
+        secret = await world.client.raw.merge(secret, {"metadata": {"labels": {"a": "b"}}})
+        await anyio.sleep(5)
+        await world.client.delete(secret)
+        await anyio.sleep(10)
+    assert f"cannot use ['{HIDDEN}'" in everything_logged.getvalue()
+    assert PASSWORD not in everything_logged.getvalue()

@@ -35,9 +35,9 @@ from reconcile.testing import (
     Refuse,
     VirtualClock,
     When,
-    simulate,
 )
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world, simulated
 from tests.helpers.scripted_server import ScriptedServer, in_turn
 
 LATER = {"retry_after": 1.0}
@@ -80,40 +80,34 @@ def test_a_request_is_sent_again_only_where_that_is_safe(error: ApiError, read: 
 @pytest.mark.parametrize(
     ("fault", "made"), [(Drop(), 1), (Refuse(429, "TooManyRequests", retry_after=2), 1), (LoseReply(), 1)]
 )
-def test_a_create_is_never_carried_out_twice(fault: Any, made: int) -> None:
-    async def run() -> None:
-        plan = FaultPlan((Fault(When("create", "*/configmaps", times=2), fault),))
-        client = FakeClient(plan=plan)
-        try:
-            await client.create(SETTINGS.with_metadata(name="", generate_name="s-"))
-        except OutcomeUnknown:
-            assert isinstance(fault, LoseReply)
-        assert len(await client.list(ConfigMap, "default")) == made
-
-    simulate(run, limit_seconds=60)
+@simulated
+async def test_a_create_is_never_carried_out_twice(fault: Any, made: int) -> None:
+    plan = FaultPlan((Fault(When("create", "*/configmaps", times=2), fault),))
+    client = FakeClient(plan=plan)
+    try:
+        await client.create(SETTINGS.with_metadata(name="", generate_name="s-"))
+    except OutcomeUnknown:
+        assert isinstance(fault, LoseReply)
+    assert len(await client.list(ConfigMap, "default")) == made
 
 
-def test_a_server_that_stays_away_is_given_up_after_so_many_tries() -> None:
-    async def run() -> None:
-        plan = FaultPlan((Fault(When("get", times=None), Drop()),))
-        client = FakeClient(SETTINGS, plan=plan)
-        with pytest.raises(Unreachable):
-            await client.get(ConfigMap, "settings", "default")
-        assert len(client.transport.requests) == 1 + RETRIES
-        assert anyio.current_time() < 2
-
-    simulate(run, limit_seconds=60)
-
-
-def test_a_server_is_asked_again_when_it_said() -> None:
-    async def run() -> None:
-        plan = FaultPlan((Fault(When("get"), Refuse(503, "ServiceUnavailable", retry_after=3)),))
-        client = FakeClient(SETTINGS, plan=plan)
-        started = anyio.current_time()
+@simulated
+async def test_a_server_that_stays_away_is_given_up_after_so_many_tries() -> None:
+    plan = FaultPlan((Fault(When("get", times=None), Drop()),))
+    client = FakeClient(SETTINGS, plan=plan)
+    with pytest.raises(Unreachable):
         await client.get(ConfigMap, "settings", "default")
-        assert 3 <= anyio.current_time() - started < 3.2
+    assert len(client.transport.requests) == 1 + RETRIES
+    assert anyio.current_time() < 2
 
-    simulate(run, limit_seconds=60)
+
+@simulated
+async def test_a_server_is_asked_again_when_it_said() -> None:
+    plan = FaultPlan((Fault(When("get"), Refuse(503, "ServiceUnavailable", retry_after=3)),))
+    client = FakeClient(SETTINGS, plan=plan)
+    started = anyio.current_time()
+    await client.get(ConfigMap, "settings", "default")
+    assert 3 <= anyio.current_time() - started < 3.2
 
 
 def headed(headers: Mapping[str, str]) -> Response:
@@ -195,18 +189,16 @@ async def test_unknown_fields_are_treated_as_asked(
 @pytest.mark.parametrize(
     "limit", [{"limiter": RequestLimiter(qps=1, burst=1)}, {"client_qps": 1, "client_burst": 1}]
 )
-def test_the_controllers_of_a_manager_share_one_limit(limit: dict[str, Any]) -> None:
+@in_world(played)
+async def test_the_controllers_of_a_manager_share_one_limit(world: World, limit: dict[str, Any]) -> None:
     async def two_children(ctx: Context[Toy]) -> None:
         for number in range(2):
             await ctx.apply(ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-{number}"), data={}))
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, two_children, owns=[ConfigMap]), **limit):
-            await world.make("a")
-            await world.make("b")
-            await anyio.sleep(10)
-        made = [r.at for r in world.transport.writes if r.path.rpartition("/")[0].endswith("/configmaps")]
-        assert len(made) == 4
-        assert all(later - sooner >= 0.999 for sooner, later in pairwise(made))
-
-    played(scenario)
+    async with world.running(Controller(Toy, two_children, owns=[ConfigMap]), **limit):
+        await world.make("a")
+        await world.make("b")
+        await anyio.sleep(10)
+    made = [r.at for r in world.transport.writes if r.path.rpartition("/")[0].endswith("/configmaps")]
+    assert len(made) == 4
+    assert all(later - sooner >= 0.999 for sooner, later in pairwise(made))

@@ -94,7 +94,10 @@ async def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(world
 
 
 @pytest.mark.rule("background")
-def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_that_returns_is_not() -> None:
+@in_world(played)
+async def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_that_returns_is_not(
+    world: World,
+) -> None:
     starts: dict[str, list[float]] = {}
 
     async def listen(background: Background[Toy]) -> None:
@@ -102,13 +105,10 @@ def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_that_retu
         if background.request.name == "bad":
             raise OSError("gone")
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, idle, background=listen)):
-            await world.make("bad")
-            await world.make("done")
-            await anyio.sleep(40)
-
-    played(scenario)
+    async with world.running(Controller(Toy, idle, background=listen)):
+        await world.make("bad")
+        await world.make("done")
+        await anyio.sleep(40)
     gaps = [b - a for a, b in itertools.pairwise(starts["bad"])]
     assert [round(gap / 2**n) for n, gap in enumerate(gaps)] == [1] * 5
     assert len(starts["done"]) == 1

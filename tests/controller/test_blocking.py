@@ -29,7 +29,7 @@ from reconcile.errors import AlreadyExists, NotFound, RunEnded, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, RealWorldError, run_once, simulate
 from tests.helpers.managers import Toy, ToySpec, World, played
-from tests.helpers.scenarios import in_world
+from tests.helpers.scenarios import in_world, simulated
 
 LOG = get_logger("t")
 
@@ -93,7 +93,8 @@ async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on() -> None:
     assert ticks > 5
 
 
-def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
+@simulated
+async def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
     def everything(client: SyncClient) -> None:
         made = client.create(config("one", a="1"))
         assert client.get(ConfigMap, "one", "default").uid == made.uid
@@ -121,12 +122,9 @@ def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
         client.delete(client.get(ConfigMap, "one", "default"))
         assert client.raw.delete_all(ConfigMap, "default") == 1
 
-    async def run() -> None:
-        client = FakeClient()
-        view = client.with_options(namespace="default")
-        await InStep().call_with_loop(lambda ask: everything(SyncClient(view, ask)), LOG)
-
-    simulate(run)
+    client = FakeClient()
+    view = client.with_options(namespace="default")
+    await InStep().call_with_loop(lambda ask: everything(SyncClient(view, ask)), LOG)
 
 
 @pytest.mark.parametrize(
@@ -296,24 +294,22 @@ async def test_an_error_of_blocking_code_comes_out_as_it_is() -> None:
             await blocking.call_with_loop(lambda ask: fail(), LOG)
 
 
-def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None:
+@simulated
+async def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None:
     seen: list[str] = []
 
-    async def run() -> None:
-        def ask_twice(ask: Any) -> None:
-            for _ in range(2):
-                try:
-                    ask(lambda: anyio.sleep(100))
-                except RunEnded:
-                    seen.append(f"over at {now():g}")
+    def ask_twice(ask: Any) -> None:
+        for _ in range(2):
+            try:
+                ask(lambda: anyio.sleep(100))
+            except RunEnded:
+                seen.append(f"over at {now():g}")
 
-        now = asyncio.get_running_loop().time
-        with anyio.move_on_after(5) as scope:
-            await InStep().call_with_loop(ask_twice, LOG)
-        assert scope.cancelled_caught
-        assert seen == ["over at 5"] * 2
-
-    simulate(run)
+    now = asyncio.get_running_loop().time
+    with anyio.move_on_after(5) as scope:
+        await InStep().call_with_loop(ask_twice, LOG)
+    assert scope.cancelled_caught
+    assert seen == ["over at 5"] * 2
 
 
 def test_the_test_kit_lets_no_other_thread_start() -> None:

@@ -20,7 +20,8 @@ from reconcile import (
 )
 from reconcile.errors import ReconcileTimeout
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once, simulate
+from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once
+from tests.helpers.scenarios import simulated
 
 
 @frozen
@@ -95,33 +96,29 @@ async def test_what_a_run_said_before_it_failed_is_still_written() -> None:
     assert str(done.error) == "quota"
 
 
-def test_what_a_run_said_before_it_took_too_long_is_still_written() -> None:
+@simulated
+async def test_what_a_run_said_before_it_took_too_long_is_still_written() -> None:
     async def hang(ctx: Context[Thing]) -> None:
         ctx.condition("Ready", False, reason="Waiting")
         ctx.event("Waiting", "for ever")
         await anyio.sleep_forever()
 
-    async def run() -> None:
-        done = await run_once(controller(hang, timeout=3), THING, FakeClient(THING))
-        assert isinstance(done.error, ReconcileTimeout)
-        assert done.conditions["Ready"]["reason"] == "Waiting"
-        assert (done.events, done.retry) == (["Normal Waiting: for ever"], True)
-
-    simulate(run)
+    done = await run_once(controller(hang, timeout=3), THING, FakeClient(THING))
+    assert isinstance(done.error, ReconcileTimeout)
+    assert done.conditions["Ready"]["reason"] == "Waiting"
+    assert (done.events, done.retry) == (["Normal Waiting: for ever"], True)
 
 
-def test_a_status_that_cannot_be_written_in_time_holds_nothing_up() -> None:
+@simulated
+async def test_a_status_that_cannot_be_written_in_time_holds_nothing_up() -> None:
     async def hang(ctx: Context[Thing]) -> None:
         ctx.status(size=1)
         await anyio.sleep_forever()
 
-    async def run() -> None:
-        slow = FaultPlan((Fault(When("patch", "*/status"), SlowReply(1000)),))
-        done = await run_once(controller(hang, timeout=3), THING, FakeClient(THING, plan=slow))
-        assert isinstance(done.error, ReconcileTimeout)
-        assert anyio.current_time() < 10
-
-    simulate(run)
+    slow = FaultPlan((Fault(When("patch", "*/status"), SlowReply(1000)),))
+    done = await run_once(controller(hang, timeout=3), THING, FakeClient(THING, plan=slow))
+    assert isinstance(done.error, ReconcileTimeout)
+    assert anyio.current_time() < 10
 
 
 async def test_the_same_news_counts_up_one_event() -> None:

@@ -6,10 +6,11 @@ import anyio
 import pytest
 
 from reconcile.controller.deadlines import Deadlines, RunLimit
-from reconcile.testing import simulate
+from tests.helpers.scenarios import simulated
 
 
-def test_each_scope_is_cancelled_when_its_own_time_is_over() -> None:
+@simulated
+async def test_each_scope_is_cancelled_when_its_own_time_is_over() -> None:
     ended: list[tuple[str, float]] = []
 
     async def hold(deadlines: Deadlines, name: str, seconds: float) -> None:
@@ -19,22 +20,19 @@ def test_each_scope_is_cancelled_when_its_own_time_is_over() -> None:
         deadlines.forget(scope)
         ended.append((f"{name} {'late' if scope.cancelled_caught else 'done'}", anyio.current_time()))
 
-    async def run() -> None:
-        deadlines = Deadlines(10)
-        async with anyio.create_task_group() as group:
-            group.start_soon(hold, deadlines, "first", 3)
-            await anyio.sleep(1)
-            group.start_soon(hold, deadlines, "second", 100)
-            await anyio.sleep(4)
-            group.start_soon(hold, deadlines, "third", 9)
-            group.start_soon(hold, deadlines, "fourth", 100)
-        await anyio.sleep(100)
-        async with anyio.create_task_group() as group:
-            group.start_soon(hold, deadlines, "fifth", 100)
-        deadlines.close()
-        assert not deadlines._ends
-
-    simulate(run)
+    deadlines = Deadlines(10)
+    async with anyio.create_task_group() as group:
+        group.start_soon(hold, deadlines, "first", 3)
+        await anyio.sleep(1)
+        group.start_soon(hold, deadlines, "second", 100)
+        await anyio.sleep(4)
+        group.start_soon(hold, deadlines, "third", 9)
+        group.start_soon(hold, deadlines, "fourth", 100)
+    await anyio.sleep(100)
+    async with anyio.create_task_group() as group:
+        group.start_soon(hold, deadlines, "fifth", 100)
+    deadlines.close()
+    assert not deadlines._ends
     assert ended == [
         ("first done", 3),
         ("second late", 11),
@@ -44,51 +42,45 @@ def test_each_scope_is_cancelled_when_its_own_time_is_over() -> None:
     ]
 
 
-def test_after_the_end_nothing_strikes() -> None:
-    async def run() -> None:
-        deadlines = Deadlines(10)
-        with anyio.CancelScope() as scope:
-            deadlines.watch(scope)
-            deadlines.close()
-            await anyio.sleep(20)
-        assert not scope.cancelled_caught
-
-    simulate(run)
+@simulated
+async def test_after_the_end_nothing_strikes() -> None:
+    deadlines = Deadlines(10)
+    with anyio.CancelScope() as scope:
+        deadlines.watch(scope)
+        deadlines.close()
+        await anyio.sleep(20)
+    assert not scope.cancelled_caught
 
 
-def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_others() -> None:
+@simulated
+async def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_others() -> None:
     lengths = [3.0, 100.0, 9.0, 100.0, 4.0]
     done: list[float] = []
 
-    async def run() -> None:
-        deadlines = Deadlines(10)
-        with closing(RunLimit(deadlines)) as limit:
-            for seconds in lengths:
-                began = anyio.current_time()
-                with limit as deadline:
-                    assert deadline == began + 10
-                    await anyio.sleep(seconds)
-                    done.append(seconds)
-                assert anyio.current_time() == began + min(seconds, 10)
-                await anyio.sleep(20)  # what follows a block is none of its business
-        deadlines.close()
-        assert not deadlines._ends
-
-    simulate(run)
+    deadlines = Deadlines(10)
+    with closing(RunLimit(deadlines)) as limit:
+        for seconds in lengths:
+            began = anyio.current_time()
+            with limit as deadline:
+                assert deadline == began + 10
+                await anyio.sleep(seconds)
+                done.append(seconds)
+            assert anyio.current_time() == began + min(seconds, 10)
+            await anyio.sleep(20)  # what follows a block is none of its business
+    deadlines.close()
+    assert not deadlines._ends
     assert done == [3.0, 9.0, 4.0]
 
 
-def test_a_limit_lets_errors_and_the_cancellation_of_others_pass() -> None:
-    async def run() -> None:
-        with closing(RunLimit(Deadlines(10))) as limit:
-            with pytest.raises(LookupError), limit:
-                raise LookupError
-            with anyio.move_on_after(5) as outer, closing(RunLimit(limit.deadlines)) as inner, inner:
-                await anyio.sleep(100)
-            assert outer.cancelled_caught
-            assert anyio.current_time() == 5
-            with limit:
-                await anyio.sleep(100)
-            assert anyio.current_time() == 15
-
-    simulate(run)
+@simulated
+async def test_a_limit_lets_errors_and_the_cancellation_of_others_pass() -> None:
+    with closing(RunLimit(Deadlines(10))) as limit:
+        with pytest.raises(LookupError), limit:
+            raise LookupError
+        with anyio.move_on_after(5) as outer, closing(RunLimit(limit.deadlines)) as inner, inner:
+            await anyio.sleep(100)
+        assert outer.cancelled_caught
+        assert anyio.current_time() == 5
+        with limit:
+            await anyio.sleep(100)
+        assert anyio.current_time() == 15

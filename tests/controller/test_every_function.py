@@ -235,45 +235,43 @@ CASES = [
 
 @pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize(("name", "mode", "kind"), CASES)
-def test_no_function_ends_the_manager_or_loses_a_change(
-    name: str, mode: str, kind: str, caplog: pytest.LogCaptureFixture
+@in_world(played)
+async def test_no_function_ends_the_manager_or_loses_a_change(
+    world: World, name: str, mode: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     place, seen = PLACES[name], Seen()
     make = {"async": misbehaving_async, "plain": misbehaving, "stream": misbehaving_stream}[kind]
     function = make(mode)
 
-    async def scenario(world: World) -> None:
-        await world.make("a", size=1)
-        await world.make("b", size=2)
-        await world.client.create(Secret(metadata=ObjectMeta("any", "default")))
-        probe = Controller(ConfigMap, lambda ctx: None, name="probe")
-        async with world.running(place.make(function, seen), probe) as manager:
-            await anyio.sleep(20)
-            if name == "Controller.on_deleted":
-                await world.client.delete(await world.client.get(Toy, "a", "default"))
-                await anyio.sleep(5)
-            if name in ("Controller.cleanup", "Controller.on_terminating"):
-                if name == "Controller.on_terminating":
-                    await world.client.apply(_held("a"), force=True)
-                await world.client.delete(await world.client.get(Toy, "a", "default"))
-                await anyio.sleep(5)
-            before = anyio.current_time()
-            if name.startswith("Watch."):
-                await world.client.modify(Secret, "any", "default", touched)
-            elif place.wakes:
-                await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=9)))
-            await anyio.sleep(10)
-            if place.wakes:
-                assert any(run > before for run in seen.runs)
-            if kind == "stream":
-                assert seen.runs
-            await world.client.create(ConfigMap(metadata=ObjectMeta("later", "default")))
+    await world.make("a", size=1)
+    await world.make("b", size=2)
+    await world.client.create(Secret(metadata=ObjectMeta("any", "default")))
+    probe = Controller(ConfigMap, lambda ctx: None, name="probe")
+    async with world.running(place.make(function, seen), probe) as manager:
+        await anyio.sleep(20)
+        if name == "Controller.on_deleted":
+            await world.client.delete(await world.client.get(Toy, "a", "default"))
             await anyio.sleep(5)
-            row, probing = manager.status().controllers
-            assert (probing.runs, probing.failures) == (1, 0)
-            assert row.queue.working <= 2
-
-    played(scenario)
+        if name in ("Controller.cleanup", "Controller.on_terminating"):
+            if name == "Controller.on_terminating":
+                await world.client.apply(_held("a"), force=True)
+            await world.client.delete(await world.client.get(Toy, "a", "default"))
+            await anyio.sleep(5)
+        before = anyio.current_time()
+        if name.startswith("Watch."):
+            await world.client.modify(Secret, "any", "default", touched)
+        elif place.wakes:
+            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=9)))
+        await anyio.sleep(10)
+        if place.wakes:
+            assert any(run > before for run in seen.runs)
+        if kind == "stream":
+            assert seen.runs
+        await world.client.create(ConfigMap(metadata=ObjectMeta("later", "default")))
+        await anyio.sleep(5)
+        row, probing = manager.status().controllers
+        assert (probing.runs, probing.failures) == (1, 0)
+        assert row.queue.working <= 2
     said = " ".join(str(value) for record in caplog.records for value in vars(record).values())
     by_itself = {
         "raises": "LookupError: of the author",

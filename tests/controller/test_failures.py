@@ -35,6 +35,7 @@ from reconcile.runs.run_failures import (
     place_text,
 )
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 ROOT = Path(__file__).parents[2]
 PLAIN = logging.Formatter("%(message)s")
@@ -280,7 +281,8 @@ def test_a_run_that_did_not_fail_has_no_place() -> None:
     assert not any(line.startswith("    at ") for line in chain(run))
 
 
-def test_the_removal_of_the_last_finalizer_is_told_as_the_end_of_the_object() -> None:
+@in_world(played)
+async def test_the_removal_of_the_last_finalizer_is_told_as_the_end_of_the_object(world: World) -> None:
     async def clean(ctx: Context[Toy]) -> None:
         return
 
@@ -289,17 +291,14 @@ def test_the_removal_of_the_last_finalizer_is_told_as_the_end_of_the_object() ->
 
     wrote: list[list[str]] = []
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep, cleanup=clean, name="toys")) as manager:
-            toy = await world.make("a0")
-            await anyio.sleep(3)
-            await world.client.delete(toy)
-            await anyio.sleep(3)
-            assert await world.client.find(Toy, "a0", "default") is None
-            recent = manager.state()["controllers"]["toys"]["recent"]["default/a0"]
-            wrote.extend(run["wrote"] for run in recent if run["wrote"])
-
-    played(scenario)
+    async with world.running(Controller(Toy, keep, cleanup=clean, name="toys")) as manager:
+        toy = await world.make("a0")
+        await anyio.sleep(3)
+        await world.client.delete(toy)
+        await anyio.sleep(3)
+        assert await world.client.find(Toy, "a0", "default") is None
+        recent = manager.state()["controllers"]["toys"]["recent"]["default/a0"]
+        wrote.extend(run["wrote"] for run in recent if run["wrote"])
     assert wrote[-1] == ["patch toys default/a0: .metadata.finalizers, removed the last one"]
 
 

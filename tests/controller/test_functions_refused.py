@@ -22,6 +22,7 @@ from reconcile import (
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, run_once
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world
 
 
 async def fits(ctx: Any) -> None:
@@ -137,8 +138,9 @@ def test_what_may_fit_is_taken_whatever_it_is() -> None:
 @pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize("result", [True, 5, {"after": 5}, "soon"])
 @pytest.mark.parametrize("blocking", [False, True])
-def test_a_result_that_is_none_fails_the_run_for_good_and_names_the_function(
-    result: Any, blocking: bool, caplog: pytest.LogCaptureFixture
+@in_world(played)
+async def test_a_result_that_is_none_fails_the_run_for_good_and_names_the_function(
+    world: World, result: Any, blocking: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def keep_wrongly(ctx: Context[Toy]) -> Any:
         return result
@@ -146,12 +148,9 @@ def test_a_result_that_is_none_fails_the_run_for_good_and_names_the_function(
     def keep_wrongly_in_a_thread(ctx: Any) -> Any:
         return result
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with world.running(Controller(Toy, keep_wrongly_in_a_thread if blocking else keep_wrongly)):
-            await anyio.sleep(5)
-
-    played(scenario)
+    await world.make()
+    async with world.running(Controller(Toy, keep_wrongly_in_a_thread if blocking else keep_wrongly)):
+        await anyio.sleep(5)
     errors = [
         vars(record)["error"]
         for record in caplog.records

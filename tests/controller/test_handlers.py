@@ -197,7 +197,9 @@ async def test_by_may_name_several_and_other_namespaces(world: World, named: Any
 
 
 @pytest.mark.rule("watch-by")
-def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it_is_logged(
+@in_world(played)
+async def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it_is_logged(
+    world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     runs = Runs()
@@ -206,19 +208,16 @@ def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it_is_lo
         assert toy.name != "bad"
         return toy.spec.secret
 
-    async def scenario(world: World) -> None:
-        watch: Watch[Toy, Secret] = Watch(Secret, by=fragile)
-        async with world.running(Controller(Toy, runs.note, watches=[watch])):
-            await world.make("bad", secret="s")
-            await world.make("good", secret="s")
-            await anyio.sleep(3)
-            await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
-            assert await runs.during() == ["bad", "good"]
-            await world.client.delete(await world.client.get(Toy, "bad", "default"))
-            await world.client.create(Secret(metadata=ObjectMeta("other", "default")))
-            assert await runs.during() == []  # nothing is left of it
-
-    played(scenario)
+    watch: Watch[Toy, Secret] = Watch(Secret, by=fragile)
+    async with world.running(Controller(Toy, runs.note, watches=[watch])):
+        await world.make("bad", secret="s")
+        await world.make("good", secret="s")
+        await anyio.sleep(3)
+        await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
+        assert await runs.during() == ["bad", "good"]
+        await world.client.delete(await world.client.get(Toy, "bad", "default"))
+        await world.client.create(Secret(metadata=ObjectMeta("other", "default")))
+        assert await runs.during() == []  # nothing is left of it
     (line,) = [record for record in caplog.records if "a function of the operator failed" in record.message]
     said = vars(line)
     assert (said["place"], said["key"]) == ("Watch(Secret): by=", "default/bad")

@@ -35,10 +35,9 @@ from reconcile.testing import (
     Refuse,
     SlowReply,
     When,
-    simulate,
 )
 from tests.helpers.managers import Toy, World, played
-from tests.helpers.scenarios import in_world
+from tests.helpers.scenarios import in_world, simulated
 
 NEW = APIResource("events.k8s.io", "v1", "Event", "events")
 CORE = APIResource("", "v1", "Event", "events")
@@ -95,17 +94,15 @@ async def test_the_same_news_counts_up_one_event() -> None:
 
 
 @pytest.mark.rule("event-2")
-def test_news_after_a_long_silence_begins_an_event_of_its_own() -> None:
-    async def run() -> None:
-        client = served()
-        recorder = told(client)
-        for pause in (0, 300, 361):
-            await anyio.sleep(pause)
-            recorder.record(await subject(client), FINE)
-            await recorder.flush()
-        assert sorted(event.get("series", {}).get("count", 1) for event in await written(client)) == [1, 2]
-
-    simulate(run)
+@simulated
+async def test_news_after_a_long_silence_begins_an_event_of_its_own() -> None:
+    client = served()
+    recorder = told(client)
+    for pause in (0, 300, 361):
+        await anyio.sleep(pause)
+        recorder.record(await subject(client), FINE)
+        await recorder.flush()
+    assert sorted(event.get("series", {}).get("count", 1) for event in await written(client)) == [1, 2]
 
 
 async def test_an_event_that_has_expired_is_made_anew() -> None:
@@ -135,27 +132,25 @@ async def test_too_many_different_notes_of_one_reason_become_one_event() -> None
 
 
 @pytest.mark.rule("event-3")
-def test_writes_about_one_object_are_limited_and_nothing_is_lost_of_the_count() -> None:
-    async def run() -> None:
-        client = FakeClient(*(ConfigMap(metadata=ObjectMeta(n, "default")) for n in ("c", "d")))
-        recorder = told(client)
-        other = await client.get(ConfigMap, "d", "default")
-        this = await subject(client)
-        for _ in range(100):
-            await anyio.sleep(1)
-            recorder.record(this, FINE)
-            await recorder.flush()
-        assert len(client.transport.writes) == BURST
-        recorder.record(other, FINE)
-        await recorder.flush()
-        assert len(client.transport.writes) == BURST + 1
-        await anyio.sleep(REFILL_SECONDS)
+@simulated
+async def test_writes_about_one_object_are_limited_and_nothing_is_lost_of_the_count() -> None:
+    client = FakeClient(*(ConfigMap(metadata=ObjectMeta(n, "default")) for n in ("c", "d")))
+    recorder = told(client)
+    other = await client.get(ConfigMap, "d", "default")
+    this = await subject(client)
+    for _ in range(100):
+        await anyio.sleep(1)
         recorder.record(this, FINE)
         await recorder.flush()
-        counts = {e["regarding"]["name"]: e.get("series", {}).get("count") for e in await written(client)}
-        assert counts == {"c": 101, "d": None}
-
-    simulate(run, limit_seconds=3600)
+    assert len(client.transport.writes) == BURST
+    recorder.record(other, FINE)
+    await recorder.flush()
+    assert len(client.transport.writes) == BURST + 1
+    await anyio.sleep(REFILL_SECONDS)
+    recorder.record(this, FINE)
+    await recorder.flush()
+    counts = {e["regarding"]["name"]: e.get("series", {}).get("count") for e in await written(client)}
+    assert counts == {"c": 101, "d": None}
 
 
 @pytest.mark.rule("event-3")

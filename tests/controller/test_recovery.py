@@ -4,6 +4,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -66,17 +67,15 @@ def restless(reconcile: Callable[[Context[Toy]], Awaitable[Any]] = keep_size) ->
 @pytest.mark.rule("outage-3")
 @pytest.mark.parametrize("weather", [refused, reset, bad_gateway, unavailable])
 @pytest.mark.parametrize("seconds", [1, 10, 60, 600])
-def test_keys_and_informers_go_on_at_once_when_the_server_answers_again(
-    seconds: float, weather: Weather
+@in_world(partial(played, toys=5))
+async def test_keys_and_informers_go_on_at_once_when_the_server_answers_again(
+    world: World, seconds: float, weather: Weather
 ) -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(restless()):
-            await anyio.sleep(5)
-            await outage(world, weather, seconds)
-            taken = await world.seconds_until(lambda: is_done(world, 2))
-            assert taken <= AT_REST
-
-    played(scenario, toys=5)
+    async with world.running(restless()):
+        await anyio.sleep(5)
+        await outage(world, weather, seconds)
+        taken = await world.seconds_until(lambda: is_done(world, 2))
+        assert taken <= AT_REST
 
 
 async def is_done(world: World, size: int) -> bool:
@@ -85,50 +84,48 @@ async def is_done(world: World, size: int) -> bool:
 
 @pytest.mark.rule("outage-3")
 @pytest.mark.parametrize("seconds", [15, 60])
-def test_an_outage_in_which_nothing_answers_ends_for_what_hangs_too(seconds: float) -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_size)):
-            await anyio.sleep(5)
-            await outage(world, silent, seconds)
-            taken = await world.seconds_until(lambda: is_done(world, 2))
-            assert taken <= 3.0 + AT_REST  # a probe may hang for its three seconds
-
-    played(scenario, toys=5)
+@in_world(partial(played, toys=5))
+async def test_an_outage_in_which_nothing_answers_ends_for_what_hangs_too(
+    world: World, seconds: float
+) -> None:
+    async with world.running(Controller(Toy, keep_size)):
+        await anyio.sleep(5)
+        await outage(world, silent, seconds)
+        taken = await world.seconds_until(lambda: is_done(world, 2))
+        assert taken <= 3.0 + AT_REST  # a probe may hang for its three seconds
 
 
 @pytest.mark.rule("outage-3")
-def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew() -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(restless(), Controller(ConfigMap, idle, name="others")):
-            await anyio.sleep(5)
-            before = len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")])
-            await outage(world, refused, 10, cut=False)
-            await anyio.sleep(AT_REST)
-            after = [sent for sent in world.line.sent if sent[2].endswith("/configmaps")]
-            assert len(after) == before + 1
-
-    played(scenario, toys=3)
+@in_world(partial(played, toys=3))
+async def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew(world: World) -> None:
+    async with world.running(restless(), Controller(ConfigMap, idle, name="others")):
+        await anyio.sleep(5)
+        before = len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")])
+        await outage(world, refused, 10, cut=False)
+        await anyio.sleep(AT_REST)
+        after = [sent for sent in world.line.sent if sent[2].endswith("/configmaps")]
+        assert len(after) == before + 1
 
 
 @pytest.mark.rule("outage-4")
 @pytest.mark.parametrize("qps", [50.0, 0.0])
 @pytest.mark.parametrize("seconds", [1, 20])
-def test_the_first_second_after_an_outage_sees_at_most_a_hundred_requests(seconds: float, qps: float) -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, build, workers=50, owns=[ConfigMap]), client_qps=qps):
-            await world.seconds_until(lambda: is_done(world, 1))
-            await anyio.sleep(5)
-            await outage(world, refused, seconds)
-            ended = anyio.current_time()
-            taken = await world.seconds_until(lambda: is_done(world, 2))
-            first = world.line.sent_between(ended, ended + 20)[0][0]
-            assert first - ended <= NOTICED
-            for begin in (ended, first):
-                assert len(world.line.sent_between(begin, begin + 1)) <= FIRST_SECOND
-            work = 0 if not qps else 2 * 150 / qps
-            assert taken <= AT_REST + work
-
-    played(scenario, toys=150)
+@in_world(partial(played, toys=150))
+async def test_the_first_second_after_an_outage_sees_at_most_a_hundred_requests(
+    world: World, seconds: float, qps: float
+) -> None:
+    async with world.running(Controller(Toy, build, workers=50, owns=[ConfigMap]), client_qps=qps):
+        await world.seconds_until(lambda: is_done(world, 1))
+        await anyio.sleep(5)
+        await outage(world, refused, seconds)
+        ended = anyio.current_time()
+        taken = await world.seconds_until(lambda: is_done(world, 2))
+        first = world.line.sent_between(ended, ended + 20)[0][0]
+        assert first - ended <= NOTICED
+        for begin in (ended, first):
+            assert len(world.line.sent_between(begin, begin + 1)) <= FIRST_SECOND
+        work = 0 if not qps else 2 * 150 / qps
+        assert taken <= AT_REST + work
 
 
 @pytest.mark.rule("outage-4")
@@ -301,7 +298,8 @@ async def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_t
 
 
 @pytest.mark.rule("outage-3")
-def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice() -> None:
+@in_world(partial(played, toys=1))
+async def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice(world: World) -> None:
     made: list[str] = []
 
     async def make(ctx: Context[Toy]) -> None:
@@ -309,26 +307,23 @@ def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice() 
             made.append(ctx.object.name)
             await ctx.create(ConfigMap(metadata=ObjectMeta(ctx.object.name)))
 
-    async def scenario(world: World) -> None:
-        inner = world.line.request
+    inner = world.line.request
 
-        async def lost(request: HttpRequest) -> Response:
-            answer = await inner(request)
-            if request.method == "POST" and world.line.weather is fair:
-                world.line.break_down(refused)
-                raise OutcomeUnknown("the connection was reset", request.path)
-            return answer
+    async def lost(request: HttpRequest) -> Response:
+        answer = await inner(request)
+        if request.method == "POST" and world.line.weather is fair:
+            world.line.break_down(refused)
+            raise OutcomeUnknown("the connection was reset", request.path)
+        return answer
 
-        world.line.request = lost  # type: ignore[method-assign]
-        async with world.running(Controller(Toy, make, owns=[ConfigMap])):
-            await anyio.sleep(20)
-            world.line.request = inner  # type: ignore[method-assign]
-            world.line.weather = fair
-            await anyio.sleep(AT_REST)
-            assert len(made) == 1
-            assert len(await world.client.list(ConfigMap, "default")) == 1
-
-    played(scenario, toys=1)
+    world.line.request = lost  # type: ignore[method-assign]
+    async with world.running(Controller(Toy, make, owns=[ConfigMap])):
+        await anyio.sleep(20)
+        world.line.request = inner  # type: ignore[method-assign]
+        world.line.weather = fair
+        await anyio.sleep(AT_REST)
+        assert len(made) == 1
+        assert len(await world.client.list(ConfigMap, "default")) == 1
 
 
 @pytest.mark.rule("outage-3")
@@ -358,19 +353,17 @@ async def test_what_was_paused_stays_paused_after_an_outage(world: World) -> Non
 
 
 @pytest.mark.rule("outage-3")
-def test_a_leader_outlives_an_outage_shorter_than_its_lease_and_goes_on_at_once() -> None:
-    async def scenario(world: World) -> None:
-        election = LeaderElection("toys", identity="only")
-        async with world.running(
-            Controller(Toy, build, workers=50, owns=[ConfigMap]), leader_election=election
-        ) as manager:
-            await anyio.sleep(10)
-            await outage(world, refused, 6)
-            taken = await world.seconds_until(lambda: is_done(world, 2))
-            assert taken <= AT_REST + 2 * 200 / 50
-            assert manager.status().leading
-
-    played(scenario, toys=200)
+@in_world(partial(played, toys=200))
+async def test_a_leader_outlives_an_outage_shorter_than_its_lease_and_goes_on_at_once(world: World) -> None:
+    election = LeaderElection("toys", identity="only")
+    async with world.running(
+        Controller(Toy, build, workers=50, owns=[ConfigMap]), leader_election=election
+    ) as manager:
+        await anyio.sleep(10)
+        await outage(world, refused, 6)
+        taken = await world.seconds_until(lambda: is_done(world, 2))
+        assert taken <= AT_REST + 2 * 200 / 50
+        assert manager.status().leading
 
 
 @pytest.mark.rule("outage-3")
@@ -389,7 +382,8 @@ async def test_an_outage_at_the_start_is_waited_for(world: World) -> None:
             await world.seconds_until(lambda: is_done(world, 1), 2)
 
 
-def test_an_unreachable_error_is_still_what_a_reconciler_sees() -> None:
+@in_world(partial(played, toys=1))
+async def test_an_unreachable_error_is_still_what_a_reconciler_sees(world: World) -> None:
     met: list[Exception] = []
 
     async def look(ctx: Context[Toy]) -> None:
@@ -399,11 +393,8 @@ def test_an_unreachable_error_is_still_what_a_reconciler_sees() -> None:
         except ApiError as error:
             met.append(error)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, look, workers=1)):
-            await anyio.sleep(0.5)
-            world.line.break_down(refused)
-            await anyio.sleep(10)
-            assert [type(error) for error in met] == [Unreachable]
-
-    played(scenario, toys=1)
+    async with world.running(Controller(Toy, look, workers=1)):
+        await anyio.sleep(0.5)
+        world.line.break_down(refused)
+        await anyio.sleep(10)
+        assert [type(error) for error in met] == [Unreachable]

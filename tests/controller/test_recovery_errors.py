@@ -1,6 +1,7 @@
 """Whose failure it was that a run met in an outage: the server's, the key's own, or another cluster's."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,9 +13,9 @@ from reconcile.client.own_writes import CacheBehind
 from reconcile.controller.outage_recovery import is_of_outage
 from reconcile.errors import ApiError, TerminalError
 from reconcile.kinds import ConfigMap
-from reconcile.testing import simulate
 from tests.controller.outage import World, child, fair, played, refused
 from tests.helpers.managers import Toy, idle
+from tests.helpers.scenarios import in_world, simulated
 
 AT_REST = 2.0
 """Seconds after an outage within which all is done that takes no time itself."""
@@ -54,7 +55,9 @@ async def lenient(ctx: Context[Toy]) -> None:
 
 @pytest.mark.rule("outage-3")
 @pytest.mark.parametrize("reconcile", [rewrap, within, together, lenient])
-def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_caught(
+@in_world(partial(played, toys=1))
+async def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_caught(
+    world: World,
     reconcile: Callable[[Context[Toy]], Awaitable[Any]],
 ) -> None:
     runs: list[tuple[float, int]] = []
@@ -64,23 +67,21 @@ def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_caught(
         await anyio.sleep(1)  # the outage begins here
         await reconcile(ctx)
 
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, noted, workers=1, backoff=Backoff(base=100), owns=[ConfigMap])
-        async with world.running(controller):
-            await anyio.sleep(0.5)
-            world.line.break_down(refused)
-            await anyio.sleep(60)
-            assert len(runs) == 1
-            world.line.weather = fair
-            await anyio.sleep(AT_REST)
-            (_, (_, attempt), *_) = runs
-            assert attempt == 0
-
-    played(scenario, toys=1)
+    controller = Controller(Toy, noted, workers=1, backoff=Backoff(base=100), owns=[ConfigMap])
+    async with world.running(controller):
+        await anyio.sleep(0.5)
+        world.line.break_down(refused)
+        await anyio.sleep(60)
+        assert len(runs) == 1
+        world.line.weather = fair
+        await anyio.sleep(AT_REST)
+        (_, (_, attempt), *_) = runs
+        assert attempt == 0
 
 
 @pytest.mark.rule("outage-3")
-def test_an_error_of_another_system_in_an_outage_is_the_keys_own() -> None:
+@in_world(partial(played, toys=1))
+async def test_an_error_of_another_system_in_an_outage_is_the_keys_own(world: World) -> None:
     runs: list[float] = []
 
     async def bill(ctx: Context[Toy]) -> None:
@@ -88,57 +89,52 @@ def test_an_error_of_another_system_in_an_outage_is_the_keys_own() -> None:
         await anyio.sleep(1)
         raise ConnectionRefusedError("the billing system is down")
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, bill, workers=1, backoff=Backoff(base=100))):
-            await anyio.sleep(0.5)
-            world.line.break_down(refused)
-            await anyio.sleep(10)
-            world.line.weather = fair
-            await anyio.sleep(60)
-            assert len(runs) == 1
-
-    played(scenario, toys=1)
+    async with world.running(Controller(Toy, bill, workers=1, backoff=Backoff(base=100))):
+        await anyio.sleep(0.5)
+        world.line.break_down(refused)
+        await anyio.sleep(10)
+        world.line.weather = fair
+        await anyio.sleep(60)
+        assert len(runs) == 1
 
 
 @pytest.mark.rule("outage-3")
-def test_a_key_that_failed_for_another_cluster_goes_on_when_that_one_answers() -> None:
+@simulated
+async def test_a_key_that_failed_for_another_cluster_goes_on_when_that_one_answers() -> None:
     runs: list[float] = []
 
     async def reach_across(ctx: Context[Toy]) -> None:
         runs.append(anyio.current_time())
         await ctx.client_of("west").get(Toy, "toy-0", "default", live=True)
 
-    async def scenario() -> None:
-        east, west = World(1), World(2)
+    east, west = World(1), World(2)
+    for world in (east, west):
+        await world.stock(1)
+    manager = Manager(
+        Controller(Toy, reach_across, clusters=["east"], backoff=Backoff(base=100)),
+        Controller(ConfigMap, idle, clusters=["west"]),
+        clusters={"east": east.line, "west": west.line},
+        clock=east.clock,
+        environ={},
+    )
+    async with anyio.create_task_group() as group:
         for world in (east, west):
-            await world.stock(1)
-        manager = Manager(
-            Controller(Toy, reach_across, clusters=["east"], backoff=Backoff(base=100)),
-            Controller(ConfigMap, idle, clusters=["west"]),
-            clusters={"east": east.line, "west": west.line},
-            clock=east.clock,
-            environ={},
-        )
-        async with anyio.create_task_group() as group:
-            for world in (east, west):
-                group.start_soon(world.server.run)
-            await group.start(manager.run)
-            await anyio.sleep(5)
-            runs.clear()
-            west.line.break_down(refused)
-            await anyio.sleep(1)
-            await east.resize(2)
-            await anyio.sleep(20)
-            assert len(runs) == 1
-            assert [cluster.reachable for cluster in manager.status().clusters] == [True, False]
-            west.line.weather = fair
-            await anyio.sleep(AT_REST)
-            assert len(runs) == 2
-            manager.stop()
-            await anyio.sleep(1)
-            group.cancel_scope.cancel()
-
-    simulate(scenario, limit_seconds=3600)
+            group.start_soon(world.server.run)
+        await group.start(manager.run)
+        await anyio.sleep(5)
+        runs.clear()
+        west.line.break_down(refused)
+        await anyio.sleep(1)
+        await east.resize(2)
+        await anyio.sleep(20)
+        assert len(runs) == 1
+        assert [cluster.reachable for cluster in manager.status().clusters] == [True, False]
+        west.line.weather = fair
+        await anyio.sleep(AT_REST)
+        assert len(runs) == 2
+        manager.stop()
+        await anyio.sleep(1)
+        group.cancel_scope.cancel()
 
 
 def raised(raise_it: Callable[[], Any]) -> BaseException:

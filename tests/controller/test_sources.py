@@ -134,7 +134,10 @@ async def test_a_stream_is_a_source_and_its_end_is_no_failure(world: World, seed
     receive.close()
 
 
-def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.LogCaptureFixture) -> None:
+@in_world(played)
+async def test_a_source_that_fails_is_started_anew_with_growing_delays(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     notes = Notes()
     starts: list[float] = []
 
@@ -143,12 +146,9 @@ def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.
         yield "default/a"
         raise OSError("gone")
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with world.running(Controller(Toy, notes.note, sources=[flaky])):
-            await anyio.sleep(40)
-
-    played(scenario)
+    await world.make()
+    async with world.running(Controller(Toy, notes.note, sources=[flaky])):
+        await anyio.sleep(40)
     gaps = [b - a for a, b in itertools.pairwise(starts)]
     assert len(gaps) == 5
     assert all(2**n <= gap <= 2**n * 1.11 for n, gap in enumerate(gaps))
@@ -174,22 +174,22 @@ def test_a_ticker_needs_time() -> None:
         ticker(0)
 
 
-def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+@in_world(played)
+async def test_a_source_that_holds_up_the_workers_is_named_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     notes = Notes()
 
     async def silent(_: SourceContext) -> AsyncIterator[Named | Synced]:
         await anyio.sleep(300)
         yield SYNCED
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with world.running(Controller(Toy, notes.note, sources=[Source(silent, "slow", initial=True)])):
-            await anyio.sleep(200)
-            assert notes.runs == []
-            await anyio.sleep(200)
-            assert len(notes.runs) == 1
-
-    played(scenario)
+    await world.make()
+    async with world.running(Controller(Toy, notes.note, sources=[Source(silent, "slow", initial=True)])):
+        await anyio.sleep(200)
+        assert notes.runs == []
+        await anyio.sleep(200)
+        assert len(notes.runs) == 1
     (record,) = [vars(line) for line in caplog.records if "source to yield SYNCED" in line.getMessage()]
     assert record["source"] == "slow"
 

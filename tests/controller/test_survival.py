@@ -77,23 +77,21 @@ WAYS: list[Callable[[Any], Any]] = [
 @pytest.mark.rule("survival-run")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_run_that_is_cancelled_by_nothing_of_ours_is_a_failed_run_of_its_key(
-    way: Callable[[Any], Any], workers: int, caplog: pytest.LogCaptureFixture
+@in_world(played)
+async def test_a_run_that_is_cancelled_by_nothing_of_ours_is_a_failed_run_of_its_key(
+    world: World, way: Callable[[Any], Any], workers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Controller(Toy, way, workers=workers, name="failing")
 
-    async def scenario(world: World) -> None:
-        await world.make("a", size=1)
-        await world.make("b", size=2)
-        async with world.running(failing, Controller(Toy, keep_size)) as manager:
-            await anyio.sleep(20)
-            failed, kept = manager.status().controllers
-            assert failed.failures >= 4
-            assert (kept.failures, kept.queue.working) == (0, 0)
-            assert (await world.client.get(Toy, "b", "default")).status.size == 2
-            assert all(task.cancelling() == 0 for task in asyncio.all_tasks())
-
-    played(scenario)
+    await world.make("a", size=1)
+    await world.make("b", size=2)
+    async with world.running(failing, Controller(Toy, keep_size)) as manager:
+        await anyio.sleep(20)
+        failed, kept = manager.status().controllers
+        assert failed.failures >= 4
+        assert (kept.failures, kept.queue.working) == (0, 0)
+        assert (await world.client.get(Toy, "b", "default")).status.size == 2
+        assert all(task.cancelling() == 0 for task in asyncio.all_tasks())
     errors = [vars(record)["error"] for record in caplog.records if vars(record)["event"] == "failed"]
     assert all(error.startswith("Interrupted: ") for error in errors), errors
     if way is not cancels_itself:
@@ -170,7 +168,10 @@ async def test_a_cancellation_around_a_run_of_a_test_is_none_of_the_run() -> Non
     assert scope.cancelled_caught
 
 
-def test_the_deadline_of_a_run_is_still_a_time_out_after_a_cancellation_of_its_own() -> None:
+@in_world(played)
+async def test_the_deadline_of_a_run_is_still_a_time_out_after_a_cancellation_of_its_own(
+    world: World,
+) -> None:
     errors: list[str] = []
 
     async def first_this_then_that(ctx: Context[Toy]) -> None:
@@ -182,13 +183,10 @@ def test_the_deadline_of_a_run_is_still_a_time_out_after_a_cancellation_of_its_o
             if ctx.attempt == 2:
                 raise asyncio.CancelledError  # on its way out; the deadline is what ended it
 
-    async def scenario(world: World) -> None:
-        await world.make()
-        async with world.running(Controller(Toy, first_this_then_that, timeout=2)) as manager:
-            await anyio.sleep(5)
-            errors.extend(run.error for run in manager.runs("toy").past(Request("default", "a")))
-
-    played(scenario)
+    await world.make()
+    async with world.running(Controller(Toy, first_this_then_that, timeout=2)) as manager:
+        await anyio.sleep(5)
+        errors.extend(run.error for run in manager.runs("toy").past(Request("default", "a")))
     assert [error.partition(":")[0] for error in errors] == [
         "Interrupted",
         "ReconcileTimeout",
@@ -219,21 +217,19 @@ async def _started(world: World, manager: Manager) -> None:
         ("_run_part", "one of the manager's tasks was cancelled, and nothing had asked it to end"),
     ],
 )
-def test_a_manager_whose_task_is_cancelled_by_other_code_ends_with_an_error_that_says_so(
-    part: str, message: str, caplog: pytest.LogCaptureFixture
+@in_world(played)
+async def test_a_manager_whose_task_is_cancelled_by_other_code_ends_with_an_error_that_says_so(
+    world: World, part: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
-        controller = Controller(ConfigMap, idle)
-        manager = Manager(controller, transport=world.transport, clock=world.clock, namespaces=["a", "b"])
-        running = asyncio.ensure_future(manager.run())
-        await _started(world, manager)
-        _task_named(part).cancel()
-        with pytest.raises(Interrupted, match=message):
-            await running
-        with pytest.raises(Interrupted, match=message):
-            await manager.wait()
-
-    played(scenario)
+    controller = Controller(ConfigMap, idle)
+    manager = Manager(controller, transport=world.transport, clock=world.clock, namespaces=["a", "b"])
+    running = asyncio.ensure_future(manager.run())
+    await _started(world, manager)
+    _task_named(part).cancel()
+    with pytest.raises(Interrupted, match=message):
+        await running
+    with pytest.raises(Interrupted, match=message):
+        await manager.wait()
     (line,) = [record for record in caplog.records if vars(record)["event"] == "the manager has ended"]
     assert line.levelname == "ERROR"
     assert line.exc_info

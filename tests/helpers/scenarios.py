@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from reconcile.testing import simulate
+
 Scenario: TypeAlias = Callable[..., Awaitable[None]]
 
 
@@ -12,15 +14,29 @@ def in_world(play: Callable[..., None]) -> Callable[[Scenario], Callable[..., No
     """`play` calls a scenario with its world, the first parameter; a parameter `seed` goes to both."""
 
     def decorate(scenario: Scenario) -> Callable[..., None]:
-        @functools.wraps(scenario)
         def test(**arguments: Any) -> None:
             seed = {"seed": arguments["seed"]} if "seed" in arguments else {}
             play(lambda world: scenario(world, **arguments), **seed)
 
-        signature = inspect.signature(scenario)
-        _, *parameters = signature.parameters.values()
-        del test.__wrapped__  # type: ignore[attr-defined]
-        test.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return test
+        return _test_of(scenario, test, worlds=1)
 
     return decorate
+
+
+def simulated(scenario: Scenario) -> Callable[..., None]:
+    """A scenario in virtual time, without a world; a parameter `seed` is that of the schedule too."""
+
+    def test(**arguments: Any) -> None:
+        simulate(lambda: scenario(**arguments), seed=arguments.get("seed", 0))
+
+    return _test_of(scenario, test, worlds=0)
+
+
+def _test_of(scenario: Scenario, test: Callable[..., None], worlds: int) -> Callable[..., None]:
+    """The test under the name of its scenario, with the parameters that pytest is to give."""
+    functools.update_wrapper(test, scenario)
+    signature = inspect.signature(scenario)
+    del test.__wrapped__  # type: ignore[attr-defined]
+    parameters = [*signature.parameters.values()][worlds:]
+    test.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return test

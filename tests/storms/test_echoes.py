@@ -296,16 +296,16 @@ async def test_a_child_that_was_written_twice_wakes_by_echoes_alone(world: World
 
 
 @pytest.mark.rule("storm-causes")
-def test_the_log_of_a_run_that_failed_says_what_woke_it(caplog: pytest.LogCaptureFixture) -> None:
+@in_world(played)
+async def test_the_log_of_a_run_that_failed_says_what_woke_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail(ctx: Context[Toy]) -> None:
         raise ValueError("no")
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, fail)):
-            await world.make()
-            await anyio.sleep(0.5)
-
-    played(scenario)
+    async with world.running(Controller(Toy, fail)):
+        await world.make()
+        await anyio.sleep(0.5)
     lines = [str(vars(one)) for one in caplog.records if vars(one)["event"] == "failed"]
     assert "'woken_by': ['toys.toys.example.com default/a added at" in lines[0]
 

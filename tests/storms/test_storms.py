@@ -65,29 +65,29 @@ async def told(world: World, reason: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.rule("storm-told")
-def test_a_storm_is_told_once_by_event_metric_log_and_state(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(
-            Controller(Toy, stamp, owns=[ConfigMap]), metrics=CollectorRegistry()
-        ) as manager:
-            await world.make()
-            assert await until(lambda: guard_of(manager).storming, 60)
-            await anyio.sleep(700)
-            storm = manager.state()["controllers"]["toy"]["storms"]["default/a"]
-            assert storm["paths"] == [".data.x"]
-            assert storm["trigger"] == "ConfigMap default/child"
-            assert storm["manager"] == "toys.example.com/toy"
-            assert 180 <= storm["interval"] <= 300
-            assert manager._metrics is not None
-            text = manager._metrics.text()[0].decode()
-            assert 'reconcile_storms_total{controller="toy"} 1.0' in text
-            assert 'reconcile_storms_active{controller="toy"} 1.0' in text
-            events = await told(world, "ReconcileStorm")
-        assert len(events) == 1
-        assert events[0]["type"] == "Warning"
-        assert ".data.x of ConfigMap default/child" in events[0]["note"]
-
-    played(scenario)
+@in_world(played)
+async def test_a_storm_is_told_once_by_event_metric_log_and_state(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.running(
+        Controller(Toy, stamp, owns=[ConfigMap]), metrics=CollectorRegistry()
+    ) as manager:
+        await world.make()
+        assert await until(lambda: guard_of(manager).storming, 60)
+        await anyio.sleep(700)
+        storm = manager.state()["controllers"]["toy"]["storms"]["default/a"]
+        assert storm["paths"] == [".data.x"]
+        assert storm["trigger"] == "ConfigMap default/child"
+        assert storm["manager"] == "toys.example.com/toy"
+        assert 180 <= storm["interval"] <= 300
+        assert manager._metrics is not None
+        text = manager._metrics.text()[0].decode()
+        assert 'reconcile_storms_total{controller="toy"} 1.0' in text
+        assert 'reconcile_storms_active{controller="toy"} 1.0' in text
+        events = await told(world, "ReconcileStorm")
+    assert len(events) == 1
+    assert events[0]["type"] == "Warning"
+    assert ".data.x of ConfigMap default/child" in events[0]["note"]
     assert len([one for one in caplog.records if "reconcile storm" in one.getMessage()]) == 1
 
 
