@@ -21,10 +21,10 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import ApiError, DecodeError
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from reconcile.models import kind_of
-from reconcile.testing import VirtualClock, simulate
+from reconcile.testing import VirtualClock
 from tests.client.test_consistency import ensure_one
 from tests.helpers.managers import Toy, World, played
-from tests.helpers.scenarios import in_world
+from tests.helpers.scenarios import in_world, simulated
 from tests.helpers.scripted_server import ScriptedServer, in_turn
 
 ETCD = '{"kind":"Status","status":"Failure","message":"etcdserver: request timed out","code":500}'
@@ -119,28 +119,20 @@ def test_a_failed_write_may_have_acted_unless_the_server_provably_did_not_begin(
     assert error_from_response(code, headers, body.encode()).may_have_acted is acted
 
 
-def test_a_deletion_that_something_else_answers_is_not_taken_for_done() -> None:
-    async def scenario() -> None:
-        server = ApiServer()
-        inner = InProcessTransport(server)
-        client = Client(inner)
-        config = await client.create(ConfigMap(metadata=ObjectMeta("a", "default")))
-        portal = Client(Answering(inner, Response(200, {}, b"<html>"), lambda method, _: method == "DELETE"))
-        with pytest.raises(MalformedAnswer, match=r"DELETE .*6 bytes"):
-            await portal.delete(config)
-
-    anyio.run(scenario)
+async def test_a_deletion_that_something_else_answers_is_not_taken_for_done() -> None:
+    inner = InProcessTransport(ApiServer())
+    config = await Client(inner).create(ConfigMap(metadata=ObjectMeta("a", "default")))
+    portal = Client(Answering(inner, Response(200, {}, b"<html>"), lambda method, _: method == "DELETE"))
+    with pytest.raises(MalformedAnswer, match=r"DELETE .*6 bytes"):
+        await portal.delete(config)
 
 
-def test_an_unreadable_answer_is_reported_without_its_content() -> None:
-    async def scenario() -> None:
-        inner = InProcessTransport(ApiServer())
-        portal = Client(Answering(inner, Response(200, {}, b'{"data":"hunter2'), lambda *_: True, times=9))
-        with pytest.raises(MalformedAnswer) as caught:
-            await portal.get(ConfigMap, "a", "default")
-        assert "hunter2" not in str(caught.value)
-
-    anyio.run(scenario)
+async def test_an_unreadable_answer_is_reported_without_its_content() -> None:
+    inner = InProcessTransport(ApiServer())
+    portal = Client(Answering(inner, Response(200, {}, b'{"data":"hunter2'), lambda *_: True, times=9))
+    with pytest.raises(MalformedAnswer) as caught:
+        await portal.get(ConfigMap, "a", "default")
+    assert "hunter2" not in str(caught.value)
 
 
 # --- any answer to any verb -----------------------------------------------------------------------
@@ -250,20 +242,19 @@ CALLS: Mapping[str, Callable[[Client], Awaitable[Any]]] = {
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @example(answers=[Response(200, {}, b'{"metadata":{"":""}}')])
 @given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=3))
-def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_and_a_bounded_wait(
+@simulated
+async def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_and_a_bounded_wait(
     name: str, answers: list[Response]
 ) -> None:
-    async def scenario() -> None:
-        turns = itertools.cycle(answers)
-        transport = ScriptedServer(lambda _: next(turns))
-        started = anyio.current_time()
-        # An object that breaks its model, and a kind that is not listed, have errors of their own.
-        with suppress(ApiError, DecodeError, UnknownKind):
-            await CALLS[name](Client(transport, clock=VirtualClock(1)))
-        assert len(transport.seen) <= MOST_REQUESTS
-        assert anyio.current_time() - started <= LONGEST_WAIT
 
-    simulate(scenario, limit_seconds=3600)
+    turns = itertools.cycle(answers)
+    transport = ScriptedServer(lambda _: next(turns))
+    started = anyio.current_time()
+    # An object that breaks its model, and a kind that is not listed, have errors of their own.
+    with suppress(ApiError, DecodeError, UnknownKind):
+        await CALLS[name](Client(transport, clock=VirtualClock(1)))
+    assert len(transport.seen) <= MOST_REQUESTS
+    assert anyio.current_time() - started <= LONGEST_WAIT
 
 
 async def edited_list(client: Client) -> None:

@@ -58,14 +58,23 @@ def everything_logged() -> Any:
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
+@pytest.fixture
+def traced() -> tuple[InMemorySpanExporter, TracerProvider]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return exporter, provider
+
+
 @pytest.mark.parametrize("cached", [True, False])
 @in_world(played)
 async def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
-    world: World, cached: bool, everything_logged: io.StringIO
+    world: World,
+    cached: bool,
+    everything_logged: io.StringIO,
+    traced: tuple[InMemorySpanExporter, TracerProvider],
 ) -> None:
     managers: list[Manager] = []
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    exporter, provider = traced
 
     async def leak(ctx: Context[Toy]) -> None:
         secret = await ctx.client.get(Secret, "planted", "default") if cached else None

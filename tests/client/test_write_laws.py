@@ -25,8 +25,9 @@ from reconcile.embedded import InProcessTransport
 from reconcile.errors import AlreadyExists, ApiError, Conflict, OwnedByOther, PreconditionFailed, StaleVersion
 from reconcile.kinds import ConfigMap
 from reconcile.models import Scale
-from reconcile.testing import FakeClient, FaultyTransport, LateTransport, run_once, simulate
+from reconcile.testing import FakeClient, FaultyTransport, LateTransport, run_once
 from tests.helpers.managers import Toy, World, played
+from tests.helpers.scenarios import in_world, simulated
 
 
 @frozen
@@ -184,32 +185,31 @@ def contains(whole: Any, part: Any) -> bool:
     st.sampled_from([edit, edit_a_part, edit_status, merge, modify, apply, scale, set_scale]),
     st.lists(st.sampled_from(sorted(FOREIGN)), min_size=1, max_size=4, unique=True),
 )
-def test_what_somebody_adds_between_our_read_and_our_write_survives(
+@simulated
+async def test_what_somebody_adds_between_our_read_and_our_write_survives(
     write: WayToWrite, additions: list[str]
 ) -> None:
-    async def run() -> None:
-        client = served(BOX, ConfigMap(metadata=ObjectMeta("owner", "default")))
-        owner = (await client.get(ConfigMap, "owner", "default")).uid
-        box = await client.get(Box, "b", "default")
-        added = []
-        for name in additions:
-            subresource, patch = FOREIGN[name]
-            if name == "owner":
-                reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}
-                patch = {"metadata": {"ownerReferences": [reference]}}
-            if name == "unknown field of a part" and write in (edit_a_part, modify):
-                patch = {"spec": {"parts": [{"name": "p", "theirs": 0}]}}
-            client.request("PATCH", f"{PATH}{subresource}", patch)
-            added.append(patch)
-        before = await stored(client)
-        await again(client, box, write)
-        after = await stored(client)
-        assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
-        for patch in added:
-            if "size" not in str(patch) or write is not edit_a_part:
-                assert contains(after, patch), (write.__name__, patch)
 
-    simulate(run)
+    client = served(BOX, ConfigMap(metadata=ObjectMeta("owner", "default")))
+    owner = (await client.get(ConfigMap, "owner", "default")).uid
+    box = await client.get(Box, "b", "default")
+    added = []
+    for name in additions:
+        subresource, patch = FOREIGN[name]
+        if name == "owner":
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}
+            patch = {"metadata": {"ownerReferences": [reference]}}
+        if name == "unknown field of a part" and write in (edit_a_part, modify):
+            patch = {"spec": {"parts": [{"name": "p", "theirs": 0}]}}
+        client.request("PATCH", f"{PATH}{subresource}", patch)
+        added.append(patch)
+    before = await stored(client)
+    await again(client, box, write)
+    after = await stored(client)
+    assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
+    for patch in added:
+        if "size" not in str(patch) or write is not edit_a_part:
+            assert contains(after, patch), (write.__name__, patch)
 
 
 @pytest.mark.rule("write-4")
@@ -228,39 +228,37 @@ async def test_a_namesake_is_touched_by_no_way_to_write(write: WayToWrite) -> No
 @pytest.mark.rule("write-5")
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.sampled_from(["modify", "scale", "late"]), min_size=2, max_size=4))
-def test_writers_of_one_number_lose_no_update(seed: int, writers: list[str]) -> None:
+@simulated
+async def test_writers_of_one_number_lose_no_update(seed: int, writers: list[str]) -> None:
     """Each adds 1 three times, through the object or its scale, on a server that answers late."""
 
-    async def run() -> None:
-        client = served(BOX)
-        slow = FaultyTransport(LateTransport(InProcessTransport(client.server, settle=True), seed))
-        mine = Client(slow, clock=client.clock)
-        box = await mine.get(Box, "b", "default")
-        refused: list[ApiError] = []
+    client = served(BOX)
+    slow = FaultyTransport(LateTransport(InProcessTransport(client.server, settle=True), seed))
+    mine = Client(slow, clock=client.clock)
+    box = await mine.get(Box, "b", "default")
+    refused: list[ApiError] = []
 
-        async def count_up(how: str) -> None:
-            for _ in range(3):
-                if how != "scale":
-                    await mine.modify(
-                        Box,
-                        "b",
-                        "default",
-                        lambda now: now.replace(spec=evolve(now.spec, replicas=now.spec.replicas + 1)),
-                    )
-                    continue
-                while True:
-                    try:
-                        await mine.scale(box, lambda now: now + 1)
-                        break
-                    except StaleVersion as error:
-                        refused.append(error)
+    async def count_up(how: str) -> None:
+        for _ in range(3):
+            if how != "scale":
+                await mine.modify(
+                    Box,
+                    "b",
+                    "default",
+                    lambda now: now.replace(spec=evolve(now.spec, replicas=now.spec.replicas + 1)),
+                )
+                continue
+            while True:
+                try:
+                    await mine.scale(box, lambda now: now + 1)
+                    break
+                except StaleVersion as error:
+                    refused.append(error)
 
-        async with anyio.create_task_group() as group:
-            for how in writers:
-                group.start_soon(count_up, how)
-        assert (await stored(client))["spec"]["replicas"] == 1 + 3 * len(writers)
-
-    simulate(run, seed=seed, limit_seconds=600)
+    async with anyio.create_task_group() as group:
+        for how in writers:
+            group.start_soon(count_up, how)
+    assert (await stored(client))["spec"]["replicas"] == 1 + 3 * len(writers)
 
 
 # --- intents --------------------------------------------------------------------------------------
@@ -276,38 +274,37 @@ INTENTS = st.lists(
 @pytest.mark.rule("write-7")
 @settings(max_examples=40, deadline=None)
 @given(INTENTS, st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from("123"), min_size=1))
-def test_after_an_apply_there_is_the_intent_and_what_others_own_and_nothing_else(
+@simulated
+async def test_after_an_apply_there_is_the_intent_and_what_others_own_and_nothing_else(
     intents: list[tuple[dict[str, str], bool]], theirs: dict[str, str]
 ) -> None:
     """A field that the intent drops disappears, also where the process was started anew in between."""
 
-    async def run() -> None:
-        client = FakeClient()
-        metadata = ObjectMeta("c", "default")
-        other = client.with_options(field_manager="other")
-        await other.apply(Intent(ConfigMap, metadata=metadata, data=theirs))
-        mine = Client(client.transport, clock=client.clock, field_manager="mine")
-        for intent, restarted in intents:
-            if restarted:
-                mine = Client(client.transport, clock=client.clock, field_manager="mine")
-            await mine.apply(Intent(ConfigMap, metadata=metadata, data=intent))
-            assert dict((await client.get(ConfigMap, "c", "default")).data) == {**theirs, **intent}
-            managed = client.request("GET", "/api/v1/namespaces/default/configmaps/c")
-            owned = {
-                one["manager"]: set(one["fieldsV1"].get("f:data", {})) - {"."}
-                for one in managed["metadata"]["managedFields"]
-            }
-            assert owned.get("mine", set()) == {f"f:{name}" for name in intent}
-            assert owned["other"] == {f"f:{name}" for name in theirs}
-
-    simulate(run)
+    client = FakeClient()
+    metadata = ObjectMeta("c", "default")
+    other = client.with_options(field_manager="other")
+    await other.apply(Intent(ConfigMap, metadata=metadata, data=theirs))
+    mine = Client(client.transport, clock=client.clock, field_manager="mine")
+    for intent, restarted in intents:
+        if restarted:
+            mine = Client(client.transport, clock=client.clock, field_manager="mine")
+        await mine.apply(Intent(ConfigMap, metadata=metadata, data=intent))
+        assert dict((await client.get(ConfigMap, "c", "default")).data) == {**theirs, **intent}
+        managed = client.request("GET", "/api/v1/namespaces/default/configmaps/c")
+        owned = {
+            one["manager"]: set(one["fieldsV1"].get("f:data", {})) - {"."}
+            for one in managed["metadata"]["managedFields"]
+        }
+        assert owned.get("mine", set()) == {f"f:{name}" for name in intent}
+        assert owned["other"] == {f"f:{name}" for name in theirs}
 
 
 @pytest.mark.rule("write-7")
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["a", "b"]), st.sampled_from(["drift", None]))
-def test_drift_is_repaired_by_the_next_run_and_others_news_cause_no_apply(
-    seed: int, field: str, drifted: str | None
+@in_world(played)
+async def test_drift_is_repaired_by_the_next_run_and_others_news_cause_no_apply(
+    world: World, seed: int, field: str, drifted: str | None
 ) -> None:
     """A minute in which somebody says something new each second, and once changes what is intended."""
 
@@ -315,27 +312,24 @@ def test_drift_is_repaired_by_the_next_run_and_others_news_cause_no_apply(
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"a": "1", "b": "2"}))
         return Result(requeue_after=1)
 
-    async def scenario(world: World) -> None:
-        child = kind_of(ConfigMap).resource.path("default", "child")
-        async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
-            await world.make()
-            await anyio.sleep(5)
-            applied = len(world.transport.writes)
-            for second in range(30):
-                news = {"metadata": {"annotations": {"status": str(second)}}, "data": {"z": str(second)}}
-                if second == 15:
-                    news["data"][field] = drifted  # type: ignore[assignment]
-                known = await world.client.get(ConfigMap, "child", "default")
-                await world.client.raw.merge(known, news)
-                await anyio.sleep(1)
-                if second == 14:
-                    assert len(world.transport.writes) == applied
-            assert len(world.transport.writes) == applied + 1
-            assert world.transport.writes[-1].path == child
-            data = dict((await world.client.get(ConfigMap, "child", "default")).data)
-            assert data == {"a": "1", "b": "2", "z": "29"}
-
-    played(scenario, seed)
+    child = kind_of(ConfigMap).resource.path("default", "child")
+    async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
+        await world.make()
+        await anyio.sleep(5)
+        applied = len(world.transport.writes)
+        for second in range(30):
+            news = {"metadata": {"annotations": {"status": str(second)}}, "data": {"z": str(second)}}
+            if second == 15:
+                news["data"][field] = drifted  # type: ignore[assignment]
+            known = await world.client.get(ConfigMap, "child", "default")
+            await world.client.raw.merge(known, news)
+            await anyio.sleep(1)
+            if second == 14:
+                assert len(world.transport.writes) == applied
+        assert len(world.transport.writes) == applied + 1
+        assert world.transport.writes[-1].path == child
+        data = dict((await world.client.get(ConfigMap, "child", "default")).data)
+        assert data == {"a": "1", "b": "2", "z": "29"}
 
 
 # --- values and refusals ----------------------------------------------------------------------------

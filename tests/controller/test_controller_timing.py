@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import get_logger
-from reconcile import Backoff, Context, Controller, ObjectMeta, Result
-from reconcile.controller.tombstones import Deleted
+from informers import Delta, Snapshot, get_logger
+from reconcile import Backoff, Context, Controller, ObjectMeta, Request, Result
+from reconcile.controller.tombstones import Deleted, Tombstones
 from reconcile.controller.triggers import INITIAL_PRIORITY
 from reconcile.errors import ReconcileTimeout, TerminalError
 from tests.helpers.managers import Toy, ToySpec, World, idle, keep_size, played
@@ -375,24 +375,17 @@ async def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again
         assert not manager._runners[0]._executor.tombstones._deleted
 
 
-def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_again(
+async def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def forget(gone: Deleted[Toy]) -> None:
         raise AssertionError("cannot be read")
 
-    async def run() -> None:
-        from informers import Delta, Snapshot
-        from reconcile.controller.tombstones import Tombstones
-        from reconcile.runs.run_request import Request
-
-        raw = b'{"kind":"Toy","metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":{"size":"x"}}'
-        tombstones = Tombstones(Toy, forget)
-        tombstones.note(Delta(Snapshot.from_json(raw), None))
-        for _ in range(2):
-            await tombstones.deliver(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
-
-    anyio.run(run)
+    raw = b'{"kind":"Toy","metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":{"size":"x"}}'
+    tombstones = Tombstones(Toy, forget)
+    tombstones.note(Delta(Snapshot.from_json(raw), None))
+    for _ in range(2):
+        await tombstones.deliver(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
     assert [vars(r)["event"] for r in caplog.records] == [
         "deleted, but its last state does not fit the model"
     ]

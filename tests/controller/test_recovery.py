@@ -156,21 +156,20 @@ async def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent(world:
         max_size=4,
     ),
 )
-def test_whatever_outages_come_all_is_done_soon_after_the_last(
-    seed: int, outages: list[tuple[float, Weather, float, bool]]
+@in_world(partial(played, toys=5))
+async def test_whatever_outages_come_all_is_done_soon_after_the_last(
+    world: World, seed: int, outages: list[tuple[float, Weather, float, bool]]
 ) -> None:
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, build, owns=[ConfigMap])):
-            for pause, weather, seconds, cut in outages:
-                await anyio.sleep(pause)
-                await outage(world, weather, seconds, cut=cut)
-            await world.resize(3)
-            # A blip that no probe saw leaves retries of their own: 0.8 to 1.6 s of an informer.
-            assert await world.seconds_until(lambda: is_done(world, 3)) <= AT_REST + 1.6
-            children = await world.client.list(ConfigMap, "default")
-            assert {child.data["size"] for child in children} == {"3"}
 
-    played(scenario, seed=seed, toys=5)
+    async with world.running(Controller(Toy, build, owns=[ConfigMap])):
+        for pause, weather, seconds, cut in outages:
+            await anyio.sleep(pause)
+            await outage(world, weather, seconds, cut=cut)
+        await world.resize(3)
+        # A blip that no probe saw leaves retries of their own: 0.8 to 1.6 s of an informer.
+        assert await world.seconds_until(lambda: is_done(world, 3)) <= AT_REST + 1.6
+        children = await world.client.list(ConfigMap, "default")
+        assert {child.data["size"] for child in children} == {"3"}
 
 
 @pytest.mark.rule("outage-5")

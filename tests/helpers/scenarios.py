@@ -14,7 +14,7 @@ def in_world(play: Callable[..., None]) -> Callable[[Scenario], Callable[..., No
     """`play` calls a scenario with its world, the first parameter; a parameter `seed` goes to both."""
 
     def decorate(scenario: Scenario) -> Callable[..., None]:
-        def test(**arguments: Any) -> None:
+        def test(arguments: dict[str, Any]) -> None:
             seed = {"seed": arguments["seed"]} if "seed" in arguments else {}
             play(lambda world: scenario(world, **arguments), **seed)
 
@@ -26,17 +26,21 @@ def in_world(play: Callable[..., None]) -> Callable[[Scenario], Callable[..., No
 def simulated(scenario: Scenario) -> Callable[..., None]:
     """A scenario in virtual time, without a world; a parameter `seed` is that of the schedule too."""
 
-    def test(**arguments: Any) -> None:
+    def test(arguments: dict[str, Any]) -> None:
         simulate(lambda: scenario(**arguments), seed=arguments.get("seed", 0))
 
     return _test_of(scenario, test, worlds=0)
 
 
-def _test_of(scenario: Scenario, test: Callable[..., None], worlds: int) -> Callable[..., None]:
-    """The test under the name of its scenario, with the parameters that pytest is to give."""
-    functools.update_wrapper(test, scenario)
+def _test_of(scenario: Scenario, run: Callable[[dict[str, Any]], None], worlds: int) -> Callable[..., None]:
+    """The test under the name of its scenario, with the parameters that pytest and Hypothesis are to give."""
     signature = inspect.signature(scenario)
+    signature = signature.replace(parameters=[*signature.parameters.values()][worlds:])
+
+    @functools.wraps(scenario)
+    def test(*values: Any, **named: Any) -> None:
+        run(signature.bind(*values, **named).arguments)
+
     del test.__wrapped__  # type: ignore[attr-defined]
-    parameters = [*signature.parameters.values()][worlds:]
-    test.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    test.__signature__ = signature  # type: ignore[attr-defined]
     return test
