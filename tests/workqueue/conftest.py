@@ -4,6 +4,7 @@ import pytest
 
 from reconcile.testing.virtual_time import simulate as simulate_asyncio
 from tests.workqueue.helpers import Simulate, simulate_trio
+from workqueue import WorkQueue
 
 BACKENDS = ("asyncio", "trio")
 UVLOOP = pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop")
@@ -24,3 +25,8 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def simulate(anyio_backend: str) -> Simulate:
     return simulate_asyncio if anyio_backend == "asyncio" else simulate_trio
+
+
+@pytest.fixture
+def queue() -> WorkQueue[str]:
+    return WorkQueue()

@@ -1,7 +1,9 @@
 """Working a queue step by step."""
 
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 import trio.testing
@@ -85,3 +87,17 @@ class Recorded:
 
     def ended(self, worked: float) -> None:
         self.runs.append(worked)
+
+
+def virtual(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Runs an async test in virtual time; a parameter `seed` is also that of the run."""
+
+    @functools.wraps(test)
+    def run(simulate: Simulate, **arguments: Any) -> None:
+        simulate(functools.partial(test, **arguments), seed=arguments.get("seed", 0))
+
+    given = inspect.signature(test).parameters.values()
+    needed = inspect.signature(run, follow_wrapped=False).parameters["simulate"]
+    del run.__wrapped__  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([needed, *given])  # type: ignore[attr-defined]
+    return run

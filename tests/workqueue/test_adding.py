@@ -9,6 +9,8 @@ import pytest
 from tests.workqueue.helpers import take
 from workqueue import WorkQueue
 
+pytestmark = pytest.mark.anyio
+
 Add = Callable[..., Any]
 
 WAYS: dict[str, Callable[[WorkQueue[str]], Add]] = {
@@ -31,7 +33,6 @@ class AtOnce:
         """Nothing is known of it."""
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-threads")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -59,7 +60,6 @@ async def now(call: Callable[[], None]) -> None:
     call()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_an_add_that_says_nothing_has_priority_0_no_cause_and_no_hurry(

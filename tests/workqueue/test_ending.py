@@ -5,11 +5,12 @@ import gc
 import anyio
 import pytest
 
-from tests.workqueue.helpers import Simulate, drained, end, starts, take
+from tests.workqueue.helpers import drained, end, starts, take, virtual
 from workqueue import QueueClosed, WorkQueue
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 @pytest.mark.rule("inv-04")
 @pytest.mark.parametrize("ageing", [None, 2])
 async def test_a_closed_queue_drops_what_is_queued_and_takes_nothing_more(ageing: float | None) -> None:
@@ -25,10 +26,8 @@ async def test_a_closed_queue_drops_what_is_queued_and_takes_nothing_more(ageing
         await take(queue)
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P6")
-async def test_closing_wakes_every_worker() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_closing_wakes_every_worker(queue: WorkQueue[str]) -> None:
     ended = 0
 
     async def worker() -> None:
@@ -46,7 +45,6 @@ async def test_closing_wakes_every_worker() -> None:
     assert ended == 5
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P6")
 @pytest.mark.parametrize("failed", [False, True])
 async def test_after_a_close_work_ends_and_its_key_does_not_come_back(failed: bool) -> None:
@@ -64,7 +62,6 @@ async def test_after_a_close_work_ends_and_its_key_does_not_come_back(failed: bo
         await take(queue)
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-04")
 @pytest.mark.rule("inv-05")
 async def test_a_drain_hands_out_what_is_ready_and_returns_when_the_last_work_has_ended() -> None:
@@ -89,10 +86,8 @@ async def test_a_drain_hands_out_what_is_ready_and_returns_when_the_last_work_ha
             assert sorted(done) == ["a", "b", "c"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-04")
-async def test_a_key_that_was_added_during_work_still_runs_in_a_drain() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_key_that_was_added_during_work_still_runs_in_a_drain(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -103,10 +98,8 @@ async def test_a_key_that_was_added_during_work_still_runs_in_a_drain() -> None:
             assert await drained(queue) == ["a"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-05")
-async def test_a_close_ends_a_drain_that_waits_for_workers_that_never_come() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_close_ends_a_drain_that_waits_for_workers_that_never_come(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -115,7 +108,6 @@ async def test_a_close_ends_a_drain_that_waits_for_workers_that_never_come() -> 
             queue.close()
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-05")
 async def test_a_drain_of_an_idle_queue_returns_at_once_and_its_workers_are_told() -> None:
     queue: WorkQueue[str] = WorkQueue()
@@ -131,10 +123,8 @@ async def idle(queue: WorkQueue[str]) -> None:
         await take(queue)
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P6")
-async def test_a_close_does_not_let_idle_workers_wait_for_the_end_of_work() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_close_does_not_let_idle_workers_wait_for_the_end_of_work(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with queue.get(), anyio.create_task_group() as group:
@@ -143,7 +133,6 @@ async def test_a_close_does_not_let_idle_workers_wait_for_the_end_of_work() -> N
             queue.close()
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-05")
 async def test_a_drain_whose_caller_gave_up_goes_on_until_the_last_work_has_ended() -> None:
     queue: WorkQueue[str] = WorkQueue()
@@ -165,10 +154,8 @@ async def test_a_drain_whose_caller_gave_up_goes_on_until_the_last_work_has_ende
     assert ended == ["worker"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-05")
-async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another(queue: WorkQueue[str]) -> None:
     queue.add("a")
     done = []
 
@@ -189,88 +176,76 @@ async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another() -
 
 
 @pytest.mark.rule("inv-05")
-def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(min_interval=10)
-        queue.add("held")
-        await drained(queue)
-        queue.add("held")
-        queue.add_after("delayed", 5)
-        queue.add_rate_limited("failed")
-        async with anyio.create_task_group() as group:
-            group.start_soon(queue.drain)
-            await anyio.sleep(1)
-            assert queue.status().delayed == 1
-            with pytest.raises(QueueClosed):
-                while True:
-                    async with queue.get() as item:
-                        assert (item.key, anyio.current_time()) == ("held", 10)
-
-    simulate(scenario)
+@virtual
+async def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds() -> None:
+    queue: WorkQueue[str] = WorkQueue(min_interval=10)
+    queue.add("held")
+    await drained(queue)
+    queue.add("held")
+    queue.add_after("delayed", 5)
+    queue.add_rate_limited("failed")
+    async with anyio.create_task_group() as group:
+        group.start_soon(queue.drain)
+        await anyio.sleep(1)
+        assert queue.status().delayed == 1
+        with pytest.raises(QueueClosed):
+            while True:
+                async with queue.get() as item:
+                    assert (item.key, anyio.current_time()) == ("held", 10)
 
 
 @pytest.mark.rule("inv-05")
-def test_a_drain_drops_a_delay_that_is_longer_than_the_minimum_interval(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(min_interval=10)
-        queue.add("a")
-        await drained(queue)
-        queue.add_after("a", 40)
+@virtual
+async def test_a_drain_drops_a_delay_that_is_longer_than_the_minimum_interval() -> None:
+    queue: WorkQueue[str] = WorkQueue(min_interval=10)
+    queue.add("a")
+    await drained(queue)
+    queue.add_after("a", 40)
+    await queue.drain()
+    assert (anyio.current_time(), queue.status().delayed) == (0, 0)
+
+
+@pytest.mark.rule("inv-05")
+@virtual
+async def test_a_drain_hands_out_what_is_due_in_this_very_moment_and_what_fails_in_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("due", 5)
+    queue.add_after("later", 5.1)
+    await anyio.sleep(5)
+    done: list[tuple[str, float]] = []
+
+    async def worker() -> None:
+        with pytest.raises(QueueClosed):
+            while True:
+                work, item = await take(queue)
+                done.append((item.key, anyio.current_time()))
+                await end(work, RuntimeError() if len(done) < 3 else None)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker)
         await queue.drain()
-        assert (anyio.current_time(), queue.status().delayed) == (0, 0)
-
-    simulate(scenario)
-
-
-@pytest.mark.rule("inv-05")
-def test_a_drain_hands_out_what_is_due_in_this_very_moment_and_what_fails_in_it(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("due", 5)
-        queue.add_after("later", 5.1)
-        await anyio.sleep(5)
-        done: list[tuple[str, float]] = []
-
-        async def worker() -> None:
-            with pytest.raises(QueueClosed):
-                while True:
-                    work, item = await take(queue)
-                    done.append((item.key, anyio.current_time()))
-                    await end(work, RuntimeError() if len(done) < 3 else None)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker)
-            await queue.drain()
-        assert done == [("due", 5)] * 3
-
-    simulate(scenario)
+    assert done == [("due", 5)] * 3
 
 
 @pytest.mark.rule("inv-04")
-def test_a_delay_that_a_close_dropped_never_ends(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 5)
-        queue.close()
-        await anyio.sleep(10)
-        assert (len(queue), queue.status().delayed) == (0, 0)
-
-    simulate(scenario)
+@virtual
+async def test_a_delay_that_a_close_dropped_never_ends(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 5)
+    queue.close()
+    await anyio.sleep(10)
+    assert (len(queue), queue.status().delayed) == (0, 0)
 
 
 @pytest.mark.rule("inv-05")
-def test_a_delayed_add_during_work_is_dropped_by_a_drain(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("a")
-        async with anyio.create_task_group() as group, queue.get():
-            queue.add_after("a", 5)
-            group.start_soon(queue.drain)
-            await anyio.sleep(1)
-        assert anyio.current_time() == 1
-        assert await starts_or_closed(queue) == []
-
-    simulate(scenario)
+@virtual
+async def test_a_delayed_add_during_work_is_dropped_by_a_drain(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    async with anyio.create_task_group() as group, queue.get():
+        queue.add_after("a", 5)
+        group.start_soon(queue.drain)
+        await anyio.sleep(1)
+    assert anyio.current_time() == 1
+    assert await starts_or_closed(queue) == []
 
 
 async def starts_or_closed(queue: WorkQueue[str]) -> list[tuple[str, float]]:
@@ -280,10 +255,8 @@ async def starts_or_closed(queue: WorkQueue[str]) -> list[tuple[str, float]]:
         return []
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-05")
-async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     queue.add_after("later", 3600)
@@ -304,10 +277,8 @@ async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing() -> 
     assert not queue.status().closed
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-05")
-async def test_join_waits_for_work_where_nothing_else_is_queued() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_join_waits_for_work_where_nothing_else_is_queued(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with queue.get():
@@ -318,7 +289,6 @@ async def test_join_waits_for_work_where_nothing_else_is_queued() -> None:
     assert (in_work.cancelled_caught, at_rest.cancelled_caught) == (True, False)
 
 
-@pytest.mark.anyio
 async def test_joins_that_were_given_up_leave_nothing_behind() -> None:
     def events() -> int:
         gc.collect()

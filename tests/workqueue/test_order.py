@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.workqueue.helpers import Simulate, drained, end, starts, take
+from tests.workqueue.helpers import Simulate, drained, end, starts, take, virtual
 from workqueue import WorkQueue
 from workqueue.order import _FEW, Heap, StrictOrder
 from workqueue.pacing import Pace
@@ -26,108 +26,94 @@ def test_places_that_raised_keys_left_are_forgotten_when_they_are_passed() -> No
 
 
 @pytest.mark.rule("queue-ageing")
-def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("low", priority=-1)
-        for number in range(100):
-            queue.add(f"high {number}")
-            await anyio.sleep(1)
-            async with queue.get() as item:
-                assert item.key == f"high {number}"
-
-    simulate(scenario)
+@virtual
+async def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("low", priority=-1)
+    for number in range(100):
+        queue.add(f"high {number}")
+        await anyio.sleep(1)
+        async with queue.get() as item:
+            assert item.key == f"high {number}"
 
 
 @pytest.mark.rule("queue-ageing")
-def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(ageing=2)
-        queue.add("low", priority=-10)
-        order = []
-        for number in range(30):
-            queue.add(f"high {number}")
-            async with queue.get() as item:
-                order.append(item.key)
-            await anyio.sleep(1)
-        assert order.index("low") == 20  # then it is level with a new one, and came first
-
-    simulate(scenario)
+@virtual
+async def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it() -> None:
+    queue: WorkQueue[str] = WorkQueue(ageing=2)
+    queue.add("low", priority=-10)
+    order = []
+    for number in range(30):
+        queue.add(f"high {number}")
+        async with queue.get() as item:
+            order.append(item.key)
+        await anyio.sleep(1)
+    assert order.index("low") == 20  # then it is level with a new one, and came first
 
 
 @pytest.mark.rule("queue-ageing")
 @pytest.mark.rule("P3")
-def test_an_add_that_raises_an_old_key_does_not_take_its_age_away(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(ageing=1)
-        queue.add("old", priority=-10)
-        await anyio.sleep(9.5)
-        queue.add("old", priority=-9)
-        queue.add("new")
-        assert await drained(queue) == ["old", "new"]
-
-    simulate(scenario)
+@virtual
+async def test_an_add_that_raises_an_old_key_does_not_take_its_age_away() -> None:
+    queue: WorkQueue[str] = WorkQueue(ageing=1)
+    queue.add("old", priority=-10)
+    await anyio.sleep(9.5)
+    queue.add("old", priority=-9)
+    queue.add("new")
+    assert await drained(queue) == ["old", "new"]
 
 
 @pytest.mark.rule("queue-interval")
-def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+@virtual
+async def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started() -> None:
+    queue: WorkQueue[str] = WorkQueue(min_interval=10)
+    queue.add("a")
+    async with queue.get():
+        await anyio.sleep(4)
         queue.add("a")
-        async with queue.get():
-            await anyio.sleep(4)
-            queue.add("a")
-        queue.add("b")
-        assert await starts(queue, 60) == [("b", 0), ("a", 6)]
-        queue.add("a")
-        assert await starts(queue, 5) == [("a", 0)]
-
-    simulate(scenario)
+    queue.add("b")
+    assert await starts(queue, 60) == [("b", 0), ("a", 6)]
+    queue.add("a")
+    assert await starts(queue, 5) == [("a", 0)]
 
 
 @pytest.mark.rule("queue-interval")
-def test_an_urgent_add_passes_the_interval_and_starts_it_anew(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(min_interval=10)
-        queue.add("a")
-        await drained(queue)
-        queue.add("a")
-        await anyio.sleep(3)
-        assert len(queue) == 0
-        queue.add("a", urgent=True)
-        assert await drained(queue) == ["a"]
-        queue.add("a")
-        assert await starts(queue, 60) == [("a", 10)]
-
-    simulate(scenario)
+@virtual
+async def test_an_urgent_add_passes_the_interval_and_starts_it_anew() -> None:
+    queue: WorkQueue[str] = WorkQueue(min_interval=10)
+    queue.add("a")
+    await drained(queue)
+    queue.add("a")
+    await anyio.sleep(3)
+    assert len(queue) == 0
+    queue.add("a", urgent=True)
+    assert await drained(queue) == ["a"]
+    queue.add("a")
+    assert await starts(queue, 60) == [("a", 10)]
 
 
 @pytest.mark.rule("queue-interval")
-def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(min_interval=10)
-        for urgent in (False, True):
-            queue.add("a")
-            work, _ = await take(queue)
-            queue.add("a", urgent=urgent)
-            await end(work, RuntimeError())
-            assert await starts(queue, 60) == [("a", 0 if urgent else 10)]
-
-    simulate(scenario)
+@virtual
+async def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add() -> None:
+    queue: WorkQueue[str] = WorkQueue(min_interval=10)
+    for urgent in (False, True):
+        queue.add("a")
+        work, _ = await take(queue)
+        queue.add("a", urgent=urgent)
+        await end(work, RuntimeError())
+        assert await starts(queue, 60) == [("a", 0 if urgent else 10)]
 
 
 @pytest.mark.rule("queue-interval")
-def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_not(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(min_interval=10)
-        for key in ("short", "long"):
-            queue.add(key)
-        await drained(queue)
-        queue.add_after("short", 4)
-        queue.add_after("long", 40)
-        assert await starts(queue, 60) == [("short", 10), ("long", 40)]
-
-    simulate(scenario)
+@virtual
+async def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_not() -> None:
+    queue: WorkQueue[str] = WorkQueue(min_interval=10)
+    for key in ("short", "long"):
+        queue.add(key)
+    await drained(queue)
+    queue.add_after("short", 4)
+    queue.add_after("long", 40)
+    assert await starts(queue, 60) == [("short", 10), ("long", 40)]
 
 
 @pytest.mark.rule("queue-interval")
@@ -204,15 +190,13 @@ def test_a_heap_that_most_entries_left_is_swept_and_loses_nothing() -> None:
     assert heap.first == math.inf
 
 
-def test_keys_that_are_due_at_one_time_stay_in_line_when_one_is_added_again(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        for key in ("a", "b", "a"):
-            queue.add_after(key, 5)
-        await anyio.sleep(6)
-        assert await drained(queue) == ["a", "b"]
-
-    simulate(scenario)
+@virtual
+async def test_keys_that_are_due_at_one_time_stay_in_line_when_one_is_added_again() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in ("a", "b", "a"):
+        queue.add_after(key, 5)
+    await anyio.sleep(6)
+    assert await drained(queue) == ["a", "b"]
 
 
 @pytest.mark.rule("queue-arguments")

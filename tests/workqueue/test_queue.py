@@ -6,14 +6,14 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.workqueue.helpers import Simulate, drained, end, starts, take
+from tests.workqueue.helpers import Simulate, drained, end, starts, take, virtual
 from workqueue import Backoff, KeyBackoff, WorkQueue
 
+pytestmark = pytest.mark.anyio
 
-@pytest.mark.anyio
+
 @pytest.mark.rule("inv-01")
-async def test_a_key_is_not_handed_out_while_it_is_in_work() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_key_is_not_handed_out_while_it_is_in_work(queue: WorkQueue[str]) -> None:
     queue.add("a")
     async with queue.get() as item:
         queue.add("a")
@@ -25,10 +25,8 @@ async def test_a_key_is_not_handed_out_while_it_is_in_work() -> None:
     assert await drained(queue) == ["a"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-02")
-async def test_many_adds_during_work_give_exactly_one_more_run_at_the_tail() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_many_adds_during_work_give_exactly_one_more_run_at_the_tail(queue: WorkQueue[str]) -> None:
     queue.add("a")
     async with queue.get():
         for _ in range(5):
@@ -37,16 +35,13 @@ async def test_many_adds_during_work_give_exactly_one_more_run_at_the_tail() -> 
     assert await drained(queue) == ["b", "a"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-03")
-async def test_keys_come_in_the_order_of_their_first_add() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) -> None:
     for key in "abcab":
         queue.add(key)
     assert await drained(queue) == ["a", "b", "c"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P2")
 async def test_higher_priority_comes_first_and_a_raised_key_goes_to_the_tail_of_its_class() -> None:
     queue: WorkQueue[str] = WorkQueue()
@@ -58,31 +53,24 @@ async def test_higher_priority_comes_first_and_a_raised_key_goes_to_the_tail_of_
 
 
 @pytest.mark.rule("P2")
-def test_a_key_that_is_raised_in_the_moment_of_its_first_add_comes_first(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("other")
-        queue.add("a")
-        queue.add("a", priority=5)
-        assert await drained(queue) == ["a", "other"]
-
-    simulate(scenario)
+@virtual
+async def test_a_key_that_is_raised_in_the_moment_of_its_first_add_comes_first(queue: WorkQueue[str]) -> None:
+    queue.add("other")
+    queue.add("a")
+    queue.add("a", priority=5)
+    assert await drained(queue) == ["a", "other"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P3")
-async def test_adding_again_at_a_lower_priority_does_not_lower_it() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_adding_again_at_a_lower_priority_does_not_lower_it(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=3)
     queue.add("a", priority=-3)
     async with queue.get() as item:
         assert item.priority == 3
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P4")
-async def test_a_key_in_work_does_not_block_others_of_lower_priority() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_key_in_work_does_not_block_others_of_lower_priority(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=9)
     async with queue.get():
         queue.add("a", priority=9)
@@ -93,87 +81,71 @@ async def test_a_key_in_work_does_not_block_others_of_lower_priority() -> None:
 
 @pytest.mark.rule("P1")
 @pytest.mark.rule("inv-08")
-def test_an_undelayed_add_cancels_a_pending_delay(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 60)
-        queue.add("a")
-        assert await drained(queue) == ["a"]
-        await anyio.sleep(120)
-        assert len(queue) == 0
-
-    simulate(scenario)
+@virtual
+async def test_an_undelayed_add_cancels_a_pending_delay(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 60)
+    queue.add("a")
+    assert await drained(queue) == ["a"]
+    await anyio.sleep(120)
+    assert len(queue) == 0
 
 
 @pytest.mark.rule("inv-07")
-def test_of_several_delays_the_shortest_counts_and_it_is_exact(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 60)
-        queue.add_after("a", 10)
-        queue.add_after("a", 90)
-        started = anyio.current_time()
-        async with queue.get() as item:
-            assert item.key == "a"
-        assert anyio.current_time() - started == pytest.approx(10)
-
-    simulate(scenario)
+@virtual
+async def test_of_several_delays_the_shortest_counts_and_it_is_exact(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 60)
+    queue.add_after("a", 10)
+    queue.add_after("a", 90)
+    started = anyio.current_time()
+    async with queue.get() as item:
+        assert item.key == "a"
+    assert anyio.current_time() - started == pytest.approx(10)
 
 
-def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("late", 100)
-        got: list[tuple[str, float]] = []
+@virtual
+async def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one(queue: WorkQueue[str]) -> None:
+    queue.add_after("late", 100)
+    got: list[tuple[str, float]] = []
 
-        async def worker() -> None:
-            while True:
-                async with queue.get() as item:
-                    got.append((item.key, anyio.current_time()))
+    async def worker() -> None:
+        while True:
+            async with queue.get() as item:
+                got.append((item.key, anyio.current_time()))
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker)
-            group.start_soon(worker)
-            await anyio.sleep(1)
-            queue.add_after("soon", 1)
-            await anyio.sleep(200)
-            group.cancel_scope.cancel()
-        assert [(key, round(at)) for key, at in got] == [("soon", 2), ("late", 100)]
-
-    simulate(scenario)
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker)
+        group.start_soon(worker)
+        await anyio.sleep(1)
+        queue.add_after("soon", 1)
+        await anyio.sleep(200)
+        group.cancel_scope.cancel()
+    assert [(key, round(at)) for key, at in got] == [("soon", 2), ("late", 100)]
 
 
 @pytest.mark.rule("P5")
-def test_the_length_counts_ready_keys_only(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("a")
-        queue.add_after("b", 5)
-        assert len(queue) == 1
-        assert (queue.status().ready, queue.status().delayed, queue.status().working) == (1, 1, 0)
-        await anyio.sleep(6)
-        assert len(queue) == 2
-        assert (queue.status().ready, queue.status().delayed) == (2, 0)
-
-    simulate(scenario)
+@virtual
+async def test_the_length_counts_ready_keys_only(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add_after("b", 5)
+    assert len(queue) == 1
+    assert (queue.status().ready, queue.status().delayed, queue.status().working) == (1, 1, 0)
+    await anyio.sleep(6)
+    assert len(queue) == 2
+    assert (queue.status().ready, queue.status().delayed) == (2, 0)
 
 
 @pytest.mark.rule("P8")
-def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        for number in range(12):
-            queue.add("a", priority=number % 5, cause=number)
-        queue.add("a", cause=11)
-        async with queue.get() as item:
-            assert item.priority == 4
-            assert item.causes == (4, 5, 6, 7, 8, 9, 10, 11)
-            assert item.dropped_causes == 4
-
-    simulate(scenario)
+@virtual
+async def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes(queue: WorkQueue[str]) -> None:
+    for number in range(12):
+        queue.add("a", priority=number % 5, cause=number)
+    queue.add("a", cause=11)
+    async with queue.get() as item:
+        assert item.priority == 4
+        assert item.causes == (4, 5, 6, 7, 8, 9, 10, 11)
+        assert item.dropped_causes == 4
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-cancelled")
 async def test_work_that_ends_in_an_exception_puts_its_key_back_with_its_causes() -> None:
     queue: WorkQueue[str] = WorkQueue()
@@ -186,37 +158,31 @@ async def test_work_that_ends_in_an_exception_puts_its_key_back_with_its_causes(
 
 
 @pytest.mark.rule("P7")
-def test_a_rate_limited_add_waits_for_the_back_off_of_its_key(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 10, jitter=0)))
-        times = []
-        for _ in range(5):
-            queue.add_rate_limited("a")
-            started = anyio.current_time()
-            async with queue.get():
-                times.append(round(anyio.current_time() - started))
-        assert times == [1, 2, 4, 8, 10]
-        assert queue.retries("a") == 5
-        queue.forget("a")
-        assert queue.retries("a") == 0
-
-    simulate(scenario)
+@virtual
+async def test_a_rate_limited_add_waits_for_the_back_off_of_its_key() -> None:
+    queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 10, jitter=0)))
+    times = []
+    for _ in range(5):
+        queue.add_rate_limited("a")
+        started = anyio.current_time()
+        async with queue.get():
+            times.append(round(anyio.current_time() - started))
+    assert times == [1, 2, 4, 8, 10]
+    assert queue.retries("a") == 5
+    queue.forget("a")
+    assert queue.retries("a") == 0
 
 
 @pytest.mark.rule("P7")
-def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts_too(
-    simulate: Simulate,
-) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(8, 100, jitter=0)))
-        queue.add_after("a", 3)
-        queue.add_rate_limited("a")
-        queue.add_after("b", 30)
-        queue.add_rate_limited("b")
-        assert await starts(queue, 60) == [("a", 3), ("b", 8)]
-        assert queue.retries("a") == 1
-
-    simulate(scenario)
+@virtual
+async def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts_too() -> None:
+    queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(8, 100, jitter=0)))
+    queue.add_after("a", 3)
+    queue.add_rate_limited("a")
+    queue.add_after("b", 30)
+    queue.add_rate_limited("b")
+    assert await starts(queue, 60) == [("a", 3), ("b", 8)]
+    assert queue.retries("a") == 1
 
 
 @pytest.mark.rule("queue-delay")
@@ -236,34 +202,27 @@ def test_a_delay_too_small_for_the_clock_still_ends_later_than_now(simulate: Sim
 
 
 @pytest.mark.rule("P2")
-def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("third", 5)
-        queue.add_after("first", 3)
-        queue.add_after("second", 4)
-        await anyio.sleep(6)
-        queue.add("last")
-        assert await drained(queue) == ["first", "second", "third", "last"]
-
-    simulate(scenario)
+@virtual
+async def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay(queue: WorkQueue[str]) -> None:
+    queue.add_after("third", 5)
+    queue.add_after("first", 3)
+    queue.add_after("second", 4)
+    await anyio.sleep(6)
+    queue.add("last")
+    assert await drained(queue) == ["first", "second", "third", "last"]
 
 
 @pytest.mark.rule("P2")
-def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("high", 1, priority=1)
-        queue.add("low")
-        async with queue.get():
-            await anyio.sleep(2)
-            queue.add("another low")
-        assert await drained(queue) == ["high", "another low"]
-
-    simulate(scenario)
+@virtual
+async def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are(queue: WorkQueue[str]) -> None:
+    queue.add_after("high", 1, priority=1)
+    queue.add("low")
+    async with queue.get():
+        await anyio.sleep(2)
+        queue.add("another low")
+    assert await drained(queue) == ["high", "another low"]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("inv-02")
 async def test_work_that_fails_after_its_key_was_added_again_comes_back_once_with_both_causes() -> None:
     queue: WorkQueue[str] = WorkQueue()
@@ -277,7 +236,6 @@ async def test_work_that_fails_after_its_key_was_added_again_comes_back_once_wit
     assert len(queue) == 0
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-causes")
 async def test_work_that_fails_keeps_count_of_the_causes_that_were_dropped_before_and_during_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
@@ -292,10 +250,8 @@ async def test_work_that_fails_keeps_count_of_the_causes_that_were_dropped_befor
         assert (item.causes, item.dropped_causes) == (tuple(range(101, 109)), 11)
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P3")
-async def test_a_hand_out_starts_the_priority_and_the_causes_anew() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_hand_out_starts_the_priority_and_the_causes_anew(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=7, cause="first")
     async with queue.get():
         queue.add("a", priority=-1, cause="second")
@@ -303,17 +259,14 @@ async def test_a_hand_out_starts_the_priority_and_the_causes_anew() -> None:
         assert (item.priority, item.causes) == (-1, ("second",))
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-causes")
-async def test_a_cause_that_comes_again_is_kept_once_as_the_newest() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_cause_that_comes_again_is_kept_once_as_the_newest(queue: WorkQueue[str]) -> None:
     for cause in ("a", "b", "a"):
         queue.add("key", cause=cause)
     async with queue.get() as item:
         assert (item.causes, item.dropped_causes) == (("b", "a"), 0)
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P5")
 @pytest.mark.parametrize("ageing", [None, 5.0])
 async def test_depth_by_priority_follows_a_key_that_is_raised_and_handed_out(ageing: float | None) -> None:
@@ -326,7 +279,6 @@ async def test_depth_by_priority_follows_a_key_that_is_raised_and_handed_out(age
     assert queue.status().depths == {}
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("P1")
 @pytest.mark.parametrize("ageing", [None, 5.0])
 async def test_a_key_that_is_raised_a_thousand_times_is_handed_out_once(ageing: float | None) -> None:
@@ -338,31 +290,26 @@ async def test_a_key_that_is_raised_a_thousand_times_is_handed_out_once(ageing: 
 
 
 @pytest.mark.rule("inv-08")
-def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("other", 1000)
-        for _ in range(1000):
-            queue.add_after("a", 500)
-            queue.add("a")
-            assert await drained(queue) == ["a"]
-        assert queue.status().delayed == 1
-        assert await starts(queue, 2000) == [("other", 1000)]
-
-    simulate(scenario)
+@virtual
+async def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("other", 1000)
+    for _ in range(1000):
+        queue.add_after("a", 500)
+        queue.add("a")
+        assert await drained(queue) == ["a"]
+    assert queue.status().delayed == 1
+    assert await starts(queue, 2000) == [("other", 1000)]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("delay", [-1, -math.inf, math.nan, math.inf])
-async def test_a_delay_that_is_no_time_is_refused(delay: float) -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_delay_that_is_no_time_is_refused(delay: float, queue: WorkQueue[str]) -> None:
     with pytest.raises(ValueError, match="expected a finite delay of 0 s or more"):
         queue.add_after("a", delay)
     assert queue.status().delayed == 0
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-arguments")
 async def test_an_unhashable_key_is_refused_at_the_add_also_after_the_end() -> None:
     queue: WorkQueue[Any] = WorkQueue(min_interval=1)
@@ -376,10 +323,8 @@ async def test_an_unhashable_key_is_refused_at_the_add_also_after_the_end() -> N
         queue.close()
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-arguments")
-async def test_a_priority_that_is_no_whole_number_is_refused() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_priority_that_is_no_whole_number_is_refused(queue: WorkQueue[str]) -> None:
     priority: Any = math.nan
     with pytest.raises(TypeError, match="expected a priority that is an int, got nan"):
         queue.add("a", priority=priority)
@@ -397,9 +342,7 @@ def test_an_interval_or_an_ageing_that_is_no_time_is_refused(seconds: float) -> 
         WorkQueue[str](ageing=0)
 
 
-@pytest.mark.anyio
-async def test_one_get_is_one_hand_out() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_one_get_is_one_hand_out(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     work = queue.get()
@@ -413,14 +356,12 @@ async def test_one_get_is_one_hand_out() -> None:
         assert item.key == "b"
 
 
-def test_a_queue_that_no_event_loop_has_used_says_that_it_needs_one() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+def test_a_queue_that_no_event_loop_has_used_says_that_it_needs_one(queue: WorkQueue[str]) -> None:
     assert queue.status().ready == 0
     with pytest.raises(anyio.NoEventLoopError):
         queue.add("a")
 
 
-@pytest.mark.anyio
 async def test_a_key_whose_limiter_fails_at_the_hand_out_stays_in_the_queue() -> None:
     class Failing(KeyBackoff[str]):
         fails = True

@@ -3,82 +3,73 @@
 import anyio
 import pytest
 
-from tests.workqueue.helpers import Recorded, Simulate, drained, starts
+from tests.workqueue.helpers import Recorded, drained, starts, virtual
 from workqueue import Backoff, KeyBackoff, WorkQueue
 
 
 @pytest.mark.rule("inv-06")
-def test_status_says_for_how_long_keys_have_been_in_work(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("a")
-        queue.add("b")
+@virtual
+async def test_status_says_for_how_long_keys_have_been_in_work(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("b")
+    async with queue.get():
+        await anyio.sleep(3)
         async with queue.get():
-            await anyio.sleep(3)
-            async with queue.get():
-                await anyio.sleep(4)
-                status = queue.status()
-                assert (status.working, status.unfinished_seconds) == (2, 11)
-                assert status.longest_running_seconds == 7
-            assert queue.status().unfinished_seconds == 7
-        status = queue.status()
-        assert (status.working, status.unfinished_seconds, status.longest_running_seconds) == (0, 0, 0)
-
-    simulate(scenario)
+            await anyio.sleep(4)
+            status = queue.status()
+            assert (status.working, status.unfinished_seconds) == (2, 11)
+            assert status.longest_running_seconds == 7
+        assert queue.status().unfinished_seconds == 7
+    status = queue.status()
+    assert (status.working, status.unfinished_seconds, status.longest_running_seconds) == (0, 0, 0)
 
 
 @pytest.mark.rule("inv-06")
-def test_latency_counts_from_the_first_add_or_from_the_end_of_the_delay(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        metrics = Recorded()
-        queue: WorkQueue[str] = WorkQueue(metrics=metrics)
+@virtual
+async def test_latency_counts_from_the_first_add_or_from_the_end_of_the_delay() -> None:
+    metrics = Recorded()
+    queue: WorkQueue[str] = WorkQueue(metrics=metrics)
+    queue.add("a")
+    await anyio.sleep(2)
+    queue.add("a")
+    queue.add_after("b", 1)
+    await anyio.sleep(4)
+    async with queue.get():
         queue.add("a")
-        await anyio.sleep(2)
-        queue.add("a")
-        queue.add_after("b", 1)
-        await anyio.sleep(4)
-        async with queue.get():
-            queue.add("a")
-            await anyio.sleep(5)
-        await drained(queue)
-        assert metrics.waits == [6, 8, 5]
-        assert metrics.runs == [5, 0, 0]
-
-    simulate(scenario)
+        await anyio.sleep(5)
+    await drained(queue)
+    assert metrics.waits == [6, 8, 5]
+    assert metrics.runs == [5, 0, 0]
 
 
 @pytest.mark.rule("queue-metrics")
-def test_adds_count_once_for_each_time_a_key_becomes_ready(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        metrics = Recorded()
-        queue: WorkQueue[str] = WorkQueue(metrics=metrics)
-        queue.add("a", priority=4)
-        queue.add("a", priority=5)
-        queue.add_after("b", 9)
+@virtual
+async def test_adds_count_once_for_each_time_a_key_becomes_ready() -> None:
+    metrics = Recorded()
+    queue: WorkQueue[str] = WorkQueue(metrics=metrics)
+    queue.add("a", priority=4)
+    queue.add("a", priority=5)
+    queue.add_after("b", 9)
+    assert metrics.added_priorities == [4]
+    async with queue.get():
+        queue.add("a", priority=1)
+        queue.add("a", priority=2)
         assert metrics.added_priorities == [4]
-        async with queue.get():
-            queue.add("a", priority=1)
-            queue.add("a", priority=2)
-            assert metrics.added_priorities == [4]
-        assert metrics.added_priorities == [4, 2]
-        await starts(queue, 20)
-        assert metrics.added_priorities == [4, 2, 0]
-        assert len(metrics.waits) == len(metrics.runs) == 3
-
-    simulate(scenario)
+    assert metrics.added_priorities == [4, 2]
+    await starts(queue, 20)
+    assert metrics.added_priorities == [4, 2, 0]
+    assert len(metrics.waits) == len(metrics.runs) == 3
 
 
 @pytest.mark.rule("inv-10")
-def test_retries_count_each_rate_limited_add_and_no_other_delay(simulate: Simulate) -> None:
-    async def scenario() -> None:
-        metrics = Recorded()
-        queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 1)), metrics=metrics)
-        queue.add_after("a", 1)
-        queue.add_rate_limited("a")
-        queue.add_rate_limited("a")
-        assert metrics.retries == 2
-
-    simulate(scenario)
+@virtual
+async def test_retries_count_each_rate_limited_add_and_no_other_delay() -> None:
+    metrics = Recorded()
+    queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 1)), metrics=metrics)
+    queue.add_after("a", 1)
+    queue.add_rate_limited("a")
+    queue.add_rate_limited("a")
+    assert metrics.retries == 2
 
 
 async def test_what_waits_is_listed_with_its_causes_and_what_is_in_work_only_if_it_was_added_again() -> None:

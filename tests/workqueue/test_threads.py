@@ -13,6 +13,8 @@ from reconcile.testing import RealWorldError, simulate
 from tests.workqueue.helpers import drained, take
 from workqueue import Backoff, KeyBackoff, QueueStatus, WorkQueue
 
+pytestmark = pytest.mark.anyio
+
 
 async def in_a_thread(call: Callable[[], None]) -> None:
     """Run `call` in a thread that no event loop knows of, and wait for its end; raise its error."""
@@ -35,7 +37,6 @@ async def in_a_thread(call: Callable[[], None]) -> None:
         raise errors[0]
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-threads")
 async def test_adds_from_several_threads_wake_workers_and_none_is_lost() -> None:
     queue: WorkQueue[tuple[int, int]] = WorkQueue()
@@ -60,7 +61,6 @@ async def test_adds_from_several_threads_wake_workers_and_none_is_lost() -> None
     assert len(seen) == 400
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-threads")
 async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_there() -> None:
     queue: WorkQueue[Any] = WorkQueue(limiter=KeyBackoff(Backoff(3600, 3600)))
@@ -88,10 +88,8 @@ async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_ther
         await in_a_thread(lambda: queue.add_after("a", -1))
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-threads")
-async def test_work_is_not_handed_out_in_the_event_loop_of_another_thread() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_work_is_not_handed_out_in_the_event_loop_of_another_thread(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with pytest.raises(
         RuntimeError, match=r"^the queue belongs to the event loop of another thread: only add from here"
@@ -104,17 +102,14 @@ async def drained_elsewhere(queue: WorkQueue[str]) -> None:
     await take(queue)
 
 
-@pytest.mark.anyio
 @pytest.mark.rule("queue-threads")
-async def test_a_thread_cannot_be_the_first_to_use_a_queue() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_thread_cannot_be_the_first_to_use_a_queue(queue: WorkQueue[str]) -> None:
     with pytest.raises(anyio.NoEventLoopError):
         await in_a_thread(lambda: queue.add("a"))
 
 
 @pytest.mark.rule("queue-threads")
-def test_under_virtual_time_an_add_from_a_thread_is_refused() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+def test_under_virtual_time_an_add_from_a_thread_is_refused(queue: WorkQueue[str]) -> None:
     bound, tried = threading.Event(), threading.Event()
     errors: list[Exception] = []
 

@@ -116,8 +116,7 @@ def test_who_comes_after_a_while_lets_others_run_also_where_a_delay_has_just_end
 
 @pytest.mark.anyio
 @pytest.mark.rule("queue-turn")
-async def test_a_worker_that_never_waits_can_be_cancelled() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_worker_that_never_waits_can_be_cancelled(queue: WorkQueue[str]) -> None:
     queue.add("a")
 
     async def worker() -> None:

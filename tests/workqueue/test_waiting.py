@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tests.workqueue.helpers import Simulate, drained
+from tests.workqueue.helpers import Simulate, drained, virtual
 from workqueue import WorkQueue
 from workqueue.waiters import Waiters
 
@@ -23,130 +23,114 @@ async def wait_and_be_cancelled(queue: WorkQueue[str], scope: anyio.CancelScope)
 
 @pytest.mark.rule("inv-07")
 @pytest.mark.parametrize("seed", range(5))
-def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(simulate: Simulate, seed: int) -> None:
-    async def scenario() -> dict[str, float]:
-        queue: WorkQueue[str] = WorkQueue()
-        started: dict[str, float] = {}
-        async with anyio.create_task_group() as group:
-            for _ in range(2):
-                group.start_soon(work, queue, 100, started)
-            queue.add_after("delayed", 5)
-            await anyio.sleep(1)
-            queue.add("now")
-            await anyio.sleep(50)
-            group.cancel_scope.cancel()
-        return started
-
-    assert simulate(scenario, seed=seed) == {"now": 1, "delayed": 5}
+@virtual
+async def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(seed: int) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    started: dict[str, float] = {}
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(work, queue, 100, started)
+        queue.add_after("delayed", 5)
+        await anyio.sleep(1)
+        queue.add("now")
+        await anyio.sleep(50)
+        group.cancel_scope.cancel()
+    assert started == {"now": 1, "delayed": 5}
 
 
 @pytest.mark.rule("queue-cancelled")
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("same_moment", [False, True])
-def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
-    simulate: Simulate, delay: float, same_moment: bool
+@virtual
+async def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
+    delay: float, same_moment: bool
 ) -> None:
-    async def scenario() -> dict[str, float]:
-        queue: WorkQueue[str] = WorkQueue()
-        started: dict[str, float] = {}
-        scope = anyio.CancelScope()
-        async with anyio.create_task_group() as group:
-            queue.add_after("far", 1000)
-            group.start_soon(wait_and_be_cancelled, queue, scope)
-            await anyio.sleep(1)
-            group.start_soon(work, queue, 0, started)
-            await anyio.sleep(1)
-            if not same_moment:
-                scope.cancel()
-                await anyio.sleep(1)
-            queue.add_after("key", delay)
+    queue: WorkQueue[str] = WorkQueue()
+    started: dict[str, float] = {}
+    scope = anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        queue.add_after("far", 1000)
+        group.start_soon(wait_and_be_cancelled, queue, scope)
+        await anyio.sleep(1)
+        group.start_soon(work, queue, 0, started)
+        await anyio.sleep(1)
+        if not same_moment:
             scope.cancel()
-            await anyio.sleep(100)
-            group.cancel_scope.cancel()
-        return started
-
-    assert simulate(scenario) == {"key": (2 if same_moment else 3) + delay}
+            await anyio.sleep(1)
+        queue.add_after("key", delay)
+        scope.cancel()
+        await anyio.sleep(100)
+        group.cancel_scope.cancel()
+    assert started == {"key": (2 if same_moment else 3) + delay}
 
 
 @pytest.mark.rule("queue-cancelled")
-def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next(simulate: Simulate) -> None:
-    async def scenario() -> dict[str, float]:
-        queue: WorkQueue[str] = WorkQueue()
-        started: dict[str, float] = {}
-        scope = anyio.CancelScope()
-        async with anyio.create_task_group() as group:
-            queue.add_after("key", 10)
-            group.start_soon(wait_and_be_cancelled, queue, scope)
-            await anyio.sleep(1)
-            group.start_soon(work, queue, 0, started)
-            await anyio.sleep(1)
-            scope.cancel()
-            await anyio.sleep(100)
-            group.cancel_scope.cancel()
-        return started
-
-    assert simulate(scenario) == {"key": 10}
+@virtual
+async def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    started: dict[str, float] = {}
+    scope = anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        queue.add_after("key", 10)
+        group.start_soon(wait_and_be_cancelled, queue, scope)
+        await anyio.sleep(1)
+        group.start_soon(work, queue, 0, started)
+        await anyio.sleep(1)
+        scope.cancel()
+        await anyio.sleep(100)
+        group.cancel_scope.cancel()
+    assert started == {"key": 10}
 
 
 @pytest.mark.rule("P2")
-def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work(simulate: Simulate) -> None:
-    async def scenario() -> list[str]:
-        queue: WorkQueue[str] = WorkQueue()
+@virtual
+async def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("worked on")
+    queue.add_after("delayed", 1)
+    async with queue.get():
         queue.add("worked on")
-        queue.add_after("delayed", 1)
-        async with queue.get():
-            queue.add("worked on")
-            await anyio.sleep(2)
-        return await drained(queue)
-
-    assert simulate(scenario) == ["delayed", "worked on"]
+        await anyio.sleep(2)
+    assert await drained(queue) == ["delayed", "worked on"]
 
 
 @pytest.mark.rule("P2")
-def test_what_becomes_due_in_the_moment_of_an_add_comes_before_it(simulate: Simulate) -> None:
-    async def scenario() -> list[str]:
-        queue: WorkQueue[str] = WorkQueue()
-        for key in ("first", "second"):
-            queue.add_after(key, 5)
-        await anyio.sleep(5)
-        queue.add("added")
-        queue.add("second", priority=1)
-        return await drained(queue)
-
-    assert simulate(scenario) == ["second", "first", "added"]
+@virtual
+async def test_what_becomes_due_in_the_moment_of_an_add_comes_before_it(queue: WorkQueue[str]) -> None:
+    for key in ("first", "second"):
+        queue.add_after(key, 5)
+    await anyio.sleep(5)
+    queue.add("added")
+    queue.add("second", priority=1)
+    assert await drained(queue) == ["second", "first", "added"]
 
 
 @pytest.mark.rule("P2")
-def test_what_becomes_due_as_its_priority_is_raised_is_there_once(simulate: Simulate) -> None:
-    async def scenario() -> list[str]:
-        queue: WorkQueue[str] = WorkQueue()
-        for key in ("other", "raised"):
-            queue.add_after(key, 5)
-        await anyio.sleep(5)
-        queue.add("raised", priority=1)
-        return await drained(queue)
-
-    assert simulate(scenario) == ["raised", "other"]
+@virtual
+async def test_what_becomes_due_as_its_priority_is_raised_is_there_once(queue: WorkQueue[str]) -> None:
+    for key in ("other", "raised"):
+        queue.add_after(key, 5)
+    await anyio.sleep(5)
+    queue.add("raised", priority=1)
+    assert await drained(queue) == ["raised", "other"]
 
 
 @pytest.mark.rule("queue-cancelled")
-def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next(simulate: Simulate) -> None:
-    async def scenario() -> dict[str, float]:
-        queue: WorkQueue[str] = WorkQueue()
-        started: dict[str, float] = {}
-        scope = anyio.CancelScope()
-        async with anyio.create_task_group() as group:
-            group.start_soon(wait_and_be_cancelled, queue, scope)
-            await anyio.sleep(1)
-            group.start_soon(work, queue, 0, started)
-            await anyio.sleep(1)
-            scope.cancel()
-            queue.add("key")
-            await anyio.sleep(100)
-            group.cancel_scope.cancel()
-        return started
-
-    assert simulate(scenario) == {"key": 2}
+@virtual
+async def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    started: dict[str, float] = {}
+    scope = anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait_and_be_cancelled, queue, scope)
+        await anyio.sleep(1)
+        group.start_soon(work, queue, 0, started)
+        await anyio.sleep(1)
+        scope.cancel()
+        queue.add("key")
+        await anyio.sleep(100)
+        group.cancel_scope.cancel()
+    assert started == {"key": 2}
 
 
 def test_of_many_who_wait_one_watches_for_the_next_delay_and_the_others_sleep_on(simulate: Simulate) -> None:
