@@ -24,7 +24,8 @@ from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import ObjectMeta, definition_of
-from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, VirtualClock, When, simulate
+from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
+from tests.helpers.scenarios import Scenario, in_world
 from tests.informers.sites import SITES, Site
 
 CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
@@ -34,10 +35,10 @@ SECRETS = APIResource("", "v1", "Secret", "secrets")
 class World:
     """A server with two namespaces more, a client, and a way to caches."""
 
-    def __init__(self, plan: FaultPlan | None = None) -> None:
+    def __init__(self) -> None:
         self.server = ApiServer(clock=VirtualClock())
         self.client = Client(InProcessTransport(self.server), clock=VirtualClock())
-        self.transport = FaultyTransport(InProcessTransport(self.server), plan or FaultPlan())
+        self.transport = FaultyTransport(InProcessTransport(self.server))
 
     def cache(self, **options: Any) -> Cache:
         return Cache(self.transport, clock=VirtualClock(), **options)
@@ -55,102 +56,94 @@ class World:
             group.cancel_scope.cancel()
 
 
+def played(scenario: Scenario) -> None:
+    simulate(scenario, World(), limit_seconds=1000)
+
+
 def names(cache: Cache, resource: APIResource = CONFIG_MAPS) -> list[str]:
     found = cache.informer(resource).store.list()
     return sorted(s.key.name for s in found if not s.key.name.startswith("kube-"))
 
 
-def test_namespaces_come_and_go_while_the_cache_runs() -> None:
-    async def run() -> None:
-        world = World()
-        for namespace in ("one", "two", "three"):
-            await world.client.create(Namespace(metadata=ObjectMeta(namespace)))
-            await world.make(f"in-{namespace}", namespace)
-        cache = world.cache(namespaces=["one", "two"])
-        heard: list[tuple[str, bool, bool]] = []
+@in_world(played)
+async def test_namespaces_come_and_go_while_the_cache_runs(world: World) -> None:
+    for namespace in ("one", "two", "three"):
+        await world.client.create(Namespace(metadata=ObjectMeta(namespace)))
+        await world.make(f"in-{namespace}", namespace)
+    cache = world.cache(namespaces=["one", "two"])
+    heard: list[tuple[str, bool, bool]] = []
+    informer = cache.declare(CONFIG_MAPS)
+    informer.add_handler(lambda d: heard.append((d.last.key.name, d.new is None, d.missed)))
+    async with world.running(cache):
+        assert names(cache) == ["in-one", "in-two"]
+        cache.add_namespace("three")
+        await cache.wait_synced()
+        assert names(cache) == ["in-one", "in-three", "in-two"]
+        assert [s.key.name for s in informer.store.list("three") if s.key.name == "in-three"]
+        await cache.remove_namespace("one")
+        assert names(cache) == ["in-three", "in-two"]
+        assert ("in-one", True, True) in heard
+        await world.make("late", "one")
+        await world.make("later", "three")
+        await anyio.sleep(1)
+        assert names(cache) == ["in-three", "in-two", "later"]
+        assert not informer.covers("one")
+        assert informer.store.get(Key("one", "late")) is None
+        with pytest.raises(ValueError, match="last namespace"):
+            await cache.remove_namespace("two")
+            await cache.remove_namespace("three")
+
+
+@in_world(played)
+async def test_options_of_a_resource_go_before_the_defaults(world: World) -> None:
+    await world.make("web", app="web")
+    await world.make("db", app="db")
+    cache = world.cache(
+        defaults=InformerOptions(labels="app=web", compress=True),
+        options={SECRETS: InformerOptions(labels="", metadata_only=True)},
+    )
+    await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data={"k": "dg=="}))
+    config_maps, secrets = cache.declare(CONFIG_MAPS), cache.declare(SECRETS)
+    async with world.running(cache):
+        assert names(cache) == ["web"]
+        (found,) = config_maps.store.list()
+        assert found.to_dict()["data"] == {"k": "v" * 500}
+        assert found.size < 300
+        (secret,) = secrets.store.list()
+        assert secret.key.name == "s"
+        assert "data" not in secret.to_dict()
+        assert secrets.store.lacks("/data")
+        assert not config_maps.store.lacks("/data")
+
+
+@in_world(played)
+async def test_an_object_that_stops_matching_leaves_the_store(world: World) -> None:
+    made = await world.make("web", app="web")
+    cache = world.cache(defaults=InformerOptions(labels="app=web"))
+    cache.declare(CONFIG_MAPS)
+    async with world.running(cache):
+        await world.client.raw.merge(made, {"metadata": {"labels": {"app": "db"}}}, guard={})
+        await anyio.sleep(1)
+        assert names(cache) == []
+
+
+@in_world(played)
+async def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_more_stops(world: World) -> None:
+    await world.make("a")
+    cache = world.cache()
+    async with world.running(cache):
         informer = cache.declare(CONFIG_MAPS)
-        informer.add_handler(lambda d: heard.append((d.last.key.name, d.new is None, d.missed)))
-        async with world.running(cache):
-            assert names(cache) == ["in-one", "in-two"]
-            cache.add_namespace("three")
-            await cache.wait_synced()
-            assert names(cache) == ["in-one", "in-three", "in-two"]
-            assert [s.key.name for s in informer.store.list("three") if s.key.name == "in-three"]
-            await cache.remove_namespace("one")
-            assert names(cache) == ["in-three", "in-two"]
-            assert ("in-one", True, True) in heard
-            await world.make("late", "one")
-            await world.make("later", "three")
-            await anyio.sleep(1)
-            assert names(cache) == ["in-three", "in-two", "later"]
-            assert not informer.covers("one")
-            assert informer.store.get(Key("one", "late")) is None
-            with pytest.raises(ValueError, match="last namespace"):
-                await cache.remove_namespace("two")
-                await cache.remove_namespace("three")
-
-    simulate(run)
-
-
-def test_options_of_a_resource_go_before_the_defaults() -> None:
-    async def run() -> None:
-        world = World()
-        await world.make("web", app="web")
-        await world.make("db", app="db")
-        cache = world.cache(
-            defaults=InformerOptions(labels="app=web", compress=True),
-            options={SECRETS: InformerOptions(labels="", metadata_only=True)},
-        )
-        await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data={"k": "dg=="}))
-        config_maps, secrets = cache.declare(CONFIG_MAPS), cache.declare(SECRETS)
-        async with world.running(cache):
-            assert names(cache) == ["web"]
-            (found,) = config_maps.store.list()
-            assert found.to_dict()["data"] == {"k": "v" * 500}
-            assert found.size < 300
-            (secret,) = secrets.store.list()
-            assert secret.key.name == "s"
-            assert "data" not in secret.to_dict()
-            assert secrets.store.lacks("/data")
-            assert not config_maps.store.lacks("/data")
-
-    simulate(run)
-
-
-def test_an_object_that_stops_matching_leaves_the_store() -> None:
-    async def run() -> None:
-        world = World()
-        made = await world.make("web", app="web")
-        cache = world.cache(defaults=InformerOptions(labels="app=web"))
         cache.declare(CONFIG_MAPS)
-        async with world.running(cache):
-            await world.client.raw.merge(made, {"metadata": {"labels": {"app": "db"}}}, guard={})
-            await anyio.sleep(1)
-            assert names(cache) == []
-
-    simulate(run)
-
-
-def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_more_stops() -> None:
-    async def run() -> None:
-        world = World()
-        await world.make("a")
-        cache = world.cache()
-        async with world.running(cache):
-            informer = cache.declare(CONFIG_MAPS)
-            cache.declare(CONFIG_MAPS)
-            await cache.wait_synced()
-            assert names(cache) == ["a"]
-            cache.release(CONFIG_MAPS)
-            await anyio.sleep(1)
-            assert informer.running
-            cache.release(CONFIG_MAPS)
-            await anyio.sleep(1)
-            assert not informer.running
-            with pytest.raises(NotCached):
-                cache.informer(CONFIG_MAPS)
-
-    simulate(run)
+        await cache.wait_synced()
+        assert names(cache) == ["a"]
+        cache.release(CONFIG_MAPS)
+        await anyio.sleep(1)
+        assert informer.running
+        cache.release(CONFIG_MAPS)
+        await anyio.sleep(1)
+        assert not informer.running
+        with pytest.raises(NotCached):
+            cache.informer(CONFIG_MAPS)
 
 
 @pytest.mark.parametrize(
@@ -165,134 +158,117 @@ def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_more_stop
         (404, "NotFound", "install its CustomResourceDefinition"),
     ],
 )
-def test_what_stands_in_the_way_of_the_first_list_is_said_at_once_and_fails_after_a_while(
-    code: int, reason: str, says: str, caplog: pytest.LogCaptureFixture
+@in_world(played)
+async def test_what_stands_in_the_way_of_the_first_list_is_said_at_once_and_fails_after_a_while(
+    world: World, code: int, reason: str, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def run() -> None:
-        refuse = Refuse(code, reason)
-        world = World(
-            FaultPlan((Fault(When("list", times=99), refuse), Fault(When("watch", times=99), refuse)))
-        )
-        cache = world.cache()
-        cache.declare(CONFIG_MAPS)
-        async with anyio.create_task_group() as group:
-            group.start_soon(cache.run)
-            with pytest.raises(BaseExceptionGroup) as caught:
-                async with anyio.create_task_group() as waiting:
-                    waiting.start_soon(cache.wait_synced, 120.0)
-                    await anyio.sleep(1)
-                    assert "cannot be watched yet" in caplog.text
-            assert caught.group_contains(CacheSyncFailed, match=says)
-            assert anyio.current_time() > 119
-            group.cancel_scope.cancel()
-
-    simulate(run, limit_seconds=1000)
+    refuse = Refuse(code, reason)
+    world.transport.add(Fault(When("list", times=99), refuse), Fault(When("watch", times=99), refuse))
+    cache = world.cache()
+    cache.declare(CONFIG_MAPS)
+    async with anyio.create_task_group() as group:
+        group.start_soon(cache.run)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(cache.wait_synced, 120.0)
+                await anyio.sleep(1)
+                assert "cannot be watched yet" in caplog.text
+        assert caught.group_contains(CacheSyncFailed, match=says)
+        assert anyio.current_time() > 119
+        group.cancel_scope.cancel()
 
 
-def test_a_role_that_comes_in_time_is_no_failure() -> None:
-    async def run() -> None:
-        refuse = Refuse(403, "Forbidden")
-        world = World(
-            FaultPlan((Fault(When("list", times=3), refuse), Fault(When("watch", times=1), refuse)))
-        )
-        await world.make("a")
-        cache = world.cache()
-        cache.declare(CONFIG_MAPS)
-        async with world.running(cache):
-            assert names(cache) == ["a"]
-
-    simulate(run, limit_seconds=1000)
+@in_world(played)
+async def test_a_role_that_comes_in_time_is_no_failure(world: World) -> None:
+    refuse = Refuse(403, "Forbidden")
+    world.transport.add(Fault(When("list", times=3), refuse), Fault(When("watch", times=1), refuse))
+    await world.make("a")
+    cache = world.cache()
+    cache.declare(CONFIG_MAPS)
+    async with world.running(cache):
+        assert names(cache) == ["a"]
 
 
-def test_a_definition_that_is_deleted_empties_its_store_and_its_return_resumes() -> None:
-    async def run() -> None:
-        world = World()
-        definition = await world.client.apply(definition_of(Site))
-        await world.client.create(Site(metadata=ObjectMeta("a", "default")))
-        cache = world.cache()
-        informer = cache.declare(SITES)
-        gone: list[Delta] = []
-        async with world.running(cache):
-            informer.add_handler(lambda delta: gone.append(delta) if delta.new is None else None)
-            await world.client.delete(definition)
-            world.server.settle()
-            await anyio.sleep(120)
-            assert [delta.last.key.name for delta in gone] == ["a"]
-            assert informer.status().state == "gone"
-            assert len(informer.store) == 0
-            await world.client.apply(definition_of(Site))
-            await world.client.create(Site(metadata=ObjectMeta("b", "default")))
-            await anyio.sleep(120)
-            assert names(cache, SITES) == ["b"]
-            assert informer.status().state == "watching"
-
-    simulate(run, limit_seconds=1000)
-
-
-def test_objects_that_vanish_with_their_resource_are_told_as_missed() -> None:
-    async def run() -> None:
-        world = World(FaultPlan((Fault(When("list", times=3), Refuse(404)),)))
-        await world.make("a")
-        cache = world.cache()
-        informer = cache.declare(CONFIG_MAPS)
-        deltas: list[Delta] = []
-        async with world.running(cache):
-            informer.add_handler(deltas.append)
-            informer.relist()
-            await anyio.sleep(60)
-            assert [(d.new is None, d.missed) for d in deltas if d.last.key.name == "a"] == [
-                (False, False),
-                (True, True),
-                (False, False),
-            ]
-
-    simulate(run, limit_seconds=1000)
-
-
-def test_a_status_says_what_an_informer_does() -> None:
-    async def run() -> None:
-        world = World()
-        cache = world.cache(namespace="default")
-        cache.declare(CONFIG_MAPS)
-        (before,) = cache.status()
-        assert (before.state, before.synced, before.lag, before.last_event) == ("stopped", False, None, None)
-        async with world.running(cache):
-            await world.make("a")
-            await anyio.sleep(30)
-            (status,) = cache.status()
-            assert (status.resource, status.namespace, status.state) == ("configmaps", "default", "watching")
-            assert (status.synced, status.objects, status.error) == (True, 1, "")
-            assert status.bytes > 500
-            assert status.version >= cache.informer(CONFIG_MAPS).store.list()[0].version
-            assert status.last_event is not None
-            assert status.lag is not None
-            assert 29 < status.lag < 31
-            assert (status.restarts, status.relists, status.failures, status.backlog) == (0, 0, 0, 0)
-
-    simulate(run)
-
-
-def test_discovery_asks_once_remembers_what_is_there_and_soon_asks_again_for_what_is_not() -> None:
-    async def run() -> None:
-        world = World()
-        discovery = Discovery(world.transport)
-        async with anyio.create_task_group() as group:
-            for _ in range(5):
-                group.start_soon(discovery.resource, "v1", "ConfigMap")
-        assert await discovery.resource("v1", "Secret") == SECRETS
-        assert len(world.transport.requests) == 1
-        for _ in range(5):
-            with pytest.raises(UnknownKind, match=r"no kind Site in example\.com/v1"):
-                await discovery.resource("example.com/v1", "Site")
-        assert len(world.transport.requests) == 2
+@in_world(played)
+async def test_a_definition_that_is_deleted_empties_its_store_and_its_return_resumes(world: World) -> None:
+    definition = await world.client.apply(definition_of(Site))
+    await world.client.create(Site(metadata=ObjectMeta("a", "default")))
+    cache = world.cache()
+    informer = cache.declare(SITES)
+    gone: list[Delta] = []
+    async with world.running(cache):
+        informer.add_handler(lambda delta: gone.append(delta) if delta.new is None else None)
+        await world.client.delete(definition)
+        world.server.settle()
+        await anyio.sleep(120)
+        assert [delta.last.key.name for delta in gone] == ["a"]
+        assert informer.status().state == "gone"
+        assert len(informer.store) == 0
         await world.client.apply(definition_of(Site))
-        await anyio.sleep(ABSENT_SECONDS)
-        assert await discovery.resource("example.com/v1", "Site") == SITES
-        discovery.forget(SITES)
-        await discovery.resource("example.com/v1", "Site")
-        assert len(world.transport.requests) == 4
+        await world.client.create(Site(metadata=ObjectMeta("b", "default")))
+        await anyio.sleep(120)
+        assert names(cache, SITES) == ["b"]
+        assert informer.status().state == "watching"
 
-    simulate(run)
+
+@in_world(played)
+async def test_objects_that_vanish_with_their_resource_are_told_as_missed(world: World) -> None:
+    world.transport.add(Fault(When("list", times=3), Refuse(404)))
+    await world.make("a")
+    cache = world.cache()
+    informer = cache.declare(CONFIG_MAPS)
+    deltas: list[Delta] = []
+    async with world.running(cache):
+        informer.add_handler(deltas.append)
+        informer.relist()
+        await anyio.sleep(60)
+        assert [(d.new is None, d.missed) for d in deltas if d.last.key.name == "a"] == [
+            (False, False),
+            (True, True),
+            (False, False),
+        ]
+
+
+@in_world(played)
+async def test_a_status_says_what_an_informer_does(world: World) -> None:
+    cache = world.cache(namespace="default")
+    cache.declare(CONFIG_MAPS)
+    (before,) = cache.status()
+    assert (before.state, before.synced, before.lag, before.last_event) == ("stopped", False, None, None)
+    async with world.running(cache):
+        await world.make("a")
+        await anyio.sleep(30)
+        (status,) = cache.status()
+        assert (status.resource, status.namespace, status.state) == ("configmaps", "default", "watching")
+        assert (status.synced, status.objects, status.error) == (True, 1, "")
+        assert status.bytes > 500
+        assert status.version >= cache.informer(CONFIG_MAPS).store.list()[0].version
+        assert status.last_event is not None
+        assert status.lag is not None
+        assert 29 < status.lag < 31
+        assert (status.restarts, status.relists, status.failures, status.backlog) == (0, 0, 0, 0)
+
+
+@in_world(played)
+async def test_discovery_asks_once_remembers_what_is_there_and_soon_asks_again_for_what_is_not(
+    world: World,
+) -> None:
+    discovery = Discovery(world.transport)
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(discovery.resource, "v1", "ConfigMap")
+    assert await discovery.resource("v1", "Secret") == SECRETS
+    assert len(world.transport.requests) == 1
+    for _ in range(5):
+        with pytest.raises(UnknownKind, match=r"no kind Site in example\.com/v1"):
+            await discovery.resource("example.com/v1", "Site")
+    assert len(world.transport.requests) == 2
+    await world.client.apply(definition_of(Site))
+    await anyio.sleep(ABSENT_SECONDS)
+    assert await discovery.resource("example.com/v1", "Site") == SITES
+    discovery.forget(SITES)
+    await discovery.resource("example.com/v1", "Site")
+    assert len(world.transport.requests) == 4
 
 
 def test_one_namespace_or_several_but_not_both() -> None:

@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import APIResource, Cache, CacheSyncFailed, Delta, Informer, Key, NotCached, Unreachable
+from informers import Cache, CacheSyncFailed, Delta, Informer, NotCached, Unreachable
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -29,9 +29,9 @@ from reconcile.testing import (
     When,
     simulate,
 )
+from tests.helpers.scenarios import in_world
 from tests.helpers.scripted_server import ScriptedServer
-
-CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
+from tests.informers.informed import CONFIG_MAPS, World, informed
 
 
 class History:
@@ -151,149 +151,83 @@ def test_the_store_ends_equal_to_the_server_and_handlers_see_true_states_in_orde
     simulate(run, seed=seed, limit_seconds=10_000)
 
 
-def informed(scenario: Any, plan: FaultPlan | None = None) -> None:
-    """Play a scenario with a client, a running informer and its transport."""
-
-    async def run() -> None:
-        clock = VirtualClock()
-        server = ApiServer(clock=clock)
-        client = Client(InProcessTransport(server), clock=clock)
-        transport = FaultyTransport(InProcessTransport(server), plan or FaultPlan())
-        informer = Informer(transport, CONFIG_MAPS, clock=clock)
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
-            await informer.wait_synced()
-            await scenario(client, informer, transport)
-            group.cancel_scope.cancel()
-
-    simulate(run, limit_seconds=100_000)
-
-
 async def make(client: Client, name: str) -> ConfigMap:
     return await client.create(ConfigMap(metadata=ObjectMeta(name, "default"), data={}))
 
 
-def test_a_list_of_many_pages_is_whole_and_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_world(partial(informed, faults=[Fault(When("watch"), Stall(after=1))]))
+async def test_a_list_of_many_pages_is_whole_and_consistent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("informers.reflector.PAGE", 2)
-
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        for name in "abcde":
-            await make(client, name)
-        informer.relist()
-        await anyio.sleep(1)
-        assert sorted(s.key.name for s in informer.store) == list("abcde")
-        assert [r.query.get("limit") for r in transport.requests if r.verb == "list"] == ["2"] * 3
-
-    informed(scenario, FaultPlan((Fault(When("watch"), Stall(after=1)),)))
+    for name in "abcde":
+        await make(world.client, name)
+    world.informer.relist()
+    await anyio.sleep(1)
+    assert sorted(s.key.name for s in world.informer.store) == list("abcde")
+    assert [r.query.get("limit") for r in world.transport.requests if r.verb == "list"] == ["2"] * 3
 
 
 @pytest.mark.rule("inv-17")
-def test_a_day_of_normal_watches_costs_one_list() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        await make(client, "a")
-        await anyio.sleep(24 * 3600)
-        await make(client, "b")
-        await anyio.sleep(1)
-        assert len(informer.store) == 2
-        lists = [r for r in transport.requests if r.verb == "list" or "sendInitialEvents" in r.query]
-        assert len(lists) == 1
-        assert len(transport.requests) > 100
-
-    informed(scenario)
+@in_world(informed)
+async def test_a_day_of_normal_watches_costs_one_list(world: World) -> None:
+    await make(world.client, "a")
+    await anyio.sleep(24 * 3600)
+    await make(world.client, "b")
+    await anyio.sleep(1)
+    assert len(world.informer.store) == 2
+    lists = [r for r in world.transport.requests if r.verb == "list" or "sendInitialEvents" in r.query]
+    assert len(lists) == 1
+    assert len(world.transport.requests) > 100
 
 
 @pytest.mark.rule("inv-30")
-def test_a_late_handler_hears_of_everything_there_is_and_then_of_changes() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        await make(client, "a")
-        await anyio.sleep(1)
-        heard = History()
-        informer.add_handler(heard)
-        assert [(d.initial, d.last.key.name) for d in heard.deltas] == [(True, "a")]
-        await make(client, "b")
-        await anyio.sleep(1)
-        assert [(d.initial, d.last.key.name) for d in heard.deltas] == [(True, "a"), (False, "b")]
-
-    informed(scenario)
+@in_world(informed)
+async def test_a_late_handler_hears_of_everything_there_is_and_then_of_changes(world: World) -> None:
+    await make(world.client, "a")
+    await anyio.sleep(1)
+    heard = History()
+    world.informer.add_handler(heard)
+    assert [(d.initial, d.last.key.name) for d in heard.deltas] == [(True, "a")]
+    await make(world.client, "b")
+    await anyio.sleep(1)
+    assert [(d.initial, d.last.key.name) for d in heard.deltas] == [(True, "a"), (False, "b")]
 
 
 @pytest.mark.rule("inv-35")
-def test_a_handler_that_was_taken_away_hears_nothing_more() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        heard = History()
-        informer.add_handler(heard).remove()
-        await make(client, "a")
-        await anyio.sleep(1)
-        assert heard.deltas == []
-
-    informed(scenario)
+@in_world(informed)
+async def test_a_handler_that_was_taken_away_hears_nothing_more(world: World) -> None:
+    heard = History()
+    world.informer.add_handler(heard).remove()
+    await make(world.client, "a")
+    await anyio.sleep(1)
+    assert heard.deltas == []
 
 
-@pytest.mark.rule("inv-15")
-def test_a_handler_that_raises_misses_its_change_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        def broken(delta: Delta) -> None:
-            raise RuntimeError("broken")
-
-        heard = History()
-        informer.add_handler(broken)
-        informer.add_handler(heard)
-        await make(client, "a")
-        await make(client, "b")
-        await anyio.sleep(1)
-        assert len(heard.deltas) == 2
-        assert len(informer.store) == 2
-
-    informed(scenario)
-    assert "a handler failed" in caplog.text
+@in_world(partial(informed, faults=[Fault(When("watch"), Stall(after=1))]))
+async def test_asking_for_a_list_brings_one_even_when_the_watch_is_silent(world: World) -> None:
+    await make(world.client, "a")
+    await anyio.sleep(1)
+    assert len(world.informer.store) == 0
+    world.informer.relist()
+    await anyio.sleep(1)
+    assert len(world.informer.store) == 1
+    assert world.informer.status().relists == 1
 
 
-@pytest.mark.rule("inv-26")
-def test_a_deletion_that_was_missed_is_told_after_the_next_list() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        heard = History()
-        informer.add_handler(heard)
-        made = await make(client, "a")
-        await anyio.sleep(1)
-        await client.delete(made)
-        await anyio.sleep(30)
-        assert [d.new is None for d in heard.deltas] == [False, True]
-        assert heard.deltas[-1].last.key == Key("default", "a")
-
-    plan = FaultPlan((Fault(When("watch"), Expire(after=1)),))
-    informed(scenario, plan)
+@in_world(partial(informed, faults=[Fault(When("watch"), Stall(after=1))]))
+async def test_a_watch_that_falls_silent_for_ever_is_cut_and_resumed(world: World) -> None:
+    await make(world.client, "a")
+    await anyio.sleep(700)
+    assert len(world.informer.store) == 1
+    assert world.informer.status().relists == 0
 
 
-def test_asking_for_a_list_brings_one_even_when_the_watch_is_silent() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        await make(client, "a")
-        await anyio.sleep(1)
-        assert len(informer.store) == 0
-        informer.relist()
-        await anyio.sleep(1)
-        assert len(informer.store) == 1
-        assert informer.status().relists == 1
-
-    informed(scenario, FaultPlan((Fault(When("watch"), Stall(after=1)),)))
-
-
-def test_a_watch_that_falls_silent_for_ever_is_cut_and_resumed() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        await make(client, "a")
-        await anyio.sleep(700)
-        assert len(informer.store) == 1
-        assert informer.status().relists == 0
-
-    informed(scenario, FaultPlan((Fault(When("watch"), Stall(after=1)),)))
-
-
-def test_a_first_state_that_does_not_come_is_a_failure_and_pages_take_its_place() -> None:
-    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
-        assert informer.status().failures == 1
-        assert [request.verb for request in transport.requests[:2]] == ["watch", "list"]
-        assert 30 < anyio.current_time() < 40
-
-    informed(scenario, FaultPlan((Fault(When("watch"), Stall()),)))
+@in_world(partial(informed, faults=[Fault(When("watch"), Stall())]))
+async def test_a_first_state_that_does_not_come_is_a_failure_and_pages_take_its_place(world: World) -> None:
+    assert world.informer.status().failures == 1
+    assert [request.verb for request in world.transport.requests[:2]] == ["watch", "list"]
+    assert 30 < anyio.current_time() < 40
 
 
 def down() -> ScriptedServer:

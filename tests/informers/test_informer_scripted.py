@@ -2,16 +2,16 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
 import pytest
-from attrs import define, field
 
-from informers import APIResource, Delta, HttpRequest, Informer, Key, Response, StreamingResponse
+from informers import APIResource, Delta, Informer, Key, Response
 from reconcile.testing import VirtualClock, simulate
+from tests.helpers.scripted_server import Answer, Chunks, ScriptedServer, SeenRequest
 
 PODS = APIResource("", "v1", "Pod", "pods")
 
@@ -38,52 +38,40 @@ def error(code: int, reason: str) -> bytes:
     return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
 
 
-@define
-class ScriptedServer:
+class Script(ScriptedServer):
     """Answers each list with the next page and each watch with the next stream; the last one is silent.
 
     Streaming lists it refuses, unless there is one in `initial`.
     """
 
-    pages: list[Response]
-    streams: list[Sequence[bytes]] = field(factory=list)
-    initial: list[Sequence[bytes]] = field(factory=list)
-    asked: list[Mapping[str, str]] = field(factory=list)
-    server: str = "scripted"
+    def __init__(
+        self,
+        pages: Sequence[Response] = (),
+        streams: Sequence[Sequence[bytes]] = (),
+        initial: Sequence[Sequence[bytes]] = (),
+    ) -> None:
+        super().__init__(self._next)
+        self.pages, self.streams, self.initial = deque(pages), deque(streams), deque(initial)
+        self.asked: list[Mapping[str, str]] = []
 
-    async def request(self, request: HttpRequest) -> Response:
-        raise AssertionError("an informer reads everything as a stream")
-
-    @asynccontextmanager
-    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        if "sendInitialEvents" in request.query:
-            if not self.initial:
-                yield StreamingResponse(422, {}, _chunks([b"sendInitialEvents is forbidden for watch"]))
-                return
-            self.asked.append(request.query)
-            yield StreamingResponse(200, {}, _chunks(self.initial.pop(0)))
-            return
+    def _next(self, request: SeenRequest) -> Answer:
+        assert request.streaming, "an informer reads everything as a stream"
+        if "sendInitialEvents" in request.query and not self.initial:
+            return Response(422, body=b"sendInitialEvents is forbidden for watch")
         self.asked.append(request.query)
+        if "sendInitialEvents" in request.query:
+            return at_once(self.initial.popleft())
         if "watch" in request.query:
-            chunks = _chunks(self.streams.pop(0)) if self.streams else _silence()
-            yield StreamingResponse(200, {}, chunks)
-            return
-        await anyio.sleep(1)
-        page = self.pages.pop(0)
-        yield StreamingResponse(page.status, {}, _chunks([page.body]))
+            return self._watch()
+        page = self.pages.popleft()
+        return Chunks([(1, page.body)], page.status)
 
-    async def aclose(self) -> None:
-        pass
+    def _watch(self) -> Chunks:
+        return at_once(self.streams.popleft()) if self.streams else Chunks(then="silence")
 
 
-async def _chunks(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk
-
-
-async def _silence() -> AsyncIterator[bytes]:
-    await anyio.sleep_forever()
-    yield b""
+def at_once(lines: Sequence[bytes]) -> Chunks:
+    return Chunks([(0, line) for line in lines])
 
 
 def followed(server: ScriptedServer, watching: Callable[[Informer], Awaitable[None]]) -> Informer:
@@ -110,7 +98,7 @@ def names(informer: Informer) -> dict[str, int]:
 
 @pytest.mark.rule("inv-21")
 def test_a_list_of_several_pages_replaces_the_store_in_one_step() -> None:
-    server = ScriptedServer([page(5, pod("a", 1), token="more"), page(5, pod("b", 2))])
+    server = Script([page(5, pod("a", 1), token="more"), page(5, pod("b", 2))])
 
     async def watching(informer: Informer) -> None:
         await anyio.sleep(1.5)
@@ -127,7 +115,7 @@ def test_a_list_of_several_pages_replaces_the_store_in_one_step() -> None:
 @pytest.mark.rule("inv-21")
 def test_pages_before_a_failure_leave_no_trace() -> None:
     expired = Response(410, body=b"the token is too old")
-    server = ScriptedServer([page(5, pod("a", 1), token="more"), expired, page(9, pod("b", 7))])
+    server = Script([page(5, pod("a", 1), token="more"), expired, page(9, pod("b", 7))])
     assert names(followed(server, a_while)) == {"b": 7}
 
 
@@ -136,7 +124,7 @@ def test_pages_before_a_failure_leave_no_trace() -> None:
 def test_a_streaming_list_replaces_the_store_in_one_step_when_the_server_says_that_it_is_whole() -> None:
     first = [line("ADDED", pod("b", 9)), line("ADDED", pod("a", 3)), line("BOOKMARK", pod("", 9))]
     then = [line("MODIFIED", pod("a", 10)), line("DELETED", pod("b", 11))]
-    server = ScriptedServer([], initial=[[*first, *then, whole(12), line("ADDED", pod("c", 13))]])
+    server = Script([], initial=[[*first, *then, whole(12), line("ADDED", pod("c", 13))]])
     heard: list[tuple[str, int, bool]] = []
 
     async def watching(informer: Informer) -> None:
@@ -153,7 +141,7 @@ def test_a_streaming_list_replaces_the_store_in_one_step_when_the_server_says_th
 @pytest.mark.rule("inv-20")
 @pytest.mark.rule("inv-21")
 def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_take_its_place() -> None:
-    server = ScriptedServer([page(5, pod("a", 1))], initial=[[line("ADDED", pod("b", 99))]])
+    server = Script([page(5, pod("a", 1))], initial=[[line("ADDED", pod("b", 99))]])
     informer = followed(server, a_while)
     assert names(informer) == {"a": 1}
     assert informer.store.version == 5
@@ -162,7 +150,7 @@ def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_take_its_place()
 
 @pytest.mark.rule("inv-16")
 def test_no_list_asks_for_a_version() -> None:
-    server = ScriptedServer(
+    server = Script(
         [page(5, pod("a", 1), token="more"), page(5), page(9)], [[error(410, "Expired")]], [[b"garbage\n"]]
     )
     followed(server, a_while)
@@ -174,7 +162,7 @@ def test_no_list_asks_for_a_version() -> None:
 @pytest.mark.rule("inv-23")
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
 def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> None:
-    server = ScriptedServer([page(5, pod("a", 1), token="more")] * 9)
+    server = Script([page(5, pod("a", 1), token="more")] * 9)
 
     async def run() -> None:
         informer = Informer(server, PODS, clock=VirtualClock())
@@ -190,7 +178,7 @@ def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> N
 
 @pytest.mark.rule("inv-21")
 def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list() -> None:
-    server = ScriptedServer([page(5, pod("a", 1), token="more"), page(9, pod("b", 7))])
+    server = Script([page(5, pod("a", 1), token="more"), Response(500), page(9, pod("b", 7))])
 
     async def run() -> None:
         informer = Informer(server, PODS, clock=VirtualClock())
@@ -207,7 +195,7 @@ def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list() -> 
 @pytest.mark.rule("inv-20")
 def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> None:
     back = [line("ADDED", pod("c", 3))]
-    server = ScriptedServer([page(50, pod("a", 40), pod("b", 41)), page(8, pod("a", 7))], [back])
+    server = Script([page(50, pod("a", 40), pod("b", 41)), page(8, pod("a", 7))], [back])
     deltas: list[tuple[str, bool]] = []
 
     async def watching(informer: Informer) -> None:
@@ -223,14 +211,14 @@ def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> Non
 
 def test_a_restored_server_that_gives_an_old_version_a_new_content_is_believed_too() -> None:
     before, after = pod("a", 7) | {"spec": "before"}, pod("a", 7) | {"spec": "after"}
-    server = ScriptedServer([page(50, before), page(8, after)], [[line("BOOKMARK", pod("", 8))]])
+    server = Script([page(50, before), page(8, after)], [[line("BOOKMARK", pod("", 8))]])
     (snapshot,) = followed(server, a_while).store.list()
     assert snapshot.to_dict()["spec"] == "after"
 
 
 @pytest.mark.rule("inv-29")
 def test_a_new_list_shares_what_has_not_changed_and_tells_of_nothing() -> None:
-    server = ScriptedServer([page(5, pod("a", 1)), page(9, pod("a", 1))], [[error(410, "Expired")]])
+    server = Script([page(5, pod("a", 1)), page(9, pod("a", 1))], [[error(410, "Expired")]])
     seen: list[Any] = []
 
     async def watching(informer: Informer) -> None:
@@ -249,7 +237,7 @@ def test_a_new_list_shares_what_has_not_changed_and_tells_of_nothing() -> None:
 @pytest.mark.parametrize("version", ["abc", "²"])
 def test_a_list_without_a_numeric_version_says_that_it_cannot_be_followed(version: str) -> None:
     body = json.dumps({"metadata": {"resourceVersion": version}, "items": []}).encode()
-    server = ScriptedServer([Response(200, body=body)] * 20)
+    server = Script([Response(200, body=body)] * 20)
     informer = followed(server, a_while)
     assert not informer.synced
     assert f"resourceVersion {version!r} is not a number" in informer.status().error
@@ -268,14 +256,14 @@ def test_synced_means_that_the_handlers_have_heard_of_the_whole_first_list() -> 
         await informer.wait_synced()
         assert heard == [("a", False), ("b", False)]
 
-    followed(ScriptedServer([page(5, pod("a", 1), pod("b", 2))]), watching)
+    followed(Script([page(5, pod("a", 1), pod("b", 2))]), watching)
 
 
 @pytest.mark.rule("inv-34")
 def test_the_version_of_the_store_is_what_the_store_holds_not_what_was_read() -> None:
     versions: list[tuple[int, int]] = []
     changes = [line("MODIFIED", pod("a", 6)), line("MODIFIED", pod("a", 8))]
-    server = ScriptedServer([page(5, pod("a", 1))], [[b"".join(changes) + line("BOOKMARK", pod("", 11))]])
+    server = Script([page(5, pod("a", 1))], [[b"".join(changes) + line("BOOKMARK", pod("", 11))]])
 
     async def watching(informer: Informer) -> None:
         informer.add_handler(lambda delta: versions.append((delta.last.version, informer.store.version)))
@@ -287,8 +275,9 @@ def test_the_version_of_the_store_is_what_the_store_holds_not_what_was_read() ->
 
 
 @pytest.mark.rule("inv-22")
+@pytest.mark.rule("inv-26")
 def test_an_expired_stream_lists_again_and_tells_what_went_missing() -> None:
-    server = ScriptedServer(
+    server = Script(
         [page(5, pod("a", 1), pod("b", 2)), page(9, pod("b", 2), pod("c", 8))], [[error(410, "Expired")]]
     )
     gone: list[Key] = []
@@ -313,7 +302,7 @@ def test_another_error_in_a_stream_resumes_from_the_last_version_without_a_list(
         [line("ADDED", pod("b", 7)), error(code, reason)],
         [line("ADDED", pod("c", 8))],
     ]
-    server = ScriptedServer([page(5, pod("a", 1))], streams)
+    server = Script([page(5, pod("a", 1))], streams)
     informer = followed(server, a_while)
     assert names(informer) == {"a": 1, "b": 7, "c": 8}
     assert [query.get("resourceVersion") for query in server.asked] == [None, "5", "7", "8"]
@@ -321,7 +310,7 @@ def test_another_error_in_a_stream_resumes_from_the_last_version_without_a_list(
 
 @pytest.mark.rule("inv-22")
 def test_an_event_of_an_unknown_type_does_no_harm() -> None:
-    server = ScriptedServer(
+    server = Script(
         [page(5, pod("a", 1))], [[line("NOVELTY", {"kind": "Hint"}) + line("ADDED", pod("b", 7))]]
     )
     informer = followed(server, a_while)
@@ -332,7 +321,7 @@ def test_an_event_of_an_unknown_type_does_no_harm() -> None:
 @pytest.mark.rule("inv-22")
 @pytest.mark.parametrize("garbage", [b"upstream connect error\n", b'{"type":"ADDED"}\n', b"[]\n"])
 def test_a_line_that_is_no_event_is_a_failure_after_which_the_store_is_right(garbage: bytes) -> None:
-    server = ScriptedServer([page(5, pod("a", 1)), page(9, pod("b", 8))], [[garbage]])
+    server = Script([page(5, pod("a", 1)), page(9, pod("b", 8))], [[garbage]])
     informer = followed(server, a_while)
     assert names(informer) == {"b": 8}
     assert informer.status().failures == 1
@@ -340,7 +329,7 @@ def test_a_line_that_is_no_event_is_a_failure_after_which_the_store_is_right(gar
 
 def test_a_stream_that_ends_within_a_line_is_a_failure_and_goes_on_from_the_last_whole_line() -> None:
     streams: list[Sequence[bytes]] = [[line("ADDED", pod("b", 7)), line("ADDED", pod("c", 8))[:20]]]
-    server = ScriptedServer([page(5, pod("a", 1))], streams)
+    server = Script([page(5, pod("a", 1))], streams)
     informer = followed(server, a_while)
     assert names(informer) == {"a": 1, "b": 7}
     assert [query.get("resourceVersion") for query in server.asked] == [None, "5", "7"]
@@ -350,7 +339,7 @@ def test_a_stream_that_ends_within_a_line_is_a_failure_and_goes_on_from_the_last
 # --- a watch that is dead without a word -------------------------------------------------------------
 
 
-class Quiet(ScriptedServer):
+class Quiet(Script):
     """Sends a bookmark to a watch each `every` seconds, `bookmarks` of them, and then nothing."""
 
     def __init__(self, every: float, bookmarks: int, events: Sequence[float] = ()) -> None:
@@ -359,25 +348,13 @@ class Quiet(ScriptedServer):
         self.times: list[float] = []
         self.version = 6
 
-    @asynccontextmanager
-    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        if "watch" not in request.query or "sendInitialEvents" in request.query:
-            async with super().stream(request) as answer:
-                yield answer
-            return
-        self.asked.append(request.query)
+    def _watch(self) -> Chunks:
         self.times.append(anyio.current_time())
-        yield StreamingResponse(200, {}, self._lines())
-
-    async def _lines(self) -> AsyncIterator[bytes]:
-        for _ in range(self.bookmarks):
-            await anyio.sleep(self.every)
-            yield line("BOOKMARK", pod("", self.version))
+        lines = [(self.every, line("BOOKMARK", pod("", self.version)))] * self.bookmarks
         for wait in self.events:
-            await anyio.sleep(wait)
             self.version += 1
-            yield line("MODIFIED", pod("a", self.version))
-        await anyio.sleep_forever()
+            lines.append((wait, line("MODIFIED", pod("a", self.version))))
+        return Chunks(lines, then="silence")
 
 
 def watched(server: Quiet, seconds: float = 700) -> list[float]:
@@ -417,27 +394,14 @@ def test_a_server_with_rare_bookmarks_is_given_twice_their_interval() -> None:
     assert all(100 + 210 <= life <= 100 + 211 for life in lives)
 
 
-class Streamed(ScriptedServer):
-    """Says that the first state is whole, and then nothing."""
-
-    @asynccontextmanager
-    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        async def lines() -> AsyncIterator[bytes]:
-            yield whole(5)
-            await anyio.sleep_forever()
-
-        self.asked.append(request.query)
-        yield StreamingResponse(200, {}, lines())
-
-
 def test_the_bookmark_at_the_end_of_a_streamed_list_promises_no_others() -> None:
-    server = Streamed([])
+    server = ScriptedServer(lambda _: Chunks([(0, whole(5))], then="silence"))
 
     async def watching(_: Informer) -> None:
         await anyio.sleep(299)
 
     followed(server, watching)
-    assert len(server.asked) == 1
+    assert len(server.seen) == 1
 
 
 def test_a_quiet_resource_of_a_server_that_sends_bookmarks_is_watched_for_as_long_as_was_asked() -> None:

@@ -25,6 +25,7 @@ from informers.reachability import CALM_SECONDS, FIRST_PROBE, RAMP_RATE, UNREADY
 from informers.reflector_state import Listing, Resting, Streaming, Watching, recovered
 from informers.transport import HttpRequest, PassingTransport, about_to_send, last_check
 from reconcile.testing import VirtualClock, simulate
+from tests.helpers.scenarios import in_world
 
 READY = Response(200, {}, b"ok")
 PODS = "/api/v1/pods"
@@ -53,31 +54,46 @@ class Server:
         return answer
 
 
-def watched(
-    story: Callable[[Server, Reachability], Awaitable[None]], **answers: Response | Exception | float
-) -> None:
-    """A story of a server that answers probes (`readyz`) and lists (`pods`) so; else it is refused."""
+def error_of(code: int) -> Response:
+    return Response(code, {}, b'{"kind":"Status","reason":"Forbidden","message":"not yet","code":403}')
+
+
+@define
+class World:
+    server: Server
+    reach: Reachability
+
+
+Story = Callable[[World], Awaitable[None]]
+
+
+def watched(**answers: Response | Exception | float) -> Callable[[Story], Callable[[], None]]:
+    """Plays a story of a server that answers probes (`readyz`) and lists (`pods`) so; else it is refused."""
     paths = {"readyz": "/readyz", "pods": PODS}
-    server = Server({paths[name]: answer for name, answer in answers.items()})
-    reach = Reachability(server, VirtualClock(0), lambda: PODS)  # type: ignore[arg-type]
 
-    async def run() -> None:
-        async with anyio.create_task_group() as group:
-            reach.start(group)
-            await story(server, reach)
-            group.cancel_scope.cancel()
-        reach.end()
+    def play(story: Story) -> None:
+        server = Server({paths[name]: answer for name, answer in answers.items()})
+        reach = Reachability(server, VirtualClock(0), lambda: PODS)  # type: ignore[arg-type]
 
-    simulate(run, limit_seconds=3600)
+        async def run() -> None:
+            async with anyio.create_task_group() as group:
+                reach.start(group)
+                await story(World(server, reach))
+                group.cancel_scope.cancel()
+            reach.end()
+
+        simulate(run, limit_seconds=3600)
+
+    return in_world(play)
 
 
-async def down_for_a_while(server: Server, reach: Reachability) -> None:
-    answers, server.answers = server.answers, {}
-    reach.failed(REFUSED)
+async def down_for_a_while(world: World) -> None:
+    answers, world.server.answers = world.server.answers, {}
+    world.reach.failed(REFUSED)
     await anyio.sleep(2)
-    assert reach.down
-    server.answers = answers
-    reach.answered()
+    assert world.reach.down
+    world.server.answers = answers
+    world.reach.answered()
 
 
 @pytest.mark.rule("outage-5")
@@ -103,220 +119,187 @@ def test_no_answer_of_an_api_server_is_what_counts_as_unreachable(error: Excepti
 
 
 @pytest.mark.rule("outage-5")
-def test_a_failure_alone_is_doubt_and_an_answered_probe_ends_it() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        assert (reach.troubled, reach.down) == (True, False)
-        await anyio.sleep(FIRST_PROBE + 0.01)
-        assert (reach.troubled, reach.down, reach.status().outages) == (False, False, 0)
-        assert [path for _, path in server.asked] == ["/readyz"]
-
-    watched(story, readyz=READY)
+@watched(readyz=READY)
+async def test_a_failure_alone_is_doubt_and_an_answered_probe_ends_it(world: World) -> None:
+    world.reach.failed(REFUSED)
+    assert (world.reach.troubled, world.reach.down) == (True, False)
+    await anyio.sleep(FIRST_PROBE + 0.01)
+    assert (world.reach.troubled, world.reach.down, world.reach.status().outages) == (False, False, 0)
+    assert [path for _, path in world.server.asked] == ["/readyz"]
 
 
 @pytest.mark.rule("outage-5")
-def test_any_answer_ends_doubt_before_there_is_a_probe() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        reach.answered()
-        await anyio.sleep(5)
-        assert server.asked == []
-
-    watched(story)
+@watched()
+async def test_any_answer_ends_doubt_before_there_is_a_probe(world: World) -> None:
+    world.reach.failed(REFUSED)
+    world.reach.answered()
+    await anyio.sleep(5)
+    assert world.server.asked == []
 
 
 @pytest.mark.rule("outage-4")
-def test_failures_without_end_on_a_server_that_is_up_cost_one_probe_a_second() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        for _ in range(600):
-            reach.failed(REFUSED)
-            await anyio.sleep(0.1)
-        assert 30 <= len(server.asked) <= 61
-        assert reach.status().outages == 0
-
-    watched(story, readyz=READY)
+@watched(readyz=READY)
+async def test_failures_without_end_on_a_server_that_is_up_cost_one_probe_a_second(world: World) -> None:
+    for _ in range(600):
+        world.reach.failed(REFUSED)
+        await anyio.sleep(0.1)
+    assert 30 <= len(world.server.asked) <= 61
+    assert world.reach.status().outages == 0
 
 
 @pytest.mark.rule("outage-4")
-def test_a_server_that_is_down_is_probed_at_least_once_a_second() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        await anyio.sleep(60)
-        times = [at for at, _ in server.asked]
-        gaps = [after - before for before, after in itertools.pairwise(times)]
-        assert max(gaps) <= 1.0
-        assert min(gaps[5:]) >= 0.8
-        assert reach.status().down_seconds == pytest.approx(60, abs=0.5)
-
-    watched(story)
+@watched()
+async def test_a_server_that_is_down_is_probed_at_least_once_a_second(world: World) -> None:
+    world.reach.failed(REFUSED)
+    await anyio.sleep(60)
+    times = [at for at, _ in world.server.asked]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    assert max(gaps) <= 1.0
+    assert min(gaps[5:]) >= 0.8
+    assert world.reach.status().down_seconds == pytest.approx(60, abs=0.5)
 
 
 @pytest.mark.rule("outage-5")
-def test_a_gateway_that_lets_through_only_the_api_is_no_outage_for_long() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
+@watched(readyz=Response(503, {}, b"<html>no backend</html>"), pods=READY)
+async def test_a_gateway_that_lets_through_only_the_api_is_no_outage_for_long(world: World) -> None:
+    world.reach.failed(REFUSED)
+    await anyio.sleep(1)
+    assert not world.reach.down
+    assert PODS in [path for _, path in world.server.asked]
+
+
+@pytest.mark.rule("outage-5")
+@watched(readyz=UNREADY, pods=error_of(403))
+async def test_a_server_that_says_it_is_not_ready_is_given_ten_seconds(world: World) -> None:
+    world.reach.failed(REFUSED)
+    await anyio.sleep(UNREADY_SECONDS - 1)
+    assert world.reach.down
+    await anyio.sleep(3)
+    assert not world.reach.down
+
+
+@pytest.mark.rule("outage-4")
+@watched(readyz=1000.0, pods=1000.0)
+async def test_a_probe_without_an_answer_is_given_up_and_the_next_is_sent(world: World) -> None:
+    world.reach.failed(REFUSED)
+    await anyio.sleep(30)
+    assert world.reach.down
+    assert 6 <= len(world.server.asked) <= 10
+
+
+@pytest.mark.rule("outage-4")
+@watched()
+async def test_a_server_that_goes_down_again_soon_is_probed_no_faster_than_before(world: World) -> None:
+    world.reach.failed(REFUSED)
+    await anyio.sleep(10)
+    for _ in range(20):
+        world.reach.answered()
+        before = len(world.server.asked)
+        world.reach.failed(REFUSED)
         await anyio.sleep(1)
-        assert not reach.down
-        assert PODS in [path for _, path in server.asked]
-
-    watched(story, readyz=Response(503, {}, b"<html>no backend</html>"), pods=READY)
-
-
-@pytest.mark.rule("outage-5")
-def test_a_server_that_says_it_is_not_ready_is_given_ten_seconds() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        await anyio.sleep(UNREADY_SECONDS - 1)
-        assert reach.down
-        await anyio.sleep(3)
-        assert not reach.down
-
-    watched(story, readyz=UNREADY, pods=error_of(403))
-
-
-def error_of(code: int) -> Response:
-    return Response(code, {}, b'{"kind":"Status","reason":"Forbidden","message":"not yet","code":403}')
-
-
-@pytest.mark.rule("outage-4")
-def test_a_probe_without_an_answer_is_given_up_and_the_next_is_sent() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        await anyio.sleep(30)
-        assert reach.down
-        assert 6 <= len(server.asked) <= 10
-
-    watched(story, readyz=1000.0, pods=1000.0)
-
-
-@pytest.mark.rule("outage-4")
-def test_a_server_that_goes_down_again_soon_is_probed_no_faster_than_before() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        await anyio.sleep(10)
-        for _ in range(20):
-            reach.answered()
-            before = len(server.asked)
-            reach.failed(REFUSED)
-            await anyio.sleep(1)
-            assert len(server.asked) - before <= 3
-        reach.answered()
-        await anyio.sleep(CALM_SECONDS)
-        reach.failed(REFUSED)
-        await anyio.sleep(FIRST_PROBE + 0.3)
-        assert reach.down
-
-    watched(story)
+        assert len(world.server.asked) - before <= 3
+    world.reach.answered()
+    await anyio.sleep(CALM_SECONDS)
+    world.reach.failed(REFUSED)
+    await anyio.sleep(FIRST_PROBE + 0.3)
+    assert world.reach.down
 
 
 @pytest.mark.rule("outage-3")
-def test_who_waits_goes_on_when_the_server_answers_and_informers_are_first() -> None:
+@watched()
+async def test_who_waits_goes_on_when_the_server_answers_and_informers_are_first(world: World) -> None:
     order: list[str] = []
+    world.reach.failed(REFUSED)
+    world.reach.when_up("key", lambda: order.append("key"))
+    world.reach.add_listener(lambda: order.append("informer"))
+    await anyio.sleep(2)
 
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        reach.when_up("key", lambda: order.append("key"))
-        reach.add_listener(lambda: order.append("informer"))
-        await anyio.sleep(2)
+    async def wait() -> None:
+        await world.reach.wait_up()
+        order.append("worker")
 
-        async def wait() -> None:
-            await reach.wait_up()
-            order.append("worker")
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(wait)
-            await anyio.sleep(1)
-            assert order == []
-            reach.answered()
-        assert order == ["informer", "key", "worker"]
-        reach.failed(REFUSED)
-        await anyio.sleep(2)
-        reach.answered()
-        assert order == ["informer", "key", "worker", "informer"]
-
-    watched(story)
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.sleep(1)
+        assert order == []
+        world.reach.answered()
+    assert order == ["informer", "key", "worker"]
+    world.reach.failed(REFUSED)
+    await anyio.sleep(2)
+    world.reach.answered()
+    assert order == ["informer", "key", "worker", "informer"]
 
 
 @pytest.mark.rule("outage-3")
-def test_what_waits_for_an_outage_that_was_none_is_forgotten() -> None:
+@watched()
+async def test_what_waits_for_an_outage_that_was_none_is_forgotten(world: World) -> None:
     woken: list[str] = []
-
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.when_up("before", lambda: woken.append("before"))
-        reach.failed(REFUSED)
-        reach.when_up("doubt", lambda: woken.append("doubt"))
-        reach.answered()
-        reach.failed(REFUSED)
-        await anyio.sleep(2)
-        reach.answered()
-        assert woken == []
-
-    watched(story)
+    world.reach.when_up("before", lambda: woken.append("before"))
+    world.reach.failed(REFUSED)
+    world.reach.when_up("doubt", lambda: woken.append("doubt"))
+    world.reach.answered()
+    world.reach.failed(REFUSED)
+    await anyio.sleep(2)
+    world.reach.answered()
+    assert woken == []
 
 
 @pytest.mark.rule("outage-4")
-def test_requests_are_spread_over_the_first_second_and_then_no_more() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        await down_for_a_while(server, reach)
-        began = anyio.current_time()
-        transport = ReachTransport(server, reach)  # type: ignore[arg-type]
-        async with anyio.create_task_group() as group:
-            for _ in range(500):
-                group.start_soon(transport.request, HttpRequest("GET", PODS))
-        sent = [at - began for at, path in server.asked if at >= began]
-        assert len([at for at in sent if at < 1]) <= RAMP_RATE
-        assert max(sent) == pytest.approx(1)
-        assert min(after - before for before, after in itertools.pairwise(sent[:70])) >= 0.01
+@watched(pods=READY)
+async def test_requests_are_spread_over_the_first_second_and_then_no_more(world: World) -> None:
+    await down_for_a_while(world)
+    began = anyio.current_time()
+    transport = ReachTransport(world.server, world.reach)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as group:
+        for _ in range(500):
+            group.start_soon(transport.request, HttpRequest("GET", PODS))
+    sent = [at - began for at, path in world.server.asked if at >= began]
+    assert len([at for at in sent if at < 1]) <= RAMP_RATE
+    assert max(sent) == pytest.approx(1)
+    assert min(after - before for before, after in itertools.pairwise(sent[:70])) >= 0.01
+    await transport.request(HttpRequest("GET", PODS))
+    assert not world.reach.ramping
+
+
+@pytest.mark.rule("outage-4")
+@watched(pods=READY)
+async def test_the_lease_waits_for_no_turn(world: World) -> None:
+    await down_for_a_while(world)
+    began = anyio.current_time()
+    transport = ReachTransport(world.server, world.reach, paced=False)  # type: ignore[arg-type]
+    assert world.reach.ramping
+    for _ in range(10):
         await transport.request(HttpRequest("GET", PODS))
-        assert not reach.ramping
-
-    watched(story, pods=READY)
-
-
-@pytest.mark.rule("outage-4")
-def test_the_lease_waits_for_no_turn() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        await down_for_a_while(server, reach)
-        began = anyio.current_time()
-        transport = ReachTransport(server, reach, paced=False)  # type: ignore[arg-type]
-        assert reach.ramping
-        for _ in range(10):
-            await transport.request(HttpRequest("GET", PODS))
-        assert anyio.current_time() == began
-
-    watched(story, pods=READY)
+    assert anyio.current_time() == began
 
 
 @pytest.mark.rule("outage-5")
-def test_requests_say_what_became_of_them() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        transport: PassingTransport = ReachTransport(server, reach)  # type: ignore[arg-type]
-        with pytest.raises(Unreachable):
-            await transport.request(HttpRequest("GET", "/refused"))
-        assert reach.troubled
-        assert (await transport.request(HttpRequest("GET", PODS))).status == 429
-        assert not reach.troubled
-        assert (await transport.request(HttpRequest("GET", "/readyz"))).status == 503
-        assert reach.troubled
-
-    watched(story, pods=Response(429, {}, b"later"), readyz=Response(503, {}, b"no backend"))
+@watched(pods=Response(429, {}, b"later"), readyz=Response(503, {}, b"no backend"))
+async def test_requests_say_what_became_of_them(world: World) -> None:
+    transport: PassingTransport = ReachTransport(world.server, world.reach)  # type: ignore[arg-type]
+    with pytest.raises(Unreachable):
+        await transport.request(HttpRequest("GET", "/refused"))
+    assert world.reach.troubled
+    assert (await transport.request(HttpRequest("GET", PODS))).status == 429
+    assert not world.reach.troubled
+    assert (await transport.request(HttpRequest("GET", "/readyz"))).status == 503
+    assert world.reach.troubled
 
 
-def test_a_probe_is_not_held_back_by_the_check_of_the_write_that_failed() -> None:
+@watched(readyz=READY)
+async def test_a_probe_is_not_held_back_by_the_check_of_the_write_that_failed(world: World) -> None:
     def held_back() -> None:
         raise Unreachable("this manager does not lead")
 
-    async def story(server: Server, reach: Reachability) -> None:
-        with last_check(held_back):
-            reach.failed(REFUSED)
-        await anyio.sleep(2)
-        assert not reach.troubled
-        assert server.asked
-
-    watched(story, readyz=READY)
+    with last_check(held_back):
+        world.reach.failed(REFUSED)
+    await anyio.sleep(2)
+    assert not world.reach.troubled
+    assert world.server.asked
 
 
-def test_those_who_are_woken_have_nothing_of_the_request_that_was_answered() -> None:
+@watched()
+async def test_those_who_are_woken_have_nothing_of_the_request_that_was_answered(world: World) -> None:
     inherited: list[str] = []
 
     def woken() -> None:
@@ -327,35 +310,30 @@ def test_those_who_are_woken_have_nothing_of_the_request_that_was_answered() -> 
     def held_back() -> None:
         raise Unreachable("this manager does not lead")
 
-    async def story(server: Server, reach: Reachability) -> None:
-        reach.failed(REFUSED)
-        await anyio.sleep(2)
-        assert reach.down
-        reach.add_listener(woken)
-        with last_check(held_back):
-            reach.answered()
-        assert inherited == ["nothing"]
-
-    watched(story)
+    world.reach.failed(REFUSED)
+    await anyio.sleep(2)
+    assert world.reach.down
+    world.reach.add_listener(woken)
+    with last_check(held_back):
+        world.reach.answered()
+    assert inherited == ["nothing"]
 
 
-def test_nothing_is_doubted_before_the_start_and_after_the_end() -> None:
-    async def story(server: Server, reach: Reachability) -> None:
-        other = Reachability(server, VirtualClock(0))  # type: ignore[arg-type]
-        other.failed(REFUSED)
-        assert not other.troubled
-        reach.failed(REFUSED)
-        await anyio.sleep(2)
-        assert reach.down
-        async with anyio.create_task_group() as group:
-            group.start_soon(reach.wait_up)
-            await anyio.sleep(1)
-            reach.end()
-            assert not reach.down
-        reach.failed(REFUSED)
-        assert not reach.troubled
-
-    watched(story)
+@watched()
+async def test_nothing_is_doubted_before_the_start_and_after_the_end(world: World) -> None:
+    other = Reachability(world.server, VirtualClock(0))  # type: ignore[arg-type]
+    other.failed(REFUSED)
+    assert not other.troubled
+    world.reach.failed(REFUSED)
+    await anyio.sleep(2)
+    assert world.reach.down
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.reach.wait_up)
+        await anyio.sleep(1)
+        world.reach.end()
+        assert not world.reach.down
+    world.reach.failed(REFUSED)
+    assert not world.reach.troubled
 
 
 @pytest.mark.rule("outage-3")

@@ -1,0 +1,38 @@
+"""A client and a running informer of a server that is never late."""
+
+from collections.abc import Sequence
+
+import anyio
+from attrs import frozen
+
+from informers import APIResource, Informer
+from reconcile import Client
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.testing import Fault, FaultPlan, FaultyTransport, VirtualClock, simulate
+from tests.helpers.scenarios import Scenario
+
+CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
+
+
+@frozen
+class World:
+    client: Client
+    informer: Informer
+    transport: FaultyTransport
+
+
+def informed(scenario: Scenario, faults: Sequence[Fault] = ()) -> None:
+    """Play a scenario; the faults meet the requests of the informer."""
+
+    async def run() -> None:
+        server = ApiServer(clock=VirtualClock())
+        client = Client(InProcessTransport(server), clock=VirtualClock())
+        transport = FaultyTransport(InProcessTransport(server), FaultPlan(tuple(faults)))
+        informer = Informer(transport, CONFIG_MAPS, clock=VirtualClock())
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await informer.wait_synced()
+            await scenario(World(client, informer, transport))
+            group.cancel_scope.cancel()
+
+    simulate(run, limit_seconds=100_000)
