@@ -13,6 +13,7 @@ from reconcile.errors import DecodeError
 from reconcile.kinds import ConfigMap
 from reconcile.testing.cluster_actor import ClusterActor
 from tests.helpers.managers import World, played
+from tests.helpers.scenarios import in_world
 
 SECRET = "do-not-show-this"
 
@@ -104,40 +105,36 @@ def test_a_misfit_is_told_with_its_path_and_others_go_on(seed: int, caplog: pyte
     assert not any(SECRET in line for line in told)
 
 
-def test_a_misfit_fails_the_run_that_reads_it_and_no_other() -> None:
-    async def scenario(world: World) -> None:
-        await served(world)
-        ran: list[str] = []
+@in_world(played)
+async def test_a_misfit_fails_the_run_that_reads_it_and_no_other(world: World) -> None:
+    await served(world)
+    ran: list[str] = []
 
-        async def count(ctx: Context[Lamp]) -> None:
-            ran.append(str(ctx.request))
+    async def count(ctx: Context[Lamp]) -> None:
+        ran.append(str(ctx.request))
 
-        async def read_twice(ctx: Context[Lamp]) -> None:
-            with pytest.raises(DecodeError, match=r"\.spec\.watts"):
-                _ = ctx.object
-            ran.append(ctx.object.name)
+    async def read_twice(ctx: Context[Lamp]) -> None:
+        with pytest.raises(DecodeError, match=r"\.spec\.watts"):
+            _ = ctx.object
+        ran.append(ctx.object.name)
 
-        await world.client.create(lamp("misfit", watts="many"))
-        counting, reading = Controller(Lamp, count, name="count"), Controller(Lamp, read_twice, name="read")
-        async with world.running(counting, reading) as manager:
-            await anyio.sleep(2)
-            failures = {status.name: status.failures for status in manager.status().controllers}
-        assert ran == ["default/misfit"]
-        assert failures == {"count": 0, "read": 1}
-
-    played(scenario, 0)
+    await world.client.create(lamp("misfit", watts="many"))
+    counting, reading = Controller(Lamp, count, name="count"), Controller(Lamp, read_twice, name="read")
+    async with world.running(counting, reading) as manager:
+        await anyio.sleep(2)
+        failures = {status.name: status.failures for status in manager.status().controllers}
+    assert ran == ["default/misfit"]
+    assert failures == {"count": 0, "read": 1}
 
 
-def test_a_run_that_tells_of_an_object_that_it_cannot_read_fails_with_the_path() -> None:
-    async def scenario(world: World) -> None:
-        await served(world)
+@in_world(played)
+async def test_a_run_that_tells_of_an_object_that_it_cannot_read_fails_with_the_path(world: World) -> None:
+    await served(world)
 
-        async def tell(ctx: Context[Lamp]) -> None:
-            ctx.event("Lit", "it is lit")
+    async def tell(ctx: Context[Lamp]) -> None:
+        ctx.event("Lit", "it is lit")
 
-        await world.client.create(lamp("misfit", watts="many"))
-        async with world.running(Controller(Lamp, tell)) as manager:
-            await anyio.sleep(2)
-            assert ".spec.watts" in str(manager.state())
-
-    played(scenario, 0)
+    await world.client.create(lamp("misfit", watts="many"))
+    async with world.running(Controller(Lamp, tell)) as manager:
+        await anyio.sleep(2)
+        assert ".spec.watts" in str(manager.state())

@@ -11,10 +11,9 @@ from attrs import frozen
 
 from reconcile import Condition, Object, ObjectMeta, field, kind_of, resource
 from reconcile.errors import DecodeError
-from reconcile.kinds import Pod, Secret
-from reconcile.models import Schema, decode, definition_of, encode, unstructured_kind
+from reconcile.kinds import Pod
+from reconcile.models import Schema, decode, encode, unstructured_kind
 from reconcile.models.codec import camel_case
-from reconcile.testing import FakeClient
 
 
 class Color(enum.Enum):
@@ -52,7 +51,7 @@ class EveryStatus:
     conditions: tuple[Condition, ...] = ()
 
 
-@resource("example.com/v1", columns={"Ready": ".status.ready"}, short_names=("ev",), categories=("all",))
+@resource("example.com/v1")
 class Every(Object):
     spec: EverySpec
     status: EveryStatus = EveryStatus()
@@ -130,22 +129,6 @@ def test_camel_case(name: str, wire: str) -> None:
     assert camel_case(name) == wire
 
 
-def test_the_definition_is_accepted_by_the_server_and_says_what_the_class_says() -> None:
-    definition = definition_of(Every)
-    version = definition["spec"]["versions"][0]
-    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    assert spec["required"] == ["image"]
-    assert spec["properties"]["count"] == {"type": "integer", "format": "int64", "default": 1}
-    assert spec["properties"]["color"] == {"type": "string", "enum": ["red", "blue"], "default": "red"}
-    assert spec["description"] == "Every kind of field."
-    assert version["subresources"] == {"status": {}}
-    assert [c["name"] for c in version["additionalPrinterColumns"]] == ["Ready", "Age"]
-    stored = FakeClient(Every(metadata=ObjectMeta("e"), spec=EverySpec(image="i", count=0))).add(
-        {**body(**FULL), "metadata": {"name": "full", "namespace": "default"}}
-    )
-    assert stored["spec"] == FULL
-
-
 def test_a_class_that_is_no_object_is_refused() -> None:
     with pytest.raises(TypeError, match=r"must be a subclass of Object: class Wrong\(Object\)"):
 
@@ -217,10 +200,6 @@ def test_a_kind_without_a_model_is_read_and_written_as_a_mapping() -> None:
     }
     renamed = obj.with_metadata(name="b", labels={"l": "m"})
     assert encode(renamed)["metadata"] == {"name": "b", "labels": {"l": "m"}}
-
-
-def test_a_secret_does_not_show_its_data() -> None:
-    assert "aHVudGVyMg" not in repr(Secret(metadata=ObjectMeta("s"), data={"password": "aHVudGVyMg=="}))
 
 
 def test_a_pod_is_ready_by_its_condition() -> None:

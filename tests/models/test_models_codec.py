@@ -9,7 +9,7 @@ import pickle
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import attrs
 import msgspec
@@ -37,6 +37,7 @@ from reconcile.models import (
 )
 from reconcile.models.fields import ModelField, fields_of, split_annotated
 from tests.client.by_example import check_wire_names, classes_in
+from tests.models.triggers import Burst, Cron
 
 MODULES = (kinds, ray_models, registry_models)
 BUILTINS = json.loads(
@@ -95,23 +96,6 @@ def test_every_name_of_a_built_in_model_is_one_that_kubernetes_has(model: type[O
 class Speed(enum.IntEnum):
     SLOW = 1
     FAST = 2
-
-
-@frozen
-class Cron:
-    """By the clock."""
-
-    schedule: str
-    type: Literal["Cron"] = "Cron"
-
-
-@frozen
-class Burst:
-    """By demand."""
-
-    target: int
-    type: Literal["Burst"] = "Burst"
-    note: str | None = None
 
 
 @frozen

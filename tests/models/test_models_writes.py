@@ -48,14 +48,8 @@ SPEC: dict[str, Any] = {
 async def stored() -> FakeClient:
     client = FakeClient()
     await client.apply(DEFINITION)
-    client.add(
-        {
-            "apiVersion": "example.com/v1",
-            "kind": "Gate",
-            "metadata": {"name": "g", "namespace": "default"},
-            "spec": SPEC,
-        }
-    )
+    metadata = {"name": "g", "namespace": "default"}
+    client.add({"apiVersion": "example.com/v1", "kind": "Gate", "metadata": metadata, "spec": SPEC})
     return client
 
 

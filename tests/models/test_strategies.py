@@ -4,7 +4,7 @@ import datetime
 import enum
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pytest
 from attrs import frozen
@@ -16,23 +16,12 @@ from reconcile.kinds import Pod
 from reconcile.models import Schema, UnsetType, decode, encode
 from reconcile.testing import FakeClient
 from reconcile.testing.strategies import objects
+from tests.models.triggers import Burst, Cron
 
 
 class Speed(enum.Enum):
     SLOW = "slow"
     FAST = "fast"
-
-
-@frozen
-class Cron:
-    schedule: str
-    type: Literal["Cron"] = "Cron"
-
-
-@frozen
-class Burst:
-    target: int
-    type: Literal["Burst"] = "Burst"
 
 
 @frozen
