@@ -5,7 +5,10 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
+import pytest
 from attrs import define, field, frozen
+
+from informers import HttpRequest, Response, Transport
 
 
 @frozen
@@ -97,6 +100,19 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def get(transport: Transport, path: str = "/x") -> Response:
+    return await transport.request(HttpRequest("GET", path))
+
+
+async def get_as_stream(transport: Transport, path: str = "/x") -> Response:
+    async with transport.stream(HttpRequest("GET", path)) as answer:
+        return Response(answer.status, answer.headers, b"".join([part async for part in answer.chunks]))
+
+
+Get = Callable[..., Awaitable[Response]]
+both_ways = pytest.mark.parametrize("read", [get, get_as_stream])
 
 
 async def _read(reader: asyncio.StreamReader) -> Seen:

@@ -25,7 +25,7 @@ from informers.api_errors import TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import KubernetesTransport, connect
 from tests.informers.conftest import Connect
-from tests.informers.http_peer import Seen, always, reply, serving
+from tests.informers.http_peer import Get, Peer, Seen, always, both_ways, get, get_as_stream, reply, serving
 
 
 def server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
@@ -38,25 +38,24 @@ def trusting(authority: trustme.CA) -> dict[str, str]:
     return {"certificate-authority-data": base64.b64encode(authority.cert_pem.bytes()).decode()}
 
 
+def showing(authority: trustme.CA) -> dict[str, str]:
+    """A user of a kubeconfig with a client certificate."""
+    ours = authority.issue_cert("someone@example.com")
+    certificate, key = ours.cert_chain_pems[0].bytes(), ours.private_key_pem.bytes()
+    return client_certificate(certificate, key)
+
+
+def client_certificate(certificate: bytes, key: bytes) -> dict[str, str]:
+    parts = {"client-certificate-data": certificate, "client-key-data": key}
+    return {name: base64.b64encode(pem).decode() for name, pem in parts.items()}
+
+
 def by_token(accepted: Callable[[], str]) -> Callable[[Seen, asyncio.StreamWriter], Awaitable[None]]:
     async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
         known = seen.headers.get("authorization") == f"Bearer {accepted()}"
         writer.write(reply(200 if known else 401))
 
     return answer
-
-
-async def read_by_request(transport: KubernetesTransport) -> bytes:
-    return (await transport.request(HttpRequest("GET", "/x"))).body
-
-
-async def read_by_stream(transport: KubernetesTransport) -> bytes:
-    async with transport.stream(HttpRequest("GET", "/x")) as streaming:
-        return b"".join([part async for part in streaming.chunks])
-
-
-Read = Callable[[KubernetesTransport], Awaitable[bytes]]
-both_ways = pytest.mark.parametrize("read", [read_by_request, read_by_stream])
 
 
 async def test_a_refused_token_is_looked_up_again_and_sent_once_more(
@@ -80,14 +79,13 @@ async def test_a_stream_also_begins_again_with_a_new_token(connecting: Connect, 
     async with serving(by_token(lambda: "new")) as peer:
         transport = await connecting(peer.port, user={"tokenFile": str(token)})
         token.write_text("new")
-        async with transport.stream(HttpRequest("GET", "/x")) as streaming:
-            assert streaming.status == 200
+        assert (await get_as_stream(transport)).status == 200
 
 
 async def test_where_there_is_no_other_token_the_refusal_is_the_answer(connecting: Connect) -> None:
     async with serving(by_token(lambda: "another")) as peer:
         transport = await connecting(peer.port, user={"token": "static"})
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 401
+        assert (await get(transport)).status == 401
         assert len(peer.seen) == 1
 
 
@@ -100,8 +98,16 @@ async def test_a_token_file_is_read_again_without_being_refused_first(
     async with serving(by_token(lambda: "new")) as peer:
         transport = await connecting(peer.port, user={"tokenFile": str(token)})
         token.write_text("new")
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
         assert len(peer.seen) == 1
+
+
+VERSION = "client.authentication.k8s.io/v1"
+
+
+def running(command: str, *arguments: str) -> dict[str, Any]:
+    """A user of a kubeconfig whose credentials that program prints."""
+    return {"exec": {"command": command, "args": list(arguments), "apiVersion": VERSION}}
 
 
 def plugin(folder: Path, expiry: str = "", gate: str = "runs") -> dict[str, Any]:
@@ -126,8 +132,7 @@ version = "client.authentication.k8s.io/v1"
 print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": status}}))
 """
     )
-    command = {"command": sys.executable, "args": [str(script)]}
-    return {"exec": command | {"apiVersion": "client.authentication.k8s.io/v1"}}
+    return running(sys.executable, str(script))
 
 
 @pytest.mark.parametrize("expiry", ["", "2999-01-01T00:00:00Z"])
@@ -139,10 +144,10 @@ async def test_an_exec_plugin_runs_again_only_when_its_token_is_refused(
     async with serving(by_token(lambda: accepted)) as peer:
         transport = await connecting(peer.port, user=plugin(tmp_path, expiry))
         for _ in range(3):
-            assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+            assert (await get(transport)).status == 200
         assert (tmp_path / "runs").read_text() == "1"
         accepted = "token-2"
-        responses = await asyncio.gather(*(transport.request(HttpRequest("GET", "/x")) for _ in range(10)))
+        responses = await asyncio.gather(*(get(transport) for _ in range(10)))
     assert {response.status for response in responses} == {200}
     assert (tmp_path / "runs").read_text() == "2"
 
@@ -155,17 +160,16 @@ async def test_an_exec_plugin_runs_beside_requests_while_its_last_token_is_good(
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port, user=plugin(tmp_path, soon.isoformat(), "gate"))
         for _ in range(3):
-            await transport.request(HttpRequest("GET", "/x"))
+            await get(transport)
         assert {seen.headers["authorization"] for seen in peer.seen} == {"Bearer token-1"}
         (tmp_path / "gate").touch()
         with anyio.fail_after(10):
             while peer.seen[-1].headers["authorization"] == "Bearer token-1":
-                await transport.request(HttpRequest("GET", "/x"))
+                await get(transport)
 
 
 async def test_a_plugin_that_fails_is_a_configuration_problem_in_one_line(connecting: Connect) -> None:
-    failing = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no\\nlogin')"]}
-    user = {"exec": failing | {"apiVersion": "client.authentication.k8s.io/v1"}}
+    user = running(sys.executable, "-c", "import sys; sys.exit('no\\nlogin')")
     with pytest.raises(ConfigurationProblem, match=r"^context test cannot be used: .* no login$"):
         await connecting(1, user=user)
 
@@ -176,7 +180,7 @@ async def test_a_plugin_that_fails_later_leaves_the_refusal_as_the_answer(
     async with serving(by_token(lambda: "token-2")) as peer:
         transport = await connecting(peer.port, user=plugin(tmp_path))
         (tmp_path / "plugin.py").write_text("raise SystemExit(1)")
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 401
+        assert (await get(transport)).status == 401
         assert len(peer.seen) == 1
 
 
@@ -185,12 +189,12 @@ async def test_a_server_of_the_kubeconfigs_authority_is_trusted(
 ) -> None:
     async with serving(always(reply()), server_tls(authority)) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority))
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
 
 
 @both_ways
 async def test_a_server_of_another_authority_is_refused_before_anything_is_sent(
-    read: Read, connecting: Connect, authority: trustme.CA
+    read: Get, connecting: Connect, authority: trustme.CA
 ) -> None:
     async with serving(always(reply()), server_tls(trustme.CA())) as peer:
         transport = await connecting(
@@ -209,33 +213,29 @@ async def test_a_server_of_another_name_is_refused_unless_the_kubeconfig_names_i
     async with serving(always(reply()), server_tls(authority, "api.example.com")) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority))
         with pytest.raises(Unreachable, match="IP address mismatch"):
-            await transport.request(HttpRequest("GET", "/x"))
+            await get(transport)
         named = trusting(authority) | {"tls-server-name": "api.example.com"}
         transport = await connecting(peer.port, scheme="https", cluster=named)
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
 
 
 async def test_only_the_kubeconfig_can_switch_verification_off(connecting: Connect) -> None:
     async with serving(always(reply()), server_tls(trustme.CA())) as peer:
         transport = await connecting(peer.port, scheme="https", cluster={"insecure-skip-tls-verify": True})
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
 
 
 async def test_a_client_certificate_is_shown(connecting: Connect, authority: trustme.CA) -> None:
     tls = server_tls(authority)
     tls.verify_mode = ssl.CERT_REQUIRED
     authority.configure_trust(tls)
-    ours = authority.issue_cert("someone@example.com")
-    user = {
-        "client-certificate-data": base64.b64encode(ours.cert_chain_pems[0].bytes()).decode(),
-        "client-key-data": base64.b64encode(ours.private_key_pem.bytes()).decode(),
-    }
+    user = showing(authority)
     async with serving(always(reply()), tls) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
         stranger = await connecting(peer.port, scheme="https", cluster=trusting(authority))
         with pytest.raises(TransportError):
-            await stranger.request(HttpRequest("GET", "/x"))
+            await get(stranger, "/x")
 
 
 async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
@@ -259,7 +259,7 @@ async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
     async with serving(answer, tls) as peer:
         user = plugin(tmp_path)
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
-        responses = await asyncio.gather(*(transport.request(HttpRequest("GET", "/x")) for _ in range(5)))
+        responses = await asyncio.gather(*(get(transport) for _ in range(5)))
     assert {response.status for response in responses} == {200}
     assert (tmp_path / "runs").read_text() == "2"
 
@@ -278,25 +278,32 @@ async def test_https_spoken_to_an_http_server_says_so(connecting: Connect) -> No
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         transport = await connecting(server.sockets[0].getsockname()[1], scheme="https")
         with pytest.raises(Unreachable, match="Is it an https server"):
-            await transport.request(HttpRequest("GET", "/x"))
+            await get(transport)
+
+
+async def connect_in_pod(
+    peer: Peer, authority: trustme.CA, account: Path, monkeypatch: pytest.MonkeyPatch
+) -> KubernetesTransport:
+    """A transport to that peer by a service account, whose files are in `account`."""
+    authority.cert_pem.write_to_path(str(account / "ca.crt"))
+    (account / "token").write_text("old\n")
+    (account / "namespace").write_text("web\n")
+    monkeypatch.setattr(informers.credentials, "SERVICE_ACCOUNT", account)
+    monkeypatch.setattr(informers.kubernetes, "find_kubeconfig", lambda *_: "in-cluster")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
+    return await connect()
 
 
 async def test_a_pod_uses_its_own_account_and_takes_its_renewed_token(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    (tmp_path / "token").write_text("old\n")
-    (tmp_path / "namespace").write_text("web\n")
-    monkeypatch.setattr(informers.credentials, "SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setattr(informers.kubernetes, "find_kubeconfig", lambda *_: "in-cluster")
     async with serving(by_token(lambda: "new"), server_tls(authority)) as peer:
-        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
-        transport = await connect()
+        transport = await connect_in_pod(peer, authority, tmp_path, monkeypatch)
         assert (transport.connection.context, transport.connection.namespace) == ("in-cluster", "web")
         assert transport.server == f"https://127.0.0.1:{peer.port}"
         (tmp_path / "token").write_text("new\n")
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
         await transport.aclose()
     assert [seen.headers["authorization"] for seen in peer.seen] == ["Bearer old", "Bearer new"]
 
@@ -315,8 +322,7 @@ pathlib.Path({str(folder / "processes")!r}).write_text(f"{{os.getpid()}} {{child
 time.sleep(600)
 """
     )
-    command = {"command": sys.executable, "args": [str(script)]}
-    return {"exec": command | {"apiVersion": "client.authentication.k8s.io/v1"}}
+    return running(sys.executable, str(script))
 
 
 def runs(process: int) -> bool:
@@ -349,7 +355,7 @@ async def test_a_plugin_that_hangs_later_holds_up_a_refused_request_for_a_bounde
         transport = await connecting(peer.port, user=plugin(tmp_path, gate="never"))
         monkeypatch.setattr(informers.exec_plugin, "SECONDS", 1.0)
         with anyio.fail_after(10):
-            assert (await transport.request(HttpRequest("GET", "/x"))).status == 401
+            assert (await get(transport)).status == 401
 
 
 async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: Path) -> None:
@@ -384,14 +390,12 @@ async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: P
 async def test_what_a_plugin_should_not_print_is_said_in_one_line(
     printed: str, problem: str, connecting: Connect, tmp_path: Path
 ) -> None:
-    version = "client.authentication.k8s.io/v1"
     if printed.startswith("STATUS "):
         status = json.loads(printed.removeprefix("STATUS "))
-        printed = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+        printed = json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
     (tmp_path / "printed").write_text(printed)
-    user = {"exec": {"command": "cat", "args": [str(tmp_path / "printed")], "apiVersion": version}}
     with pytest.raises(ConfigurationProblem, match=problem) as caught:
-        await connecting(1, user=user)
+        await connecting(1, user=running("cat", str(tmp_path / "printed")))
     assert "\n" not in str(caught.value)
 
 
@@ -400,17 +404,15 @@ async def test_a_plugin_that_prints_too_much_is_named_though_a_child_of_its_hold
 ) -> None:
     script = "import subprocess, sys; subprocess.Popen(['sleep', '0.5'], start_new_session=True, stdout=2)"
     script += "; sys.stdout.write('x' * 2_000_000); sys.stdout.flush()"
-    version = "client.authentication.k8s.io/v1"
-    user = {"exec": {"command": sys.executable, "args": ["-c", script], "apiVersion": version}}
+    user = running(sys.executable, "-c", script)
     with anyio.fail_after(10), pytest.raises(ConfigurationProblem, match="printed more than 1048576 bytes"):
         await connecting(1, user=user)
     assert not [task for task in asyncio.all_tasks() if "_read" in repr(task)]
 
 
 async def test_a_plugin_that_is_not_installed_is_named(connecting: Connect) -> None:
-    user = {"exec": {"command": "no-such-plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
     with pytest.raises(ConfigurationProblem, match="no-such-plugin cannot be started: No such file"):
-        await connecting(1, user=user)
+        await connecting(1, user=running("no-such-plugin"))
 
 
 async def test_keys_of_a_kubeconfig_are_never_written_to_a_file(
@@ -419,14 +421,10 @@ async def test_keys_of_a_kubeconfig_are_never_written_to_a_file(
     written = tmp_path / "temporary"
     written.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(written))
-    ours = authority.issue_cert("someone@example.com")
-    user = {
-        "client-certificate-data": base64.b64encode(ours.cert_chain_pems[0].bytes()).decode(),
-        "client-key-data": base64.b64encode(ours.private_key_pem.bytes()).decode(),
-    }
+    user = showing(authority)
     async with serving(always(reply()), server_tls(authority)) as peer:
         transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
     assert list(written.iterdir()) == []
 
 
@@ -440,10 +438,7 @@ async def test_an_encrypted_key_is_a_configuration_problem_and_no_question(
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"secret"),
     )
-    user = {
-        "client-certificate-data": base64.b64encode(ours.cert_chain_pems[0].bytes()).decode(),
-        "client-key-data": base64.b64encode(encrypted).decode(),
-    }
+    user = client_certificate(ours.cert_chain_pems[0].bytes(), encrypted)
     with pytest.raises(ConfigurationProblem, match="the client's key is encrypted"):
         await connecting(1, scheme="https", user=user)
 
@@ -456,7 +451,7 @@ async def test_a_token_is_not_sent_in_clear_text_beyond_this_machine(connecting:
         near = await connecting(peer.port, user={"token": "secret"})
         far = KubernetesTransport(evolve(near.connection, loopback=False), near._credentials)
         for transport in (near, far):
-            await transport.request(HttpRequest("GET", "/x"))
+            await get(transport)
         await far.aclose()
     assert [seen.headers.get("authorization") for seen in peer.seen] == ["Bearer secret", None]
 
@@ -471,20 +466,13 @@ async def test_a_pod_takes_a_rotated_authority(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    (tmp_path / "token").write_text("token")
-    (tmp_path / "namespace").write_text("web")
-    monkeypatch.setattr(informers.credentials, "SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setattr(informers.kubernetes, "find_kubeconfig", lambda *_: "in-cluster")
     other = trustme.CA()
     async with serving(always(reply()), server_tls(other)) as peer:
-        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
-        transport = await connect()
+        transport = await connect_in_pod(peer, authority, tmp_path, monkeypatch)
         with pytest.raises(Unreachable, match="not to be trusted"):
-            await transport.request(HttpRequest("GET", "/x"))
+            await get(transport)
         other.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
         (tmp_path / "ca.crt").unlink()  # while it is replaced
-        assert (await transport.request(HttpRequest("GET", "/x"))).status == 200
+        assert (await get(transport)).status == 200
         await transport.aclose()

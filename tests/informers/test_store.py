@@ -74,18 +74,6 @@ def test_a_snapshot_cannot_be_changed() -> None:
     assert all(isinstance(part, tuple) for part in (read.owners, read.finalizers, read.owners[0]))
 
 
-@pytest.mark.rule("inv-24")
-def test_addition_and_update_are_told_apart_by_what_the_store_holds() -> None:
-    store = Store()
-    first = store.put(snapshot("a", 1))
-    second = store.put(snapshot("a", 2))
-    assert first is not None
-    assert first.old is None
-    assert second is not None
-    assert second.old == snapshot("a", 1)
-    assert second.new == snapshot("a", 2)
-
-
 @pytest.mark.rule("inv-29")
 def test_the_same_version_again_is_no_change() -> None:
     store = Store()
@@ -100,24 +88,6 @@ def test_snapshots_are_equal_that_are_of_one_object_at_one_version() -> None:
     assert snapshot("a", 1) != snapshot("b", 1)
     assert snapshot("a", 1, uid="one") != snapshot("a", 1, uid="other")
     assert len({snapshot("a", 1), snapshot("a", 1), snapshot("a", 2)}) == 2
-
-
-def test_removing_an_unknown_object_is_no_change() -> None:
-    assert Store().remove(snapshot("a", 1)) is None
-
-
-@pytest.mark.rule("inv-25")
-@pytest.mark.rule("inv-26")
-def test_a_replacement_tells_deletions_first_then_the_rest_in_order() -> None:
-    store = Store()
-    store.replace([snapshot("gone", 1), snapshot("kept", 2), snapshot("changed", 3)], 3)
-    deltas = store.replace([snapshot("new", 9), snapshot("changed", 8), snapshot("kept", 2)], 10)
-    assert [(d.last.key.name, d.old is None, d.new is None) for d in deltas] == [
-        ("gone", False, True),
-        ("new", True, False),
-        ("changed", False, False),
-    ]
-    assert store.version == 10
 
 
 @pytest.mark.rule("inv-27")

@@ -21,14 +21,21 @@ def two_parts() -> Store:
     return store
 
 
-def test_only_the_first_list_is_initial_and_what_a_later_one_lacks_was_missed() -> None:
+@pytest.mark.rule("inv-25")
+@pytest.mark.rule("inv-26")
+def test_only_the_first_list_is_initial_and_later_ones_tell_what_is_missing_first() -> None:
     store = Store()
-    a, b, c = thing("a", 1), thing("b", 2), thing("c", 7)
-    assert store.replace([a, b], 5) == [Delta(None, a, initial=True), Delta(None, b, initial=True)]
+    a, b, c, kept = thing("a", 1), thing("b", 2), thing("c", 7), thing("kept", 3)
+    assert store.replace([a, b, kept], 5) == [Delta(None, new, initial=True) for new in (a, b, kept)]
     newer = thing("a", 6)
-    assert store.replace([newer, c], 8) == [Delta(b, None, missed=True), Delta(a, newer), Delta(None, c)]
-    assert store.replace([], 9) == [Delta(newer, None, missed=True), Delta(c, None, missed=True)]
-    assert store.replace([a], 10) == [Delta(None, a)]
+    assert store.replace([c, newer, kept], 8) == [
+        Delta(b, None, missed=True),
+        Delta(None, c),
+        Delta(a, newer),
+    ]
+    assert store.version == 8
+    assert store.replace([kept], 9) == [Delta(old, None, missed=True) for old in (c, newer)]
+    assert store.replace([a, kept], 10) == [Delta(None, a)]
 
 
 def test_what_was_there_before_the_first_list_is_told_as_that_list_tells_it() -> None:
@@ -40,6 +47,7 @@ def test_what_was_there_before_the_first_list_is_told_as_that_list_tells_it() ->
     assert store.replace([newer], 5) == [Delta(gone, None, missed=True), Delta(early, newer, initial=True)]
 
 
+@pytest.mark.rule("inv-24")
 def test_one_change_is_told_with_the_state_before_it_and_the_state_after() -> None:
     store = Store()
     first, second, last = thing("a", 1), thing("a", 2), thing("a", 4)
