@@ -1,7 +1,7 @@
 """A Kubernetes API server inside this process: for tests, for demos, for one machine."""
 
 from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest, Denied
-from reconcile.embedded.api import ApiRequest, TableRenderer
+from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.kinds import BuiltInKind
@@ -32,7 +32,6 @@ __all__ = [
     "ResourceRegistry",
     "ScalePaths",
     "ServedResource",
-    "TableRenderer",
     "User",
     "WatchStream",
     "failure_response",

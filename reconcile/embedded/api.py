@@ -1,7 +1,7 @@
 """A request, the resource that its path names, and the form of the answer."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping
+from typing import Literal
 
 from attrs import field, frozen
 
@@ -28,14 +28,6 @@ class ApiRequest:
     headers: Mapping[str, str] = field(factory=dict)
     body: bytes = b""
     user: User = ADMIN
-
-
-class TableRenderer(Protocol):
-    """Makes the `Table` that `kubectl get` prints."""
-
-    def rows(self, resource: ServedResource, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A Table with `columnDefinitions` and one row an object, in order; the caller sets `object`."""
-        ...
 
 
 @frozen

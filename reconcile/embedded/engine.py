@@ -8,9 +8,9 @@ from informers.apimachinery.field_selectors import text_at
 from informers.clock import Clock
 from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
-from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
+from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.object_metadata import owners_of
@@ -47,7 +47,7 @@ class Engine:
         self.registry = registry
         self.kinds = kinds
         self.converter = converter
-        self.table: TableRenderer | None = None
+        self.table = Tables(clock)
         self.admission: list[Admission] = []
         self.guards: list[Guard] = []
         self.tokens = Tokens(clock, log)

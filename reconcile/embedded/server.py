@@ -3,7 +3,7 @@
 Only admission and conversion may wait.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,10 @@ from attrs import evolve
 
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
-from reconcile.embedded.admission.chain import Admission
 from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.admission.waiting import finished
-from reconcile.embedded.api import ApiRequest, RequestTarget, TableRenderer, target_at
-from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
+from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
+from reconcile.embedded.auth import Attributes, attributes_of
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
@@ -29,8 +28,6 @@ from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds import BUILT_IN, CONVERTIBLE, BuiltInKind, Catalogue
 from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
-from reconcile.embedded.kubectl.protobuf import Protobuf
-from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.conversion import Converter
@@ -46,8 +43,6 @@ from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-
-Route = Callable[["ApiServer", ApiRequest], Response | None]
 
 _REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
 """Errors that become answers. The last two are raised where hostile JSON is decoded or encoded."""
@@ -91,7 +86,20 @@ class ApiServer:
 
     def _begin(self, engine: Engine) -> None:
         self._engine = engine
-        self._engine.table = Tables(engine.clock)
+        self.log = engine.log
+        """Every object and its changes, for observers in this process."""
+        self.admission = engine.admission
+        """What every write passes, in order, before it is validated: append functions to it."""
+        self.access = engine.access
+        """Decides what users may do."""
+        self.tokens = engine.tokens
+        """Knows the tokens of service accounts."""
+        self.resources = engine.registry
+        """What is served now."""
+        self.protobuf = engine.kinds.protobuf
+        """Reads the protobuf bodies that kubectl sends."""
+        self.clock = engine.clock
+        """The clock that times, names and uids come from."""
         self._watches: dict[StorageKey, dict[WatchStream, None]] = {}
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
         self._garbage = GarbageCollector(self._engine)
@@ -101,15 +109,14 @@ class ApiServer:
         self._disruptions = Disruptions(self._engine)
         self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
-        self.routes: list[Route] = [Routes()]
-        """What answers paths outside /api/v1 and /apis/GROUP/VERSION; each is asked first, in order."""
+        self._routes = Routes(engine.registry)
         engine.log.on_change(lambda change: self._wake(change.resource))
 
     def copy(self, clock: Clock) -> "ApiServer":
         """A server of its own, with another clock, that begins with what this one holds and serves now.
 
         Copying is much faster than a new server. Admission functions are the same; watches are not copied,
-        routes that were added are not either, and nothing can be resumed from before.
+        and nothing can be resumed from before.
         """
         engine = self._engine
         other = ApiServer.__new__(ApiServer)
@@ -123,53 +130,9 @@ class ApiServer:
         return other
 
     @property
-    def log(self) -> Log:
-        """Every object and its changes, for observers in this process."""
-        return self._engine.log
-
-    @property
-    def admission(self) -> list[Admission]:
-        """What every write passes, in order, before it is validated: append functions to it."""
-        return self._engine.admission
-
-    @property
-    def access(self) -> Access:
-        """Decides what users may do."""
-        return self._engine.access
-
-    @property
-    def tokens(self) -> Tokens:
-        """Knows the tokens of service accounts."""
-        return self._engine.tokens
-
-    @property
-    def resources(self) -> ResourceRegistry:
-        """What is served now."""
-        return self._engine.registry
-
-    @property
-    def protobuf(self) -> Protobuf:
-        """Reads the protobuf bodies that kubectl sends."""
-        return self._engine.kinds.protobuf
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that times, names and uids come from."""
-        return self._engine.clock
-
-    @property
     def version(self) -> int:
         """The version of the newest change."""
         return self._engine.log.version
-
-    @property
-    def table(self) -> TableRenderer | None:
-        """Makes the tables that are asked for; without one such a request is 406."""
-        return self._engine.table
-
-    @table.setter
-    def table(self, renderer: TableRenderer | None) -> None:
-        self._engine.table = renderer
 
     def handle(self, request: ApiRequest) -> Response | WatchStream:
         """Answer one request at once; a watch is returned to be read, and closed, by the caller.
@@ -249,10 +212,9 @@ class ApiServer:
         try:
             info = request_info(request.method, request.path, request.query)
             request = self._admit(request, info)
-            for route in self.routes:
-                response = route(self, request)
-                if response is not None:
-                    return response
+            response = self._routes(request)
+            if response is not None:
+                return response
             target = target_at(info.place, self._engine.registry)
             outcome = act_for(info, request, target)(self._engine, request, target)
             if isinstance(outcome, (Response, WatchStream)):

@@ -92,7 +92,6 @@ def updated(
         new,
         schema=WIDGET,
         manager=manager,
-        operation="Update",
         subresource=subresource,
         api_version="example.com/v1",
         time=moment(second),

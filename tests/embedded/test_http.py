@@ -15,8 +15,7 @@ import anyio
 import pytest
 import yaml
 
-from informers.transport import Response
-from reconcile.embedded import ApiRequest, ApiServer
+from reconcile.embedded import AdmissionRequest, ApiRequest, ApiServer
 from reconcile.embedded.http import NotLoopback, ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES
@@ -144,14 +143,13 @@ async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
 ) -> None:
     server = ApiServer()
 
-    def broken(_server: ApiServer, request: ApiRequest) -> Response | None:
-        if request.path == "/broken":
-            raise LookupError("lost my way")
-        return None
+    def broken(request: AdmissionRequest) -> None:
+        raise LookupError("lost my way")
 
-    server.routes.insert(0, broken)
+    server.admission.append(broken)
     async with serve(server, tls=False) as face, aiohttp.ClientSession(face.url) as session:
-        async with session.get("/broken", headers={"Authorization": "Bearer s3cret"}) as answer:
+        headers = {"Authorization": "Bearer s3cret"}
+        async with session.post(CONFIGMAPS, json=configmap("a"), headers=headers) as answer:
             status = await answer.json()
             assert (answer.status, status["reason"]) == (500, "InternalError")
             assert "lost my way" in status["message"]

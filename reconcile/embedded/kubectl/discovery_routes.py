@@ -7,7 +7,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from attrs import define, field
@@ -25,6 +25,7 @@ from reconcile.embedded.kubectl.discovery_documents import (
 )
 from reconcile.embedded.kubectl.openapi import OpenApi
 from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.refusals import method_not_allowed, no_such_resource
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 
@@ -48,39 +49,28 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 _AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 
-class Serving(Protocol):
-    """What these paths need of a server."""
-
-    @property
-    def resources(self) -> ResourceRegistry:
-        """What is served now."""
-        ...
-
-
 @define
 class Routes:
     """Answers everything that is not a resource; None is what it leaves to the server."""
 
+    _resources: ResourceRegistry
     _openapi: OpenApi = field(factory=OpenApi)
 
-    def __call__(self, server: Serving, request: ApiRequest) -> Response | None:
+    def __call__(self, request: ApiRequest) -> Response | None:
         """The answer to `request`, or None when its path leads to a resource."""
         if _leads_to_resource(request.path):
             return None
         try:
-            return self._answer(server, request, _parts(request.path))
+            return self._answer(request, _parts(request.path))
         except ApiFailure as failure:
             return Response(failure.code, {"content-type": "application/json"}, _encode(failure.to_json()))
 
-    def _answer(self, server: Serving, request: ApiRequest, parts: list[str]) -> Response:
-        groups = groups_of(server.resources)
-        answer = self._document(groups, request, parts)
+    def _answer(self, request: ApiRequest, parts: list[str]) -> Response:
+        answer = self._document(groups_of(self._resources), request, parts)
         if answer is None:
             return _NOT_FOUND
         if request.method not in ("GET", "HEAD"):
-            raise ApiFailure(
-                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-            )
+            raise method_not_allowed()
         return answer
 
     def _document(
@@ -102,21 +92,15 @@ class Routes:
             case ["apis", group] if group in groups and group:
                 return _json(api_group(groups[group]))
             case ["api", version]:
-                return self._resources(groups[""], version)
+                return _listed(groups[""], version)
             case ["apis", group, version] if group in groups and version in groups[group].versions and group:
-                return self._resources(groups[group], version)
+                return _listed(groups[group], version)
             case ["openapi", "v2"]:
                 return _OPENAPI_V2
             case ["openapi", "v3", *rest]:
                 return self._schemas(groups, rest)
             case _:
                 return None
-
-    def _resources(self, group: Group, version: str) -> Response:
-        resources = group.versions.get(version)
-        if resources is None:
-            raise ApiFailure(404, "NotFound", "the server could not find the requested resource", {})
-        return _json(api_resource_list(resources))
 
     def _schemas(self, groups: Mapping[str, Group], rest: list[str]) -> Response | None:
         by_path = _by_path(groups)
@@ -129,6 +113,13 @@ class Routes:
         return Response(
             200, {"content-type": "application/json", "etag": f'"{document.digest}"'}, document.body
         )
+
+
+def _listed(group: Group, version: str) -> Response:
+    resources = group.versions.get(version)
+    if resources is None:
+        raise no_such_resource()
+    return _json(api_resource_list(resources))
 
 
 @lru_cache(maxsize=512)

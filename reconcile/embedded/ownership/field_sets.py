@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Final
 import msgspec
 from attrs import field, frozen
 
-__all__ = ["NO_FIELDS", "FieldSet", "field_element", "key_element", "path_text", "value_element"]
-
 _SELF: Final = "."
 _RANKS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 

@@ -9,8 +9,6 @@ from attrs import field, frozen
 
 from reconcile.embedded.ownership.field_sets import FieldSet, field_element
 
-__all__ = ["APPLY", "UPDATE", "FieldManager", "FieldManagers", "Ownership", "decode", "encode"]
-
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 # DefaultMaxUpdateManagers in apimachinery's managedfields.
@@ -65,10 +63,9 @@ class Ownership:
     stored: Mapping[str, Any] | None = field(default=None, eq=False)
     """The entry of managedFields that this was read from."""
 
-    def less(self, fields: FieldSet) -> "Ownership":
-        """The same without these fields."""
-        left = self.fields.difference(fields)
-        return self if left is self.fields else Ownership(left, self.api_version, self.time)
+    def with_fields(self, fields: FieldSet) -> "Ownership":
+        """The same of these fields."""
+        return self if fields is self.fields else Ownership(fields, self.api_version, self.time)
 
 
 FieldManagers = Mapping[FieldManager, Ownership]
@@ -112,17 +109,12 @@ def _read_fields(text: bytes) -> FieldSet:
 
 def encode(managers: FieldManagers) -> list[dict[str, Any]]:
     """`metadata.managedFields`: appliers first, then by time, manager and version."""
-    ordered = sorted(
-        managers.items(),
-        key=lambda item: (
-            item[0].operation,
-            item[1].time,
-            item[0].name,
-            item[1].api_version,
-            item[0].subresource,
-        ),
-    )
-    return [_encode_entry(manager, ownership) for manager, ownership in ordered]
+    return [_encode_entry(manager, ownership) for manager, ownership in sorted(managers.items(), key=_rank)]
+
+
+def _rank(item: tuple[FieldManager, Ownership]) -> tuple[str, ...]:
+    manager, owned = item
+    return manager.operation, owned.time, manager.name, owned.api_version, manager.subresource
 
 
 def _encode_entry(manager: FieldManager, ownership: Ownership) -> dict[str, Any]:
@@ -158,9 +150,9 @@ def released(managers: FieldManagers, fields: FieldSet, keeper: FieldManager | N
     """The managers after all but `keeper` have lost these fields, without those that then own nothing."""
     left: dict[FieldManager, Ownership] = {}
     for manager, ownership in managers.items():
-        remaining = ownership if manager == keeper else ownership.less(fields)
-        if remaining.fields:
-            left[manager] = remaining
+        kept = ownership.fields if manager == keeper else ownership.fields.difference(fields)
+        if kept:
+            left[manager] = ownership.with_fields(kept)
     return left
 
 

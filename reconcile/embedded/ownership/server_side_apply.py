@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
+from attrs import evolve, frozen
 
 from reconcile.embedded.ownership.field_sets import NO_FIELDS, FieldSet, path_text
 from reconcile.embedded.ownership.managed_fields import (
@@ -42,8 +43,6 @@ from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.schema.schema_nodes import SchemaNode
 
-__all__ = ["apply", "track_update"]
-
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -77,15 +76,8 @@ def apply(
     node = schema.whole
     try:
         check_typed(node, wanted)
-        return _apply(
-            live,
-            wanted,
-            node,
-            manager_for(manager, APPLY, api_version, subresource),
-            api_version,
-            time,
-            force=force,
-        )
+        owner = manager_for(manager, APPLY, api_version, subresource)
+        return _apply(live, wanted, _Edit(node, owner, api_version, time), force=force)
     except SchemaMismatch as mismatch:
         metadata = intent.get("metadata") or {}
         place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -100,7 +92,6 @@ def track_update(
     *,
     schema: ResourceSchema,
     manager: str,
-    operation: str = UPDATE,
     subresource: str,
     api_version: str,
     time: str,
@@ -114,40 +105,41 @@ def track_update(
     """
     sent = new["metadata"].pop("managedFields", None)
     stored = old["metadata"].get("managedFields") if old is not None else None
-    managers = _starting_managers(stored, sent if not subresource else None, schema.whole)
-    if managers is None or (not managers and old is not None):
+    replacing = not subresource and sent
+    managers = (_decoded(sent, schema.whole) if replacing else {}) or _decoded(stored, schema.whole)
+    if (replacing and sent == [{}]) or (not managers and old is not None):
         return
-    owner = manager_for(manager, operation, api_version, subresource)
+    edit = _Edit(schema.whole, manager_for(manager, UPDATE, api_version, subresource), api_version, time)
     try:
         if managers or old is not None:
-            before = _unmanaged(old) if old is not None else {}
-            updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
+            updated = _updated(managers, _unmanaged(old) if old is not None else {}, new, edit)
         else:
-            updated = _owned_from_the_start(new, schema.whole, owner, api_version, time)
+            updated = _owned_from_the_start(new, edit)
     except SchemaMismatch:
         return
     if entries := encode(updated):
         new["metadata"]["managedFields"] = entries
 
 
-def _owned_from_the_start(
-    new: dict[str, Any], node: SchemaNode, owner: FieldManager, api_version: str, time: str
-) -> FieldManagers:
+@frozen
+class _Edit:
+    """Who writes an object of which schema, in which version and when."""
+
+    node: SchemaNode
+    owner: FieldManager
+    api_version: str
+    time: str
+
+
+def _owned_from_the_start(new: dict[str, Any], edit: _Edit) -> FieldManagers:
     """What `_updated` makes of a new object, in one walk."""
-    fields = new_fields(node, tracked_part(new))
+    fields = new_fields(edit.node, tracked_part(new))
     if not fields:
         return {}
     metadata = fields.children.get("f:metadata")
     if metadata is not None:
         fields = FieldSet(False, {**fields.children, "f:metadata": FieldSet(False, metadata.children)})
-    return {owner: Ownership(fields, api_version, time)}
-
-
-def _starting_managers(stored: Any, sent: Any, node: SchemaNode) -> FieldManagers | None:
-    """The managers before a write; None when the client drops them all."""
-    if sent == [{}]:
-        return None
-    return _decoded(sent, node) or _decoded(stored, node)
+    return {edit.owner: Ownership(fields, edit.api_version, edit.time)}
 
 
 def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:
@@ -156,12 +148,7 @@ def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:
         managers = decode(entries or [])
     except ValueError:
         return {}
-    return {manager: _reconciled(owned, node) for manager, owned in managers.items()}
-
-
-def _reconciled(owned: Ownership, node: SchemaNode) -> Ownership:
-    fields = reconciled(owned.fields, node)
-    return owned if fields is owned.fields else Ownership(fields, owned.api_version, owned.time)
+    return {manager: owned.with_fields(reconciled(owned.fields, node)) for manager, owned in managers.items()}
 
 
 def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,35 +157,22 @@ def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
-def _updated(
-    managers: FieldManagers,
-    old: dict[str, Any],
-    new: dict[str, Any],
-    node: SchemaNode,
-    owner: FieldManager,
-    api_version: str,
-    time: str,
-) -> FieldManagers:
-    change = compare(node, old, new)
+def _updated(managers: FieldManagers, old: dict[str, Any], new: dict[str, Any], edit: _Edit) -> FieldManagers:
+    owner = edit.owner
+    change = compare(edit.node, old, new)
     taken = change.added.union(change.modified)
     result = dict(tracked(released(managers, taken.union(change.removed), keeper=None)))
     mine = taken.difference(UNTRACKED)
     if mine:
         kept = managers[owner].fields.difference(change.removed) if owner in managers else NO_FIELDS
-        result[owner] = Ownership(mine.union(kept.difference(UNTRACKED)), api_version, time)
+        result[owner] = Ownership(mine.union(kept.difference(UNTRACKED)), edit.api_version, edit.time)
     return capped(result)
 
 
 def _apply(
-    live: dict[str, Any] | None,
-    intent: dict[str, Any],
-    node: SchemaNode,
-    owner: FieldManager,
-    api_version: str,
-    time: str,
-    *,
-    force: bool,
+    live: dict[str, Any] | None, intent: dict[str, Any], edit: _Edit, *, force: bool
 ) -> dict[str, Any]:
+    node, owner, api_version, time = edit.node, edit.owner, edit.api_version, edit.time
     if live is None:
         mine = Ownership(field_set(node, tracked_part(intent)), api_version, time)
         return _applied(intent, intent, {owner: mine} if mine.fields else {}, owner)
@@ -206,7 +180,7 @@ def _apply(
     managers = _decoded(live["metadata"].get("managedFields"), node)
     if not managers:
         first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
-        managers = _updated({}, {}, before, node, first, api_version, time)
+        managers = _updated({}, {}, before, evolve(edit, owner=first))
     merged = merge(node, before, intent)
     mine = Ownership(field_set(node, intent), api_version, managers[owner].time if owner in managers else "")
     applied = {**managers, owner: mine}

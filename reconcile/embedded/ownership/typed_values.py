@@ -21,19 +21,6 @@ from reconcile.embedded.ownership.field_sets import (
 from reconcile.embedded.schema.json_values import NESTED, same, type_name
 from reconcile.embedded.schema.schema_nodes import ABSENT, ANYTHING, SchemaNode
 
-__all__ = [
-    "Comparison",
-    "SchemaMismatch",
-    "check_typed",
-    "compare",
-    "field_set",
-    "merge",
-    "new_fields",
-    "reconciled",
-    "remove",
-    "with_named_fields",
-]
-
 _SCALAR_TYPES: Mapping[str, Collection[type]] = {
     "string": (str,),
     "boolean": (bool,),

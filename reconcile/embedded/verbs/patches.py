@@ -16,8 +16,6 @@ from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied, same
 
-__all__ = ["json_patch", "merge_into", "merge_patch", "strategic_merge"]
-
 # maxJSONPatchOperations in kube-apiserver's patch.go.
 MAX_OPERATIONS: Final = 10_000
 

@@ -264,11 +264,6 @@ def _expired_token(namespace: str, name: str) -> ApiFailure:
 # --- watch ------------------------------------------------------------------------------------
 
 
-def watches(query: Mapping[str, str]) -> bool:
-    """Whether a GET of a collection is to be a watch."""
-    return flag(query, "watch")
-
-
 def watch(
     engine: Engine, request: ApiRequest, target: RequestTarget
 ) -> WatchStream | Coroutine[Any, Any, WatchStream]:

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from informers.transport import Response
-from reconcile.embedded.api import META, Form, TableRenderer
+from reconcile.embedded.api import META, Form
+from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import Stored
-from reconcile.embedded.refusals import not_acceptable
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import body_in, encode
 
@@ -46,16 +46,11 @@ def item_bytes(stored: Stored, resource: ServedResource) -> bytes:
     return b"{" + body[len(prefix) :] if body.startswith(prefix) else body
 
 
-def table(
-    renderer: TableRenderer | None, resource: ServedResource, bodies: Sequence[bytes], form: Form
-) -> dict[str, Any]:
+def table(tables: Tables, resource: ServedResource, bodies: Sequence[bytes], form: Form) -> dict[str, Any]:
     """A Table of encoded objects."""
-    if renderer is None:
-        raise not_acceptable((JSON,))
     objects = [msgspec.json.decode(body) for body in bodies]
-    made = renderer.rows(resource, objects)
-    made["kind"], made["apiVersion"] = "Table", f"{META}/{form.version}"
-    made.setdefault("metadata", {})
+    made = tables.rows(resource, objects)
+    made["apiVersion"] = f"{META}/{form.version}"
     for row, obj, body in zip(made["rows"], objects, bodies, strict=True):
         if form.include == "None":
             row.pop("object", None)
@@ -67,20 +62,20 @@ def table(
 
 
 def render_object(
-    renderer: TableRenderer | None, resource: ServedResource, body: bytes, form: Form, version: str = ""
+    tables: Tables, resource: ServedResource, body: bytes, form: Form, version: str = ""
 ) -> bytes:
     """An encoded object in the form that was asked for."""
     if form.kind == "whole":
         return body
     if form.kind == "partial":
         return partial_bytes(body, form.version)
-    made = table(renderer, resource, [body], form)
+    made = table(tables, resource, [body], form)
     made["metadata"]["resourceVersion"] = version
     return encode(made)
 
 
 def render_list(
-    renderer: TableRenderer | None,
+    tables: Tables,
     resource: ServedResource,
     items: Sequence[Stored],
     metadata: Mapping[str, Any],
@@ -88,7 +83,7 @@ def render_list(
 ) -> bytes:
     """A whole list."""
     if form.kind == "table":
-        made = table(renderer, resource, [body_in(item, resource) for item in items], form)
+        made = table(tables, resource, [body_in(item, resource) for item in items], form)
         made["metadata"] = dict(metadata)
         return encode(made)
     if form.kind == "partial":

@@ -7,7 +7,6 @@ from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.ownership.server_side_apply import apply
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import (
     bad_request,
@@ -32,7 +31,7 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
 from reconcile.embedded.verbs.rendering import json_response
-from reconcile.embedded.verbs.write_request import WriteRequest
+from reconcile.embedded.verbs.write_request import WriteRequest, applied
 from reconcile.embedded.verbs.writes import (
     JSON_PATCH,
     accepted_patches,
@@ -101,16 +100,7 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     intent = {name: live[name] for name in ("apiVersion", "kind")}
     intent["metadata"] = {name: live["metadata"][name] for name in ("name", "namespace")}
     _put_at(intent, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
-    obj = apply(
-        live,
-        intent,
-        schema=resource.schema,
-        manager=write.options.manager,
-        force=write.options.force,
-        subresource="scale",
-        api_version=resource.api_version,
-        time=write.engine.now(),
-    )
+    obj = applied(write, live, intent, "scale")
     await replace(write, stored, obj, tracked=True, subresource="")
     return _scale_after(write, obj)
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from informers.apimachinery.envelopes import INITIAL_EVENTS_END
-from reconcile.embedded.api import META, Form, TableRenderer
+from reconcile.embedded.api import META, Form
+from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import Log, Stored, StoredChange, Timeline
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import expired
@@ -44,7 +45,7 @@ class WatchStream:
         mark_initial_end: bool = False,
         bookmarks: bool = False,
         timeout: float = math.inf,
-        table: TableRenderer | None = None,
+        table: Tables,
     ) -> None:
         self.resource = resource
         self._log = log

@@ -12,7 +12,7 @@ from reconcile.embedded.admission.chain import Admission, AdmissionRequest, admi
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.ownership.server_side_apply import track_update
+from reconcile.embedded.ownership.server_side_apply import apply, track_update
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
@@ -343,10 +343,30 @@ def track(
         obj,
         schema=write.resource.schema,
         manager=write.options.manager,
-        operation="Update",
         subresource=subresource,
         api_version=write.resource.api_version,
         time=write.time,
+    )
+
+
+def applied(
+    write: WriteRequest,
+    live: dict[str, Any] | None,
+    intent: dict[str, Any],
+    subresource: str,
+    reset: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What comes of an apply, with its managedFields."""
+    return apply(
+        live,
+        intent,
+        schema=write.resource.schema,
+        manager=write.options.manager,
+        force=write.options.force,
+        subresource=subresource,
+        api_version=write.resource.api_version,
+        time=write.time,
+        reset=reset,
     )
 
 

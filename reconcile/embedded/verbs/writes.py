@@ -9,7 +9,6 @@ from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.ownership.server_side_apply import apply
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields, require_name
 from reconcile.embedded.refusals import (
@@ -44,6 +43,7 @@ from reconcile.embedded.verbs.bodies import (
 from reconcile.embedded.verbs.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.verbs.write_request import (
     WriteRequest,
+    applied,
     bump_generation,
     changes_nothing,
     complete,
@@ -347,17 +347,8 @@ async def _apply(write: WriteRequest) -> Response:
     if stored is not None and version:
         _check_version(write, {"metadata": {"resourceVersion": version}}, stored)
     live = object_in(stored, resource) if stored is not None else None
-    obj = apply(
-        live,
-        intent,
-        schema=resource.schema,
-        manager=write.options.manager,
-        force=write.options.force,
-        subresource=target.subresource,
-        api_version=resource.api_version,
-        time=write.time,
-        reset=("status",) if resource.has_status and not target.subresource else (),
-    )
+    reset = ("status",) if resource.has_status and not target.subresource else ()
+    obj = applied(write, live, intent, target.subresource, reset)
     if stored is None:
         require_create(write)
         return await _create_applied(write, obj)
