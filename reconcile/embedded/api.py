@@ -11,6 +11,10 @@ from reconcile.embedded.refusals import bad_request, no_such_resource, not_accep
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 META = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")
 OFFERED = ("application/json",)
@@ -64,6 +68,13 @@ def _check_scope(target: RequestTarget) -> None:
     nameless = bool(target.name) and resource.namespaced and not target.namespace
     if misplaced or nameless:
         raise page_not_found() if resource.custom else no_such_resource()
+
+
+def patch_types(resource: ServedResource) -> tuple[str, ...]:
+    """The media types of patches that a resource takes."""
+    if resource.custom:
+        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
 
 # --- the form of the answer -------------------------------------------------------------------

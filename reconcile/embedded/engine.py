@@ -86,8 +86,7 @@ class Engine:
     def put(self, resource: ServedResource, obj: dict[str, Any]) -> Stored:
         """Commit an object, in its storage version; its `metadata.resourceVersion` is set in place.
 
-        Raises:
-            ApiFailure: 500 without a reason for an object that a real server's store refuses.
+        Raises ApiFailure: 500 without a reason for an object that a real server's store refuses.
         """
         metadata = obj["metadata"]
         version = self.log.version + 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from attrs import define, field
+from attrs import define, evolve, field
 
 from informers.resource import Key
 from reconcile.embedded.protocol.object_metadata import StoredOwner
@@ -86,15 +86,7 @@ class StoredChange:
             raise ValueError(f"{self.key} was created at {self.version}: there is no old state")
         obj = self.old.decode()
         obj["metadata"]["resourceVersion"] = str(self.version)
-        return Stored(
-            key=self.key,
-            uid=self.old.uid,
-            version=self.version,
-            body=msgspec.json.encode(obj),
-            encoded_by=self.old.encoded_by,
-            labels=self.old.labels,
-            fields=self.old.fields,
-        )
+        return evolve(self.old, version=self.version, body=msgspec.json.encode(obj), renditions={})
 
 
 @define(eq=False)

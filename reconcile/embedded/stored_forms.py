@@ -31,8 +31,7 @@ def encode(value: object) -> bytes:
 def body_in(stored: Stored, resource: ServedResource) -> bytes:
     """The object's JSON as this version of the resource shows it, with the defaults of today's schema.
 
-    Raises:
-        Unconverted: A converter has to be awaited first: `shown`.
+    Raises Unconverted: A converter has to be awaited first: `shown`.
     """
     if stored.encoded_by is resource and resource.storage_schema is None:
         return stored.body
@@ -111,8 +110,7 @@ async def shown(stored: Stored, resource: ServedResource) -> bytes:
 async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[str, Any]:
     """A kept object of a resource with a converter, as this version shows it; uses up `kept`.
 
-    Raises:
-        ApiFailure: 500 without a reason if it cannot be converted, as in `converted`.
+    Raises ApiFailure: 500 without a reason if it cannot be converted, as in `converted`.
     """
     assert resource.conversion is not None
     schema = resource.conversion.schemas.get(kept["apiVersion"])
@@ -128,8 +126,7 @@ async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[s
 async def converted(resource: ServedResource, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
     """`obj` in another version, pruned, as its definition's converter makes it; nothing validates it.
 
-    Raises:
-        ApiFailure: 500 without a reason if the converter fails, or its answer is another object.
+    Raises ApiFailure: 500 without a reason if the converter fails, or its answer is another object.
     """
     conversion = resource.conversion
     assert conversion is not None

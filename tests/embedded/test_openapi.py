@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from attrs import evolve
 
+from reconcile.embedded.api import STRATEGIC_MERGE_PATCH
 from reconcile.embedded.kinds import BUILT_IN, Catalogue
-from reconcile.embedded.kubectl.openapi import STRATEGIC_PATCH, OpenApi, group_document, schema_name
+from reconcile.embedded.kubectl.openapi import OpenApi, group_document, schema_name
 from reconcile.embedded.schema import EMPTY
 from reconcile.embedded.served import ScalePaths, ServedResource
 
@@ -62,8 +63,8 @@ def test_only_the_objects_own_patch_carries_its_kind() -> None:
 def test_a_strategic_merge_patch_is_offered_for_built_in_kinds_only() -> None:
     custom = document()["paths"][ITEM]["patch"]["requestBody"]["content"]
     pods = group_document("api/v1", [PODS])["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]
-    assert STRATEGIC_PATCH not in custom
-    assert STRATEGIC_PATCH in pods["patch"]["requestBody"]["content"]
+    assert STRATEGIC_MERGE_PATCH not in custom
+    assert STRATEGIC_MERGE_PATCH in pods["patch"]["requestBody"]["content"]
 
 
 @pytest.mark.rule("api-10")

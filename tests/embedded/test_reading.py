@@ -6,7 +6,6 @@ import pytest
 from informers import HttpRequest
 from reconcile.embedded import ApiFailure, ApiServer, InProcessTransport
 from reconcile.embedded.api import WHOLE
-from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import Log, StoredChange
 from reconcile.embedded.verbs.object_selection import ObjectSelection, parse_shards
 from reconcile.embedded.verbs.watching import WatchStream
@@ -227,7 +226,7 @@ async def test_a_watch_ends_cleanly_at_its_time_out(api: Api) -> None:
     resource = server.resources.get("example.com", "v1", "widgets")
     assert resource is not None
     watch = WatchStream(
-        log, resource, ObjectSelection(), WHOLE, after=log.version, timeout=0.02, table=Tables()
+        log, resource, ObjectSelection(), WHOLE, after=log.version, timeout=0.02, table=server._engine.table
     )
     with anyio.fail_after(2):
         await watch.wait()

@@ -11,8 +11,7 @@ T = TypeVar("T")
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns that never has to wait.
 
-    Raises:
-        ApiFailure: 500 for one that would have to: it is ended where it waits, and has written nothing.
+    Raises ApiFailure: 500 for one that would have to: it is ended where it waits, and has written nothing.
     """
     try:
         coroutine.send(None)

@@ -8,6 +8,7 @@ from attrs import evolve, frozen
 
 from informers.apimachinery.name_rules import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.kinds.built_in_kind import Object, one_of, required
+from reconcile.embedded.kubectl.discovery_documents import by_priority
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.field_causes import (
@@ -26,14 +27,12 @@ COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 # MaxSelectableFields in apiextensions' validation.
 MAX_SELECTABLE = 8
 
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "binary", "date", "date-time", "password")
 _SIMPLE_PATH = re.compile(r"(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
 _APPROVAL = "api-approved.kubernetes.io"
 _COMMUNITY_GROUPS = (".k8s.io", ".kubernetes.io")
 _POLICY = "https://github.com/kubernetes/enhancements/pull/1111"
 _URL = re.compile(r"[a-z]+://\S+$")
-_STABILITY = {"": 2, "beta": 1, "alpha": 0}
 
 
 # --- rules ------------------------------------------------------------------------------------
@@ -294,7 +293,7 @@ def resources_of(
     """The served versions, the most stable and newest first."""
     spec = definition["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
-    served.sort(key=lambda version: version_priority(version["name"]))
+    served.sort(key=lambda version: by_priority(version["name"]))
     storage = next(version for version in spec["versions"] if version.get("storage"))
     kept = compile_schema(storage["schema"]["openAPIV3Schema"])
     resources = tuple(_resource(spec, version, storage["name"], kept) for version in served)
@@ -311,14 +310,6 @@ def _conversion(spec: Mapping[str, Any], converter: Converter, storage: ServedRe
         for version in spec["versions"]
     }
     return Conversion(converter, spec["conversion"].get("webhook") or {}, kept, schemas)
-
-
-def version_priority(version: str) -> tuple[int, int, int, int, str]:
-    """A sort key: v2, v1, v1beta2, v1beta1, v1alpha1, then whatever has another form."""
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (1, 0, 0, 0, version)
-    return (0, -_STABILITY[match[2] or ""], -int(match[1]), -int(match[3] or 0), "")
 
 
 def _resource(

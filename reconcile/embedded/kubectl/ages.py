@@ -1,6 +1,7 @@
 """Ages and time spans as `kubectl get` prints them: `5s`, `3m12s`, `26h`, `2y11d`."""
 
 import datetime
+import math
 
 UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
@@ -11,33 +12,28 @@ _DAY = 24 * _HOUR
 _YEAR = 365 * _DAY
 
 
+_SPANS = (
+    (2 * _MINUTE, 1, "s", None, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", None, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", None, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", None, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    (math.inf, _YEAR, "y", None, ""),
+)
+"""Below which seconds a span has which unit, and which one beside it; the thresholds are kubectl's own."""
+
+
 def human_duration(seconds: float) -> str:
-    """The span in at most two units, coarser the longer it is; the thresholds are kubectl's own."""
+    """The span in at most two units, coarser the longer it is."""
     if seconds <= -2:
         return INVALID
     whole = max(int(seconds), 0)
-    if whole < 2 * _MINUTE:
-        return f"{whole}s"
-    if whole < 10 * _MINUTE:
-        return _two(whole, _MINUTE, "m", 1, "s")
-    if whole < 3 * _HOUR:
-        return f"{whole // _MINUTE}m"
-    if whole < 8 * _HOUR:
-        return _two(whole, _HOUR, "h", _MINUTE, "m")
-    if whole < 2 * _DAY:
-        return f"{whole // _HOUR}h"
-    if whole < 8 * _DAY:
-        return _two(whole, _DAY, "d", _HOUR, "h")
-    if whole < 2 * _YEAR:
-        return f"{whole // _DAY}d"
-    if whole < 8 * _YEAR:
-        return _two(whole, _YEAR, "y", _DAY, "d")
-    return f"{whole // _YEAR}y"
-
-
-def _two(seconds: int, large: int, large_unit: str, small: int, small_unit: str) -> str:
-    rest = seconds % large // small
-    return f"{seconds // large}{large_unit}{rest}{small_unit}" if rest else f"{seconds // large}{large_unit}"
+    large, unit, small, rest_unit = next(row[1:] for row in _SPANS if whole < row[0])
+    rest = whole % large // small if small else 0
+    return f"{whole // large}{unit}{rest}{rest_unit}" if rest else f"{whole // large}{unit}"
 
 
 def parse_time(text: object) -> datetime.datetime | None:

@@ -6,22 +6,19 @@ kinds only.
 """
 
 import hashlib
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from attrs import define, field, frozen
 
+from reconcile.embedded.api import patch_types
 from reconcile.embedded.schema.builtin_schemas import component_name, published
 from reconcile.embedded.schema.object_meta import OBJECT_META_SCHEMA
 from reconcile.embedded.served import ServedResource
 
 Document = dict[str, Any]
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 _GVK = "x-kubernetes-group-version-kind"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -111,16 +108,12 @@ class OpenApi:
     def document(self, path: str, resources: Sequence[ServedResource]) -> GroupDocument:
         """The document of one group version, served under `path`."""
         known = self._made.get(path)
-        if known and len(known[0]) == len(resources) and all(map(_is, known[0], resources)):
+        if known and len(known[0]) == len(resources) and all(map(operator.is_, known[0], resources)):
             return known[1]
         body = msgspec.json.encode(group_document(path, resources))
         made = GroupDocument(body, hashlib.sha256(body).hexdigest().upper())
         self._made[path] = (tuple(resources), made)
         return made
-
-
-def _is(left: ServedResource, right: ServedResource) -> bool:
-    return left is right
 
 
 def group_document(path: str, resources: Sequence[ServedResource]) -> Document:
@@ -231,12 +224,9 @@ def _operation(
 
 
 def _patch_operation(resource: ServedResource, *, named: bool) -> Document:
-    types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    if not resource.custom:
-        types.insert(2, STRATEGIC_PATCH)
     operation = _operation(resource, "patch", (*_WRITING, "force"), named=named)
     operation["requestBody"] = {
-        "content": {name: {"schema": {"type": "object"}} for name in types},
+        "content": {name: {"schema": {"type": "object"}} for name in patch_types(resource)},
         "required": True,
     }
     return operation

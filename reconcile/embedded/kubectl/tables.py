@@ -5,17 +5,18 @@ that kubectl's users know. Dates become ages when the table is made, as the real
 """
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 from attrs import define, field, frozen
 
-from informers.clock import Clock, SystemClock
+from informers.clock import Clock
 from reconcile.embedded.kubectl.ages import INVALID, age
 from reconcile.embedded.kubectl.printing import Cell, pick
-from reconcile.embedded.protocol.jsonpath import JsonPath, compile_path
+from reconcile.embedded.protocol.jsonpath import compile_path
+from reconcile.embedded.schema.json_values import is_number
 from reconcile.embedded.served import CellColumn, PathColumn, ServedResource
 
 Document = dict[str, Any]
@@ -35,7 +36,7 @@ class _Columns:
 class Tables:
     """Renders the objects of any resource."""
 
-    _clock: Clock = field(factory=SystemClock)
+    _clock: Clock
     _columns: WeakKeyDictionary[ServedResource, _Columns] = field(factory=WeakKeyDictionary)
 
     def rows(self, resource: ServedResource, objects: Iterable[Mapping[str, Any]]) -> Document:
@@ -95,48 +96,19 @@ def _definition(column: PathColumn) -> Document:
 
 def _cell(column: PathColumn) -> Cell:
     path = compile_path(column.json_path)
-    show = _SHOW.get(column.type, _as_nothing)
-    return lambda obj, now: _first_shown(path, show, obj, now)
+    show = _SHOW.get(column.type)
+
+    def cell(obj: Mapping[str, Any], now: datetime.datetime) -> Any:
+        value = path.first(obj)
+        return None if value is None or show is None else show(value, now)
+
+    return cell
 
 
-def _first_shown(path: JsonPath, show: "_Show", obj: Mapping[str, Any], now: datetime.datetime) -> Any:
-    value = path.first(obj)
-    return None if value is None else show(value, now)
-
-
-def _as_text(value: Any, _now: datetime.datetime) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _as_integer(value: Any, _now: datetime.datetime) -> int | None:
-    return int(value) if _is_number(value) else None
-
-
-def _as_number(value: Any, _now: datetime.datetime) -> float | None:
-    return value if _is_number(value) else None
-
-
-def _as_boolean(value: Any, _now: datetime.datetime) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _as_age(value: Any, now: datetime.datetime) -> str:
-    return age(value, now) if isinstance(value, str) else INVALID
-
-
-def _as_nothing(_value: Any, _now: datetime.datetime) -> None:
-    return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_Show = Cell
-_SHOW: Mapping[str, Any] = {
-    "string": _as_text,
-    "integer": _as_integer,
-    "number": _as_number,
-    "boolean": _as_boolean,
-    "date": _as_age,
+_SHOW: Mapping[str, Callable[[Any, datetime.datetime], Any]] = {
+    "string": lambda value, _: value if isinstance(value, str) else msgspec.json.encode(value).decode(),
+    "integer": lambda value, _: int(value) if is_number(value) else None,
+    "number": lambda value, _: value if is_number(value) else None,
+    "boolean": lambda value, _: value if isinstance(value, bool) else None,
+    "date": lambda value, now: age(value, now) if isinstance(value, str) else INVALID,
 }

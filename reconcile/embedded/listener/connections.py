@@ -189,8 +189,7 @@ class BodyReads:
     async def read(self, request: web.BaseRequest) -> bytes:
         """The whole body.
 
-        Raises:
-            ApiFailure: 413 when it is too large, 408 when it is late or others need the room.
+        Raises ApiFailure: 413 when it is too large, 408 when it is late or others need the room.
         """
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large()

@@ -92,11 +92,7 @@ class FieldSet:
 
     @classmethod
     def from_json(cls, fields: Any) -> "FieldSet":
-        """The set for a FieldsV1.
-
-        Raises:
-            ValueError: It is not of that form.
-        """
+        """The set for a FieldsV1. Raises ValueError if it is not of that form."""
         return cls(False, _read(fields).children)
 
     @classmethod

@@ -80,8 +80,7 @@ def manager_for(name: str, operation: str, api_version: str, subresource: str) -
 def decode(entries: Any) -> FieldManagers:
     """The managers of a `metadata.managedFields`.
 
-    Raises:
-        ValueError: An entry is not of the form that the API server writes.
+    Raises ValueError: An entry is not of the form that the API server writes.
     """
     if not isinstance(entries, list):
         raise ValueError("managedFields must be a list")

@@ -19,8 +19,7 @@ KeyOf = Callable[[Any], str]
 def merge_maps(original: Members, patch: Members, node: SchemaNode) -> Members:
     """Merge `patch` into `original`; both may be changed and parts of them are in the result.
 
-    Raises:
-        ApiFailure: 400 for a patch of a wrong form, 500 for an item without its merge key.
+    Raises ApiFailure: 400 for a patch of a wrong form, 500 for an item without its merge key.
     """
     if _PATCH in patch:
         return _directed(patch)

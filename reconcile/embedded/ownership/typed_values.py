@@ -61,8 +61,7 @@ def is_granular_list(node: SchemaNode, value: Any) -> bool:
 def check_typed(node: SchemaNode, value: Any, path: tuple[str, ...] = ()) -> None:
     """See that an applied configuration is what the schema describes.
 
-    Raises:
-        SchemaMismatch: A field is unknown or of a wrong type, or an item occurs twice or lacks its key.
+    Raises SchemaMismatch: A field is unknown or of a wrong type, or an item occurs twice or lacks its key.
     """
     if value is None:
         return
@@ -103,8 +102,7 @@ def _check_list(node: SchemaNode, value: list[Any], path: tuple[str, ...]) -> No
 def item_element(node: SchemaNode, item: Any, path: tuple[str, ...] = ()) -> str:
     """The path element of an item of a granular list; keys that are left out have their defaults.
 
-    Raises:
-        SchemaMismatch: The item is null, or lacks a key.
+    Raises SchemaMismatch: The item is null, or lacks a key.
     """
     if node.list_type == "set":
         if item is None:

@@ -12,7 +12,6 @@ from typing import Final
 from attrs import frozen
 
 from informers.apimachinery.field_selectors import parse_field_selector
-from reconcile.embedded.protocol.query_flags import flag
 
 REFUSED: Final = ""
 """The verb of an unknown HTTP method, which no role allows."""
@@ -59,6 +58,12 @@ class RequestInfo:
     """The name in the path, or the one that the field selector of a list or a watch leaves."""
 
 
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """A boolean of a query: present and neither `false` nor `0`; a value may be missing."""
+    value = query.get(name)
+    return value is not None and value.lower() not in ("false", "0")
+
+
 def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     """What a request asks for. It accepts any path and method."""
     place = place_of(path)
@@ -85,11 +90,8 @@ def _selected_name(selector: str) -> str:
     except ValueError:
         return ""
     names = [term.value for term in terms if term.path == "metadata.name" and term.equal]
-    return names[0] if names and _is_path_segment(names[0]) else ""
-
-
-def _is_path_segment(name: str) -> bool:
-    return name not in (".", "..") and "/" not in name and "%" not in name
+    is_segment = names and names[0] not in (".", "..") and "/" not in names[0] and "%" not in names[0]
+    return names[0] if is_segment else ""
 
 
 @lru_cache(maxsize=512)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.api import ApiRequest, RequestTarget
+from reconcile.embedded.api import APPLY_PATCH, ApiRequest, RequestTarget
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -20,7 +20,7 @@ from reconcile.embedded.protocol.field_causes import (
     value_too_long,
 )
 from reconcile.embedded.protocol.object_metadata import type_fault
-from reconcile.embedded.protocol.query_flags import flag
+from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import (
     bad_request,
     invalid,
@@ -44,7 +44,6 @@ MAX_WARNINGS = 4096
 """Letters of all warnings of one answer, as in a real server; beyond that each is cut to MAX_LONG_WARNING."""
 MAX_LONG_WARNING = 256
 READABLE = ("application/json", "application/yaml")
-APPLY_PATCH = "application/apply-patch+yaml"
 
 _SHOWN = 40
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
@@ -132,10 +131,8 @@ def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
 def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys.
 
-    Raises:
-        ApiFailure: 400 for invalid JSON or Unicode or too deep nesting, 413 for a body that is too large.
+    Raises ApiFailure: 400 for invalid JSON or Unicode or too deep nesting, 413 for a body that is too large.
     """
-    _check_size(body)
     obj = _parse_plain(body)
     return _checked(_parse_closely(body, duplicates) if obj is None else obj, body)
 
@@ -154,6 +151,8 @@ def check_depth(value: Any) -> Any:
 
 def _parse_plain(body: bytes) -> Any:
     """JSON exactly as our own clients write it, which the fast decoder reads faithfully; else None."""
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large()
     try:
         obj = _DECODER.decode(body)
         return obj if msgspec.json.encode(obj) == body else None
@@ -197,7 +196,6 @@ def _told(error: Exception) -> str:
 
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode YAML 1.1, of which JSON is a part; times stay text; `duplicates` receives doubled keys."""
-    _check_size(body)
     obj = _parse_plain(body)
     if obj is None and body.lstrip()[:1] == b"{":
         obj = _parse_json_in_yaml(body, duplicates)
@@ -225,11 +223,6 @@ def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
     if duplicates is not None:
         duplicates += doubled
     return obj
-
-
-def _check_size(body: bytes) -> None:
-    if len(body) > MAX_BODY_BYTES:
-        raise too_large()
 
 
 def too_large() -> ApiFailure:

@@ -13,7 +13,7 @@ from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
-from reconcile.embedded.protocol.query_flags import flag
+from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import (
     bad_request,
     conflict,
@@ -22,21 +22,13 @@ from reconcile.embedded.refusals import (
     forbidden,
     invalid_options,
     not_found,
-    unsupported_media_type,
 )
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
-from reconcile.embedded.verbs.bodies import (
-    READABLE,
-    dry_run_causes,
-    media_type,
-    parse_json,
-    parse_yaml,
-    warning_headers,
-)
+from reconcile.embedded.verbs.bodies import dry_run_causes, read_body, warning_headers
 from reconcile.embedded.verbs.object_selection import selection
 from reconcile.embedded.verbs.reads import page_of
-from reconcile.embedded.verbs.rendering import JSON, json_response, render_list, render_object
+from reconcile.embedded.verbs.rendering import JSON, SUCCESS, json_response, render_list, render_object
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -98,10 +90,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
 
 
 def _from_body(request: ApiRequest) -> dict[str, Any]:
-    kind = media_type(request)
-    if kind and kind not in READABLE:
-        raise unsupported_media_type(READABLE)
-    options = parse_yaml(request.body) if kind == "application/yaml" else parse_json(request.body)
+    options = read_body(request, [])
     if not isinstance(options, dict):
         raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
     if options.get("kind", "DeleteOptions") != "DeleteOptions":
@@ -115,19 +104,15 @@ def _from_body(request: ApiRequest) -> dict[str, Any]:
     return options
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-
-
 def _are_preconditions(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    return all(isinstance(value.get(name) or "", str) for name in ("uid", "resourceVersion"))
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name) or "", str) for name in ("uid", "resourceVersion")
+    )
 
 
 _OPTION_TYPES: Mapping[str, Callable[[object], bool]] = {
     "dryRun": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
-    "gracePeriodSeconds": _is_integer,
+    "gracePeriodSeconds": lambda value: type(value) is int and -(2**63) <= value < 2**63,
     "orphanDependents": lambda value: isinstance(value, bool),
     "preconditions": _are_preconditions,
     "propagationPolicy": lambda value: isinstance(value, str),
@@ -171,14 +156,7 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
     outcome = remove(engine, _keeper(resource, stored), stored, _with_default(resource, stored, options))
     if outcome.gone and not resource.answers_object_on_delete:
         details = details_of(resource, target.name) | {"uid": stored.uid}
-        status = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "details": details,
-        }
-        return json_response(200, status, headers)
+        return json_response(200, {**SUCCESS, "details": details}, headers)
     obj = outcome.obj if resource.conversion is None else await shown_object(resource, outcome.obj)
     version = obj["metadata"].get("resourceVersion", "")
     body = render_object(engine.table, resource, encode(obj), form, version)

@@ -16,8 +16,8 @@ from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.refusals import bad_request, bare_server_error, not_found
 from reconcile.embedded.stored_forms import encode, object_in
 from reconcile.embedded.verbs.bodies import read_body, write_options
-from reconcile.embedded.verbs.deletion import DeleteOptions, delete_options, remove
-from reconcile.embedded.verbs.rendering import json_response
+from reconcile.embedded.verbs.deletion import delete_options, remove
+from reconcile.embedded.verbs.rendering import SUCCESS, json_response
 
 BUDGETS: StorageKey = ("policy", "poddisruptionbudgets")
 PODS: StorageKey = ("", "pods")
@@ -154,21 +154,11 @@ def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respons
     if stored is None:
         raise not_found(target.resource, target.name)
     pod = object_in(stored, target.resource)
-    if not _is_free(pod):
-        _require_budget(engine, target, pod)
-    remove(engine, target.resource, stored, _of_pod(options, stored.uid))
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return json_response(201, status)
-
-
-def _of_pod(options: DeleteOptions, uid: str) -> DeleteOptions:
-    return options if options.uid else evolve(options, uid=uid)
-
-
-def _is_free(pod: Object) -> bool:
-    """Whether budgets do not apply to this pod: it has ended, never ran, or is being deleted."""
     ended = (pod.get("status") or {}).get("phase") in _FREE_PHASES
-    return ended or bool(pod["metadata"].get("deletionTimestamp"))
+    if not ended and not stored.deleting:
+        _require_budget(engine, target, pod)
+    remove(engine, target.resource, stored, evolve(options, uid=options.uid or stored.uid))
+    return json_response(201, {**SUCCESS, "code": 201})
 
 
 def _require_budget(engine: Engine, target: RequestTarget, pod: Object) -> None:

@@ -13,6 +13,7 @@ from attrs import define
 from informers.apimachinery.json_pointers import pointer_steps
 from reconcile.embedded.ownership.strategic_merge import merge_maps
 from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.refusals import bad_request
 from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied, same
 
@@ -38,11 +39,10 @@ class _Inapplicable(Exception):
 def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
     """`doc` with the members of `patch`: null removes, maps merge, everything else replaces.
 
-    Raises:
-        ApiFailure: 400 when the patch is not an object.
+    Raises ApiFailure: 400 when the patch is not an object.
     """
     if not isinstance(patch, dict):
-        raise _bad_request("a merge patch must be an object")
+        raise bad_request("a merge patch must be an object")
     return merge_into(copied(doc), copied(patch))
 
 
@@ -70,7 +70,7 @@ def strategic_merge(doc: dict[str, Any], patch: Any, schema: ResourceSchema) -> 
             merge key.
     """
     if not isinstance(patch, dict):
-        raise _bad_request("a strategic merge patch must be an object")
+        raise bad_request("a strategic merge patch must be an object")
     return merge_maps(copied(doc), copied(patch), schema.whole)
 
 
@@ -84,10 +84,10 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
             them cannot be applied, a `test` fails, or they copy or move too much.
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
-        raise _bad_request("a JSON patch must be a list of operations")
+        raise bad_request("a JSON patch must be a list of operations")
     words = (op.get(name) for op in ops for name in ("op", "path", "from"))
     if not all(word is None or isinstance(word, str) for word in words):
-        raise _bad_request("error decoding patch: op, path and from must be strings")
+        raise bad_request("error decoding patch: op, path and from must be strings")
     if len(ops) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise ApiFailure(413, "RequestEntityTooLarge", message, {})
@@ -251,7 +251,3 @@ def _index(part: str, highest: int) -> int:
     if not (part.isascii() and part.isdigit() and len(part) <= _INDEX_DIGITS) or int(part) > highest:
         raise _Inapplicable(f"invalid index: {part}")
     return int(part)
-
-
-def _bad_request(message: str) -> ApiFailure:
-    return ApiFailure(400, "BadRequest", message)

@@ -18,7 +18,7 @@ from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_not_supported
-from reconcile.embedded.protocol.query_flags import flag
+from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import bad_request, bare_server_error, expired, invalid_options, not_found
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import body_in, shown
@@ -62,11 +62,7 @@ def get(
     resource = target.resource
     form = wanted_form(request, listing=False)
     stored = engine.get(resource, target.namespace, target.name)
-    try:
-        version = _version(request.query)
-    except ApiFailure as failure:
-        raise bare_server_error(failure.message) from failure
-    _not_in_future(engine, version)
+    _not_in_future(engine, _single_version(request.query))
     if stored is None:
         raise not_found(resource, target.name)
 
@@ -134,7 +130,7 @@ def page_of(engine: Engine, request: ApiRequest, target: RequestTarget, chosen: 
     if limit <= 0 or len(found) <= limit:
         return Page(found, version)
     shown = found[:limit]
-    token = _make_token(version, shown[-1])
+    token = _make_token(version, *shown[-1].key)
     return Page(shown, version, token, None if chosen.filters else len(found) - limit)
 
 
@@ -147,8 +143,7 @@ def _selected(
 
 
 def _check_list_options(query: Mapping[str, str]) -> None:
-    causes: list[FieldCause] = []
-    causes += _match_causes(query)
+    causes = _match_causes(query)
     if "sendInitialEvents" in query:
         causes.append(value_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if causes:
@@ -213,8 +208,8 @@ def _not_in_future(engine: Engine, version: int) -> None:
     raise ApiFailure(504, "Timeout", message, {"retryAfterSeconds": 1}, causes)
 
 
-def _make_token(version: int, last: Stored) -> str:
-    token = {"v": "meta.k8s.io/v1", "rv": version, "start": f"{last.key.namespace}/{last.key.name}"}
+def _make_token(version: int, namespace: str, name: str) -> str:
+    token = {"v": "meta.k8s.io/v1", "rv": version, "start": f"{namespace}/{name}"}
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -256,9 +251,8 @@ def _expired_token(namespace: str, name: str) -> ApiFailure:
         "objects that were created, modified, or deleted between the time the first chunk was returned and "
         "now may show up in the list."
     )
-    token = {"v": "meta.k8s.io/v1", "rv": INCONSISTENT, "start": f"{namespace}/{name}"}
-    text = base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
-    return ExpiredToken(410, "Expired", message, {"continue": text})
+    token = _make_token(INCONSISTENT, namespace, name)
+    return ExpiredToken(410, "Expired", message, {"continue": token})
 
 
 # --- watch ------------------------------------------------------------------------------------
@@ -272,7 +266,7 @@ def watch(
     chosen = _watch_selection(request, target)
     form = wanted_form(request, listing=False)
     _check_watch_options(query)
-    version = _watch_version(query)
+    version = _single_version(query)
     bookmarks = flag(query, "allowWatchBookmarks")
     with_state = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else version == 0
     log = engine.log
@@ -291,7 +285,8 @@ def watch(
         initial=initial,
         mark_initial_end=bookmarks and with_state,
         bookmarks=bookmarks,
-        timeout=_integer(query, "timeoutSeconds") or _random_timeout(engine),
+        timeout=_integer(query, "timeoutSeconds")
+        or math.floor(MIN_WATCH_SECONDS * (1 + engine.clock.random())),
         table=engine.table,
     )
     return once_shown(initial, target.resource, opened)
@@ -326,12 +321,9 @@ def _check_watch_options(query: Mapping[str, str]) -> None:
         raise invalid_options("ListOptions", causes)
 
 
-def _watch_version(query: Mapping[str, str]) -> int:
+def _single_version(query: Mapping[str, str]) -> int:
+    """The same for a get and a watch, which answer 500 for what a list answers with 400."""
     try:
         return _version(query)
     except ApiFailure as failure:
         raise bare_server_error(failure.message) from failure
-
-
-def _random_timeout(engine: Engine) -> float:
-    return math.floor(MIN_WATCH_SECONDS * (1 + engine.clock.random()))

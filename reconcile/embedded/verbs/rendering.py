@@ -1,7 +1,7 @@
 """From stored objects to the bytes of an answer: whole, as metadata only, as a table."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import body_in, encode
 
 JSON = "application/json"
+SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
 class _MetadataOnly(msgspec.Struct):

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, RequestTarget
+from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, ApiRequest, RequestTarget, patch_types
 from reconcile.embedded.engine import Engine
+from reconcile.embedded.kubectl.printing import pick
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import (
@@ -21,7 +22,6 @@ from reconcile.embedded.refusals import (
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
-    APPLY_PATCH,
     check_type,
     media_type,
     parse_json,
@@ -30,13 +30,9 @@ from reconcile.embedded.verbs.bodies import (
     write_options,
 )
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
-from reconcile.embedded.verbs.rendering import json_response
+from reconcile.embedded.verbs.rendering import SUCCESS, json_response
 from reconcile.embedded.verbs.write_request import WriteRequest, applied
-from reconcile.embedded.verbs.writes import (
-    JSON_PATCH,
-    accepted_patches,
-    replace,
-)
+from reconcile.embedded.verbs.writes import replace
 
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -71,8 +67,9 @@ async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget
     """Patch the Scale and set the replicas that come out."""
     write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
     kind = media_type(request)
-    if kind not in accepted_patches(target):
-        raise unsupported_media_type(accepted_patches(target))
+    accepted = patch_types(target.resource)
+    if kind not in accepted:
+        raise unsupported_media_type(accepted)
     if kind == APPLY_PATCH and target.resource.custom:
         raise bare_server_error(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = _stored(engine, target)
@@ -184,12 +181,7 @@ def _selector_text(selector: Any) -> str:
 
 
 def _at(obj: Mapping[str, Any], path: str) -> Any:
-    value: Any = obj
-    for step in path.strip(".").split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(step)
-    return value
+    return pick(obj, *path.strip(".").split("."))
 
 
 def _put_at(obj: dict[str, Any], path: str, value: Any) -> None:
@@ -226,9 +218,7 @@ def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response
     pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
     if not options.dry_run:
         engine.put(target.resource, pod)
-    return json_response(
-        201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    )
+    return json_response(201, {**SUCCESS, "code": 201})
 
 
 def _set_condition(obj: dict[str, Any], condition: dict[str, Any]) -> None:
@@ -248,16 +238,10 @@ def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Resp
     namespace = object_in(stored, target.resource)
     finalizers = (wanted.get("spec") or {}).get("finalizers") or []
     namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
-    return commit_finalized(write, stored, namespace)
-
-
-def commit_finalized(write: WriteRequest, stored: Stored, namespace: dict[str, Any]) -> Response:
-    """Store a namespace with new finalizers, or remove it."""
-    engine, resource = write.engine, write.resource
     if write.options.dry_run:
         return write.answer(200, namespace)
-    if engine.is_finished(resource, namespace):
-        engine.remove(resource.storage_key, stored.key)
-    elif namespace != object_in(stored, resource):
-        engine.put(resource, namespace)
+    if engine.is_finished(target.resource, namespace):
+        engine.remove(target.resource.storage_key, stored.key)
+    elif namespace != object_in(stored, target.resource):
+        engine.put(target.resource, namespace)
     return write.answer(200, namespace)

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, RequestTarget
+from reconcile.embedded.api import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    ApiRequest,
+    RequestTarget,
+    patch_types,
+)
 from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.engine import Engine
@@ -27,7 +34,6 @@ from reconcile.embedded.refusals import (
 )
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
-    APPLY_PATCH,
     check_depth,
     check_type,
     judge_strictly,
@@ -54,10 +60,6 @@ from reconcile.embedded.verbs.write_request import (
     track,
     validate,
 )
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 # names.go of kube-apiserver: 58 characters of the base and 5 random ones fill a label of 63.
 GENERATED_LENGTH = 5
@@ -252,7 +254,7 @@ def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
 async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PATCH an object or its status, in any of the four ways."""
     kind = media_type(request)
-    accepted = accepted_patches(target)
+    accepted = patch_types(target.resource)
     if kind not in accepted:
         raise unsupported_media_type(accepted)
     options = write_options(request, "PatchOptions")
@@ -266,13 +268,6 @@ async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> R
     old = object_in(stored, target.resource)
     obj = patched(write, old, kind)
     return await replace_patched(write, stored, obj)
-
-
-def accepted_patches(target: RequestTarget) -> tuple[str, ...]:
-    """The media types of patches that a resource takes."""
-    if target.resource.custom:
-        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
-    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
 
 def patched(write: WriteRequest, old: dict[str, Any], kind: str) -> dict[str, Any]:
