@@ -4,6 +4,8 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import Factory, define, field
+
 from informers.apimachinery.field_selectors import text_at
 from informers.clock import Clock
 from informers.resource import Key
@@ -29,29 +31,22 @@ MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
 """Bytes of all objects together, the default quota of a real server's etcd."""
 
 
+@define(eq=False)
 class Engine:
     """The state of one server."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        log: Log,
-        registry: ResourceRegistry,
-        kinds: Catalogue,
-        *,
-        rbac: bool = True,
-        converter: Converter | None = None,
-    ) -> None:
-        self.clock = clock
-        self.log = log
-        self.registry = registry
-        self.kinds = kinds
-        self.converter = converter
-        self.table = Tables(clock)
-        self.admission: list[Admission] = []
-        self.guards: list[Guard] = []
-        self.tokens = Tokens(clock, log)
-        self.access = Access(log, enforced=rbac)
+    clock: Clock
+    log: Log
+    registry: ResourceRegistry
+    kinds: Catalogue
+    access: Access
+    converter: Converter | None = None
+    admission: list[Admission] = field(factory=list)
+    guards: list[Guard] = field(factory=list)
+    table: Tables = field(init=False, default=Factory(lambda self: Tables(self.clock), takes_self=True))
+    tokens: Tokens = field(
+        init=False, default=Factory(lambda self: Tokens(self.clock, self.log), takes_self=True)
+    )
 
     def is_guarded(self, resource: ServedResource) -> bool:
         """Whether any admission or guard sees writes of this resource."""

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 import anyio.lowlevel
+from attrs import define
 
 from informers.api_errors import Unreachable
 from informers.transport import HttpRequest, Response, StreamingResponse, about_to_send
@@ -66,13 +67,13 @@ class InProcessTransport:
         self._closed = True
 
 
+@define(eq=False)
 class _Stream(AbstractAsyncContextManager[StreamingResponse]):
     """An answer that is read as it comes; a class, since simulated runs open very many of them."""
 
-    def __init__(self, transport: InProcessTransport, request: HttpRequest) -> None:
-        self._transport = transport
-        self._request = request
-        self._watch: WatchStream | None = None
+    _transport: InProcessTransport
+    _request: HttpRequest
+    _watch: WatchStream | None = None
 
     async def __aenter__(self) -> StreamingResponse:
         answer = await self._transport.open(self._request)

@@ -11,10 +11,10 @@ from attrs import evolve
 
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
+from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.admission.role_escalation import RoleGuard
-from reconcile.embedded.admission.waiting import finished
 from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
-from reconcile.embedded.auth import Attributes, attributes_of
+from reconcile.embedded.auth import Access, Attributes, attributes_of
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
@@ -80,7 +80,8 @@ class ApiServer:
         log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
         catalogue = Catalogue((*(BUILT_IN if converter is None else CONVERTIBLE), *kinds))
         registry = ResourceRegistry(catalogue.resources)
-        self._begin(Engine(clock, log, registry, catalogue, rbac=rbac, converter=converter))
+        access = Access(log, enforced=rbac)
+        self._begin(Engine(clock, log, registry, catalogue, access, converter))
         self._make_first_namespaces()
         self._make_default_roles()
 
@@ -120,11 +121,9 @@ class ApiServer:
         """
         engine = self._engine
         other = ApiServer.__new__(ApiServer)
-        enforced = engine.access.enforced
-        kinds = Catalogue(engine.kinds.kinds)
-        log, registry = engine.log.copy(), engine.registry.copy()
-        other._begin(Engine(clock, log, registry, kinds, rbac=enforced, converter=engine.converter))
-        other._engine.admission[:] = engine.admission
+        log, registry, kinds = engine.log.copy(), engine.registry.copy(), Catalogue(engine.kinds.kinds)
+        access = Access(log, enforced=engine.access.enforced)
+        other._begin(Engine(clock, log, registry, kinds, access, engine.converter, list(engine.admission)))
         other._garbage.take_over(self._garbage)
         other._definitions.take_over(self._definitions)
         return other

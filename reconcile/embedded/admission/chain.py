@@ -6,15 +6,16 @@ the server holds nothing meanwhile and answers other requests, and begins the wr
 changed.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 from attrs import field, frozen
 
 from reconcile.embedded.auth import User
-from reconcile.embedded.refusals import forbidden
+from reconcile.embedded.refusals import forbidden, must_wait
 from reconcile.embedded.served import ServedResource
 
+T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
 
@@ -103,3 +104,18 @@ async def admit(admissions: Sequence[Admission], guards: Sequence[Guard], reques
     if request.object is not None:
         request.resource.schema.prune(request.object)
         request.resource.schema.default(request.object)
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that never has to wait.
+
+    Raises ApiFailure: 500 for one that would have to: it is ended where it waits, and has written nothing.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    # Closing raises GeneratorExit at the await, so that the admission can release what it holds.
+    coroutine.close()
+    raise must_wait()

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from informers.transport import Response
-from reconcile.embedded.admission.waiting import finished
+from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition

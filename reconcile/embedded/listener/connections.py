@@ -6,9 +6,9 @@ through.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 from aiohttp import web
@@ -18,6 +18,8 @@ from attrs import define, field
 
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES, too_large
+
+T = TypeVar("T")
 
 BODY_TIME: Final = 30.0
 """Seconds in which a body has to arrive."""
@@ -41,13 +43,35 @@ SPARE_DESCRIPTORS: Final = 128
 _IDLE: Final = 90.0
 
 
+@define
+class _Unfinished(Generic[T]):
+    """What has arrived in part, and its bytes; `drop` gets the oldest where all hold too many together."""
+
+    drop: Callable[[T], None]
+    sizes: dict[T, int] = field(factory=dict)
+    total: int = 0
+
+    def grow(self, one: T, size: int) -> int:
+        """Count bytes; how many `one` has now."""
+        grown = self.sizes[one] = self.sizes.get(one, 0) + size
+        self.total += size
+        while self.total > MAX_UNFINISHED:
+            oldest = next(iter(self.sizes))
+            self.forget(oldest)
+            self.drop(oldest)
+        return grown
+
+    def forget(self, one: T) -> None:
+        """Stop counting, as it is whole or was given up."""
+        self.total -= self.sizes.pop(one, 0)
+
+
 class HttpConnection(RequestHandler):
-    """One connection; `unfinished` counts the bytes of a request that is not with the handler yet."""
+    """One connection."""
 
     def __init__(self, owner: "HttpConnections", **options: Any) -> None:
         super().__init__(owner, **options)
         self.owner = owner
-        self.unfinished = 0
         self.busy = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -64,8 +88,8 @@ class HttpConnection(RequestHandler):
     def data_received(self, data: bytes) -> None:
         if not self.busy:
             self._limit_time()
-            self.unfinished += len(data)
-            self.owner.grown(self, len(data))
+            if self.owner.unfinished.grow(self, len(data)) > 2 * MAX_HEAD:
+                self.cut()
         super().data_received(data)
 
     def begin(self) -> None:
@@ -74,7 +98,7 @@ class HttpConnection(RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.owner.shrunk(self)
+        self.owner.unfinished.forget(self)
 
     def end(self) -> None:
         """The request has its answer."""
@@ -97,8 +121,7 @@ class HttpConnections(web.Server):
         super().__init__(handler, keepalive_timeout=_IDLE, **options)
         self._options = options | {"keepalive_timeout": _IDLE}
         self._known: dict[HttpConnection, None] = {}
-        self._unfinished: dict[HttpConnection, None] = {}
-        self._bytes = 0
+        self.unfinished = _Unfinished(HttpConnection.cut)
         self._most = min(MAX_CONNECTIONS, _descriptors() - SPARE_DESCRIPTORS)
 
     def __call__(self) -> HttpConnection:
@@ -114,24 +137,6 @@ class HttpConnections(web.Server):
     def lost(self, connection: HttpConnection) -> None:
         """Forget a connection that has ended."""
         self._known.pop(connection, None)
-
-    def grown(self, connection: HttpConnection, size: int) -> None:
-        """Count bytes of a request that has not begun."""
-        self._unfinished.setdefault(connection)
-        self._bytes += size
-        if connection.unfinished > 2 * MAX_HEAD:
-            connection.cut()
-        while self._bytes > MAX_UNFINISHED and self._unfinished:
-            oldest = next(iter(self._unfinished))
-            self.shrunk(oldest)
-            oldest.cut()
-
-    def shrunk(self, connection: HttpConnection) -> None:
-        """Stop counting the bytes of a connection."""
-        if connection in self._unfinished:
-            del self._unfinished[connection]
-            self._bytes -= connection.unfinished
-        connection.unfinished = 0
 
     @contextmanager
     def serving(self, request: web.BaseRequest) -> Iterator[None]:
@@ -173,18 +178,13 @@ def check_head(request: web.BaseRequest) -> None:
         raise ApiFailure(431, "", "Request Header Fields Too Large")
 
 
-@define(eq=False)
-class _BodyRead:
-    scope: anyio.CancelScope
-    size: int = 0
-
-
 @define
 class BodyReads:
     """The bodies that are being read."""
 
-    _readings: dict[_BodyRead, None] = field(factory=dict)
-    _bytes: int = 0
+    _unfinished: _Unfinished[anyio.CancelScope] = field(
+        factory=lambda: _Unfinished(lambda scope: scope.cancel())
+    )
 
     async def read(self, request: web.BaseRequest) -> bytes:
         """The whole body.
@@ -199,31 +199,16 @@ class BodyReads:
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
         with anyio.move_on_after(BODY_TIME) as scope:
-            return await self._pieces(request, _BodyRead(scope))
+            return await self._pieces(request, scope)
         raise ApiFailure(408, "Timeout", f"the body of the request did not arrive within {BODY_TIME:g} s")
 
-    async def _pieces(self, request: web.BaseRequest, reading: _BodyRead) -> bytes:
+    async def _pieces(self, request: web.BaseRequest, scope: anyio.CancelScope) -> bytes:
         pieces: list[bytes] = []
-        self._readings[reading] = None
         try:
             async for piece in request.content.iter_any():
-                self._grow(reading, len(piece))
+                if self._unfinished.grow(scope, len(piece)) > MAX_BODY_BYTES:
+                    raise too_large()
                 pieces.append(piece)
         finally:
-            self._forget(reading)
+            self._unfinished.forget(scope)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _grow(self, reading: _BodyRead, size: int) -> None:
-        reading.size += size
-        self._bytes += size
-        if reading.size > MAX_BODY_BYTES:
-            raise too_large()
-        while self._bytes > MAX_UNFINISHED:
-            oldest = next(iter(self._readings))
-            self._forget(oldest)
-            oldest.scope.cancel()
-
-    def _forget(self, reading: _BodyRead) -> None:
-        if reading in self._readings:
-            del self._readings[reading]
-            self._bytes -= reading.size

@@ -1,3 +1,3 @@
-"""Field ownership: server-side apply, managed fields and strategic merge."""
+"""Field ownership: server-side apply and managed fields."""
 
 __all__: list[str] = []

@@ -229,19 +229,11 @@ def _by_element(node: SchemaNode, value: Any) -> dict[str, Any]:
 
 
 def _combined(parts: dict[str, Comparison], new: Any) -> Comparison:
-    added: dict[str, FieldSet] = {}
-    removed: dict[str, FieldSet] = {}
-    modified: dict[str, FieldSet] = {}
-    for element, part in parts.items():
-        if part is _NO_DIFFERENCE:
-            continue
-        if part.added:
-            added[element] = part.added
-        if part.removed:
-            removed[element] = part.removed
-        if part.modified:
-            modified[element] = part.modified
-    return Comparison(FieldSet(False, added), FieldSet(new is ABSENT, removed), FieldSet(False, modified))
+    return Comparison(
+        FieldSet(children={element: part.added for element, part in parts.items() if part.added}),
+        FieldSet(new is ABSENT, {element: part.removed for element, part in parts.items() if part.removed}),
+        FieldSet(children={element: part.modified for element, part in parts.items() if part.modified}),
+    )
 
 
 def merge(node: SchemaNode, live: Any, intent: Any) -> Any:

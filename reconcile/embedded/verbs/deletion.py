@@ -153,14 +153,15 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
         raise not_found(resource, target.name)
     warnings = [_JOB_WARNING] if resource.storage_key == JOBS and options.propagation is None else []
     headers = {"content-type": JSON, **warning_headers(warnings)}
-    outcome = remove(engine, _keeper(resource, stored), stored, _with_default(resource, stored, options))
-    if outcome.gone and not resource.answers_object_on_delete:
+    obj, gone = remove(engine, _keeper(resource, stored), stored, _with_default(resource, stored, options))
+    if gone and not resource.answers_object_on_delete:
         details = details_of(resource, target.name) | {"uid": stored.uid}
         return json_response(200, {**SUCCESS, "details": details}, headers)
-    obj = outcome.obj if resource.conversion is None else await shown_object(resource, outcome.obj)
+    if resource.conversion is not None:
+        obj = await shown_object(resource, obj)
     version = obj["metadata"].get("resourceVersion", "")
     body = render_object(engine.table, resource, encode(obj), form, version)
-    return Response(202 if options.cascading and not outcome.gone else 200, headers, body)
+    return Response(202 if options.cascading and not gone else 200, headers, body)
 
 
 def _keeper(resource: ServedResource, stored: Stored) -> ServedResource:
@@ -204,18 +205,10 @@ async def _admitted(
         stored = newest
 
 
-@frozen
-class DeletionOutcome:
-    """The result of a deletion: the object to answer with, and whether it was removed."""
-
-    obj: dict[str, Any]
-    gone: bool
-
-
 def remove(
     engine: Engine, resource: ServedResource, stored: Stored, options: DeleteOptions
-) -> DeletionOutcome:
-    """Delete what is stored, as far as its finalizers and its grace period let it."""
+) -> tuple[dict[str, Any], bool]:
+    """Delete what is stored, as far as finalizers and grace let it; the object, and whether it is gone."""
     _check_preconditions(resource, stored, options)
     old = object_in(stored, resource)
     obj = object_in(stored, resource)
@@ -226,12 +219,11 @@ def remove(
     if not held:
         if not options.dry_run:
             engine.remove(resource.storage_key, stored.key)
-        return DeletionOutcome(old, gone=True)
+        return old, True
     _mark(engine, resource, obj, grace)
-    if obj == old or options.dry_run:
-        return DeletionOutcome(obj, gone=False)
-    engine.put(resource, obj)
-    return DeletionOutcome(obj, gone=False)
+    if obj != old and not options.dry_run:
+        engine.put(resource, obj)
+    return obj, False
 
 
 def _check_preconditions(resource: ServedResource, stored: Stored, options: DeleteOptions) -> None:

@@ -11,11 +11,11 @@ import msgspec
 from attrs import define
 
 from informers.apimachinery.json_pointers import pointer_steps
-from reconcile.embedded.ownership.strategic_merge import merge_maps
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import bad_request
 from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied, same
+from reconcile.embedded.verbs.strategic_merge import merge_maps
 
 # maxJSONPatchOperations in kube-apiserver's patch.go.
 MAX_OPERATIONS: Final = 10_000

@@ -1,9 +1,9 @@
 """Strategic merge patches: what `kubectl apply` and `kubectl patch` send for built-in kinds."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.refusals import bad_request, bare_server_error
 from reconcile.embedded.schema.json_values import quoted
 from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
 
@@ -45,7 +45,7 @@ def _directed(patch: Members) -> Members:
         case "delete":
             return {}
         case other:
-            raise _bad_patch(f"Unknown patch type: {quoted(other)} found in {quoted(patch)}")
+            raise bare_server_error(f"Unknown patch type: {quoted(other)} found in {quoted(patch)}")
 
 
 def _retain_keys(original: Members, patch: Members) -> None:
@@ -53,10 +53,10 @@ def _retain_keys(original: Members, patch: Members) -> None:
         return
     retained = patch.pop(_RETAIN_KEYS)
     if not isinstance(retained, list):
-        raise _bad_request("invalid patch format of retainKeys")
+        raise bad_request("invalid patch format of retainKeys")
     fields = [name for name, value in patch.items() if not name.startswith("$") and value is not None]
     if not set(fields) <= set(retained):
-        raise _bad_request("patch contains fields not in retainKeys list")
+        raise bad_request("patch contains fields not in retainKeys list")
     for name in original.keys() - set(retained):
         del original[name]
 
@@ -67,7 +67,7 @@ def _order_lists(original: Members, patch: Members, node: SchemaNode) -> None:
         order = patch.pop(directive)
         name = directive.removeprefix(_SET_ORDER)
         if not isinstance(order, list):
-            raise _bad_request("invalid patch format of setElementOrder list")
+            raise bad_request("invalid patch format of setElementOrder list")
         live, changes = original.get(name), patch.pop(name, None)
         if live is None and changes is None:
             continue
@@ -79,7 +79,7 @@ def _order_lists(original: Members, patch: Members, node: SchemaNode) -> None:
 
 def _delete_scalars(original: Members, name: str, values: Any) -> None:
     if not isinstance(values, list):
-        raise _bad_request("invalid patch format of primitive list")
+        raise bad_request("invalid patch format of primitive list")
     if name not in original:
         return
     kept = [item for item in original[name] if item not in values]
@@ -133,7 +133,7 @@ def _without_directives(original: list[Any], patch: list[Any], key_of: KeyOf) ->
             case "replace":
                 replaced = True
             case other:
-                raise _bad_patch(f"Unknown patch type: {quoted(other)} found in {quoted(item)}")
+                raise bare_server_error(f"Unknown patch type: {quoted(other)} found in {quoted(item)}")
     kept = [] if replaced else [item for item in original if key_of(item) not in deleted]
     return kept, plain
 
@@ -166,7 +166,7 @@ def _key_of(node: SchemaNode) -> KeyOf:
 
     def key_of(item: Any) -> str:
         if not isinstance(item, dict) or merge_key not in item:
-            raise _bad_patch(f"map: {quoted(item)} does not contain declared merge key: {merge_key}")
+            raise bare_server_error(f"map: {quoted(item)} does not contain declared merge key: {merge_key}")
         return quoted(item[merge_key])
 
     return key_of
@@ -175,31 +175,15 @@ def _key_of(node: SchemaNode) -> KeyOf:
 def _plain(value: Any) -> Any:
     """A value that is new to the object: without nulls and directives."""
     if isinstance(value, dict):
-        return _plain_map(value)
+        return {
+            name: _plain(member)
+            for name, member in value.items()
+            if member is not None
+            and name not in (_PATCH, _RETAIN_KEYS)
+            and not name.startswith((_SET_ORDER, _DELETE_SCALARS))
+        }
     if isinstance(value, list):
-        return [_plain(item) for item in value if not _is_deletion(item)]
+        return [
+            _plain(item) for item in value if not (isinstance(item, dict) and item.get(_PATCH) == "delete")
+        ]
     return value
-
-
-def _plain_map(value: Members) -> Members:
-    directives: Collection[str] = (_SET_ORDER, _DELETE_SCALARS)
-    return {
-        name: _plain(member)
-        for name, member in value.items()
-        if member is not None
-        and name not in (_PATCH, _RETAIN_KEYS)
-        and not any(name.startswith(directive) for directive in directives)
-    }
-
-
-def _is_deletion(item: Any) -> bool:
-    return isinstance(item, dict) and item.get(_PATCH) == "delete"
-
-
-def _bad_request(message: str) -> ApiFailure:
-    return ApiFailure(400, "BadRequest", message)
-
-
-def _bad_patch(message: str) -> ApiFailure:
-    """The API server, too, answers these with a 500 without a reason."""
-    return ApiFailure(500, "", message)
