@@ -326,7 +326,7 @@ async def test_a_definition_appears_in_discovery_at_once_and_leaves_with_its_del
     async with client.post(definitions, json=definition("Widget", described)) as answer:
         assert answer.status == 201, await answer.text()
     async with client.get("/apis/example.com/v1") as answer:
-        assert [entry["name"] for entry in (await answer.json())["resources"]] == ["widgets"]
+        assert "widgets" in [entry["name"] for entry in (await answer.json())["resources"]]
     async with client.get("/openapi/v3/apis/example.com/v1") as answer:
         assert "com.example.v1.Widget" in (await answer.json())["components"]["schemas"]
 
