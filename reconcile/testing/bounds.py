@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from attrs import define, field, frozen
+from attrs import frozen
 
 from informers import ApiError, Response
 from informers.transport import HttpRequest, PassingTransport
@@ -211,12 +211,8 @@ async def _wake(controller: Controller[Any], request: Request, client: Client, m
             meter.end()
 
 
-@define(eq=False, init=False)
 class _LoadMeter(PassingTransport):
     """Measures what happens between requests: processor seconds, or bytes if `traced`."""
-
-    traced: bool
-    most: float = field(default=0.0)
 
     def __init__(self, inner: Any, traced: bool) -> None:
         super().__init__(inner)

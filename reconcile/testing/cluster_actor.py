@@ -55,14 +55,14 @@ class ClusterActor:
         last = timeline.since(max(timeline.dropped, timeline.end - changes))
         return last[0].version - 1 if last else log.version
 
-    def make(self, manifest: Mapping[str, Any]) -> None:
-        """Create an object with its status, and its namespace if there is none."""
+    def make(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object with its status, and its namespace if there is none; what is stored."""
         collection = self._collection(manifest)
         stored = self.request("POST", collection, manifest)
         status = manifest.get("status")
-        if status and stored.get("status") != status:
-            name = stored["metadata"]["name"]
-            self.request("PATCH", f"{collection}/{name}/status", {"status": status})
+        if not status or stored.get("status") == status:
+            return stored
+        return self.request("PATCH", f"{collection}/{stored['metadata']['name']}/status", {"status": status})
 
     def serve(self, kind: type[Object]) -> None:
         """Make the server serve a kind with all its versions, unless it already serves this one.

@@ -9,7 +9,7 @@ from reconcile.client.client import Client
 from reconcile.embedded import ADMIN, ApiServer, InProcessTransport, User
 from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of
-from reconcile.testing.cluster_actor import ClusterActor, path_in
+from reconcile.testing.cluster_actor import ClusterActor
 from reconcile.testing.failure_faults import RequestFailure, failure_fault
 from reconcile.testing.faults import FaultPlan, Verb
 from reconcile.testing.faulty_transport import FaultyTransport
@@ -68,26 +68,18 @@ class FakeClient(Client):
         if isinstance(obj, Object):
             self.serve(type(obj))
             resource = kind_of(obj).resource
-            kind: Mapping[str, Any] = {"apiVersion": resource.api_version, "kind": resource.kind}
-            body = encode(obj)
+            body = {"apiVersion": resource.api_version, "kind": resource.kind, **encode(obj)}
             if _has_no_status(obj):
                 body.pop("status", None)  # the server gives some kinds a first status of their own
         else:
-            kind, body = obj, dict(obj)
-        served = self._actor.kind_served(
-            kind, "add its CustomResourceDefinition first, or its model with serve()"
-        )
+            body = dict(obj)
+        advice = "add its CustomResourceDefinition first, or its model with serve()"
+        served = self._actor.kind_served(body, advice)
         metadata = dict(body.get("metadata") or {})
         if served.namespaced:
             metadata.setdefault("namespace", "default")
             self._make_namespace(metadata["namespace"])
-        body["metadata"] = metadata
-        collection = path_in(served, Key(metadata.get("namespace", ""), ""))
-        stored = self.request("POST", collection, body)
-        if not body.get("status") or stored.get("status") == body["status"]:
-            return stored
-        patch = {"status": body["status"]}
-        return self.request("PATCH", f"{collection}/{stored['metadata']['name']}/status", patch)
+        return self._actor.make({**body, "metadata": metadata})
 
     def fail(
         self, verb: Verb, kind: type[Object] | str, error: RequestFailure, times: int | None = 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from reconcile.embedded.protocol.request_info import RequestPlace, place_of, request_info
 from reconcile.testing.faults import Verb
@@ -34,15 +34,7 @@ class RecordedRequest:
 
     def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
         """The same request with its answer; None leaves a status as it is."""
-        return RecordedRequest(
-            self.method,
-            self.path,
-            self.query,
-            self.content,
-            self.at,
-            status or self.status,
-            server_status or self.server_status,
-        )
+        return evolve(self, status=status or self.status, server_status=server_status or self.server_status)
 
     @property
     def verb(self) -> Verb:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from rich.console import Console
 
@@ -105,7 +106,10 @@ async def test_dev_installs_both_and_reloads_changes(tmp_path: Path) -> None:
     work = Development(Sources("doors"), operator, Console(quiet=True), None)
     async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
         for _ in range(2):
-            await work._prepare(cluster, operator.manager)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(work._run_manager, cluster)
+                await eventually(lambda: cluster.client.list(Door))
+                tasks.cancel_scope.cancel()
         await cluster.client.create(OLD)
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 
