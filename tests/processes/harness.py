@@ -80,13 +80,13 @@ def machine(folder: Path) -> Iterator[Machine]:
         made.end()
 
 
-async def prepare(folder: Path, namespace: str, *names: str) -> None:
-    """Make a namespace and objects to count in."""
+async def prepare(folder: Path, namespace: str, *names: str, **data: str) -> None:
+    """Make a namespace, and ConfigMaps of these data in it."""
     transport = await connect(folder / "admin")
     client = Client(transport)
     await client.create(Namespace(metadata=ObjectMeta(namespace)))
     for name in names:
-        await client.create(ConfigMap(metadata=ObjectMeta(name, namespace), data={"count": "0"}))
+        await client.create(ConfigMap(metadata=ObjectMeta(name, namespace), data=data))
     await transport.aclose()
 
 

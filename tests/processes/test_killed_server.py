@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from informers.kubernetes import connect
-from reconcile import Client, Context, Controller, Manager, ObjectMeta
-from reconcile.kinds import ConfigMap, Namespace
-from tests.processes.harness import machine, send
+from reconcile import Client, Context, Controller, Manager
+from reconcile.kinds import ConfigMap
+from tests.processes.harness import machine, prepare, send
 from tests.processes.recording_server import asked_of
 
-OBJECTS = 40
+NAMES = [f"one-{number}" for number in range(40)]
 AWAY = 4.0
 """Seconds without a server."""
 FIRST_SECOND = 100
@@ -25,17 +25,6 @@ async def copy(ctx: Context[ConfigMap]) -> None:
         await ctx.client.raw.merge(ctx.object, {"data": {"done": wanted}})
 
 
-async def stock(folder: Path, wanted: str) -> None:
-    """Make the objects, on a server that has none."""
-    transport = await connect(folder / "admin")
-    client = Client(transport)
-    await client.create(Namespace(metadata=ObjectMeta("work")))
-    for number in range(OBJECTS):
-        data = {"wanted": wanted}
-        await client.create(ConfigMap(metadata=ObjectMeta(f"one-{number}", "work"), data=data))
-    await transport.aclose()
-
-
 async def seconds_until_done(folder: Path, wanted: str) -> float:
     """How long it takes until all objects say so."""
     transport = await connect(folder / "admin")
@@ -44,7 +33,7 @@ async def seconds_until_done(folder: Path, wanted: str) -> float:
     with anyio.fail_after(60):
         while True:
             objects = await client.list(ConfigMap, "work")
-            if len(objects) == OBJECTS and {one.data.get("done") for one in objects} == {wanted}:
+            if len(objects) == len(NAMES) and {one.data.get("done") for one in objects} == {wanted}:
                 break
             await anyio.sleep(0.1)
     await transport.aclose()
@@ -58,7 +47,7 @@ async def test_an_operator_goes_on_at_once_when_its_server_was_killed_and_starts
 ) -> None:
     with machine(tmp_path) as computer:
         process, port = await computer.serve(tmp_path, ["operator"], tls=False)
-        await stock(tmp_path, "first")
+        await prepare(tmp_path, "work", *NAMES, wanted="first")
         transport = await connect(tmp_path / "operator")
         controller = Controller(ConfigMap, copy, name="copies")
         async with Manager(controller, transport=transport, namespace="work", environ={}) as manager:
@@ -70,7 +59,7 @@ async def test_an_operator_goes_on_at_once_when_its_server_was_killed_and_starts
             assert not manager.status().clusters[0].reachable
             began = time.monotonic()
             await computer.serve(tmp_path, ["operator"], tls=False, port=port)
-            await stock(tmp_path, "second")
+            await prepare(tmp_path, "work", *NAMES, wanted="second")
             # The server is slow to start on a busy machine; what counts is that no back-off is waited for.
             assert await seconds_until_done(tmp_path, "second") <= 10
             assert manager.status().clusters[0].reachable

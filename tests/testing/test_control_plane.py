@@ -178,18 +178,9 @@ anyio.run(main)
 def test_with_the_variable_set_the_same_tests_run_on_the_programs_that_it_names(programs: Path) -> None:
     (programs / "kube-apiserver").write_text(SERVES.format(python=sys.executable))
     tests = Path(__file__).parent / "test_fixture_handles.py"
+    options = ("-q", "-p", "no:cacheprovider", "-k", "listen or loopback")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            str(tests),
-            "-k",
-            "listen or loopback",
-        ],
+        [sys.executable, "-m", "pytest", *options, str(tests)],
         cwd=tests.parents[2],
         env={**os.environ, "KUBEBUILDER_ASSETS": str(programs)},
         capture_output=True,

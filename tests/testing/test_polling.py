@@ -75,37 +75,29 @@ def test_a_check_that_ceases_to_hold_is_reported_with_time_and_result(
 
 
 @pytest.mark.rule("kit-waiting")
-def test_consistently_for_an_hour_passes_at_once_in_virtual_time() -> None:
-    async def test() -> None:
-        began = anyio.current_time()
-        await consistently(lambda: True, during=3600, every=10)
-        assert anyio.current_time() - began == 3600
-
-    simulate(test)
+@pytest.mark.simulated
+async def test_consistently_for_an_hour_passes_at_once_in_virtual_time() -> None:
+    began = anyio.current_time()
+    await consistently(lambda: True, during=3600, every=10)
+    assert anyio.current_time() - began == 3600
 
 
-def test_other_errors_than_a_failed_check_and_a_refusal_are_raised_at_once() -> None:
-    async def test() -> None:
-        with pytest.raises(ZeroDivisionError):
-            await eventually(lambda: 1 // 0)
-
-    simulate(test)
+@pytest.mark.simulated
+async def test_other_errors_than_a_failed_check_and_a_refusal_are_raised_at_once() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await eventually(lambda: 1 // 0)
 
 
-def test_zero_and_empty_results_hold_but_false_and_none_do_not() -> None:
-    async def test() -> None:
-        assert await eventually(lambda: 0) == 0
-        assert await eventually(list) == []
-        with pytest.raises(NotYet, match="last result: None"):
-            await eventually(lambda: None, within=1)
-
-    simulate(test)
+@pytest.mark.simulated
+async def test_zero_and_empty_results_hold_but_false_and_none_do_not() -> None:
+    assert await eventually(lambda: 0) == 0
+    assert await eventually(list) == []
+    with pytest.raises(NotYet, match="last result: None"):
+        await eventually(lambda: None, within=1)
 
 
-def test_a_call_that_hangs_is_cancelled() -> None:
-    async def test() -> None:
-        with pytest.raises(NotYet, match="in 0 calls"):
-            await eventually(anyio.sleep_forever, within=2)
-        assert anyio.current_time() == 2
-
-    simulate(test)
+@pytest.mark.simulated
+async def test_a_call_that_hangs_is_cancelled() -> None:
+    with pytest.raises(NotYet, match="in 0 calls"):
+        await eventually(anyio.sleep_forever, within=2)
+    assert anyio.current_time() == 2

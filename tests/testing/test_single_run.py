@@ -89,14 +89,12 @@ async def test_parts_of_an_object_fail_with_it() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.rule("kit-fail")
-def test_the_caller_gets_the_class_of_error_that_was_asked_for(error: type[ApiError]) -> None:
-    async def test() -> None:
-        client = FakeClient(site())
-        client.fail("*", Site, error, times=None)
-        with pytest.raises(error):
-            await client.create(site("other"))
-
-    simulate(test)
+@pytest.mark.simulated
+async def test_the_caller_gets_the_class_of_error_that_was_asked_for(error: type[ApiError]) -> None:
+    client = FakeClient(site())
+    client.fail("*", Site, error, times=None)
+    with pytest.raises(error):
+        await client.create(site("other"))
 
 
 @pytest.mark.parametrize(
