@@ -144,7 +144,6 @@ def ray_cluster(groups: int) -> dict[str, Any]:
 
 
 def ask(server: ApiServer, method: str, path: str, body: bytes = b"") -> bytes:
-    """The body of an answer that says that all went well."""
     answer = server.handle(ApiRequest(method, path, {}, JSON, body))
     assert not isinstance(answer, WatchStream)
     assert answer.status < 300, answer.body
@@ -152,7 +151,6 @@ def ask(server: ApiServer, method: str, path: str, body: bytes = b"") -> bytes:
 
 
 def make_server() -> ApiServer:
-    """A server with the definition of gadgets."""
     server = ApiServer(clock=SystemClock())
     ask(server, "POST", DEFINITIONS, msgspec.json.encode(DEFINITION))
     return server
@@ -301,7 +299,6 @@ def served() -> Iterator[tuple[Any, str, bytes]]:
 
 @asynccontextmanager
 async def session(url: str, ca: bytes) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of that server."""
     context = ssl.create_default_context(cadata=ca.decode())
     connector = aiohttp.TCPConnector(ssl=context, limit=CLIENTS + WATCHERS)
     headers = {**JSON, "authorization": "Bearer bench"}
@@ -310,7 +307,6 @@ async def session(url: str, ca: bytes) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def create_all(client: aiohttp.ClientSession, bodies: Iterator[bytes]) -> None:
-    """Create what is left, one after the other."""
     for body in bodies:
         async with client.post(GADGETS, data=body) as response:
             await response.read()
@@ -352,7 +348,6 @@ async def fanout() -> float:
 
 
 def figures() -> Figures:
-    """All figures of the embedded server."""
     held, start = measured(__name__, "holding"), measured(__name__, "starting")
     return {
         "embedded.import_ms": start["import_ms"],

@@ -135,7 +135,6 @@ def _hex(chance: random.Random, digits: int) -> str:
 
 
 def encoded(kind: str, number: int, seed: int, version: int) -> bytes:
-    """One object's JSON."""
     make = pod if kind == "pods" else site
     return packed(make(number, random.Random(f"{seed}/{number}"), version))
 
@@ -172,7 +171,6 @@ def updates(kind: str, objects: int) -> list[bytes]:
 
 
 def content(kind: str) -> Content:
-    """What a server of these objects sends."""
     return Content(first_state(kind, OBJECTS), updates(kind, OBJECTS))
 
 
@@ -190,11 +188,9 @@ class Stall:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was."""
         self.longest = self.wall = 0.0
 
     async def run(self) -> None:
-        """Look, until cancelled."""
         with open("/proc/thread-self/schedstat", "rb", buffering=0) as schedule:  # noqa: ASYNC230
             while True:
                 queued, now = _queued(schedule.fileno()), time.perf_counter()
@@ -356,7 +352,6 @@ def calmest(name: str, *arguments: str) -> Figures:
 
 
 def figures() -> Figures:
-    """All figures of the informers."""
     with serving(content, "sites", tls=True) as (_, kubeconfig):
         small = calmest("sync", kubeconfig, "sites", "no")
         small_packed = measured(__name__, "sync", kubeconfig, "sites", "yes")

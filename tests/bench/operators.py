@@ -43,8 +43,6 @@ class Writes:
 
 
 class Counting(InProcessTransport):
-    """A transport that counts the requests that write."""
-
     writes = 0
 
     async def request(self, request: HttpRequest) -> Response:

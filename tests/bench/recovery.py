@@ -51,7 +51,6 @@ def measured(seconds: tuple[float, ...], qps: float) -> list[tuple[float, int]]:
 
 
 def figures() -> Figures:
-    """The figures of this module."""
     free = measured(OUTAGES, 0.0)
     limited = measured((10,), 50.0)
     each = {

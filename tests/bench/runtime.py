@@ -138,7 +138,6 @@ class Counted:
             self.all_done.set()
 
     async def more(self, count: int) -> None:
-        """Wait for so many more."""
         self.all_done, self.wanted = anyio.Event(), count
         if self.runs < count:
             await self.all_done.wait()
@@ -267,7 +266,6 @@ async def kopf(url: str) -> Figures:
 
 
 def figures() -> Figures:
-    """All figures of the runtime."""
     with serving(content, PACED, True) as (_, kubeconfig):
         late = measured(__name__, "latency", kubeconfig)
     more = measured(__name__, "overhead")

@@ -91,7 +91,6 @@ def best_ms(name: str) -> float:
 
 
 def figures() -> Mapping[str, float]:
-    """The figures of this module."""
     found = {
         f"simulation.ms_per_run{name}": min(measured(__name__, "best_ms", name) for _ in range(PROCESSES))
         for name in SCENARIOS

@@ -101,7 +101,6 @@ async def _bytes_per_key() -> float:
 
 
 def figures() -> Figures:
-    """All figures of the storm guard."""
     return {
         "storms.overhead_ns_per_reconcile": asyncio.run(_overhead()),
         "storms.bytes_per_key": asyncio.run(_bytes_per_key()),

@@ -58,7 +58,6 @@ class Chaos:
 
     @property
     def story(self) -> Story:
-        """Where the run is written down."""
         return Story(self.folder / "story.txt")
 
     async def play(self, on: Machine) -> None:
@@ -135,7 +134,6 @@ class Chaos:
     # --- the report --------------------------------------------------------------------------------
 
     def report(self) -> str:
-        """One line about the run."""
         judge = self.judge
         parts = [
             f"{self.seconds:g} s of {IN_FULL:g} in full (seed {self.seed})",
@@ -156,7 +154,6 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run, and say what came of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=IN_FULL, help=f"how long ({IN_FULL:g})")
     parser.add_argument("--seed", type=int, default=None, help="which run (the default is another each time)")

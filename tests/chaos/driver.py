@@ -118,7 +118,6 @@ class Crew:
         return list(self.proxies)
 
     def start(self, name: str) -> None:
-        """Start a replica."""
         self._expected[name] = {replica.LOST}
         self.members[name] = self.machine.start(fleet_operator.run, self.folder, name)
 
@@ -150,7 +149,6 @@ class Crew:
         self.let_all_run()
 
     def let_all_run(self) -> None:
-        """Undo what lasts."""
         for name in list(self._frozen):
             self._thaw(name)
 
@@ -197,6 +195,5 @@ class Story:
     path: Path
 
     def tell(self, line: str) -> None:
-        """Write one line down."""
         with self.path.open("a") as file:
             file.write(f"{time.monotonic():.3f} {line}\n")

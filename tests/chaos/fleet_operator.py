@@ -75,7 +75,6 @@ def let_go(outside: Path, uid: str) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether something is held, by the path that stands for it."""
     return path.exists() and path.read_text() != "gone"
 
 
@@ -88,7 +87,6 @@ def text_of(revision: int) -> dict[str, str]:
 
 
 async def keep(outside: Path, ctx: Context[Fleet]) -> None:
-    """Bring everything about a Fleet in order."""
     fleet = ctx.object
     await ctx.run_sync(take_hold, outside, fleet.uid)
     children = await ctx.owned(ConfigMap)
@@ -155,7 +153,6 @@ async def _count_up(ctx: Context[Fleet], counters: list[ConfigMap]) -> None:
 
 
 async def drop(outside: Path, ctx: Context[Fleet]) -> None:
-    """Let go what is held outside."""
     await ctx.run_sync(let_go, outside, ctx.object.uid)
 
 

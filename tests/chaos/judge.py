@@ -66,7 +66,6 @@ class Judge:
 
     @property
     def busiest_second(self) -> int:
-        """The most requests of one replica in one second."""
         return max(self._busiest.values(), default=0)
 
     # --- states ------------------------------------------------------------------------------------
@@ -191,7 +190,6 @@ class Tail:
     _at: int = field(default=0, init=False)
 
     def lines(self) -> Iterable[Any]:
-        """Each new line, decoded."""
         with self.path.open("rb") as file:
             file.seek(self._at)
             while (line := file.readline()).endswith(b"\n"):

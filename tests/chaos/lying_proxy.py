@@ -63,7 +63,7 @@ class LyingProxy:
     """What went wrong in the proxy itself, which must be nothing."""
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """AnswerForm one request, truly or not."""
+        """Answer one request, truly or not."""
         try:
             return await self._answer(request)
         except ConnectionError:
@@ -285,7 +285,6 @@ class LyingProxy:
         return web.Response(status=500)
 
     def _close(self, request: web.BaseRequest) -> None:
-        """Close the connection behind what has been written."""
         if request.transport is not None:
             request.transport.close()
 
@@ -316,7 +315,6 @@ def _passed(headers: Mapping[str, str]) -> CIMultiDict[str]:
 
 
 def _authority(kubeconfig: Path) -> str:
-    """The certificate authority of a kubeconfig, as PEM."""
     cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
     return base64.b64decode(cluster["certificate-authority-data"]).decode()
 

@@ -359,6 +359,5 @@ CASES: Mapping[str, Case] = {
 
 
 def outcome_of(operator: Operator, case: str, folder: Path) -> str | None:
-    """What is wrong after a case (see CASES)."""
     with staged(operator, folder) as stage:
         return CASES[case](stage)

@@ -11,13 +11,11 @@ SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.re
 
 
 def object_of(*required: str, **properties: Any) -> dict[str, Any]:
-    """The schema of an object with these properties."""
     needs = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needs}
 
 
 def list_of(items: Any, **more: Any) -> dict[str, Any]:
-    """The schema of a list."""
     return {"type": "array", "items": items, **more}
 
 

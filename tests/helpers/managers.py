@@ -68,7 +68,6 @@ async def idle(ctx: Context[Any]) -> None:
 
 
 async def keep_size(ctx: Context[Toy]) -> None:
-    """Show the size in the status."""
     ctx.status(size=ctx.object.spec.size)
 
 

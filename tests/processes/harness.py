@@ -121,7 +121,6 @@ class Group:
         return [asked for asked in asked_of(self.folder) if asked.user.startswith(f"{self.name}-")]
 
     def holders(self) -> list[tuple[str, float]]:
-        """Who acquired the Lease, and when."""
         found: list[tuple[str, float]] = []
         for asked in self.asked:
             if asked.committed and asked.holder and (not found or found[-1][0] != asked.holder):

@@ -109,16 +109,13 @@ class Asked:
 
     @property
     def committed(self) -> bool:
-        """Whether it changed something."""
         return self.method not in ("GET", "HEAD") and self.status < 400
 
     @property
     def election(self) -> bool:
-        """Whether it is about a Lease."""
         return "/leases" in self.path
 
 
 def asked_of(folder: Path) -> list[Asked]:
-    """What has been asked so far, in order."""
     lines = (folder / LOG).read_text().splitlines(keepends=True)
     return [Asked(**json.loads(line)) for line in lines if line.endswith("\n")]
