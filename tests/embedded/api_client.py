@@ -162,5 +162,5 @@ def definition(**spec: Any) -> dict[str, Any]:
         subresources={"status": {}, "scale": SCALE},
         selectableFields=[{"jsonPath": ".spec.color"}],
     )
-    made["spec"] |= spec
-    return made
+    whole = made["spec"] | spec
+    return {**made, "metadata": {"name": f"{whole['names']['plural']}.{whole['group']}"}, "spec": whole}

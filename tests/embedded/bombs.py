@@ -133,7 +133,6 @@ def _definition(chance: random.Random) -> ApiRequest:
     if chance.random() < 0.5:
         spec["x-kubernetes-validations"] = [{"rule": chance.choice(RULES)}]
     made = definition(group="bombs.io", names={"kind": "Thing", "plural": "things"})
-    made["metadata"]["name"] = "things.bombs.io"
     schema = {"type": "object", "properties": {"spec": spec}}
     made["spec"]["versions"] = [
         {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}

@@ -85,7 +85,6 @@ def test_a_target_that_cannot_be_scaled_is_named_in_a_condition(api: Api) -> Non
     api.ok("POST", V2, autoscaler("odd", kind="Nothing"))
     assert conditions(api, "odd") == {"AbleToScale": ("False", "FailedGetScale")}
     plain = definition(names={"kind": "Plain", "plural": "plains"})
-    plain["metadata"]["name"] = "plains.example.com"
     plain["spec"]["versions"][0] |= {"subresources": {"status": {}}}
     api.ok("POST", DEFINITIONS, plain)
     api.ok("POST", V2, autoscaler("plain", kind="Plain"))

@@ -207,13 +207,9 @@ def of_items(items: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def defined(api: Api, schema: dict[str, Any]) -> None:
-    made = definition()
-    made["metadata"]["name"] = "things.other.io"
-    made["spec"] |= {"group": "other.io", "names": {"kind": "Thing", "plural": "things"}}
-    made["spec"]["versions"][0] = {
-        "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}
-    }  # fmt: skip
-    api.ok("POST", DEFINITIONS, made)
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "Thing", "plural": "things"}
+    api.ok("POST", DEFINITIONS, definition(group="other.io", names=names, versions=[version]))
 
 
 def thing(api: Api, spec: Any) -> Answer:

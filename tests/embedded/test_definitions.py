@@ -7,19 +7,16 @@ import pytest
 from tests.embedded.api_client import DEFINITIONS, Api, definition
 
 REQUIRED, INVALID = "FieldValueRequired", "FieldValueInvalid"
+THINGS = {"kind": "Thing", "plural": "things"}
 COLUMN = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
 
 
 def defined(part: str, value: Any, *, versions: int = 1) -> list[tuple[str, str]]:
     """The causes for a definition whose first version has `value` as this part."""
-    made = definition(names={"kind": "Thing", "plural": "things"})
-    made["metadata"]["name"] = "things.example.com"
-    first = made["spec"]["versions"][0]
-    made["spec"]["versions"] = [
-        first,
-        *({**first, "name": f"v{number}", "storage": False} for number in range(2, versions + 1)),
-    ]
-    first = made["spec"]["versions"][0] = {**first, part: value}
+    made = definition(names=THINGS)
+    (first,) = made["spec"]["versions"]
+    others = [{**first, "name": f"v{number}", "storage": False} for number in range(2, versions + 1)]
+    made["spec"]["versions"] = [{**first, part: value}, *others]
     answer = Api().send("POST", DEFINITIONS, made, query={"dryRun": "All"})
     return [] if answer.status == 201 else answer.causes
 
@@ -91,8 +88,7 @@ def test_a_scale_reads_from_spec_and_status() -> None:
 @pytest.mark.rule("api-136")
 def test_an_unknown_schema_keyword_follows_the_field_validation() -> None:
     api = Api()
-    made = definition(names={"kind": "Thing", "plural": "things"})
-    made["metadata"]["name"] = "things.example.com"
+    made = definition(names=THINGS)
     schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     size = schema["properties"]["spec"]["properties"]["size"]
     size |= {"maxLenght": 1, "default": {"any": {"thing": 1}}, "x-kubernetes-validations": [{"rul": "self"}]}
@@ -111,19 +107,17 @@ def test_an_unknown_schema_keyword_follows_the_field_validation() -> None:
 @pytest.mark.rule("api-136")
 def test_a_definition_that_is_kept_has_only_words_that_schemas_have() -> None:
     api = Api()
-    made = definition(names={"kind": "Thing", "plural": "things"})
-    made["metadata"]["name"] = "things.example.com"
+    made = definition(names=THINGS)
     spec = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"]["size"]["x-vendor"] = 1
     spec["properties"]["color"]["default"] = "x-vendor"
     answer = api.send("POST", DEFINITIONS, made)
     assert answer.status == 201
     assert "openAPIV3Schema.properties.spec.properties.size.x-vendor" in answer.headers["warning"]
-    kept = api.ok("GET", f"{DEFINITIONS}/things.example.com")["spec"]["versions"][0]["schema"][
-        "openAPIV3Schema"
-    ]
-    assert kept["properties"]["spec"]["properties"]["size"] == {"type": "integer", "minimum": 0}
-    assert kept["properties"]["spec"]["properties"]["color"] == {"type": "string", "default": "x-vendor"}
+    (kept,) = api.ok("GET", f"{DEFINITIONS}/things.example.com")["spec"]["versions"]
+    members = kept["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert members["size"] == {"type": "integer", "minimum": 0}
+    assert members["color"] == {"type": "string", "default": "x-vendor"}
 
 
 @pytest.mark.parametrize(
@@ -140,15 +134,14 @@ def test_a_definition_that_is_kept_has_only_words_that_schemas_have() -> None:
 def test_the_communitys_groups_need_an_approval(
     group: str, approval: str, causes: list[tuple[str, str]]
 ) -> None:
-    made = definition(group=group, names={"kind": "Thing", "plural": "things"})
-    made["metadata"] = {"name": f"things.{group}", "annotations": {"api-approved.kubernetes.io": approval}}
+    made = definition(group=group, names=THINGS)
+    made["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
     answer = Api().send("POST", DEFINITIONS, made)
     assert (answer.causes if answer.status == 422 else []) == causes
 
 
 def test_unknown_fields_are_preserved_by_the_schema_alone() -> None:
-    made = definition(names={"kind": "Thing", "plural": "things"}, preserveUnknownFields=True)
-    made["metadata"]["name"] = "things.example.com"
+    made = definition(names=THINGS, preserveUnknownFields=True)
     assert Api().send("POST", DEFINITIONS, made).causes == [(INVALID, "spec.preserveUnknownFields")]
     made["spec"]["preserveUnknownFields"] = False
     Api().ok("POST", DEFINITIONS, made)

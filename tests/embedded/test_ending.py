@@ -11,6 +11,7 @@ from tests.embedded.api_client import (
     WIDGETS,
     Api,
     config_map,
+    definition,
     events,
     names,
     owned_by,
@@ -159,15 +160,6 @@ def test_one_owner_left_is_enough(api: Api) -> None:
     assert [owner["name"] for owner in left] == ["p"]
 
 
-@pytest.mark.rule("api-83")
-def test_an_owner_in_another_namespace_never_protects(api: Api) -> None:
-    api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
-    owner = api.ok("POST", "/api/v1/namespaces/other/configmaps", config_map())
-    api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
-    api.server.settle()
-    assert gone(api, f"{CONFIG_MAPS}/a")
-
-
 @pytest.mark.rule("api-85")
 def test_a_collection_is_deleted_one_by_one_and_answered_as_a_list(api: Api) -> None:
     for name, parity in (("a", "odd"), ("b", "even"), ("c", "odd")):
@@ -199,8 +191,10 @@ def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: A
     watch = api.watch(WIDGETS, resourceVersion=made.version)
     api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
     api.server.settle()
-    status = api.ok("GET", f"{DEFINITIONS}/widgets.example.com")["status"]
-    assert status["conditions"][2]["reason"] == "InstanceDeletionInProgress"
+    ending = api.ok("GET", f"{DEFINITIONS}/widgets.example.com")
+    assert ending["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    condition = ending["status"]["conditions"][2]
+    assert (condition["type"], condition["reason"]) == ("Terminating", "InstanceDeletionInProgress")
     assert api.send("POST", WIDGETS, widget("b")).status == 403
     api.merge(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})
     api.server.settle()
@@ -208,6 +202,9 @@ def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: A
     assert api.send("GET", WIDGETS).body == "404 page not found\n"
     assert names(watch) == [("MODIFIED", "a"), ("DELETED", "a")]
     assert watch.closed
+    assert "example.com" not in [group["name"] for group in api.ok("GET", "/apis")["groups"]]
+    api.ok("POST", DEFINITIONS, definition())
+    assert api.ok("GET", WIDGETS)["items"] == []
 
 
 @pytest.mark.rule("api-133")

@@ -206,7 +206,6 @@ def test_a_definition_is_established_at_once_and_a_clash_of_names_is_not(api: Ap
         ("Established", "True"),
     ]
     other = definition(names={"kind": "Widget", "plural": "wodgets"})
-    other["metadata"]["name"] = "wodgets.example.com"
     api.ok("POST", DEFINITIONS, other)
     clash = api.ok("GET", f"{DEFINITIONS}/wodgets.example.com")["status"]
     assert [condition["status"] for condition in clash["conditions"]] == ["False", "False"]
