@@ -112,6 +112,13 @@ def resource_metric(**target: Any) -> dict[str, Any]:
     return {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", **target}}}
 
 
+RESOURCE = resource_metric(averageUtilization=1)
+SHARE = "metrics[0].resource.target.averageUtilization"
+POLICIES = "behavior.scaleUp.policies"
+WINDOW = "stabilizationWindowSeconds"
+SLOW = {"type": "Pods", "value": 1, "periodSeconds": 1801}
+
+
 @pytest.mark.parametrize(
     ("spec", "reason", "field"),
     [
@@ -119,25 +126,13 @@ def resource_metric(**target: Any) -> dict[str, Any]:
         ({"minReplicas": 6}, INVALID, "maxReplicas"),
         ({"metrics": [{"type": "Nope"}]}, ENUM, "metrics[0].type"),
         ({"metrics": [{"type": "Pods"}]}, REQUIRED, "metrics[0].pods"),
-        ({"metrics": [resource_metric()]}, REQUIRED, "metrics[0].resource.target.averageUtilization"),
-        (
-            {"metrics": [resource_metric(averageUtilization=0)]},
-            INVALID,
-            "metrics[0].resource.target.averageUtilization",
-        ),
-        (
-            {"metrics": [{**resource_metric(averageUtilization=1), "pods": PODS}]},
-            "FieldValueForbidden",
-            "metrics[0].pods",
-        ),
+        ({"metrics": [resource_metric()]}, REQUIRED, SHARE),
+        ({"metrics": [resource_metric(averageUtilization=0)]}, INVALID, SHARE),
+        ({"metrics": [{**RESOURCE, "pods": PODS}]}, "FieldValueForbidden", "metrics[0].pods"),
         ({"behavior": {"scaleUp": {"selectPolicy": "Any"}}}, ENUM, "behavior.scaleUp.selectPolicy"),
+        ({"behavior": {"scaleDown": {WINDOW: 3601}}}, INVALID, f"behavior.scaleDown.{WINDOW}"),
         (
-            {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 3601}}},
-            INVALID,
-            "behavior.scaleDown.stabilizationWindowSeconds",
-        ),
-        (
-            {"behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}}},
+            {"behavior": {"scaleUp": {"policies": [SLOW]}}},
             INVALID,
             "behavior.scaleUp.policies[0].periodSeconds",
         ),

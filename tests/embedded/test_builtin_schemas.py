@@ -7,35 +7,12 @@ from typing import Any
 
 import pytest
 
+from reconcile.embedded.kinds import BUILT_IN
 from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 
 ROOT = Path(__file__).parents[2]
-KINDS = [
-    ("", "v1", kind)
-    for kind in (
-        "ConfigMap", "Event", "Namespace", "Node", "PersistentVolumeClaim", "Pod", "Secret", "Service",
-        "ServiceAccount",
-    )
-] + [
-    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
-    ("apps", "v1", "DaemonSet"),
-    ("apps", "v1", "Deployment"),
-    ("apps", "v1", "ReplicaSet"),
-    ("apps", "v1", "StatefulSet"),
-    ("autoscaling", "v2", "HorizontalPodAutoscaler"),
-    ("batch", "v1", "CronJob"),
-    ("batch", "v1", "Job"),
-    ("coordination.k8s.io", "v1", "Lease"),
-    ("discovery.k8s.io", "v1", "EndpointSlice"),
-    ("events.k8s.io", "v1", "Event"),
-    ("networking.k8s.io", "v1", "Ingress"),
-    ("policy", "v1", "PodDisruptionBudget"),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"),
-    ("rbac.authorization.k8s.io", "v1", "Role"),
-    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
-]  # fmt: skip
+KINDS = [(kind.group, version, kind.name) for kind in BUILT_IN for version in kind.versions]
 POD = compile_schema(schema_for("", "v1", "Pod"), unique_lists=False)
 
 

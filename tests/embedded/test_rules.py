@@ -8,6 +8,10 @@ import pytest
 from reconcile.embedded.schema import check_structural, compile_schema
 from tests.embedded.rule_schemas import MEMBERS, PATH, RULE, holds, ruled, schema, spec
 
+INVALID, REQUIRED, FORBIDDEN = "FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"
+FAILED = "failed rule: self.size > 1"
+OBJECT = 'Invalid value: "object"'
+
 
 @pytest.mark.rule("api-122")
 @pytest.mark.parametrize(
@@ -24,49 +28,34 @@ from tests.embedded.rule_schemas import MEMBERS, PATH, RULE, holds, ruled, schem
         ("self.data == b'hi'", {"data": "aGk="}),
         ("self.dash__dash__ed == self.__namespace__", {"dash-ed": "x", "namespace": "x"}),
         ("self.labels.all(key, key.startsWith('a') && self.labels[key] != '')", {"labels": {"ab": "c"}}),
-        (
-            "self.ports.exists_one(p, p.port == 80 && p.name == 'web')",
-            {"ports": [{"port": 80, "name": "web"}]},
-        ),
+        ("self.ports.exists_one(p, p.port == 80 && p.name == 'a')", {"ports": [{"port": 80, "name": "a"}]}),
         ("self.ports.map(p, p.port).sum() == 3", {"ports": [{"port": 1}, {"port": 2}]}),
-        (
-            "self.numbers.isSorted() && self.numbers.min() == 1 && self.numbers.max() == 3",
-            {"numbers": [1, 2, 3]},
-        ),
+        ("self.numbers.isSorted() && self.numbers.min() == 1", {"numbers": [1, 2]}),
+        ("self.numbers.max() == 3", {"numbers": [1, 3, 2]}),
         ("sets.contains(self.tags, ['a'])", {"tags": ["b", "a"]}),
         ("self.words.join('-').upperAscii() == 'A-B'", {"words": ["a", "b"]}),
         ("'%s is %d'.format([self.name, self.size]) == 'a is 3'", {"name": "a", "size": 3}),
         ("self.name.matches('^[a-z]+$') && self.name.find('b+') == 'bb'", {"name": "abbc"}),
-        (
-            "self.name.findAll('[0-9]+') == ['1', '22'] && self.name.findAll('[0-9]+', 1) == ['1']",
-            {"name": "1a22"},
-        ),
+        ("self.name.findAll('[0-9]+') == ['1', '22']", {"name": "1a22"}),
+        ("self.name.findAll('[0-9]+', 1) == ['1']", {"name": "1a22"}),
         ("quantity(self.name).isGreaterThan(quantity('1Gi'))", {"name": "1025Mi"}),
         ("quantity('1000m') == quantity('1') && quantity('1').add(2).asInteger() == 3", {}),
         ("isQuantity('1.5Gi') && !isQuantity('a') && quantity('-1').sign() == -1", {}),
         ("quantity('500m').asApproximateFloat() == 0.5 && !quantity('500m').isInteger()", {}),
         ("quantity('2').sub(quantity('1')).compareTo(quantity('1')) == 0", {}),
         ("isURL(self.name) && url(self.name).getHostname() == '::1'", {"name": "https://[::1]:80/a%20b?q=1"}),
-        (
-            "url(self.name).getPort() == '80' && url(self.name).getHost() == '[::1]:80'",
-            {"name": "https://[::1]:80/a"},
-        ),
-        (
-            "url(self.name).getScheme() == 'https' && url(self.name).getEscapedPath() == '/a%20b'",
-            {"name": "https://h/a%20b"},
-        ),
+        ("url(self.name).getPort() == '80'", {"name": "https://[::1]:80/a"}),
+        ("url(self.name).getHost() == '[::1]:80'", {"name": "https://[::1]:80/a"}),
+        ("url(self.name).getScheme() == 'https'", {"name": "https://h/a%20b"}),
+        ("url(self.name).getEscapedPath() == '/a%20b'", {"name": "https://h/a%20b"}),
         ("url(self.name).getQuery() == {'q': ['1', '2']}", {"name": "https://h/?q=1&q=2"}),
         ("isIP(self.name) && ip(self.name).family() == 6 && ip(self.name).isLoopback()", {"name": "::1"}),
         ("ip.isCanonical('::1') && !isIP('1.2.3') && ip('169.254.1.1').isLinkLocalUnicast()", {}),
         ("cidr(self.name).containsIP('10.1.2.3') && !isCIDR('10.0.0.0')", {"name": "10.0.0.0/8"}),
-        (
-            "cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16')) && cidr('10.1.0.0/8').prefixLength() == 8",
-            {},
-        ),
-        (
-            "cidr('10.1.0.0/8').masked() == cidr('10.0.0.0/8') && cidr('10.1.0.0/8').ip() == ip('10.1.0.0')",
-            {},
-        ),
+        ("cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16'))", {}),
+        ("cidr('10.1.0.0/8').prefixLength() == 8", {}),
+        ("cidr('10.1.0.0/8').masked() == cidr('10.0.0.0/8')", {}),
+        ("cidr('10.1.0.0/8').ip() == ip('10.1.0.0')", {}),
     ],
 )
 def test_an_object_that_keeps_a_rule_has_no_fault(rule: str, members: dict[str, Any]) -> None:
@@ -97,32 +86,17 @@ def test_a_rule_that_does_not_hold_or_fails_is_a_fault_of_its_place(
 @pytest.mark.parametrize(
     ("more", "reason", "field", "message"),
     [
-        ({}, "FieldValueInvalid", "spec", 'Invalid value: "object": failed rule: self.size > 1'),
-        ({"message": "too few"}, "FieldValueInvalid", "spec", 'Invalid value: "object": too few'),
+        ({}, INVALID, "spec", f"{OBJECT}: {FAILED}"),
+        ({"message": "too few"}, INVALID, "spec", f"{OBJECT}: too few"),
+        ({"message": "few", "messageExpression": "string(self.size)"}, INVALID, "spec", f"{OBJECT}: 1"),
+        ({"message": "few", "messageExpression": "self.name"}, INVALID, "spec", f"{OBJECT}: few"),
         (
-            {"message": "too few", "messageExpression": "'only ' + string(self.size)"},
-            "FieldValueInvalid",
-            "spec",
-            'Invalid value: "object": only 1',
-        ),
-        (
-            {"message": "too few", "messageExpression": "self.name"},
-            "FieldValueInvalid",
-            "spec",
-            'Invalid value: "object": too few',
-        ),
-        (
-            {"reason": "FieldValueForbidden", "fieldPath": ".size", "message": "no"},
-            "FieldValueForbidden",
+            {"reason": FORBIDDEN, "fieldPath": ".size", "message": "no"},
+            FORBIDDEN,
             "spec.size",
             "Forbidden: no",
         ),
-        (
-            {"reason": "FieldValueRequired", "message": "say"},
-            "FieldValueRequired",
-            "spec",
-            "Required value: say",
-        ),
+        ({"reason": REQUIRED, "message": "say"}, REQUIRED, "spec", "Required value: say"),
         ({"reason": "FieldValueDuplicate"}, "FieldValueDuplicate", "spec", 'Duplicate value: "object"'),
     ],
 )
@@ -172,8 +146,8 @@ def test_what_broke_a_rule_before_and_did_not_change_is_tolerated() -> None:
 
 @pytest.mark.rule("api-122")
 def test_items_of_a_keyed_list_are_compared_with_themselves() -> None:
-    member = {**MEMBERS["ports"], "items": {**MEMBERS["ports"]["items"]}}
-    member["items"]["x-kubernetes-validations"] = [{"rule": "self.name == oldSelf.name"}]
+    ports, rule = MEMBERS["ports"], {"rule": "self.name == oldSelf.name"}
+    member = {**ports, "items": {**ports["items"], "x-kubernetes-validations": [rule]}}
     openapi = {"type": "object", "properties": {"ports": member}}
     assert check_structural(openapi, PATH) == []
     old = {"ports": [{"port": 1, "name": "a"}, {"port": 2, "name": "b"}]}
@@ -194,13 +168,10 @@ def test_sets_and_keyed_lists_are_equal_in_any_order() -> None:
 
 @pytest.mark.rule("api-122")
 def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> None:
-    openapi = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "properties": MEMBERS}},
-        "x-kubernetes-validations": [
-            {"rule": "self.metadata.name == self.spec.name && self.kind == 'Thing'"}
-        ],
-    }
+    spec = {"type": "object", "properties": MEMBERS}
+    openapi: dict[str, Any] = {"type": "object", "properties": {"spec": spec}}
+    rule = "self.metadata.name == self.spec.name && self.kind == 'Thing'"
+    openapi["x-kubernetes-validations"] = [{"rule": rule}]
     assert check_structural(openapi, PATH) == []
     obj = {"kind": "Thing", "metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"name": "a"}}
     assert compile_schema(openapi).validate(obj) == []
@@ -214,27 +185,27 @@ def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> 
 @pytest.mark.parametrize(
     ("rule", "more", "reason", "place"),
     [
-        ("self.nothing > 1", {}, "FieldValueInvalid", ".rule"),
-        ("self.size > 'a'", {}, "FieldValueInvalid", ".rule"),
-        ("self.size", {}, "FieldValueInvalid", ".rule"),
-        ("self.size >", {}, "FieldValueInvalid", ".rule"),
-        ("self.ports.all(p, p.nothing == 1)", {}, "FieldValueInvalid", ".rule"),
-        ("nothing(self.size)", {}, "FieldValueInvalid", ".rule"),
-        ("type(self) == object.Object0", {}, "FieldValueInvalid", ".rule"),
-        ("(" * 5000 + "true" + ")" * 5000, {}, "FieldValueInvalid", ".rule"),
-        (" && ".join(["true"] * 20000), {}, "FieldValueInvalid", ".rule"),
-        ("quantity(self.name) > 3", {}, "FieldValueInvalid", ".rule"),
-        ("", {}, "FieldValueRequired", ".rule"),
-        ("self.size\n> 1", {}, "FieldValueRequired", ".message"),
-        ("self.size > 1", {"message": "a\nb"}, "FieldValueInvalid", ".message"),
-        ("self.size > 1", {"message": " "}, "FieldValueInvalid", ".message"),
-        ("self.size > 1", {"messageExpression": "self.size"}, "FieldValueInvalid", ".messageExpression"),
-        ("self.size > 1", {"messageExpression": ""}, "FieldValueRequired", ".messageExpression"),
+        ("self.nothing > 1", {}, INVALID, ".rule"),
+        ("self.size > 'a'", {}, INVALID, ".rule"),
+        ("self.size", {}, INVALID, ".rule"),
+        ("self.size >", {}, INVALID, ".rule"),
+        ("self.ports.all(p, p.nothing == 1)", {}, INVALID, ".rule"),
+        ("nothing(self.size)", {}, INVALID, ".rule"),
+        ("type(self) == object.Object0", {}, INVALID, ".rule"),
+        ("(" * 5000 + "true" + ")" * 5000, {}, INVALID, ".rule"),
+        (" && ".join(["true"] * 20000), {}, INVALID, ".rule"),
+        ("quantity(self.name) > 3", {}, INVALID, ".rule"),
+        ("", {}, REQUIRED, ".rule"),
+        ("self.size\n> 1", {}, REQUIRED, ".message"),
+        ("self.size > 1", {"message": "a\nb"}, INVALID, ".message"),
+        ("self.size > 1", {"message": " "}, INVALID, ".message"),
+        ("self.size > 1", {"messageExpression": "self.size"}, INVALID, ".messageExpression"),
+        ("self.size > 1", {"messageExpression": ""}, REQUIRED, ".messageExpression"),
         ("self.size > 1", {"reason": "Because"}, "FieldValueNotSupported", ".reason"),
-        ("self.size > 1", {"fieldPath": "size["}, "FieldValueInvalid", ".fieldPath"),
-        ("self.size > 1", {"fieldPath": ".nothing"}, "FieldValueInvalid", ".fieldPath"),
-        ("self.size > 1", {"fieldPath": ".size.more"}, "FieldValueInvalid", ".fieldPath"),
-        ("self.size > 1", {"optionalOldSelf": True}, "FieldValueInvalid", ".optionalOldSelf"),
+        ("self.size > 1", {"fieldPath": "size["}, INVALID, ".fieldPath"),
+        ("self.size > 1", {"fieldPath": ".nothing"}, INVALID, ".fieldPath"),
+        ("self.size > 1", {"fieldPath": ".size.more"}, INVALID, ".fieldPath"),
+        ("self.size > 1", {"optionalOldSelf": True}, INVALID, ".optionalOldSelf"),
         ("self.size > 1", {"message": 1}, "FieldValueTypeInvalid", ".message"),
     ],
 )
@@ -252,15 +223,8 @@ def test_a_field_path_leads_through_properties_and_maps(path: str) -> None:
 
 @pytest.mark.rule("api-122")
 def test_items_without_a_key_have_no_old_value() -> None:
-    openapi = {
-        "type": "object",
-        "properties": {
-            "words": {
-                "type": "array",
-                "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
-            }
-        },
-    }
+    item = {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
+    openapi = {"type": "object", "properties": {"words": {"type": "array", "items": item}}}
     (cause,) = check_structural(openapi, PATH)
     assert cause.field == f"{PATH}.properties[words].items.x-kubernetes-validations[0].rule"
 

@@ -1,13 +1,11 @@
 """Tokens of service accounts, and the reviews that say who one is and what one may."""
 
-import datetime
 from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 
-from reconcile.embedded import ApiRequest, ApiServer, User
+from reconcile.embedded import ApiServer, User
 from reconcile.embedded.http import serve
 from tests.embedded.api_client import CONFIG_MAPS, PODS, Api, pod
 
@@ -52,9 +50,9 @@ def test_a_token_names_its_account_and_its_expiry(api: Api) -> None:
 
 def test_a_token_ends_with_its_time(api: Api) -> None:
     made = token(api, expirationSeconds=600)
-    api.clock.moment += datetime.timedelta(seconds=599)
+    api.clock.advance(599)
     assert api.server.tokens.user_of(made) is not None
-    api.clock.moment += datetime.timedelta(seconds=1)
+    api.clock.advance(1)
     assert api.server.tokens.user_of(made) is None
 
 
@@ -81,17 +79,12 @@ def test_a_truncated_token_is_unknown(api: Api, spoil: Any) -> None:
 
 
 def test_a_token_of_another_server_is_unknown(api: Api) -> None:
-    other = _other()
-    made = token(other)
-    assert other.server.tokens.user_of(made) is not None
-    assert api.server.tokens.user_of(made) is None
-
-
-def _other() -> Api:
     other = Api()
     other.clock.chance.seed(99)
     other.ok("POST", ACCOUNTS, {"metadata": {"name": "robot"}})
-    return other
+    made = token(other)
+    assert other.server.tokens.user_of(made) is not None
+    assert api.server.tokens.user_of(made) is None
 
 
 @pytest.mark.parametrize(
@@ -206,37 +199,29 @@ def test_reviews_are_made_and_never_kept(api: Api) -> None:
 # --- over HTTP --------------------------------------------------------------------------------
 
 
-async def test_a_service_account_is_itself_over_http() -> None:
-    server = ApiServer()
-    headers = {"content-type": "application/json"}
-    body = msgspec.json.encode({"metadata": {"name": "robot"}})
-    server.handle(ApiRequest("POST", ACCOUNTS, headers=headers, body=body))
-    uid_of = server.handle(ApiRequest("GET", f"{ACCOUNTS}/robot"))
-    assert not hasattr(uid_of, "take")
-    made = server.handle(ApiRequest("POST", f"{ACCOUNTS}/robot/token", headers=headers, body=b"{}"))
-    assert not hasattr(made, "take")
-    robot = msgspec.json.decode(made.body)["status"]["token"]
+async def test_a_service_account_is_itself_over_http(api: Api) -> None:
+    robot = token(api)
     users = {"bobs-token": User("bob", ("system:authenticated",))}
-    async with serve(server, tls=False, token="t", users=users) as face, aiohttp.ClientSession() as session:
-        for given, name in (
-            (robot, "system:serviceaccount:default:robot"),
-            ("bobs-token", "bob"),
-            ("t", None),
-        ):
-            sent = {"Authorization": f"Bearer {given}"}
-            async with session.get(face.url + CONFIG_MAPS, headers=sent) as answer:
-                assert answer.status == (403 if name else 200)
-                if name:
-                    assert f'User "{name}" cannot list' in (await answer.json())["message"]
-        async with session.get(
-            face.url + CONFIG_MAPS, headers={"Authorization": f"Bearer {robot}x"}
-        ) as answer:
-            assert answer.status == 401
+    async with (
+        serve(api.server, tls=False, token="t", users=users) as face,
+        aiohttp.ClientSession(face.url) as session,
+    ):
+        for given, name in ((robot, "system:serviceaccount:default:robot"), ("bobs-token", "bob")):
+            async with session.get(CONFIG_MAPS, headers=bearer(given)) as answer:
+                assert answer.status == 403
+                assert f'User "{name}" cannot list' in (await answer.json())["message"]
+        for given, status in (("t", 200), (f"{robot}x", 401)):
+            async with session.get(CONFIG_MAPS, headers=bearer(given)) as answer:
+                assert answer.status == status
+
+
+def bearer(given: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {given}"}
 
 
 async def test_a_bad_token_of_an_account_is_not_taken_for_the_administrator() -> None:
     async with serve(ApiServer(), tls=False) as face, aiohttp.ClientSession() as session:
-        async with session.get(face.url + CONFIG_MAPS, headers={"Authorization": "Bearer a.b.c"}) as answer:
+        async with session.get(face.url + CONFIG_MAPS, headers=bearer("a.b.c")) as answer:
             assert answer.status == 401
         async with session.get(face.url + CONFIG_MAPS) as answer:
             assert answer.status == 200
@@ -247,7 +232,7 @@ async def test_a_token_review_knows_the_tokens_that_a_face_was_given() -> None:
     server = ApiServer()
     async with (
         serve(server, tls=False, token="t") as face,
-        aiohttp.ClientSession(face.url, headers={"Authorization": "Bearer t"}) as session,
+        aiohttp.ClientSession(face.url, headers=bearer("t")) as session,
         session.post(f"{AUTHENTICATION}/tokenreviews", json=spec) as answer,
     ):
         assert (await answer.json())["status"]["user"]["username"] == "system:admin"
