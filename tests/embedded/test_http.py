@@ -323,7 +323,7 @@ async def test_a_definition_appears_in_discovery_at_once_and_leaves_with_its_del
 ) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     described = {"type": "object", "description": "A thing."}
-    async with client.post(definitions, json=definition("Widget", described)) as answer:
+    async with client.post(definitions, json=definition("Widget", described, subresources={})) as answer:
         assert answer.status == 201, await answer.text()
     async with client.get("/apis/example.com/v1") as answer:
         assert "widgets" in [entry["name"] for entry in (await answer.json())["resources"]]
