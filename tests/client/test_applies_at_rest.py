@@ -4,12 +4,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-import anyio
 import msgspec
 import pytest
 
 from informers import InformerOptions, Key
-from reconcile import Client, Context, Controller, Intent, ObjectMeta, kind_of
+from reconcile import Client, Intent, ObjectMeta, kind_of
 from reconcile.kinds import (
     ConfigMap,
     Container,
@@ -28,14 +27,13 @@ from reconcile.kinds import (
 from reconcile.models import Quantity
 from reconcile.testing import FakeClient
 from tests.client.cached_client import applies, cached, refresh
-from tests.helpers.managers import Toy, World, played
-from tests.helpers.scenarios import in_world
+
+pytestmark = pytest.mark.rule("write-7")
 
 CONFIG = kind_of(ConfigMap).resource
 DEPLOYMENT = kind_of(Deployment).resource
 MANY = 10_001
 """One more than were once remembered."""
-TENANTS = 30
 
 
 def config(name: str = "c", **data: str) -> Intent[ConfigMap]:
@@ -62,7 +60,6 @@ async def all_applied(client: Client, intents: Iterable[Intent[Any]]) -> None:
 # --- many -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("write-7")
 async def test_over_ten_thousand_children_that_another_process_applied_not_one_is_sent() -> None:
     fake = FakeClient()
     await fake.with_options(field_manager="mine").apply(config("c-number", x="number"))
@@ -84,7 +81,6 @@ async def test_over_ten_thousand_children_that_another_process_applied_not_one_i
     assert len(fake.transport.requests) == sent + 1
 
 
-@pytest.mark.rule("write-7")
 async def test_what_comes_back_as_it_was_sent_takes_no_memory_but_its_mark() -> None:
     fake = FakeClient()
     client = cached(fake, CONFIG)
@@ -99,7 +95,6 @@ async def test_what_comes_back_as_it_was_sent_takes_no_memory_but_its_mark() -> 
     assert {sys.getsizeof(snapshot.applied) for snapshot in store} == {48}
 
 
-@pytest.mark.rule("write-7")
 async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_process() -> None:
     fake = FakeClient()
     client = cached(fake, DEPLOYMENT)
@@ -117,7 +112,6 @@ async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_p
     assert applies(fake) == 2
 
 
-@pytest.mark.rule("write-7")
 async def test_what_a_server_defaults_in_a_typed_pod_template_is_not_applied_again() -> None:
     main = Container(
         "main",
@@ -147,7 +141,6 @@ async def test_what_a_server_defaults_in_a_typed_pod_template_is_not_applied_aga
     assert stored.resources.limits == {"cpu": Quantity("1"), "memory": Quantity("1Gi")}
 
 
-@pytest.mark.rule("write-7")
 async def test_what_was_learned_of_an_object_goes_with_it() -> None:
     fake = FakeClient()
     client = cached(fake, DEPLOYMENT)
@@ -168,7 +161,6 @@ async def test_what_was_learned_of_an_object_goes_with_it() -> None:
 # --- what is applied all the same -----------------------------------------------------------------------
 
 
-@pytest.mark.rule("write-7")
 @pytest.mark.parametrize("cache", [True, False])
 async def test_what_a_former_manager_still_owns_is_made_over_though_the_intent_holds(cache: bool) -> None:
     fake = FakeClient()
@@ -181,7 +173,6 @@ async def test_what_a_former_manager_still_owns_is_made_over_though_the_intent_h
 # --- objects that are marked late, or not at all --------------------------------------------------------
 
 
-@pytest.mark.rule("write-7")
 async def test_a_kind_that_no_controller_declares_is_applied_once_by_each_process() -> None:
     fake = FakeClient()
     await fake.with_options(field_manager="mine").apply(config(x="1"))
@@ -196,7 +187,6 @@ async def test_a_kind_that_no_controller_declares_is_applied_once_by_each_proces
     assert applies(fake) == 3
 
 
-@pytest.mark.rule("write-7")
 @pytest.mark.parametrize("declared", [True, False])
 async def test_an_intent_without_fields_makes_an_object_and_is_left_out_then(declared: bool) -> None:
     fake = FakeClient()
@@ -209,7 +199,6 @@ async def test_an_intent_without_fields_makes_an_object_and_is_left_out_then(dec
     assert applies(fake) == (1 if declared else 2)
 
 
-@pytest.mark.rule("write-7")
 @pytest.mark.parametrize(
     "options",
     [
@@ -232,41 +221,3 @@ async def test_where_the_cache_has_less_than_the_object_it_is_read_instead_of_ap
     fake.request("PATCH", CONFIG.path("default", "c"), {"data": {"x": "drifted"}})
     refresh(fake, client)
     assert (await client.apply(config(x="1"))).data == {"x": "1"}
-
-
-# --- a manager --------------------------------------------------------------------------------------
-
-
-async def keep_tenant(ctx: Context[Toy]) -> None:
-    shared = await ctx.client.find(ConfigMap, "shared", "default")
-    settings = {} if shared is None else dict(shared.data)
-    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"{ctx.object.name}-shared"), data=settings))
-    for number in range(3):
-        await ctx.apply(
-            Intent(ConfigMap, metadata=ObjectMeta(f"{ctx.object.name}-{number}"), data={"n": "1"})
-        )
-
-
-TENANT = Controller(Toy, keep_tenant, owns=[ConfigMap])
-
-
-@pytest.mark.rule("write-7")
-@in_world(played)
-async def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none(world: World) -> None:
-    await world.client.create(ConfigMap(metadata=ObjectMeta("shared", "default"), data={"v": "1"}))
-    for number in range(TENANTS):
-        await world.make(f"t{number}")
-    async with world.running(TENANT) as manager:
-        await anyio.sleep(30)
-        assert len(world.transport.writes) == 4 * TENANTS
-        await world.client.raw.merge(
-            await world.client.get(ConfigMap, "shared", "default"), {"data": {"v": "2"}}
-        )
-        await anyio.sleep(5)
-        for number in range(TENANTS):
-            manager.trigger(TENANT, f"default/t{number}")
-        await anyio.sleep(30)
-        assert len(world.transport.writes) == 5 * TENANTS
-    async with world.running(TENANT) as manager:
-        await anyio.sleep(60)
-        assert len(world.transport.writes) == 5 * TENANTS

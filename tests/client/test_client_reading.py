@@ -1,18 +1,18 @@
 """Reading: selectors, pages, indexes, subresources, watches, views."""
 
 import anyio
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import Cache, Key, Snapshot
+from informers import Key
 from reconcile import Client, ObjectMeta, kind_of
 from reconcile.client.object_selectors import label_text, parse_labels
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.errors import Expired, NotCached, NotFound
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When
+from tests.client import cached_client
 from tests.helpers.deployments import deployment
 from tests.helpers.scenarios import simulated
 
@@ -35,13 +35,10 @@ def several() -> FakeClient:
 
 def cached(client: FakeClient) -> Client:
     """A client whose cache holds what the server has."""
-    cache = Cache(client.transport, clock=client.clock)
-    informer = cache.declare(CONFIG)
-    informer.store.add_index("tier", lambda snapshot: [snapshot.labels.get("tier")])
-    listed = client.request("GET", CONFIG.path())
-    items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
-    informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
-    return Client(client.transport, cache=cache, clock=client.clock)
+    reader = cached_client.cached(client, CONFIG)
+    assert reader.cache is not None
+    reader.cache.informer(CONFIG).store.add_index("tier", lambda snapshot: [snapshot.labels.get("tier")])
+    return reader
 
 
 SELECTORS = [

@@ -11,6 +11,8 @@ from reconcile.controller.background_tasks import Background
 from tests.helpers.managers import Toy, ToySpec, World, idle, played
 from tests.helpers.scenarios import in_world
 
+pytestmark = pytest.mark.rule("background")
+
 
 class Tasks:
     """What runs in the background, by object."""
@@ -34,7 +36,6 @@ class Tasks:
             self.log.append(f"end {name}")
 
 
-@pytest.mark.rule("background")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
 async def test_a_task_begins_with_its_object_and_ends_with_it_or_with_the_manager(
@@ -56,7 +57,6 @@ async def test_a_task_begins_with_its_object_and_ends_with_it_or_with_the_manage
     assert tasks.log[3:] == ["end early"]
 
 
-@pytest.mark.rule("background")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
 async def test_a_task_has_ended_before_cleanup_runs(world: World, seed: int) -> None:
@@ -73,7 +73,6 @@ async def test_a_task_has_ended_before_cleanup_runs(world: World, seed: int) -> 
     assert tasks.log == ["start a", "end a", "clean a"]
 
 
-@pytest.mark.rule("background")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
 async def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(world: World, seed: int) -> None:
@@ -93,7 +92,6 @@ async def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(world
         assert (len(backgrounds), backgrounds._tasks) == (0, {})
 
 
-@pytest.mark.rule("background")
 @in_world(played)
 async def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_that_returns_is_not(
     world: World,
@@ -114,7 +112,6 @@ async def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_tha
     assert len(starts["done"]) == 1
 
 
-@pytest.mark.rule("background")
 @in_world(played)
 async def test_a_task_sees_its_object_as_it_is_and_asks_for_runs(world: World) -> None:
     sizes: list[int | None] = []
@@ -144,7 +141,6 @@ async def test_a_task_sees_its_object_as_it_is_and_asks_for_runs(world: World) -
     assert causes.count("triggered: it moved") == 2
 
 
-@pytest.mark.rule("background")
 @in_world(played)
 async def test_no_task_begins_before_leadership(world: World) -> None:
     tasks = Tasks()

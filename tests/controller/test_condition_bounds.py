@@ -4,35 +4,23 @@ import re
 from typing import Any, cast
 
 import pytest
-from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Condition, Context, Controller, Object, ObjectMeta, resource
+from reconcile import Context, Controller, ObjectMeta
 from reconcile.conditions import checked_condition, reason_for
 from reconcile.models import definition_of
 from reconcile.testing import FakeClient, run_once
+from tests.helpers.managers import Toy
 
 pytestmark = pytest.mark.rule("condition-5")
 
+TOY = Toy(metadata=ObjectMeta("a", "default"))
 NOW = "2026-01-02T03:04:05Z"
 
 
-@frozen
-class LampStatus:
-    conditions: tuple[Condition, ...] = ()
-
-
-@resource("example.com/v1")
-class Lamp(Object):
-    status: LampStatus = LampStatus()
-
-
-LAMP = Lamp(metadata=ObjectMeta("a", "default"))
-
-
 def test_the_schema_is_that_of_metav1_condition() -> None:
-    schema = definition_of(Lamp)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = definition_of(Toy)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     items = schema["properties"]["status"]["properties"]["conditions"]["items"]
     bounds = {
         name: {word: value for word, value in member.items() if word not in ("type", "description")}
@@ -78,23 +66,23 @@ BAD = {
 async def test_what_is_out_of_bounds_fails_the_run_with_the_bound(case: str) -> None:
     name, status, reason, message = BAD[case]
 
-    async def keep(ctx: Context[Lamp]) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
         ctx.condition(name, cast(Any, status), reason=reason)
 
-    done = await run_once(Controller(Lamp, keep), LAMP, FakeClient(LAMP))
+    done = await run_once(Controller(Toy, keep), TOY, FakeClient(TOY))
     assert isinstance(done.error, ValueError)
     assert re.search(message, str(done.error))
 
 
 async def test_a_message_that_is_too_long_is_cut_and_the_status_written() -> None:
-    async def keep(ctx: Context[Lamp]) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", False, reason="Failed", message="é" * 40_000)
 
-    client = FakeClient(LAMP)
-    await run_once(Controller(Lamp, keep), LAMP, client)
-    (condition,) = (await client.get(Lamp, "a", "default")).status.conditions
+    client = FakeClient(TOY)
+    await run_once(Controller(Toy, keep), TOY, client)
+    (condition,) = (await client.get(Toy, "a", "default")).status.conditions
     assert condition.message == "é" * 32_767 + "…"
-    assert (await run_once(Controller(Lamp, keep), LAMP, client)).writes == []
+    assert (await run_once(Controller(Toy, keep), TOY, client)).writes == []
 
 
 class _Refused(Exception):
@@ -102,14 +90,14 @@ class _Refused(Exception):
 
 
 async def test_an_error_of_any_name_and_text_becomes_a_condition() -> None:
-    async def keep(ctx: Context[Lamp]) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
         with ctx.false_on_failure("Synced", _Refused):
             raise _Refused("\ud800" + "x" * 40_000)
 
-    client = FakeClient(LAMP)
-    done = await run_once(Controller(Lamp, keep), LAMP, client)
+    client = FakeClient(TOY)
+    done = await run_once(Controller(Toy, keep), TOY, client)
     assert isinstance(done.error, _Refused)
-    (condition,) = (await client.get(Lamp, "a", "default")).status.conditions
+    (condition,) = (await client.get(Toy, "a", "default")).status.conditions
     assert (condition.type, condition.reason, len(condition.message)) == ("Synced", "Refused", 32_768)
 
 
@@ -124,7 +112,7 @@ def test_what_is_accepted_a_server_takes(name: str, status: str, reason: str, me
             made = checked_condition(kind, status, word, message)
         except ValueError:
             continue
-    lamp = {"apiVersion": "example.com/v1", "kind": "Lamp", "metadata": {"name": "a"}}
+    toy = {"apiVersion": "toys.example.com/v1", "kind": "Toy", "metadata": {"name": "a"}}
     client = FakeClient()
-    client.serve(Lamp)
-    client.add({**lamp, "status": {"conditions": [{**made, "lastTransitionTime": NOW}]}})
+    client.serve(Toy)
+    client.add({**toy, "status": {"conditions": [{**made, "lastTransitionTime": NOW}]}})

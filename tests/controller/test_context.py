@@ -5,77 +5,55 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import frozen
 
 from reconcile import (
-    Condition,
     Context,
     Controller,
-    Object,
     ObjectMeta,
     OwnerReference,
     Result,
     SyncContext,
-    resource,
 )
 from reconcile.errors import ReconcileTimeout
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once
+from tests.helpers.managers import Toy, ToySpec, ToyStatus
 from tests.helpers.scenarios import simulated
 
-
-@frozen
-class Spec:
-    size: int = 1
+THING = Toy(metadata=ObjectMeta("thing", "default"), spec=ToySpec(size=3))
 
 
-@frozen
-class Status:
-    size: int = 0
-    note: str | None = None
-    conditions: tuple[Condition, ...] = ()
-
-
-@resource("example.com/v1")
-class Thing(Object):
-    spec: Spec = Spec()
-    status: Status = Status()
-
-
-THING = Thing(metadata=ObjectMeta("thing", "default"), spec=Spec(size=3))
-
-
-def controller(reconcile: Any, **options: Any) -> Controller[Thing]:
-    return Controller(Thing, reconcile, writes=[Thing, ConfigMap], **options)
+def controller(reconcile: Any, **options: Any) -> Controller[Toy]:
+    return Controller(Toy, reconcile, writes=[Toy, ConfigMap], **options)
 
 
 async def test_status_is_collected_and_written_once_at_the_end() -> None:
-    async def twice(ctx: Context[Thing]) -> None:
+    async def twice(ctx: Context[Toy]) -> None:
         ctx.status(size=1)
         ctx.status(size=ctx.object.spec.size, note="n")
         ctx.condition("Ready", True, reason="Done")
 
     client = FakeClient(THING)
     done = await run_once(controller(twice), THING, client)
-    assert done.writes == ["patch things/status default/thing"]
-    thing = await client.get(Thing, "thing", "default")
+    assert done.writes == ["patch toys/status default/thing"]
+    thing = await client.get(Toy, "thing", "default")
     assert (thing.status.size, thing.status.note) == (3, "n")
     assert done.conditions["Ready"]["observedGeneration"] == 1
     assert (await run_once(controller(twice), THING, client)).writes == []
 
 
 async def test_a_status_field_set_to_none_is_taken_away() -> None:
-    async def clear(ctx: Context[Thing]) -> None:
+    async def clear(ctx: Context[Toy]) -> None:
         ctx.status(note=None)
 
-    client = FakeClient(Thing(metadata=THING.metadata, status=Status(size=2, note="old")))
+    client = FakeClient(Toy(metadata=THING.metadata, status=ToyStatus(size=2, note="old")))
     await run_once(controller(clear), THING, client)
-    status = (await client.get(Thing, "thing", "default")).status
+    status = (await client.get(Toy, "thing", "default")).status
     assert (status.note, status.size) == (None, 2)
 
 
 async def test_a_status_field_that_the_model_does_not_have_is_a_mistake() -> None:
-    async def wrong(ctx: Context[Thing]) -> None:
+    async def wrong(ctx: Context[Toy]) -> None:
         ctx.status(sizes=1)
 
     done = await run_once(controller(wrong), THING, FakeClient(THING))
@@ -84,7 +62,7 @@ async def test_a_status_field_that_the_model_does_not_have_is_a_mistake() -> Non
 
 
 async def test_what_a_run_said_before_it_failed_is_still_written() -> None:
-    async def fail(ctx: Context[Thing]) -> None:
+    async def fail(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", False, reason="Quota", message="too many")
         ctx.event("Failed", "quota", warning=True)
         raise RuntimeError("quota")
@@ -98,7 +76,7 @@ async def test_what_a_run_said_before_it_failed_is_still_written() -> None:
 
 @simulated
 async def test_what_a_run_said_before_it_took_too_long_is_still_written() -> None:
-    async def hang(ctx: Context[Thing]) -> None:
+    async def hang(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", False, reason="Waiting")
         ctx.event("Waiting", "for ever")
         await anyio.sleep_forever()
@@ -111,7 +89,7 @@ async def test_what_a_run_said_before_it_took_too_long_is_still_written() -> Non
 
 @simulated
 async def test_a_status_that_cannot_be_written_in_time_holds_nothing_up() -> None:
-    async def hang(ctx: Context[Thing]) -> None:
+    async def hang(ctx: Context[Toy]) -> None:
         ctx.status(size=1)
         await anyio.sleep_forever()
 
@@ -122,7 +100,7 @@ async def test_a_status_that_cannot_be_written_in_time_holds_nothing_up() -> Non
 
 
 async def test_the_same_news_counts_up_one_event() -> None:
-    async def tell(ctx: Context[Thing]) -> None:
+    async def tell(ctx: Context[Toy]) -> None:
         ctx.event("Told", "news")
         ctx.event("Told", "news")
 
@@ -131,7 +109,7 @@ async def test_the_same_news_counts_up_one_event() -> None:
 
 
 async def test_a_stale_status_ends_the_pass_to_be_repeated() -> None:
-    async def ready(ctx: Context[Thing]) -> None:
+    async def ready(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", True, reason="Done")
 
     client = FakeClient(THING, plan=FaultPlan((Fault(When("patch"), RefuseAsStale()),)))
@@ -141,7 +119,7 @@ async def test_a_stale_status_ends_the_pass_to_be_repeated() -> None:
 
 
 async def test_a_child_is_owned_and_lands_in_the_namespace_of_its_owner() -> None:
-    async def one_child(ctx: Context[Thing]) -> None:
+    async def one_child(ctx: Context[Toy]) -> None:
         await ctx.apply(ConfigMap(metadata=ObjectMeta("child"), data={"k": "v"}))
         assert [child.name for child in await ctx.owned(ConfigMap)] == ["child"]
 
@@ -151,7 +129,7 @@ async def test_a_child_is_owned_and_lands_in_the_namespace_of_its_owner() -> Non
     child = await client.get(ConfigMap, "child", "default")
     (owner,) = child.metadata.owner_references
     assert (owner.kind, owner.name, owner.controller, owner.block_owner_deletion) == (
-        "Thing",
+        "Toy",
         "thing",
         True,
         True,
@@ -163,11 +141,11 @@ async def test_an_owner_is_set_once_whatever_version_of_its_kind_a_reference_nam
     client = FakeClient(THING, ConfigMap(metadata=ObjectMeta("thing", "default")))
     uid = (await client.get(ConfigMap, "thing", "default")).uid
     older = OwnerReference(
-        api_version="example.com/v1beta1", kind="Thing", name="thing", uid="u", controller=True
+        api_version="toys.example.com/v1beta1", kind="Toy", name="thing", uid="u", controller=True
     )
     other = OwnerReference(api_version="v1", kind="ConfigMap", name="thing", uid=uid)
 
-    async def twice(ctx: Context[Thing]) -> None:
+    async def twice(ctx: Context[Toy]) -> None:
         child = ConfigMap(metadata=ObjectMeta("child", owner_references=(older, other)), data={"k": "v"})
         await ctx.apply(child)
         await ctx.apply(child)
@@ -175,13 +153,13 @@ async def test_an_owner_is_set_once_whatever_version_of_its_kind_a_reference_nam
     assert (await run_once(controller(twice, owns=[ConfigMap]), THING, client)).error is None
     owners = (await client.get(ConfigMap, "child", "default")).metadata.owner_references
     assert [(owner.kind, owner.api_version) for owner in owners] == [
-        ("Thing", "example.com/v1"),
+        ("Toy", "toys.example.com/v1"),
         ("ConfigMap", "v1"),
     ]
 
 
 async def test_an_object_of_another_namespace_is_not_owned() -> None:
-    async def elsewhere(ctx: Context[Thing]) -> None:
+    async def elsewhere(ctx: Context[Toy]) -> None:
         await ctx.apply(ConfigMap(metadata=ObjectMeta("far", "kube-system"), data={}))
 
     client = FakeClient(THING)
@@ -190,7 +168,7 @@ async def test_an_object_of_another_namespace_is_not_owned() -> None:
 
 
 async def test_a_missing_object_is_nothing_to_do() -> None:
-    async def never(ctx: Context[Thing]) -> None:
+    async def never(ctx: Context[Toy]) -> None:
         raise AssertionError("called for an object that is not there")
 
     done = await run_once(controller(never), "default/nobody", FakeClient())
@@ -198,29 +176,29 @@ async def test_a_missing_object_is_nothing_to_do() -> None:
 
 
 async def test_a_terminating_object_is_not_reconciled() -> None:
-    async def never(ctx: Context[Thing]) -> None:
+    async def never(ctx: Context[Toy]) -> None:
         raise AssertionError("called for an object that is going")
 
     client = FakeClient(THING.with_metadata(finalizers=("example.com/other",)))
-    await client.delete(await client.get(Thing, "thing", "default"))
+    await client.delete(await client.get(Toy, "thing", "default"))
     assert (await run_once(controller(never), THING, client)).error is None
 
 
 async def test_an_object_that_does_not_fit_the_model_is_a_lasting_error_with_its_path() -> None:
-    async def keep(ctx: Context[Thing]) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
         raise AssertionError(f"{ctx.object} does not fit")
 
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     client = FakeClient()
-    client.serve(Thing)
+    client.serve(Toy)
     definition = {"spec": {"versions": [_version(loose)]}}
     client.request(
-        "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com", definition
+        "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.toys.example.com", definition
     )
     client.add(
         {
-            "apiVersion": "example.com/v1",
-            "kind": "Thing",
+            "apiVersion": "toys.example.com/v1",
+            "kind": "Toy",
             "metadata": {"name": "thing"},
             "spec": {"size": "x"},
         }
@@ -241,31 +219,31 @@ def _version(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_blocking_code_runs_inline_under_run_once() -> None:
-    async def block(ctx: Context[Thing]) -> Result:
+    async def block(ctx: Context[Toy]) -> Result:
         ctx.status(size=await ctx.run_sync(max, 4, ctx.object.spec.size))
         return Result(requeue_after=5)
 
     client = FakeClient(THING)
     assert (await run_once(controller(block), THING, client)).result == Result(requeue_after=5)
-    assert (await client.get(Thing, "thing", "default")).status.size == 4
+    assert (await client.get(Toy, "thing", "default")).status.size == 4
 
 
 @pytest.mark.rule("write-4")
 async def test_the_status_of_a_namesake_is_not_written() -> None:
     client = FakeClient(THING)
 
-    async def replaced_meanwhile(ctx: Context[Thing]) -> None:
+    async def replaced_meanwhile(ctx: Context[Toy]) -> None:
         ctx.status(size=7)
         await client.delete(ctx.object)
         client.add(THING)
 
     done = await run_once(controller(replaced_meanwhile), THING, client)
     assert (done.error, done.retry) == (None, True)
-    assert (await client.get(Thing, "thing", "default")).status.size == 0
+    assert (await client.get(Toy, "thing", "default")).status.size == 0
 
 
 async def test_a_run_that_writes_its_own_object_writes_its_status_on_top_of_that() -> None:
-    async def both(ctx: Context[Thing]) -> None:
+    async def both(ctx: Context[Toy]) -> None:
         async with ctx.client.editing(ctx.object) as draft:
             draft.metadata.annotations["run"] = ctx.clock.uuid().hex
         ctx.condition("Ready", True, reason="Done")
@@ -273,7 +251,7 @@ async def test_a_run_that_writes_its_own_object_writes_its_status_on_top_of_that
     client = FakeClient(THING)
     done = await run_once(controller(both), THING, client)
     assert (done.error, done.retry) == (None, False)
-    assert done.writes == ["patch things default/thing", "patch things/status default/thing"]
+    assert done.writes == ["patch toys default/thing", "patch toys/status default/thing"]
 
 
 class QuotaExceeded(Exception):
@@ -283,7 +261,7 @@ class QuotaExceeded(Exception):
 async def test_a_failure_becomes_a_condition_and_goes_on() -> None:
     fails = True
 
-    async def ask(ctx: Context[Thing]) -> None:
+    async def ask(ctx: Context[Toy]) -> None:
         with ctx.false_on_failure("Synced", QuotaExceeded, TimeoutError):
             if fails:
                 raise QuotaExceeded("3 of 3 are taken")
@@ -301,7 +279,7 @@ async def test_a_failure_becomes_a_condition_and_goes_on() -> None:
 
 
 async def test_another_failure_becomes_no_condition() -> None:
-    async def ask(ctx: Context[Thing]) -> None:
+    async def ask(ctx: Context[Toy]) -> None:
         with ctx.false_on_failure("Synced", QuotaExceeded):
             raise ZeroDivisionError
 
@@ -311,7 +289,7 @@ async def test_another_failure_becomes_no_condition() -> None:
 
 
 async def test_a_condition_of_a_failure_does_not_tell_what_a_secret_holds() -> None:
-    def ask(ctx: SyncContext[Thing]) -> None:
+    def ask(ctx: SyncContext[Toy]) -> None:
         secret = ctx.client.get(Secret, "login", "default")
         with ctx.false_on_failure("Synced", QuotaExceeded):
             raise QuotaExceeded(f"no quota for {base64.b64decode(secret.data['password']).decode()}")
@@ -325,7 +303,7 @@ async def test_a_condition_of_a_failure_does_not_tell_what_a_secret_holds() -> N
 
 @pytest.mark.rule("condition-2")
 async def test_a_condition_speaks_of_the_generation_that_the_run_saw() -> None:
-    async def change_the_spec(ctx: Context[Thing]) -> None:
+    async def change_the_spec(ctx: Context[Toy]) -> None:
         async with ctx.client.editing(ctx.object) as draft:
             draft.spec.size = 4
         ctx.condition("Ready", True, reason="Done")
@@ -333,4 +311,4 @@ async def test_a_condition_speaks_of_the_generation_that_the_run_saw() -> None:
     client = FakeClient(THING)
     done = await run_once(controller(change_the_spec), THING, client)
     assert done.conditions["Ready"]["observedGeneration"] == 1
-    assert (await client.get(Thing, "thing", "default")).metadata.generation == 2
+    assert (await client.get(Toy, "thing", "default")).metadata.generation == 2

@@ -39,6 +39,8 @@ from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 from tests.helpers.scenarios import in_world
 
+pytestmark = pytest.mark.rule("survival-functions")
+
 # --- functions that misbehave ------------------------------------------------------------------------
 
 MODES = ("raises", "unspeakable", "garbage", "cancelled", "exits", "never")
@@ -200,7 +202,6 @@ NO_FUNCTIONS = {
 }
 
 
-@pytest.mark.rule("survival-functions")
 def test_every_place_that_takes_a_function_has_a_row() -> None:
     options: dict[str, Sequence[str]] = {
         model.__name__: [field.name for field in attrs.fields(model)]
@@ -213,7 +214,6 @@ def test_every_place_that_takes_a_function_has_a_row() -> None:
         assert set(names) == with_row | set(NO_FUNCTIONS[owner].split()), owner
 
 
-@pytest.mark.rule("survival-functions")
 def test_every_method_of_a_run_that_takes_a_function_has_a_row() -> None:
     found = {
         f"{owner.__name__}.{name}"
@@ -233,7 +233,6 @@ CASES = [
 ]
 
 
-@pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize(("name", "mode", "kind"), CASES)
 @in_world(played)
 async def test_no_function_ends_the_manager_or_loses_a_change(
@@ -292,7 +291,6 @@ def _held(name: str) -> dict[str, Any]:
     return {"apiVersion": "toys.example.com/v1", "kind": "Toy", "metadata": metadata}
 
 
-@pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize("mode", ["raises", "cancelled", "exits"])
 @in_world(played)
 async def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(world: World, mode: str) -> None:
@@ -311,7 +309,6 @@ async def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(worl
     assert told == ["a"] * 4
 
 
-@pytest.mark.rule("survival-functions")
 @in_world(played)
 async def test_what_a_source_yields_after_garbage_is_taken(world: World) -> None:
     seen: list[str] = []
@@ -326,7 +323,6 @@ async def test_what_a_source_yields_after_garbage_is_taken(world: World) -> None
     assert sorted(line.partition(" ")[0] for line in seen) == ["a", "b"]
 
 
-@pytest.mark.rule("survival-functions")
 @in_world(played)
 async def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run_alone(world: World) -> None:
     async def stubborn(given: Background[Toy]) -> None:
@@ -347,7 +343,6 @@ async def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run
         assert await world.client.find(Toy, "a", "default") is None
 
 
-@pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize("mode", ["raises", "cancelled", "exits", "false", "waits"])
 def test_a_health_check_that_misbehaves_fails_and_nothing_else(mode: str) -> None:
     async def late() -> None:
@@ -370,7 +365,6 @@ PASSED_ON: Mapping[str, Callable[[Context[Any], Any], Any]] = {
 }
 
 
-@pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize("mode", ["raises", "unspeakable", "garbage", "cancelled", "exits"])
 @pytest.mark.parametrize("how", PASSED_ON)
 @in_world(played)

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from informers import HttpRequest, OutcomeUnknown, Response, Unreachable
+from informers import HttpRequest, OutcomeUnknown, Response
 from reconcile import Context, Controller, LeaderElection, Manager, ObjectMeta, Result
 from reconcile.commands.top_command import _screen, summary
-from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap
 from reconcile.manager.option_list import CLIENT_BURST, CLIENT_QPS
 from tests.controller.outage import (
@@ -379,21 +378,3 @@ async def test_an_outage_at_the_start_is_waited_for(world: World) -> None:
         async with world.running(Controller(Toy, build, owns=[ConfigMap])):
             assert anyio.current_time() <= 30 + AT_REST
             await world.seconds_until(lambda: is_done(world, 1), 2)
-
-
-@in_world(partial(played, toys=1))
-async def test_an_unreachable_error_is_still_what_a_reconciler_sees(world: World) -> None:
-    met: list[Exception] = []
-
-    async def look(ctx: Context[Toy]) -> None:
-        await anyio.sleep(1)
-        try:
-            await ctx.client.get(Toy, "toy-0", "default", live=True)
-        except ApiError as error:
-            met.append(error)
-
-    async with world.running(Controller(Toy, look, workers=1)):
-        await anyio.sleep(0.5)
-        world.line.break_down(refused)
-        await anyio.sleep(10)
-        assert [type(error) for error in met] == [Unreachable]

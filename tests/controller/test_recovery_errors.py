@@ -80,25 +80,6 @@ async def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_cau
 
 
 @pytest.mark.rule("outage-3")
-@in_world(partial(played, toys=1))
-async def test_an_error_of_another_system_in_an_outage_is_the_keys_own(world: World) -> None:
-    runs: list[float] = []
-
-    async def bill(ctx: Context[Toy]) -> None:
-        runs.append(anyio.current_time())
-        await anyio.sleep(1)
-        raise ConnectionRefusedError("the billing system is down")
-
-    async with world.running(Controller(Toy, bill, workers=1, backoff=Backoff(base=100))):
-        await anyio.sleep(0.5)
-        world.line.break_down(refused)
-        await anyio.sleep(10)
-        world.line.weather = fair
-        await anyio.sleep(60)
-        assert len(runs) == 1
-
-
-@pytest.mark.rule("outage-3")
 @simulated
 async def test_a_key_that_failed_for_another_cluster_goes_on_when_that_one_answers() -> None:
     runs: list[float] = []

@@ -22,6 +22,7 @@ class ToySpec:
 @frozen
 class ToyStatus:
     size: int = 0
+    note: str | None = None
     conditions: tuple[Condition, ...] = ()
 
 

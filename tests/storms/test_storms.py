@@ -191,15 +191,21 @@ def test_the_longest_interval_is_five_minutes_at_most() -> None:
 # --- runs that wait for their own status ------------------------------------------------------------------
 
 
+async def make_child(ctx: Context[Toy]) -> None:
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+
+async def stepwise(ctx: Context[Toy]) -> None:
+    """Writes its status, and makes a child in the next run."""
+    if ctx.object.status.size == 0:
+        ctx.status(size=1)
+        return
+    await make_child(ctx)
+
+
 @pytest.mark.rule("storm-waits-for-itself")
 @in_world(played)
 async def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy(world: World) -> None:
-    async def stepwise(ctx: Context[Toy]) -> None:
-        if ctx.object.status.size == 0:
-            ctx.status(size=1)
-            return
-        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
-
     controller = Controller(Toy, stepwise, owns=[ConfigMap], writes=[Toy])
     async with world.running(controller) as manager:
         await world.make("a")
@@ -224,7 +230,7 @@ async def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(
         if again and ctx.object.status.size == 0:
             return Result(requeue=True)
         if again:
-            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+            await make_child(ctx)
         return None
 
     controller = Controller(Toy, fine, owns=[ConfigMap])
@@ -239,13 +245,7 @@ async def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(
 @pytest.mark.rule("storm-waits-for-itself")
 @in_world(played)
 async def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported(world: World) -> None:
-    async def poll(ctx: Context[Toy]) -> None:
-        if ctx.object.status.size == 0:
-            ctx.status(size=1)
-            return
-        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
-
-    async with world.running(Controller(Toy, poll, owns=[ConfigMap], every=5)):
+    async with world.running(Controller(Toy, stepwise, owns=[ConfigMap], every=5)):
         await world.make("a")
         await anyio.sleep(20)
         assert await told(world, "WaitsForItself") == []
@@ -273,7 +273,7 @@ async def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_a
                 raise StaleVersion(409, "Conflict", "the object has been modified")
             raise OSError("no answer")
         ctx.condition("Ready", True, reason="Up")
-        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+        await make_child(ctx)
 
     controller = Controller(Toy, ready_on_retry, owns=[ConfigMap], timeout=5)
     async with world.running(controller) as manager:
@@ -292,18 +292,15 @@ async def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_a
 async def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed(world: World) -> None:
     attempts = 0
 
-    async def stepwise(ctx: Context[Toy]) -> None:
+    async def fail_first(ctx: Context[Toy]) -> None:
         nonlocal attempts
         attempts += 1
         if attempts == 1:
             ctx.condition("Ready", False, reason="NotYet")
             raise OSError("no answer")
-        if ctx.object.status.size == 0:
-            ctx.status(size=1)
-            return
-        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+        await stepwise(ctx)
 
-    controller = Controller(Toy, stepwise, owns=[ConfigMap])
+    controller = Controller(Toy, fail_first, owns=[ConfigMap])
     async with world.running(controller) as manager:
         await world.make("a")
         await anyio.sleep(10)
