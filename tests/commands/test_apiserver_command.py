@@ -193,18 +193,6 @@ def test_a_mistyped_command_is_reported_in_one_line(
     assert said in complaint(capsys, *arguments)
 
 
-def test_help_names_the_commands_without_importing_them() -> None:
-    probe = (
-        "import sys; from reconcile.commands import main; status = main(['--help']); "
-        "assert 'reconcile.commands.apiserver_command' not in sys.modules; sys.exit(status)"
-    )
-    shown = subprocess.run(
-        (sys.executable, "-c", probe), capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert "apiserver  Run the embedded API server by itself." in shown.stdout
-
-
 def test_the_command_alone_shows_its_help() -> None:
     assert main([]) == 2
 

@@ -14,6 +14,7 @@ from reconcile.commands.progress import progress
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, simulate
 from reconcile.testing.faults import Fault, FaultPlan, SlowReply, When
+from tests.helpers.managers import idle
 
 
 @pytest.fixture
@@ -43,9 +44,6 @@ def test_without_a_terminal_there_is_no_line_of_progress(
 
 
 def test_run_names_the_lists_that_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
-    async def idle(ctx: object) -> None:
-        """Nothing to do."""
-
     slow = FaultPlan((Fault(When("*", "*/configmaps", times=2), SlowReply(15)),))
     client = FakeClient(plan=slow)
 

@@ -44,10 +44,13 @@ class World:
         self.client = Client(InProcessTransport(self.server), clock=self.clock)
         self.transport = FaultyTransport(LateTransport(InProcessTransport(self.server), seed))
 
+    def manager(self, *controllers: Controller[Any], **options: Any) -> Manager:
+        options = {"transport": self.transport, **options}
+        return Manager(*controllers, clock=self.clock, **options)
+
     @asynccontextmanager
     async def running(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
-        options = {"transport": self.transport, "stop_seconds": 5, **options}
-        manager = Manager(*controllers, clock=self.clock, **options)
+        manager = self.manager(*controllers, **{"stop_seconds": 5, **options})
         async with anyio.create_task_group() as group:
             group.start_soon(self.server.run)
             await group.start(manager.run)

@@ -38,7 +38,7 @@ from reconcile.testing import (
     simulate,
 )
 from tests.helpers.managers import Toy, World
-from tests.helpers.scenarios import in_world
+from tests.helpers.scenarios import in_world, simulated
 
 TERMS = LeaseTerms()
 NO_FAULTS = FaultPlan()
@@ -241,16 +241,16 @@ FAULTS = st.lists(
 @pytest.mark.rule("L6")
 @settings(max_examples=25, deadline=None)
 @given(plans=st.lists(FAULTS, min_size=2, max_size=3), seed=st.integers(0, 1000))
-def test_there_are_never_two_leaders_and_in_the_end_there_is_one(plans: list[list[Fault]], seed: int) -> None:
-    async def scenario(arena: Arena) -> None:
-        async with anyio.create_task_group() as group:
-            for number, faults in enumerate(plans):
-                group.start_soon(arena.run, arena.elector(f"candidate-{number}", FaultPlan(faults)))
-            await anyio.sleep(400)
-            assert sum(elector.is_leader for elector in arena.electors) == 1
-            group.cancel_scope.cancel()
-
-    played(scenario, seed)
+@in_world(played)
+async def test_there_are_never_two_leaders_and_in_the_end_there_is_one(
+    arena: Arena, plans: list[list[Fault]], seed: int
+) -> None:
+    async with anyio.create_task_group() as group:
+        for number, faults in enumerate(plans):
+            group.start_soon(arena.run, arena.elector(f"candidate-{number}", FaultPlan(faults)))
+        await anyio.sleep(400)
+        assert sum(elector.is_leader for elector in arena.electors) == 1
+        group.cancel_scope.cancel()
 
 
 @in_world(played)
@@ -322,93 +322,80 @@ async def keep(ctx: Context[Toy]) -> None:
 
 @pytest.mark.rule("L9")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_standby_is_warm_writes_nothing_and_takes_over_when_the_leader_stops(seed: int) -> None:
-    async def run() -> None:
-        world = World(seed)
-        await world.define()
-        transports = [FaultyTransport(InProcessTransport(world.server)) for _ in range(2)]
-        one, two = [
-            Manager(
-                Controller(Toy, keep), transport=t, clock=world.clock, leader_election=LeaderElection("toys")
-            )
-            for t in transports
-        ]
-        async with anyio.create_task_group() as group:
-            group.start_soon(world.server.run)
-            await group.start(one.run)
-            await anyio.sleep(1)
-            await group.start(two.run)
-            await world.make("a", size=2)
-            await anyio.sleep(20)
-            assert (await world.client.get(Toy, "a", "default")).status.size == 2
-            assert [m.status().leading for m in (one, two)] == [True, False]
-            assert two.status().informers[0].objects == 1
-            assert [w for w in transports[1].writes if "leases" not in w.path] == []
-            one.stop()
-            await anyio.sleep(1)
-            assert two.status().leading
-            await world.make("b", size=3)
-            await anyio.sleep(2)
-            assert (await world.client.get(Toy, "b", "default")).status.size == 3
-            group.cancel_scope.cancel()
-
-    simulate(run, seed=seed)
+@simulated
+async def test_a_standby_is_warm_writes_nothing_and_takes_over_when_the_leader_stops(seed: int) -> None:
+    world = World(seed)
+    await world.define()
+    transports = [FaultyTransport(InProcessTransport(world.server)) for _ in range(2)]
+    one, two = [
+        Manager(Controller(Toy, keep), transport=t, clock=world.clock, leader_election=LeaderElection("toys"))
+        for t in transports
+    ]
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        await group.start(one.run)
+        await anyio.sleep(1)
+        await group.start(two.run)
+        await world.make("a", size=2)
+        await anyio.sleep(20)
+        assert (await world.client.get(Toy, "a", "default")).status.size == 2
+        assert [m.status().leading for m in (one, two)] == [True, False]
+        assert two.status().informers[0].objects == 1
+        assert [w for w in transports[1].writes if "leases" not in w.path] == []
+        one.stop()
+        await anyio.sleep(1)
+        assert two.status().leading
+        await world.make("b", size=3)
+        await anyio.sleep(2)
+        assert (await world.client.get(Toy, "b", "default")).status.size == 3
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L8")
-def test_a_manager_that_never_led_stops_without_an_error_and_without_a_write() -> None:
-    async def run() -> None:
-        world = World()
-        await world.define()
-        await world.make("a", size=2)
-        await LeaderElector(world.client, LeaderElection("toys", identity="other")).acquire()
-        began = 0
-        transport = FaultyTransport(InProcessTransport(world.server))
+@simulated
+async def test_a_manager_that_never_led_stops_without_an_error_and_without_a_write() -> None:
+    world = World()
+    await world.define()
+    await world.make("a", size=2)
+    await LeaderElector(world.client, LeaderElection("toys", identity="other")).acquire()
+    began = 0
+    transport = FaultyTransport(InProcessTransport(world.server))
 
-        async def start(ctx: Context[Toy]) -> None:
-            nonlocal began
-            began += 1
+    async def start(ctx: Context[Toy]) -> None:
+        nonlocal began
+        began += 1
 
-        manager = Manager(
-            Controller(Toy, start),
-            transport=transport,
-            clock=world.clock,
-            leader_election=LeaderElection("toys", identity="me"),
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(world.server.run)
-            async with manager:
-                await anyio.sleep(10)
-            assert transport.writes == []
-            assert began == 0
-            lease = await world.client.get(Lease, "toys", "default")
-            assert lease.spec.holder_identity == "other"
-            group.cancel_scope.cancel()
-
-    simulate(run)
+    manager = Manager(
+        Controller(Toy, start),
+        transport=transport,
+        clock=world.clock,
+        leader_election=LeaderElection("toys", identity="me"),
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        async with manager:
+            await anyio.sleep(10)
+        assert transport.writes == []
+        assert began == 0
+        lease = await world.client.get(Lease, "toys", "default")
+        assert lease.spec.holder_identity == "other"
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L9")
-def test_a_manager_that_loses_its_lease_stops_and_reports_the_reason() -> None:
-    async def run() -> None:
-        world = World()
-        await world.define()
-        manager = Manager(
-            Controller(Toy, keep),
-            transport=world.transport,
-            clock=world.clock,
-            leader_election=LeaderElection("toys", identity="me"),
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(world.server.run)
-            with pytest.raises(LeadershipLost, match="default/toys is held by 'thief'"):
-                async with manager:
-                    await anyio.sleep(3)
-                    held = await world.client.get(Lease, "toys", "default")
-                    thief = LeaseSpec(holder_identity="thief", lease_duration_seconds=15)
-                    await world.client.raw.update(held.replace(spec=thief))
-                    await anyio.sleep(30)
-            assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == "thief"
-            group.cancel_scope.cancel()
-
-    simulate(run)
+@simulated
+async def test_a_manager_that_loses_its_lease_stops_and_reports_the_reason() -> None:
+    world = World()
+    await world.define()
+    manager = world.manager(Controller(Toy, keep), leader_election=LeaderElection("toys", identity="me"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        with pytest.raises(LeadershipLost, match="default/toys is held by 'thief'"):
+            async with manager:
+                await anyio.sleep(3)
+                held = await world.client.get(Lease, "toys", "default")
+                thief = LeaseSpec(holder_identity="thief", lease_duration_seconds=15)
+                await world.client.raw.update(held.replace(spec=thief))
+                await anyio.sleep(30)
+        assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == "thief"
+        group.cancel_scope.cancel()

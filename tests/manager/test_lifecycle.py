@@ -16,7 +16,7 @@ import pytest
 from reconcile import Context, Controller, Manager
 from reconcile.embedded import InProcessTransport
 from reconcile.errors import Unreachable
-from tests.helpers.managers import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
 
 ROOT = Path(__file__).parents[2]
@@ -130,9 +130,7 @@ async def test_a_cancellation_during_the_stop_makes_it_a_hard_stop_and_leaves_no
     await world.make()
 
     async def application() -> None:
-        async with Manager(
-            Controller(Toy, endless), transport=world.transport, clock=world.clock, stop_seconds=1000
-        ):
+        async with world.manager(Controller(Toy, endless), stop_seconds=1000):
             await anyio.sleep(3)
 
     task = asyncio.ensure_future(application())
@@ -160,10 +158,6 @@ def broken(manager: Manager, *controllers: str) -> None:
             runner._follow_up = SimpleNamespace(after=fail)  # type: ignore[assignment]
 
 
-async def idle(ctx: Context[Any]) -> None:
-    """Do nothing."""
-
-
 @pytest.mark.rule("M2")
 @pytest.mark.parametrize("how", ["run", "context"])
 @in_world(played)
@@ -171,7 +165,7 @@ async def test_an_error_is_raised_once_with_a_note_of_where_it_came_from(
     world: World, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = asyncio.all_tasks()
-    manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+    manager = world.manager(Controller(Toy, idle))
     provoking: asyncio.Future[None] | None = None
     with pytest.raises(ZeroDivisionError) as caught:
         if how == "context":
@@ -202,7 +196,7 @@ async def test_of_two_errors_one_is_raised_and_the_other_is_in_the_log(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = [Controller(Toy, idle, name="first"), Controller(Toy, idle, name="second")]
-    manager = Manager(*both, transport=world.transport, clock=world.clock)
+    manager = world.manager(*both)
     with pytest.raises(ZeroDivisionError):
         async with manager:
             broken(manager, "first", "second")
@@ -217,7 +211,7 @@ async def test_of_two_errors_one_is_raised_and_the_other_is_in_the_log(
 @pytest.mark.rule("M2")
 @in_world(played)
 async def test_an_error_of_the_application_is_the_context_of_one_of_the_manager(world: World) -> None:
-    manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+    manager = world.manager(Controller(Toy, idle))
     with pytest.raises(ZeroDivisionError) as caught:
         async with manager:
             broken(manager, "toy")

@@ -1,17 +1,15 @@
 """A manager from start to stop, in virtual time, on late watches and a server in process."""
 
-import itertools
-
 import anyio
 import pytest
 
 from informers import CacheSyncFailed
-from reconcile import Context, Controller, Key, Manager, ObjectMeta, Request, Result, Watch
+from reconcile import Context, Controller, Key, Manager, ObjectMeta, Result
 from reconcile.errors import TerminalError
-from reconcile.kinds import ConfigMap, Secret
-from reconcile.testing import FakeClient, simulate
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
-from tests.helpers.scenarios import in_world
+from tests.helpers.scenarios import in_world, simulated
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -91,42 +89,6 @@ async def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_
         assert [child.terminating for child in left].count(True) == 2
 
 
-@in_world(played)
-async def test_success_resets_the_back_off(world: World) -> None:
-    attempts: list[int] = []
-
-    async def fail_now_and_then(ctx: Context[Toy]) -> Result | None:
-        attempts.append(ctx.attempt)
-        if len(attempts) in (1, 2, 4):
-            raise RuntimeError("no")
-        return Result(requeue_after=1) if len(attempts) == 3 else None
-
-    async with world.running(Controller(Toy, fail_now_and_then)):
-        await world.make()
-        await anyio.sleep(10)
-    assert attempts == [0, 1, 2, 0, 1]
-
-
-@in_world(played)
-async def test_a_failing_key_is_retried_with_growing_delays_and_does_not_stop_others(world: World) -> None:
-    times: list[float] = []
-
-    async def fail_some(ctx: Context[Toy]) -> None:
-        if ctx.object.name == "bad":
-            times.append(anyio.current_time())
-            raise RuntimeError("no")
-        ctx.status(size=ctx.object.spec.size)
-
-    async with world.running(Controller(Toy, fail_some, workers=1)):
-        await world.make("bad")
-        await world.make("good", size=7)
-        await anyio.sleep(10)
-        assert (await world.client.get(Toy, "good", "default")).status.size == 7
-    gaps = [b - a for a, b in itertools.pairwise(times)]
-    assert len(gaps) > 5
-    assert gaps[-1] > 50 * gaps[0]
-
-
 @pytest.mark.rule("inv-11")
 @in_world(played)
 async def test_a_terminal_error_is_not_retried_until_the_object_changes(world: World) -> None:
@@ -144,27 +106,6 @@ async def test_a_terminal_error_is_not_retried_until_the_object_changes(world: W
         await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
         await anyio.sleep(100)
         assert runs == 2
-
-
-@in_world(played)
-async def test_a_stale_write_repeats_the_run_at_once_and_is_not_a_failure(world: World) -> None:
-    foreign = 0
-
-    async def race(ctx: Context[Toy]) -> None:
-        nonlocal foreign
-        if foreign < 3:
-            foreign += 1
-            await world.client.modify(
-                Toy, "a", "default", lambda toy: toy.with_metadata(annotations={"n": str(foreign)})
-            )
-        ctx.condition("Ready", True, reason="Done")
-
-    async with world.running(Controller(Toy, race)) as manager:
-        await world.make()
-        await anyio.sleep(30)
-        toy = await world.client.get(Toy, "a", "default")
-        assert [c.status for c in toy.status.conditions] == ["True"]
-        assert manager.status().controllers[0].failures == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -189,52 +130,12 @@ async def test_cleanup_runs_before_an_object_goes_and_exactly_until_it_succeeds(
     assert calls == ["a"] * 3
 
 
-@in_world(played)
-async def test_an_object_that_is_watched_by_name_wakes_the_objects_that_refer_to_it(world: World) -> None:
-    async def copy(ctx: Context[Toy]) -> None:
-        secret = await ctx.client.find(Secret, ctx.object.spec.secret or "", ctx.object.namespace)
-        ctx.status(size=len(secret.data) if secret else 0)
-
-    watches = [Watch(Secret, by=lambda toy: toy.spec.secret)]
-    async with world.running(Controller(Toy, copy, watches=watches)) as manager:
-        await world.make(secret="s")
-        await world.make("other", secret="t")
-        await anyio.sleep(2)
-        runs = manager.status().controllers[0].runs
-        secret = Secret(metadata=ObjectMeta("s", "default"), data={"k": "dg=="})
-        await world.client.create(secret)
-        await anyio.sleep(2)
-        assert (await world.client.get(Toy, "a", "default")).status.size == 1
-        assert manager.status().controllers[0].runs == runs + 1
-
-
-@in_world(played)
-async def test_a_watch_can_map_an_object_to_keys_in_any_namespace(world: World) -> None:
-    seen: list[Request] = []
-
-    async def note(ctx: Context[Toy]) -> None:
-        seen.append(ctx.request)
-
-    def concerned(config: ConfigMap) -> list[Request]:
-        return [Request(*config.metadata.labels["toy"].split("."))] if "toy" in config.metadata.labels else []
-
-    async with world.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
-        await world.make()
-        await anyio.sleep(2)
-        labels = {"toy": "default.a"}
-        await world.client.create(ConfigMap(metadata=ObjectMeta("c", "kube-system", labels=labels)))
-        await anyio.sleep(2)
-    assert seen == [Request("default", "a")] * 2
-
-
-def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_a_hint() -> None:
-    async def run() -> None:
-        world = World()
-        manager = Manager(Controller(Toy, keep_size), transport=world.transport, clock=world.clock)
-        with pytest.raises(CacheSyncFailed, match=r"no toys\.toys\.example\.com.*install its CustomResource"):
-            await manager.run()
-
-    simulate(run)
+@simulated
+async def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_a_hint() -> None:
+    world = World()
+    manager = world.manager(Controller(Toy, keep_size))
+    with pytest.raises(CacheSyncFailed, match=r"no toys\.toys\.example\.com.*install its CustomResource"):
+        await manager.run()
 
 
 def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
@@ -266,18 +167,14 @@ async def test_a_manager_kept_to_a_namespace_leaves_others_alone(world: World) -
         assert (await world.client.get(Toy, "b", "kube-system")).status.size == 0
 
 
-def test_a_manager_on_a_fake_client_gets_late_watch_events() -> None:
-    async def run() -> None:
-        client = FakeClient(Toy(metadata=ObjectMeta("a", "default")), seed=3)
-        async with Manager(
-            Controller(Toy, keep_size), transport=client.transport, clock=client.clock
-        ) as manager:
-            client.add(Toy(metadata=ObjectMeta("b", "default"), spec=ToySpec(size=2)))
-            assert await manager.client.find(Toy, "b", "default") is None
-            await anyio.sleep(2)
-            assert (await manager.client.get(Toy, "b", "default")).status.size == 2
-
-    simulate(run)
+@simulated
+async def test_a_manager_on_a_fake_client_gets_late_watch_events() -> None:
+    client = FakeClient(Toy(metadata=ObjectMeta("a", "default")), seed=3)
+    async with Manager(Controller(Toy, keep_size), transport=client.transport, clock=client.clock) as manager:
+        client.add(Toy(metadata=ObjectMeta("b", "default"), spec=ToySpec(size=2)))
+        assert await manager.client.find(Toy, "b", "default") is None
+        await anyio.sleep(2)
+        assert (await manager.client.get(Toy, "b", "default")).status.size == 2
 
 
 async def test_a_manager_is_an_async_context_with_an_embedded_server() -> None:

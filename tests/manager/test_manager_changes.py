@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import CacheSyncFailed
-from reconcile import Context, Controller, LeaderElection, Manager, Object, ObjectMeta, Watch, resource
+from reconcile import Context, Controller, LeaderElection, Object, ObjectMeta, Watch, resource
 from reconcile.kinds import ConfigMap, Secret
-from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
+from tests.helpers.managers import Toy, ToySpec, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
 
 
@@ -28,10 +28,6 @@ class Nothing(Object):
     spec: NothingSpec = NothingSpec()
 
 
-async def idle(ctx: Context[Toy]) -> None:
-    """Do nothing."""
-
-
 async def touch(ctx: Context[ConfigMap]) -> None:
     seen.append(ctx.object.name)
 
@@ -43,6 +39,7 @@ async def never(ctx: Context[Nothing]) -> None:
 seen: list[str] = []
 
 
+@pytest.mark.rule("M1")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
 async def test_a_controller_that_is_added_works_on_what_is_there_and_on_what_comes(
@@ -61,7 +58,7 @@ async def test_a_controller_that_is_added_works_on_what_is_there_and_on_what_com
 
 @in_world(played)
 async def test_a_controller_can_be_added_before_the_start(world: World) -> None:
-    manager = Manager(Controller(Toy, keep_size), transport=world.transport, clock=world.clock)
+    manager = world.manager(Controller(Toy, keep_size))
     await manager.add(Controller(Toy, keep_size, name="second"))
     assert [controller.name for controller in manager.controllers] == ["toy", "second"]
     with pytest.raises(ValueError, match="two controllers are named 'second'"):
@@ -163,7 +160,10 @@ async def test_removal_awaits_runs_in_progress_cancels_late_ones_and_releases_ki
 @pytest.mark.rule("M1")
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10_000), delay=st.floats(0, 3))
-def test_a_controller_added_while_the_manager_stops_is_awaited_or_refused(seed: int, delay: float) -> None:
+@in_world(played)
+async def test_a_controller_added_while_the_manager_stops_is_awaited_or_refused(
+    world: World, seed: int, delay: float
+) -> None:
     log: list[str] = []
 
     async def slow(ctx: Context[ConfigMap]) -> None:
@@ -171,29 +171,26 @@ def test_a_controller_added_while_the_manager_stops_is_awaited_or_refused(seed: 
         await anyio.sleep(1)
         log.append("ended")
 
-    async def scenario(world: World) -> None:
-        tasks = asyncio.all_tasks()
-        await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
-        manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
-        controller = Controller(ConfigMap, slow)
+    tasks = asyncio.all_tasks()
+    await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
+    manager = world.manager(Controller(Toy, idle))
+    controller = Controller(ConfigMap, slow)
 
-        async def add() -> None:
-            try:
-                await manager.add(controller)
-            except RuntimeError:
-                log.append("refused")
+    async def add() -> None:
+        try:
+            await manager.add(controller)
+        except RuntimeError:
+            log.append("refused")
 
-        async with anyio.create_task_group() as adding:
-            async with manager:
-                adding.start_soon(add)
-                await anyio.sleep(delay)
-            stopped = list(log)
-        assert log.count("begun") == log.count("ended")
-        assert [line for line in log if line != "refused"] == [line for line in stopped if line != "refused"]
-        assert "refused" in log or controller.name in [one.name for one in manager.status().controllers]
-        assert asyncio.all_tasks() == tasks
-
-    played(scenario, seed)
+    async with anyio.create_task_group() as adding:
+        async with manager:
+            adding.start_soon(add)
+            await anyio.sleep(delay)
+        stopped = list(log)
+    assert log.count("begun") == log.count("ended")
+    assert [line for line in log if line != "refused"] == [line for line in stopped if line != "refused"]
+    assert "refused" in log or controller.name in [one.name for one in manager.status().controllers]
+    assert asyncio.all_tasks() == tasks
 
 
 @pytest.mark.rule("M1")
@@ -203,7 +200,7 @@ async def test_a_controller_that_waits_to_be_added_is_refused_as_soon_as_the_man
     world: World, ending: str
 ) -> None:
     refused: list[float] = []
-    manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+    manager = world.manager(Controller(Toy, idle))
 
     async def add() -> None:
         await anyio.sleep(3)

@@ -10,6 +10,8 @@ from reconcile.embedded import service_account
 from reconcile.errors import ConfigurationError
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.testing import FakeClient, eventually, simulate
+from tests.helpers.managers import idle
+from tests.helpers.scenarios import simulated
 
 SHOP_AND_BLOG = ("shop", "blog")
 DISCOVERY = ("/api/v1",)
@@ -18,10 +20,6 @@ ACCOUNT = service_account("default", "copier")
 
 async def copy_to_secret(ctx: Context[ConfigMap]) -> None:
     await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": ctx.object.name}})
-
-
-async def idle(ctx: Context[Any]) -> None:
-    """Nothing to do."""
 
 
 copier = Controller(ConfigMap, copy_to_secret, owns=[Secret], name="copier", operator="example.com")
@@ -83,7 +81,8 @@ def test_a_manager_of_two_namespaces_keeps_both_and_no_other_under_roles_alone()
         ),
     ],
 )
-def test_a_controller_that_needs_more_than_roles_is_refused_at_the_start_and_later(
+@simulated
+async def test_a_controller_that_needs_more_than_roles_is_refused_at_the_start_and_later(
     controller: Controller[Any], said: str
 ) -> None:
     client = FakeClient()
@@ -91,13 +90,9 @@ def test_a_controller_that_needs_more_than_roles_is_refused_at_the_start_and_lat
     with pytest.raises(ConfigurationError, match=said):
         Manager(controller, namespaces=SHOP_AND_BLOG, **way).configure()
     Manager(controller, namespace="shop", **way).configure()
-
-    async def add_later() -> None:
-        async with Manager(namespaces=SHOP_AND_BLOG, **way) as running:
-            with pytest.raises(ConfigurationError, match=said):
-                await running.add(controller)
-
-    simulate(add_later)
+    async with Manager(namespaces=SHOP_AND_BLOG, **way) as running:
+        with pytest.raises(ConfigurationError, match=said):
+            await running.add(controller)
 
 
 def test_namespace_and_namespaces_exclude_each_other_but_a_variable_replaces_either() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import Context, Controller, InformerOptions, LeaderElection, Manager, RequestLimiter
+from reconcile import Controller, InformerOptions, LeaderElection, Manager, RequestLimiter
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.manager.assembly import request_limiter
@@ -25,12 +25,10 @@ from reconcile.manager.option_list import (
     variable_of,
 )
 from reconcile.testing import VirtualClock, simulate
+from tests.helpers.managers import idle
+from tests.helpers.scenarios import simulated
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
-
-
-async def idle(ctx: Context[ConfigMap]) -> None:
-    """Do nothing."""
 
 
 def configured(environ: dict[str, str], flags: dict[str, str | None] | None = None, **options: Any) -> Any:
@@ -127,19 +125,16 @@ def test_an_option_for_a_controller_that_does_not_exist_is_an_error_with_the_nea
         manager.configure()
 
 
-def test_workers_and_timeouts_reach_the_controllers() -> None:
+@simulated
+async def test_workers_and_timeouts_reach_the_controllers() -> None:
     said = {"RECONCILE_WORKERS": "3,second=7", "RECONCILE_TIMEOUT": "second=9"}
     controllers = [Controller(ConfigMap, idle, name=name) for name in ("first", "second")]
-
-    async def run() -> None:
-        async with Manager(
-            *controllers, transport=InProcessTransport(ApiServer()), environ=said, clock=VirtualClock(0)
-        ) as manager:
-            runners = manager._runners
-            assert [runner.workers for runner in runners] == [3, 7]
-            assert [runner._executor.timeout for runner in runners] == [300, 9]
-
-    simulate(run)
+    async with Manager(
+        *controllers, transport=InProcessTransport(ApiServer()), environ=said, clock=VirtualClock(0)
+    ) as manager:
+        runners = manager._runners
+        assert [runner.workers for runner in runners] == [3, 7]
+        assert [runner._executor.timeout for runner in runners] == [300, 9]
 
 
 def test_a_rate_in_text_overrides_a_limiter_of_the_constructor() -> None:

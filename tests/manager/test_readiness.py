@@ -7,6 +7,7 @@ from informers import ApiError, Forbidden, ServerError, TooManyRequests, Unautho
 from informers.discovery import UnknownKind
 from reconcile.manager.server_readiness import NOT_READY, until_ready
 from reconcile.testing import simulate
+from tests.helpers.scenarios import simulated
 
 NOT_ALL_PATHS = "the request has been made before all known HTTP paths have been installed, please try again"
 
@@ -51,25 +52,19 @@ def test_a_server_that_is_not_ready_is_retried_with_one_log_line(
 
 @pytest.mark.rule("start-waits")
 @pytest.mark.parametrize("seconds", [0, 1, 120])
-def test_the_last_error_is_raised_after_the_time_limit(seconds: float) -> None:
+@simulated
+async def test_the_last_error_is_raised_after_the_time_limit(seconds: float) -> None:
     server = Server(Unreachable("nothing listens"), None)
-
-    async def scenario() -> None:
-        with pytest.raises(Unreachable):
-            await until_ready(server.ask, seconds)
-        assert anyio.current_time() == pytest.approx(seconds)
-        assert len(server.asked) <= 40
-
-    simulate(scenario)
+    with pytest.raises(Unreachable):
+        await until_ready(server.ask, seconds)
+    assert anyio.current_time() == pytest.approx(seconds)
+    assert len(server.asked) <= 40
 
 
 @pytest.mark.parametrize("error", [Unauthorized(401, "", ""), Forbidden(403, "", ""), ValueError("no")])
-def test_a_final_error_is_raised_at_once(error: ApiError | ValueError) -> None:
+@simulated
+async def test_a_final_error_is_raised_at_once(error: ApiError | ValueError) -> None:
     server = Server(error, None)
-
-    async def scenario() -> None:
-        with pytest.raises(type(error)):
-            await until_ready(server.ask, 120)
-        assert len(server.asked) == 1
-
-    simulate(scenario)
+    with pytest.raises(type(error)):
+        await until_ready(server.ask, 120)
+    assert len(server.asked) == 1

@@ -11,14 +11,10 @@ from reconcile.controller.run_result import RunResult
 from reconcile.controller.sources import SourceContext
 from reconcile.errors import ConfigurationError, StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap, Lease
-from reconcile.testing import Delay, Fault, FaultPlan, When, simulate
+from reconcile.testing import Delay, Fault, FaultPlan, When
 from tests.controller.test_sources import Notes
-from tests.helpers.managers import Toy, World, keep_size, played
-from tests.helpers.scenarios import in_world
-
-
-async def idle(ctx: Context[Any]) -> None:
-    """Do nothing."""
+from tests.helpers.managers import Toy, World, idle, keep_size, played
+from tests.helpers.scenarios import in_world, simulated
 
 
 class Diary:
@@ -69,12 +65,7 @@ async def test_lists_then_leadership_then_sources_and_runs_and_backwards_at_the_
     world.transport._counts = [0]
     await world.make()
     controller = Controller(Toy, diary.work, background=diary.listen, sources=[diary.source])
-    manager = Manager(
-        controller,
-        transport=world.transport,
-        clock=world.clock,
-        leader_election=LeaderElection("toys", "default"),
-    )
+    manager = world.manager(controller, leader_election=LeaderElection("toys", "default"))
     diary.look = lambda: (
         manager.status().leading,
         [(informer.synced, informer.state) for informer in manager.status().informers],
@@ -247,7 +238,7 @@ async def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_reconcil
 async def test_a_manager_without_controllers_runs_until_it_is_stopped_also_before_its_start(
     world: World, before: bool
 ) -> None:
-    manager = Manager(transport=world.transport, clock=world.clock)
+    manager = world.manager()
     ended: list[float] = []
 
     async def run() -> None:
@@ -315,16 +306,6 @@ async def test_a_stale_write_within_a_task_group_repeats_the_run_and_is_not_a_fa
         assert (runs, manager.status().controllers[0].failures) == (3, 0)
 
 
-@pytest.mark.rule("M1")
-@in_world(played)
-async def test_a_controller_added_to_a_running_manager_works_at_once(world: World) -> None:
-    await world.make(size=9)
-    async with world.running(Controller(ConfigMap, idle)) as manager:
-        await manager.add(Controller(Toy, keep_size))
-        await anyio.sleep(1)
-        assert (await world.client.get(Toy, "a", "default")).status.size == 9
-
-
 @in_world(played)
 async def test_a_controller_that_names_an_unknown_cluster_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationError, match="names the cluster east; the manager has: none by name"):
@@ -341,7 +322,7 @@ async def test_a_stop_waits_for_runs_for_stop_seconds_and_half_a_minute_by_defau
         await anyio.sleep_forever()
 
     await world.make()
-    async with Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock, **seconds):
+    async with world.manager(Controller(Toy, endless), **seconds):
         await anyio.sleep(3)
         begun = anyio.current_time()
     assert -0.001 <= anyio.current_time() - begun - ends < 1
@@ -349,7 +330,8 @@ async def test_a_stop_waits_for_runs_for_stop_seconds_and_half_a_minute_by_defau
 
 @pytest.mark.rule("start-late-kind")
 @pytest.mark.parametrize("seed", range(3))
-def test_the_start_waits_for_a_kind_whose_definition_is_installed_late(seed: int) -> None:
+@simulated
+async def test_the_start_waits_for_a_kind_whose_definition_is_installed_late(seed: int) -> None:
     world = World(seed)
 
     async def install() -> None:
@@ -357,12 +339,9 @@ def test_the_start_waits_for_a_kind_whose_definition_is_installed_late(seed: int
         await world.define()
         await world.make(size=3)
 
-    async def run() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(install)
-            async with world.running(Controller(Toy, keep_size)):
-                assert anyio.current_time() >= 40
-                await anyio.sleep(3)
-                assert (await world.client.get(Toy, "a", "default")).status.size == 3
-
-    simulate(run, seed=seed)
+    async with anyio.create_task_group() as group:
+        group.start_soon(install)
+        async with world.running(Controller(Toy, keep_size)):
+            assert anyio.current_time() >= 40
+            await anyio.sleep(3)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 3

@@ -16,7 +16,8 @@ from reconcile import Client, LeaderElection
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import OutcomeUnknown
 from reconcile.manager.leadership import LeaderElector, LeaseTerms, LedTransport, NotLeading
-from reconcile.testing import VirtualClock, simulate
+from reconcile.testing import VirtualClock
+from tests.helpers.scenarios import simulated
 from tests.informers.conftest import Connect, connecting  # noqa: F401
 from tests.informers.http_peer import Seen, always, reply, serving
 
@@ -127,15 +128,13 @@ async def test_a_slow_write_goes_on_while_leadership_is_renewed(connecting: Conn
 
 
 @pytest.mark.rule("L10")
-def test_the_time_of_a_suspension_counts_against_the_lease() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock(1)
-        elector = await leading(clock)
-        assert elector.is_leader
-        clock.suspended_seconds += CERTAIN
-        assert not elector.is_leader
-
-    simulate(scenario)
+@simulated
+async def test_the_time_of_a_suspension_counts_against_the_lease() -> None:
+    clock = VirtualClock(1)
+    elector = await leading(clock)
+    assert elector.is_leader
+    clock.suspended_seconds += CERTAIN
+    assert not elector.is_leader
 
 
 def test_the_time_of_a_suspension_is_read_from_the_machine() -> None:

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -198,54 +197,3 @@ def test_configuring_logging_again_ends_the_former_thread() -> None:
     finally:
         root.handlers[:] = former
         root.setLevel(level)
-
-
-def test_the_event_loop_goes_on_while_the_log_of_a_manager_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "noisy.py").write_text(
-        textwrap.dedent(
-            """
-            import anyio, logging
-            from pathlib import Path
-            from reconcile import Controller, Manager
-            from reconcile.kinds import ConfigMap
-
-            def tick():
-                for number in range(200):
-                    logging.getLogger("mine").info("%s", "x" * 1000)
-                Path("ticks").open("a").write("x")
-
-            async def keep(ctx):
-                pass
-
-            class Noisy(Manager):
-                async def beat(self):
-                    while True:
-                        tick()
-                        await anyio.sleep(0.05)
-
-                async def run(self, **options):
-                    async with anyio.create_task_group() as group:
-                        group.start_soon(self.beat)
-                        await super().run(**options)
-                        group.cancel_scope.cancel()
-
-            Noisy(Controller(ConfigMap, keep, name="noisy"), embedded=True).main()
-            """
-        )
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = "import reconcile; reconcile.configure_logging(); import noisy"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            deadline = time.monotonic() + 30
-            ticks = tmp_path / "ticks"
-            while not ticks.exists() or ticks.stat().st_size < 30:
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
-        finally:
-            process.kill()

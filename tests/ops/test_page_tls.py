@@ -18,7 +18,7 @@ from reconcile.errors import ConfigurationError
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
 from reconcile.ops.page_authorization import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, PageAuthorizer
 from reconcile.ops.page_server import ServeError
-from reconcile.testing import simulate
+from tests.helpers.scenarios import simulated
 
 JSON = {"content-type": "application/json"}
 TOKEN = "token-of-the-scraper"
@@ -167,35 +167,33 @@ class Answering(InProcessTransport):
         return Response(500) if self.broken else await super().request(request)
 
 
-def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_cannot_be_asked() -> None:
-    async def run() -> None:
-        server = await cluster()
-        transport = Answering(server)
-        reviewer = PageAuthorizer(lambda: transport)
-        token, access = "tokenreviews", "subjectaccessreviews"
-        with server.tokens.knowing({TOKEN: User("scraper")}):
+@simulated
+async def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_cannot_be_asked() -> None:
+    server = await cluster()
+    transport = Answering(server)
+    reviewer = PageAuthorizer(lambda: transport)
+    token, access = "tokenreviews", "subjectaccessreviews"
+    with server.tokens.knowing({TOKEN: User("scraper")}):
 
-            async def ask(path: str = "/metrics") -> tuple[int, list[str]]:
-                transport.asked.clear()
-                return await reviewer.status_for(f"Bearer {TOKEN}", "get", path), list(transport.asked)
+        async def ask(path: str = "/metrics") -> tuple[int, list[str]]:
+            transport.asked.clear()
+            return await reviewer.status_for(f"Bearer {TOKEN}", "get", path), list(transport.asked)
 
-            assert await ask() == (200, [token, access])
-            assert await ask() == (200, [])
-            assert await ask("/debug/state") == (403, [access])
-            await anyio.sleep(REFUSED_SECONDS)
-            assert await ask("/debug/state") == (403, [access])
-            await anyio.sleep(TOKEN_SECONDS - REFUSED_SECONDS)
-            assert await ask() == (200, [token])
-            await anyio.sleep(ALLOWED_SECONDS)
-            assert await ask() == (200, [token, access])
-            await anyio.sleep(ALLOWED_SECONDS)
-            transport.broken = True
-            assert await ask() == (503, [token])
-            assert TOKEN not in repr(reviewer)
-        assert await PageAuthorizer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
-        assert await PageAuthorizer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
-
-    simulate(run)
+        assert await ask() == (200, [token, access])
+        assert await ask() == (200, [])
+        assert await ask("/debug/state") == (403, [access])
+        await anyio.sleep(REFUSED_SECONDS)
+        assert await ask("/debug/state") == (403, [access])
+        await anyio.sleep(TOKEN_SECONDS - REFUSED_SECONDS)
+        assert await ask() == (200, [token])
+        await anyio.sleep(ALLOWED_SECONDS)
+        assert await ask() == (200, [token, access])
+        await anyio.sleep(ALLOWED_SECONDS)
+        transport.broken = True
+        assert await ask() == (503, [token])
+        assert TOKEN not in repr(reviewer)
+    assert await PageAuthorizer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
+    assert await PageAuthorizer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
 
 
 def test_serve_review_needs_tls_or_loopback() -> None:

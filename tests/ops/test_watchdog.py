@@ -333,12 +333,7 @@ async def test_when_a_held_loop_recovers_after_its_lease_another_leads_and_it_ha
         return Result(requeue_after=1)
 
     elections = [LeaderElection("toys", "default", identity=name) for name in ("first", "second")]
-    old = Manager(
-        Controller(Toy, rude, writes=[ConfigMap]),
-        transport=world.transport,
-        clock=world.clock,
-        leader_election=elections[0],
-    )
+    old = world.manager(Controller(Toy, rude, writes=[ConfigMap]), leader_election=elections[0])
     lost: list[BaseException] = []
 
     async def run_old() -> None:

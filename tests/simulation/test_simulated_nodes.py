@@ -10,56 +10,51 @@ from reconcile.simulation import BEHAVIOUR, STOP_SECONDS, Delays
 from reconcile.simulation.simulated_nodes import next_step
 from reconcile.testing import VirtualClock
 from tests.helpers.pods import pod
+from tests.helpers.scenarios import in_world
 from tests.simulation.nodes_world import played
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_pods_become_ready_on_the_emptiest_nodes(seed: int) -> None:
-    async def scenario(client: Client) -> None:
-        for number in range(6):
-            await client.create(pod(f"p{number}"))
-            await anyio.sleep(2)
-        await anyio.sleep(3)
-        pods = await client.list(Pod)
-        assert all(p.ready and p.status.phase == "Running" for p in pods)
-        assert sorted(p.spec.node_name or "" for p in pods) == [
-            "node-0",
-            "node-0",
-            "node-1",
-            "node-1",
-            "node-2",
-            "node-2",
-        ]
-        assert len({p.status.pod_ip for p in pods}) == 6
-
-    played(scenario, seed)
+@in_world(played)
+async def test_pods_become_ready_on_the_emptiest_nodes(client: Client, seed: int) -> None:
+    for number in range(6):
+        await client.create(pod(f"p{number}"))
+        await anyio.sleep(2)
+    await anyio.sleep(3)
+    pods = await client.list(Pod)
+    assert all(p.ready and p.status.phase == "Running" for p in pods)
+    assert sorted(p.spec.node_name or "" for p in pods) == [
+        "node-0",
+        "node-0",
+        "node-1",
+        "node-1",
+        "node-2",
+        "node-2",
+    ]
+    assert len({p.status.pod_ip for p in pods}) == 6
 
 
-def test_a_deleted_pod_is_terminating_for_a_while_and_then_gone() -> None:
-    async def scenario(client: Client) -> None:
-        await client.create(pod())
-        await anyio.sleep(5)
-        await client.delete(await client.get(Pod, "p", "default"))
-        await anyio.sleep(1)
-        assert (await client.get(Pod, "p", "default")).terminating
-        await anyio.sleep(5)
-        assert await client.find(Pod, "p", "default") is None
-
-    played(scenario)
+@in_world(played)
+async def test_a_deleted_pod_is_terminating_for_a_while_and_then_gone(client: Client) -> None:
+    await client.create(pod())
+    await anyio.sleep(5)
+    await client.delete(await client.get(Pod, "p", "default"))
+    await anyio.sleep(1)
+    assert (await client.get(Pod, "p", "default")).terminating
+    await anyio.sleep(5)
+    assert await client.find(Pod, "p", "default") is None
 
 
-def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
-    async def scenario(client: Client) -> None:
-        await client.create(pod(finalizers=("example.com/hold",)))
-        await anyio.sleep(5)
-        await client.delete(await client.get(Pod, "p", "default"))
-        await anyio.sleep(30)
-        held = await client.get(Pod, "p", "default")
-        await client.raw.merge(held, {"metadata": {"finalizers": None}}, guard={})
-        await anyio.sleep(5)
-        assert await client.find(Pod, "p", "default") is None
-
-    played(scenario)
+@in_world(played)
+async def test_a_finalizer_holds_a_pod_beyond_its_end(client: Client) -> None:
+    await client.create(pod(finalizers=("example.com/hold",)))
+    await anyio.sleep(5)
+    await client.delete(await client.get(Pod, "p", "default"))
+    await anyio.sleep(30)
+    held = await client.get(Pod, "p", "default")
+    await client.raw.merge(held, {"metadata": {"finalizers": None}}, guard={})
+    await anyio.sleep(5)
+    assert await client.find(Pod, "p", "default") is None
 
 
 @pytest.mark.parametrize(
@@ -72,39 +67,35 @@ def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
         ("not-ready", "Running", False),
     ],
 )
-def test_a_pod_does_what_its_annotation_says(behaviour: str, phase: str, ready: bool) -> None:
-    async def scenario(client: Client) -> None:
-        await client.create(pod(annotations={BEHAVIOUR: behaviour}))
-        await anyio.sleep(10)
-        found = await client.get(Pod, "p", "default")
-        assert (found.status.phase, found.ready) == (phase, ready)
-
-    played(scenario)
-
-
-def test_a_pod_that_hangs_stays_terminating() -> None:
-    async def scenario(client: Client) -> None:
-        await client.create(pod(annotations={BEHAVIOUR: "hang-terminating"}))
-        await anyio.sleep(5)
-        await client.delete(await client.get(Pod, "p", "default"))
-        await anyio.sleep(600)
-        assert (await client.get(Pod, "p", "default")).terminating
-
-    played(scenario)
+@in_world(played)
+async def test_a_pod_does_what_its_annotation_says(
+    client: Client, behaviour: str, phase: str, ready: bool
+) -> None:
+    await client.create(pod(annotations={BEHAVIOUR: behaviour}))
+    await anyio.sleep(10)
+    found = await client.get(Pod, "p", "default")
+    assert (found.status.phase, found.ready) == (phase, ready)
 
 
-def test_a_cordoned_node_takes_no_pods() -> None:
-    async def scenario(client: Client) -> None:
-        for name in ("node-0", "node-1"):
-            node = await client.get(Node, name)
-            await client.raw.merge(node, {"spec": {"unschedulable": True}}, guard={})
-        await anyio.sleep(2)
-        for number in range(3):
-            await client.create(pod(f"p{number}"))
-        await anyio.sleep(5)
-        assert {p.spec.node_name for p in await client.list(Pod)} == {"node-2"}
+@in_world(played)
+async def test_a_pod_that_hangs_stays_terminating(client: Client) -> None:
+    await client.create(pod(annotations={BEHAVIOUR: "hang-terminating"}))
+    await anyio.sleep(5)
+    await client.delete(await client.get(Pod, "p", "default"))
+    await anyio.sleep(600)
+    assert (await client.get(Pod, "p", "default")).terminating
 
-    played(scenario)
+
+@in_world(played)
+async def test_a_cordoned_node_takes_no_pods(client: Client) -> None:
+    for name in ("node-0", "node-1"):
+        node = await client.get(Node, name)
+        await client.raw.merge(node, {"spec": {"unschedulable": True}}, guard={})
+    await anyio.sleep(2)
+    for number in range(3):
+        await client.create(pod(f"p{number}"))
+    await anyio.sleep(5)
+    assert {p.spec.node_name for p in await client.list(Pod)} == {"node-2"}
 
 
 DELAYS = Delays(start=4, stop=10)

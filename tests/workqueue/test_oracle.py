@@ -175,9 +175,9 @@ class OnTrio:
         self.portal = self.context.__enter__()
 
     def call(self, fn: Callable[[], Awaitable[Any]]) -> Any:
-        return self.portal.call(self.in_virtual_time, fn)
+        return self.portal.call(self.simulated, fn)
 
-    async def in_virtual_time(self, fn: Callable[[], Awaitable[Any]]) -> Any:
+    async def simulated(self, fn: Callable[[], Awaitable[Any]]) -> Any:
         """For as long as the call: between calls a clock that jumps has the loop turn without end."""
         self.clock.autojump_threshold = 0
         try:
