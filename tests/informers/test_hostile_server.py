@@ -21,6 +21,7 @@ from attrs import define, field
 from informers import APIResource, Delta, Informer, Key
 from tests.informers.conftest import Connect
 from tests.informers.http_peer import CHUNKED, END_OF_CHUNKS, Peer, Seen, chunk, reply, serving
+from tests.informers.watch_lines import error, line, pod, whole
 
 PODS = APIResource("", "v1", "Pod", "pods")
 RECONNECTS = int(os.environ.get("RECONNECTS", "300"))
@@ -92,20 +93,6 @@ class Server:
             await news.wait()
 
 
-def pod(name: str, version: int) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}
-
-
-def line(kind: str, content: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": content}).encode() + b"\n"
-
-
-def whole(version: int) -> bytes:
-    annotations = {"k8s.io/initial-events-end": "true"}
-    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
-
-
 async def close_within_a_line(server: Server, writer: asyncio.StreamWriter, said: bytes) -> None:
     writer.write(chunk(said[:20]) + END_OF_CHUNKS)
 
@@ -147,13 +134,11 @@ async def close_at_once(server: Server, writer: asyncio.StreamWriter, said: byte
 
 
 async def expire(server: Server, writer: asyncio.StreamWriter, said: bytes) -> None:
-    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    writer.write(chunk(line("ERROR", status)) + END_OF_CHUNKS)
+    writer.write(chunk(error(410, "Expired")) + END_OF_CHUNKS)
 
 
 async def be_busy(server: Server, writer: asyncio.StreamWriter, said: bytes) -> None:
-    status = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "initializing"}
-    writer.write(chunk(line("ERROR", status)) + END_OF_CHUNKS)
+    writer.write(chunk(error(429, "TooManyRequests")) + END_OF_CHUNKS)
 
 
 async def go_back(server: Server, writer: asyncio.StreamWriter, said: bytes) -> None:
@@ -257,8 +242,7 @@ async def test_a_token_that_expires_in_mid_watch_is_renewed_and_nothing_is_lost(
     async def expire_token(server: Server, writer: asyncio.StreamWriter, said: bytes) -> None:
         server.token = "second"
         token.write_text("second")
-        status = {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "expired"}
-        writer.write(chunk(line("ERROR", status)) + END_OF_CHUNKS)
+        writer.write(chunk(error(401, "Unauthorized")) + END_OF_CHUNKS)
 
     async with following(server, connecting, user={"tokenFile": str(token)}) as (informer, peer, _):
         server.mischief.append(expire_token)

@@ -12,30 +12,14 @@ import pytest
 from informers import APIResource, Delta, Informer, Key, Response
 from reconcile.testing import VirtualClock, simulate
 from tests.helpers.scripted_server import Answer, Chunks, ScriptedServer, SeenRequest
+from tests.informers.watch_lines import error, line, pod, whole
 
 PODS = APIResource("", "v1", "Pod", "pods")
-
-
-def pod(name: str, version: int) -> dict[str, Any]:
-    return {"metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(version)}}
 
 
 def page(version: int, *pods: dict[str, Any], token: str = "") -> Response:
     metadata = {"resourceVersion": str(version), "continue": token}
     return Response(200, body=json.dumps({"metadata": metadata, "items": pods}).encode())
-
-
-def line(kind: str, content: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": content}).encode() + b"\n"
-
-
-def whole(version: int) -> bytes:
-    annotations = {"k8s.io/initial-events-end": "true"}
-    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
-
-
-def error(code: int, reason: str) -> bytes:
-    return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
 
 
 class Script(ScriptedServer):

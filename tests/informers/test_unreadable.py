@@ -17,7 +17,7 @@ from reconcile.testing import VirtualClock, simulate
 from tests.client.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSES
 from tests.helpers.scripted_server import Chunks, ScriptedServer, in_turn
 from tests.informers.http_peer import always, reply, serving
-from tests.informers.test_hostile_server import pod, whole
+from tests.informers.watch_lines import pod, whole
 
 PODS = APIResource("", "v1", "Pod", "pods")
 JSON = st.recursive(

@@ -1,5 +1,7 @@
 """Workers that wait: who is woken, who watches for the next delay, and what becomes of it when they go."""
 
+from collections.abc import Awaitable, Callable
+
 import anyio
 import pytest
 
@@ -38,48 +40,62 @@ async def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(see
     assert started == {"now": 1, "delayed": 5}
 
 
+async def beside_a_cancelled_worker(
+    queue: WorkQueue[str], cancel: Callable[[anyio.CancelScope], Awaitable[None]]
+) -> dict[str, float]:
+    """When a worker starts which key that waits behind another, which `cancel` ends at second 2."""
+    started: dict[str, float] = {}
+    scope = anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait_and_be_cancelled, queue, scope)
+        await anyio.sleep(1)
+        group.start_soon(work, queue, 0, started)
+        await anyio.sleep(1)
+        await cancel(scope)
+        await anyio.sleep(100)
+        group.cancel_scope.cancel()
+    return started
+
+
 @pytest.mark.rule("queue-cancelled")
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("same_moment", [False, True])
 @virtual
 async def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
-    delay: float, same_moment: bool
+    queue: WorkQueue[str], delay: float, same_moment: bool
 ) -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    started: dict[str, float] = {}
-    scope = anyio.CancelScope()
-    async with anyio.create_task_group() as group:
-        queue.add_after("far", 1000)
-        group.start_soon(wait_and_be_cancelled, queue, scope)
-        await anyio.sleep(1)
-        group.start_soon(work, queue, 0, started)
-        await anyio.sleep(1)
+    async def cancel(scope: anyio.CancelScope) -> None:
         if not same_moment:
             scope.cancel()
             await anyio.sleep(1)
         queue.add_after("key", delay)
         scope.cancel()
-        await anyio.sleep(100)
-        group.cancel_scope.cancel()
+
+    queue.add_after("far", 1000)
+    started = await beside_a_cancelled_worker(queue, cancel)
     assert started == {"key": (2 if same_moment else 3) + delay}
 
 
 @pytest.mark.rule("queue-cancelled")
 @virtual
 async def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    started: dict[str, float] = {}
-    scope = anyio.CancelScope()
-    async with anyio.create_task_group() as group:
-        queue.add_after("key", 10)
-        group.start_soon(wait_and_be_cancelled, queue, scope)
-        await anyio.sleep(1)
-        group.start_soon(work, queue, 0, started)
-        await anyio.sleep(1)
+    async def cancel(scope: anyio.CancelScope) -> None:
         scope.cancel()
-        await anyio.sleep(100)
-        group.cancel_scope.cancel()
-    assert started == {"key": 10}
+
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("key", 10)
+    assert await beside_a_cancelled_worker(queue, cancel) == {"key": 10}
+
+
+@pytest.mark.rule("queue-cancelled")
+@virtual
+async def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next() -> None:
+    async def cancel(scope: anyio.CancelScope) -> None:
+        scope.cancel()
+        queue.add("key")
+
+    queue: WorkQueue[str] = WorkQueue()
+    assert await beside_a_cancelled_worker(queue, cancel) == {"key": 2}
 
 
 @pytest.mark.rule("P2")
@@ -113,24 +129,6 @@ async def test_what_becomes_due_as_its_priority_is_raised_is_there_once(queue: W
     await anyio.sleep(5)
     queue.add("raised", priority=1)
     assert await drained(queue) == ["raised", "other"]
-
-
-@pytest.mark.rule("queue-cancelled")
-@virtual
-async def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    started: dict[str, float] = {}
-    scope = anyio.CancelScope()
-    async with anyio.create_task_group() as group:
-        group.start_soon(wait_and_be_cancelled, queue, scope)
-        await anyio.sleep(1)
-        group.start_soon(work, queue, 0, started)
-        await anyio.sleep(1)
-        scope.cancel()
-        queue.add("key")
-        await anyio.sleep(100)
-        group.cancel_scope.cancel()
-    assert started == {"key": 2}
 
 
 def test_of_many_who_wait_one_watches_for_the_next_delay_and_the_others_sleep_on(simulate: Simulate) -> None:
