@@ -2,22 +2,46 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVarTuple
 
 import anyio
 import structlog
+from anyio import TaskHandle
+from anyio.abc import TaskGroup
 
 from informers.broadcast import Broadcast
 from informers.cancellation import FAILURES, as_failure, live_on
 from informers.functions import check_function, name_of
 from informers.loop_slices import LoopSlice
 from informers.store import Delta
-from informers.tasks import Tasks
 
 Handler = Callable[[Delta], None]
 """Called for each change, in order, once the store has it. Must not block and must not raise."""
 AsyncHandler = Callable[[Delta], Awaitable[None]]
 """Awaited for each change, in order, in a task of its own: it may take its time, and reads a newer store."""
+
+
+Arguments = TypeVarTuple("Arguments")
+
+
+class Tasks:
+    """The tasks of one of those that share a task group: they can be ended without the others."""
+
+    def __init__(self, group: TaskGroup) -> None:
+        self._group = group
+        self._started: list[TaskHandle[None]] = []
+
+    def start_soon(self, call: Callable[[*Arguments], Coroutine[Any, Any, None]], *args: *Arguments) -> None:
+        """Start one more."""
+        pending = TaskHandle.Status.PENDING
+        self._started = [task for task in self._started if task.status is pending]
+        self._started.append(self._group.create_task(call(*args)))
+
+    def cancel(self) -> None:
+        """End them all; the group waits for it."""
+        for task in self._started:
+            task.cancel()
 
 
 class Registration:

@@ -16,7 +16,7 @@ from informers.api_errors import NotFound
 from informers.applied import Appliers
 from informers.broadcast import Broadcast
 from informers.clock import Clock, SystemClock
-from informers.handlers import AsyncHandler, Handler, Handlers, Registration
+from informers.handlers import AsyncHandler, Handler, Handlers, Registration, Tasks
 from informers.informer_options import InformerOptions
 from informers.informer_selection import selects
 from informers.logs import get_logger, is_worth_a_line
@@ -27,7 +27,6 @@ from informers.scanning import check_whole
 from informers.sink import Sink
 from informers.snapshot import Snapshot, name_in
 from informers.store import ALL, Delta, Store
-from informers.tasks import Tasks
 from informers.transport import Transport
 
 RESYNC_JITTER = 0.1

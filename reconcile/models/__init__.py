@@ -1,7 +1,6 @@
 """Classes for the objects of the API, their JSON, and their CustomResourceDefinitions."""
 
 from reconcile.models.codec import decode, decode_snapshot, encode, structure, unstructure
-from reconcile.models.columns import Column
 from reconcile.models.definition import definition_of
 from reconcile.models.extra_fields import ExtraFields
 from reconcile.models.fields import UNSET, Rule, Schema, UnsetType, field
@@ -9,6 +8,7 @@ from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
 from reconcile.models.intents import Intent
 from reconcile.models.label_selector import LabelRequirement, LabelSelector
 from reconcile.models.objects import (
+    Column,
     Condition,
     Kind,
     Object,

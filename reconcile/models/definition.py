@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from reconcile.models.columns import Column
-from reconcile.models.objects import Kind, Object, Unstructured, kind_of
+from reconcile.models.objects import Column, Kind, Object, Unstructured, kind_of
 from reconcile.models.schemas import object_schema, rule_of
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

@@ -5,7 +5,7 @@ read. So a decoded object shares nothing that a reader could spoil, at no cost f
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn, overload
+from typing import Any, Final, NoReturn, Self, overload
 
 import msgspec
 
@@ -14,22 +14,44 @@ def _refuse(*_: object, **__: object) -> NoReturn:
     raise TypeError("a decoded object cannot be changed; copy it first: thaw(...) gives dicts and lists")
 
 
-class FrozenMapping(Mapping[str, Any]):
-    """A JSON object that cannot be changed, at any depth. Equal to a dict of the same content."""
+class _FrozenJson:
+    """What mappings and lists have in common."""
 
     __slots__ = ("_of",)
 
-    def __init__(self, of: dict[str, Any]) -> None:
+    def __init__(self, of: Any) -> None:
         self._of = of
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __hash__(self) -> int:
+        return hash(msgspec.json.encode(self._of, order="deterministic"))
+
+    def __repr__(self) -> str:
+        return repr(self._of)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Any:
+        return thaw(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._of,)
+
+
+class FrozenMapping(_FrozenJson, Mapping[str, Any]):
+    """A JSON object that cannot be changed, at any depth. Equal to a dict of the same content."""
+
+    __slots__ = ()
+    _of: dict[str, Any]
 
     def __getitem__(self, name: str) -> Any:
         return freeze(self._of[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._of)
-
-    def __len__(self) -> int:
-        return len(self._of)
 
     def __contains__(self, name: object) -> bool:
         return name in self._of
@@ -41,22 +63,7 @@ class FrozenMapping(Mapping[str, Any]):
             return dict(self.items()) == dict(other.items())
         return NotImplemented
 
-    def __hash__(self) -> int:
-        return hash(msgspec.json.encode(self._of, order="deterministic"))
-
-    def __repr__(self) -> str:
-        return repr(self._of)
-
-    def __copy__(self) -> "FrozenMapping":
-        return self
-
-    def __deepcopy__(self, _: object) -> dict[str, Any]:
-        copied: dict[str, Any] = thaw(self)
-        return copied
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenMapping, (self._of,)
-
+    __hash__ = _FrozenJson.__hash__
     __setitem__ = __delitem__ = pop = popitem = clear = update = setdefault = _refuse
 
 
@@ -74,20 +81,12 @@ class FrozenValues(FrozenMapping):
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other)
 
-    def __deepcopy__(self, _: object) -> dict[str, Any]:
-        return dict(self._of)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenValues, (self._of,)
-
-
-class FrozenList(Sequence[Any]):
+class FrozenList(_FrozenJson, Sequence[Any]):
     """A JSON array that cannot be changed, at any depth. Equal to a list or tuple of the same content."""
 
-    __slots__ = ("_of",)
-
-    def __init__(self, of: list[Any]) -> None:
-        self._of = of
+    __slots__ = ()
+    _of: list[Any]
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -99,9 +98,6 @@ class FrozenList(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return map(freeze, self._of)
 
-    def __len__(self) -> int:
-        return len(self._of)
-
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FrozenList):
             return self._of == other._of
@@ -109,28 +105,13 @@ class FrozenList(Sequence[Any]):
             return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
         return NotImplemented
 
-    def __hash__(self) -> int:
-        return hash(msgspec.json.encode(self._of, order="deterministic"))
-
-    def __repr__(self) -> str:
-        return repr(self._of)
-
     def __add__(self, other: Sequence[Any]) -> list[Any]:
         return [*self, *other]
 
     def __radd__(self, other: Sequence[Any]) -> list[Any]:
         return [*other, *self]
 
-    def __copy__(self) -> "FrozenList":
-        return self
-
-    def __deepcopy__(self, _: object) -> list[Any]:
-        copied: list[Any] = thaw(self)
-        return copied
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenList, (self._of,)
-
+    __hash__ = _FrozenJson.__hash__
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 

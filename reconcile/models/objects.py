@@ -2,13 +2,12 @@
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, dataclass_transform
 
 import attrs
 from attrs import frozen
 
 from informers import APIResource, Key
-from reconcile.models.columns import Column
 from reconcile.models.fields import Rule, Schema, field
 from reconcile.models.naming import plural_of
 from reconcile.models.reading import check_model
@@ -73,6 +72,25 @@ class Condition:
     message: Annotated[str, CONDITION_MESSAGE] = ""
     last_transition_time: Annotated[datetime.datetime | None, Schema(required=True)] = None
     observed_generation: Annotated[int | None, Schema(minimum=0)] = None
+
+
+@frozen
+class Column:
+    """A printer column: `Column(".spec.image", priority=1)` is shown with `-o wide` only.
+
+    `type` is that of the field at `path` unless given.
+    """
+
+    path: str
+    type: Literal["", "integer", "number", "string", "boolean", "date"] = ""
+    priority: int = 0
+    description: str = ""
+    format: str = ""
+
+    @classmethod
+    def of(cls, given: "str | Column") -> "Column":
+        """A column from what an author writes."""
+        return cls(given) if isinstance(given, str) else given
 
 
 @frozen
