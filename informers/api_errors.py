@@ -103,13 +103,13 @@ class BadRequest(StatusError):
 
 
 class Unauthorized(StatusError):
-    """The server does not know who is asking."""
+    """The server does not accept the credentials."""
 
     codes = (401,)
 
 
 class Forbidden(StatusError):
-    """Who is asking may not do this, or nobody may do it now (a namespace that is terminating)."""
+    """The user may not do this, or it is not allowed now (in a namespace that is terminating)."""
 
     codes = (403,)
 

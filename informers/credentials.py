@@ -296,7 +296,7 @@ def _now_and_then(loader: Any, credentials: Credentials) -> Callable[[Any], Awai
             return
         due = now + REREAD_SECONDS
         if _runs_a_plugin(loader):
-            # The library holds a token to be old five minutes before it ends: nobody need wait for another.
+            # The library renews a token five minutes before it ends: requests need not wait for the new one.
             credentials.renew_beside()
         else:
             await credentials.look_again(refused=False)

@@ -46,8 +46,8 @@ class Timeouts:
     """In seconds. A server's own limit for a request is 60, so ours is longer: its answer is worth having.
 
     `connect` covers the wait for a free connection, the name, TCP and TLS; `answer` the whole of a
-    request; `headers` the beginning of a stream. A stream that has begun has no limit: whoever reads
-    it knows when its silence is too long.
+    request; `headers` the beginning of a stream. A stream that has begun has no limit: its
+    reader decides when its silence is too long.
     """
 
     connect: float = 10.0

@@ -119,7 +119,7 @@ class CompactKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One object at one version, kept as bytes and decoded when somebody reads it.
+    """One object at one version, kept as bytes and decoded when it is read.
 
     Deeply immutable. Equality is identity of version: two snapshots of one uid at one
     resourceVersion are the same state. `annotations_hash` tells whether annotations differ;

@@ -87,7 +87,7 @@ class _Table:
 class Store:
     """The objects of one resource, in one part for all namespaces or in one for each that is followed.
 
-    Every change is applied to the map and to all indexes before anybody hears of it. A list is
+    Every change is applied to the map and to all indexes before handlers get it. A list is
     staged beside what is there and takes its place in one step, sharing what did not change.
     `shape` says what of each object is kept.
     """
@@ -120,7 +120,7 @@ class Store:
     def lacks(self, pointer: str) -> bool:
         """Whether what is stored may differ from the server's at, above or below a JSON pointer.
 
-        Whoever computes a write that touches it reads the object live.
+        A write that touches it is computed from the object as it is read live.
         """
         return self.shape.lacks(pointer)
 
@@ -217,7 +217,7 @@ class Store:
     # --- changing -------------------------------------------------------------------------------
 
     def put(self, snapshot: Snapshot) -> Delta | None:
-        """Add or update an object; None if that very state is known already, or nobody follows it."""
+        """Add or update an object; None if that state is known already, or its namespace is not followed."""
         table = self._table(snapshot.place.namespace)
         if table is None:
             return None

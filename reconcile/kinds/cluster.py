@@ -74,7 +74,7 @@ class PriorityClass(BuiltIn):
 class NetworkPolicySpec(ExtraFields):
     """Which traffic the selected pods take part in; an empty selector selects all pods of the namespace.
 
-    Rules are as manifests write them. None is no rule: with its type in `policy_types`, no traffic.
+    Rules are as manifests write them. None means no rules: with the type in `policy_types`, no traffic.
     """
 
     pod_selector: LabelSelector = LabelSelector()  # noqa: RUF009 - it is immutable

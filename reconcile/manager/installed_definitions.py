@@ -97,13 +97,13 @@ def _faults(schema: Mapping[str, Any], scale: Scale) -> list[str]:
     replicas, status, selector = (_at(schema, p) for p in (scale.replicas, scale.status, scale.selector))
     faults = []
     if replicas.get("type") != "integer":
-        faults.append(f"{scale.replicas} is no integer there")
+        faults.append(f"{scale.replicas} is not an integer there")
     elif "default" not in replicas:
         faults.append(f"{scale.replicas} has no default there")
     if status.get("type") != "integer":
-        faults.append(f"{scale.status} is no integer there")
+        faults.append(f"{scale.status} is not an integer there")
     if selector.get("type") != "string":
-        faults.append(f"{scale.selector} is no string there")
+        faults.append(f"{scale.selector} is not a string there")
     return faults
 
 

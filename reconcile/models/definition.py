@@ -146,7 +146,7 @@ def _refuse_other_kind(kind: Kind, other: Kind) -> None:
     mine, its = (attrs.evolve(one.resource, version="") for one in (kind, other))
     if mine != its:
         raise TypeError(
-            f"{other.resource} is no version of {kind.resource}: group, kind, plural and scope are one"
+            f"{other.resource} is not a version of {kind.resource}: group, kind, plural and scope are one"
         )
     if other.resource.version == kind.resource.version:
         raise TypeError(f"two classes are {kind.resource.api_version} {kind.resource.kind}")

@@ -23,7 +23,7 @@ class ExtraFields:
 def extra_of(cls: type[Any]) -> str | None:
     """The name of the field that holds what the class has no field for; None if it has none.
 
-    Raises TypeError for one that is no mapping with a default, and for two.
+    Raises TypeError for a field that is not a mapping with a default, and for two such fields.
     """
     attrs.resolve_types(cls)
     found = [one for one in attrs.fields(cls) if one.metadata.get(EXTRA)]

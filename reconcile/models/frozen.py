@@ -1,7 +1,7 @@
 """JSON that cannot be changed: mappings and lists as decoded objects hold them.
 
 A view costs one small object, however much JSON is behind it: what is inside is wrapped when it is
-read. So a decoded object shares nothing that a reader could spoil, at no cost for what nobody reads.
+read. So a decoded object shares nothing that a reader could change, and what is not read costs nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -394,7 +394,7 @@ def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[
     elif "default" not in replicas:
         problem = f"{paths[0]} has no default"
     elif status.get("type") != "integer":
-        problem = f"{paths[1]} is no integer"
+        problem = f"{paths[1]} is not an integer"
     elif selector.get("type") != "string":
         problem = "it has no selector that is a string in status"
     if problem:

@@ -15,10 +15,9 @@ O_co = TypeVar("O_co", bound=Object, covariant=True)
 class Intent(Generic[O_co]):
     """What an object shall have: `Intent(ConfigMap, metadata=ObjectMeta("a"), data={"k": "v"})`.
 
-    Made of a class and its fields (or of a function that builds the object and its arguments), and not
-    of an object: what was read is no intent, because applying it would claim the fields of every other
-    writer. A type checker says so at the call, and sees each field as it does in `ConfigMap(...)`.
-    Raises what `model` raises.
+    Made of a class and its fields (or of a function that builds the object and its arguments), and not of
+    an object: to apply what was read would claim the fields of every other writer. A type checker says so at
+    the call, and sees each field as it does in `ConfigMap(...)`. Raises what `model` raises.
     """
 
     object: O_co = field(init=False)

@@ -52,7 +52,7 @@ def _status(model: type[Object]) -> Iterator[tuple[str, str]]:
     if status and attrs.has(status.type) and "observedGeneration" not in fields_by_wire(status.type):
         yield (
             ".status",
-            "nobody can tell which spec it is about: add `observed_generation: int | None = None`",
+            "it does not say which spec it describes: add `observed_generation: int | None = None`",
         )
 
 
@@ -73,7 +73,7 @@ def _is_keyed(one: ModelField) -> bool:
 
 
 def _item(one: ModelField) -> Any:
-    """What a list has in it; None for what is no list."""
+    """The type of the items of a list; None for any other type."""
     if typing.get_origin(one.type) is not tuple:
         return None
     return split_annotated(typing.get_args(one.type)[0])[0]

@@ -38,15 +38,15 @@ def _check_paths(model: type[Any], scale: Scale) -> None:
     replicas = _field_at(model, scale.replicas, ".spec.", "replicas")
     _refuse_absence_around(model, scale.replicas)
     if replicas.type is not int:
-        raise TypeError(f"{scale.replicas} is no integer: make it `: int = 1`")
+        raise TypeError(f"{scale.replicas} is not an integer: make it `: int = 1`")
     if not isinstance(replicas.default, int):
         raise TypeError(
             f"{scale.replicas} has no default, and an object without it has no /scale: make it `: int = 1`"
         )
     if _field_at(model, scale.status, ".status.", "status").type is not int:
-        raise TypeError(f"{scale.status} is no integer: make it `: int = 0`")
+        raise TypeError(f"{scale.status} is not an integer: make it `: int = 0`")
     if _field_at(model, scale.selector, ".status.", "selector").type is not str:
-        raise TypeError(f'{scale.selector} is no string: make it `: str = ""`')
+        raise TypeError(f'{scale.selector} is not a string: make it `: str = ""`')
 
 
 def _refuse_absence_around(model: type[Any], path: str) -> None:

@@ -179,7 +179,7 @@ def _refuse_keys(schema: Mapping[str, Any], where: str) -> None:
 
 
 def _published(field: ModelField) -> Any:
-    """The default that the server shall fill in: scalars other than "", which says that there is none."""
+    """The default that the server shall fill in: scalars other than "", which stands for no default."""
     if field.schema.required:
         return UNSET
     default = to_json(field.default) if field.default not in (attrs.NOTHING, UNSET) else UNSET

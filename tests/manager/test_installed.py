@@ -66,7 +66,7 @@ async def installed(change: Any) -> FakeClient:
         (without_scale, "it has no scale subresource"),
         (without_status, "it has no status subresource"),
         (without_default, ".spec.replicas has no default there"),
-        (without_selector, ".status.selector is no string there"),
+        (without_selector, ".status.selector is not a string there"),
     ],
 )
 async def test_the_error_names_what_the_installed_definition_lacks(change: Any, missing: str) -> None:

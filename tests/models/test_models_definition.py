@@ -228,12 +228,12 @@ class GoodStatus:
     ("spec", "status", "scale", "message"),
     [
         (NoDefault, GoodStatus, Scale(), r"\.spec\.replicas has no default"),
-        (Text, GoodStatus, Scale(), r"\.spec\.replicas is no integer"),
+        (Text, GoodStatus, Scale(), r"\.spec\.replicas is not an integer"),
         (Good, NoSelector, Scale(), r"\.status\.selector does not exist: NoSelector has no 'selector'"),
         (Good, GoodStatus, Scale(replicas=".spec.size"), r"\.spec\.size does not exist: Good has no 'size'"),
         (Good, GoodStatus, Scale(replicas=".status.replicas"), "the replicas path is below .spec"),
-        (Good, GoodStatus, Scale(selector=".status.replicas"), r"\.status\.replicas is no string"),
-        (Good, GoodStatus, Scale(status=".status.selector"), r"\.status\.selector is no integer"),
+        (Good, GoodStatus, Scale(selector=".status.replicas"), r"\.status\.replicas is not a string"),
+        (Good, GoodStatus, Scale(status=".status.selector"), r"\.status\.selector is not an integer"),
     ],
 )
 def test_a_scale_that_does_not_hold_is_refused_when_the_class_is_made(

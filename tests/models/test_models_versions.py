@@ -92,7 +92,7 @@ def test_versions_with_the_same_fields_are_served_side_by_side() -> None:
             r"only v1 has \.spec\.replicas, which a write in v1alpha2 loses: give both versions",
         ),
         (door("v1beta3", Shorter), r"\.spec\.image has another maxLength"),
-        (door("v1alpha1", Lossy, kind="Window"), r"is no version of"),
+        (door("v1alpha1", Lossy, kind="Window"), r"is not a version of"),
     ],
 )
 def test_versions_that_need_conversion_are_refused(other: type[Object], message: str) -> None:
