@@ -82,7 +82,6 @@ def _definition(module: Any, versions: Sequence[type[Object]]) -> dict[str, Any]
 
 
 def _line_of(model: type[Object]) -> str:
-    """File and line of a class; empty without its source."""
     try:
         return f" ({inspect.getsourcefile(model)}, line {inspect.getsourcelines(model)[1]})"
     except (OSError, TypeError):

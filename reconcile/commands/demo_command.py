@@ -82,7 +82,6 @@ def demo(
 
 
 def _chosen(only: Sequence[str]) -> Mapping[str, Incident]:
-    """The incidents named by --only, or all."""
     try:
         incidents = bundled_incidents()
     except Exception as error:

@@ -117,7 +117,6 @@ class _ProgressLines:
                 self._print(f"{seconds:6.1f} s  {name}  {play.now}")
 
     def _named(self) -> Iterator[tuple[IncidentPlay, str]]:
-        """The incidents and their names, padded to one width."""
         width = max((len(play.incident.name) for play in self.plays), default=0)
         return ((play, play.incident.name.ljust(width)) for play in self.plays)
 

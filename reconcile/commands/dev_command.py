@@ -17,9 +17,9 @@ from informers import ApiError
 from reconcile.commands.dev_screen import DevLines, Shown, view_of
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
-from reconcile.commands.operators import Operator
 from reconcile.commands.problems import Problem
 from reconcile.commands.screens import showing
+from reconcile.commands.targets import Operator
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import on_signal
 from reconcile.models import definition_of, kind_of

@@ -9,8 +9,8 @@ from types import ModuleType
 
 from attrs import define, field
 
-from reconcile.commands.operators import Operator, load_operator
 from reconcile.commands.problems import Problem
+from reconcile.commands.targets import Operator, load_operator
 
 _FOREIGN = ("site-packages", "dist-packages")
 

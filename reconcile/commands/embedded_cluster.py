@@ -112,7 +112,6 @@ def writing_kubeconfig(path: Path) -> Iterator[None]:
 
 
 def _cannot_listen(port: int, error: OSError) -> Problem:
-    """The Problem for a port that cannot be opened."""
     if error.errno == errno.EADDRINUSE:
         hint = "choose another --port, or leave it out for a free one"
         return Problem(f"port {port} on 127.0.0.1 is in use", hint)

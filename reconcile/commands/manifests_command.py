@@ -8,8 +8,8 @@ import click
 
 from reconcile.commands.crds_command import as_yaml, json_list
 from reconcile.commands.installation import Document, Installation, documents_of, kustomization
-from reconcile.commands.operators import Operator, load_operator
 from reconcile.commands.problems import Problem, write_files
+from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_list import ConfigurationError
 from reconcile.models import definition_of

@@ -237,7 +237,6 @@ async def _run_on(manager: Manager, transport: Transport) -> None:
 
 
 async def _run_alone(manager: Manager) -> None:
-    """Run a manager that names its clusters."""
     with _stoppable() as stop:
         stop.act = manager.stop
         with _state_on_signal(manager):

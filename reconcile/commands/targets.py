@@ -1,10 +1,13 @@
-"""The targets of `reconcile run`: bundled controllers by name, and managers and controllers of modules."""
+"""The targets of `reconcile run`: bundled controllers, managers and controllers of modules, and operators."""
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from attrs import frozen
 
 from reconcile.commands.problems import Problem
 from reconcile.controller.declaration import Controller
@@ -130,3 +133,35 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, SyntaxError) or place is None or is_library(place.file):
         return text
     return f"{text} ({place.file}, line {place.line})"
+
+
+# --- operators ----------------------------------------------------------------------------------------
+
+_UNNAMED = "reconcile"
+
+
+@frozen
+class Operator:
+    """A manager, the name of its objects, and the targets that `reconcile run` takes for it."""
+
+    name: str
+    targets: Sequence[str]
+    manager: Manager
+
+
+def load_operator(module: str, name: str = "") -> Operator:
+    """The operator that MODULE names: a module, my_module:manager, or a bundled controller.
+
+    In a module it is its one Manager, or else its Controllers. Its name is `name`, the manager's, or else the
+    module's. Raises Problem.
+    """
+    targets = targets_of(module)
+    manager = load_manager(targets)
+    own, last = manager.options["name"], module.partition(":")[0].rpartition(".")[2]
+    name = name or (own if own != _UNNAMED else last.lower().replace("_", "-").strip("-"))
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", name):
+        raise Problem(
+            f"{name!r} is not a valid operator name",
+            "name it with --name: use at most 40 of a-z, 0-9 and dashes, starting with a letter",
+        )
+    return Operator(name, targets, manager)

@@ -3,8 +3,8 @@
 - `manager` starts and stops everything in order; `lifecycle` and `signals` make a program or a context of it.
 - Options: `option_list` (the one list), `option_values` (readers), `option_checks` (what must fit together).
 - Building: `transports`, `assembly`, `managed_clusters`, `runner_set`.
-- Before the first run: `server_readiness`, `installed_definitions`, `predecessor_check`, `unique_names`.
-- `leadership` guards writes, `shadow` answers them in their place, `readiness_checks` are behind `/readyz`.
+- Before the first run: `server_readiness`, `installed_definitions`, `predecessor_check`.
+- `leadership` guards writes, `shadow` answers them in their place.
 """
 
 __all__: list[str] = []

@@ -20,7 +20,7 @@ from reconcile.manager.assembly import Assembly
 from reconcile.manager.installed_definitions import install_missing
 from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
-from reconcile.manager.option_checks import check_options, check_reach, check_server
+from reconcile.manager.option_checks import check_options, check_reach, check_server, check_unique_names
 from reconcile.manager.option_list import (
     ManagerOptions,
     complete_options,
@@ -29,12 +29,10 @@ from reconcile.manager.option_list import (
     overridden,
     shown,
 )
-from reconcile.manager.readiness_checks import readiness_checks
 from reconcile.manager.transports import open_transports
-from reconcile.manager.unique_names import check_unique_names
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
-from reconcile.ops.health_checks import ping
+from reconcile.ops.health_checks import Check, ping
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.page_authorization import PageAuthorizer
 from reconcile.ops.page_routes import PageSources
@@ -264,10 +262,14 @@ class Manager(Lifecycle):
 
     def _pages(self, metrics: "Metrics") -> PageSources:
         options = self.options
-        ready_checks = readiness_checks(options["ready_when"], self.status, self._started.is_set)
+        checks: dict[str, Check] = {"ping": ping}
+        if options["ready_when"] != "up":
+            checks["caches"] = self._check_caches
+        if options["ready_when"] == "leading":
+            checks["leader"] = self._check_leader
         return PageSources(
             healthz={"ping": ping, "event-loop": ping, **options["liveness"]},
-            readyz={**ready_checks, **options["readiness"]},
+            readyz={**checks, **options["readiness"]},
             metrics=metrics.text,
             state=self.state,
             actions=DebugActions(lambda: self._runners),
@@ -275,6 +277,17 @@ class Manager(Lifecycle):
             metrics_local=options["serve_metrics"] == "local",
             held=lambda: 0.0 if self._watchdog is None else self._watchdog.held,
         )
+
+    def _check_caches(self) -> None:
+        status = self.status()
+        if not status.clusters:
+            raise RuntimeError("not connected yet")
+        if behind := [informer.resource for informer in status.informers if not informer.synced]:
+            raise RuntimeError(f"no first list of {', '.join(behind)} yet")
+
+    def _check_leader(self) -> None:
+        if not self._started.is_set() or not self.status().leading:
+            raise RuntimeError("this manager does not lead")
 
     async def _run_on(self, transports: Mapping[str, Transport], task_status: TaskStatus[None]) -> None:
         assembly = self._assembly = self._assemble(transports)

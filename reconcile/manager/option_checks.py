@@ -1,9 +1,13 @@
-"""Checks of options that must fit together, and fit the controllers. All raise ConfigurationError."""
+"""Checks of options that must fit together, and fit the controllers, and of the names of controllers.
+
+Those of options raise ConfigurationError.
+"""
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from informers import APIResource
 from informers.loopback import is_loopback
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import beyond_namespaces
@@ -66,3 +70,28 @@ def _check_pages(options: ManagerOptions) -> None:
         return
     if not is_loopback(parse_address(options["serve"]).host):
         raise ConfigurationError("serve_review asks for tokens: give serve_certificates too, or loopback")
+
+
+def check_unique_names(controllers: Iterable[Controller[Any]]) -> None:
+    """Raises ValueError if two controllers share a name, a field manager or a finalizer of one kind."""
+    names: set[str] = set()
+    managers: dict[str, str] = {}
+    finalizers: dict[tuple[APIResource, str], str] = {}
+    for controller in controllers:
+        name = controller.name
+        if name in names:
+            raise ValueError(f"two controllers are named {name!r}: give one of them another name=")
+        names.add(name)
+        for manager in (controller.field_manager, *controller.former_field_managers):
+            if (other := managers.setdefault(manager, name)) != name:
+                raise ValueError(
+                    f"controllers {other} and {name} have the field manager {manager!r}, so each would drop "
+                    "the fields that the other applied: give one of them another field_manager="
+                )
+        resource = controller.resource
+        for finalizer in controller.finalizers:
+            if (other := finalizers.setdefault((resource, finalizer), name)) != name:
+                raise ValueError(
+                    f"controllers {other} and {name} have the finalizer {finalizer!r} on {resource.name}, so "
+                    "the first to clean up would release for both: give one of them another finalizer="
+                )

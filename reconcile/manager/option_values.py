@@ -145,9 +145,7 @@ def labels(value: str) -> str:
     return value
 
 
-def informer_options(
-    value: Mapping[type[Object], InformerOptions],
-) -> Mapping[type[Object], InformerOptions]:
+def informer_options(value: Mapping[type[Object], InformerOptions]) -> Mapping[type[Object], InformerOptions]:
     """What is followed and kept of kinds. Raises TypeError for a key that is not a kind."""
     for kind in value:
         if kind is not Object:

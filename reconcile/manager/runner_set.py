@@ -11,7 +11,7 @@ from attrs import define, field
 from informers import Cache, get_logger
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
-from reconcile.manager.unique_names import check_unique_names
+from reconcile.manager.option_checks import check_unique_names
 from reconcile.runs.supervision import noted, without_groups
 
 _log = get_logger("reconcile")

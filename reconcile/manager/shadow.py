@@ -75,7 +75,6 @@ class ShadowTransport(PassingTransport):
         return {**(manifest or {}), "metadata": {**metadata, **made}}
 
     def _log_once(self, request: HttpRequest, sent: Any, before: Any, after: Any) -> None:
-        """Log a write, unless the same one was logged already."""
         encoded = msgspec.json.encode([request.method, request.path, sent], order="deterministic")
         mark = hashlib.blake2b(encoded, digest_size=16).digest()
         if mark in self._logged:

@@ -129,7 +129,6 @@ def waiting_place(task: "asyncio.Task[Any]") -> str:
 
 
 def _frames(awaited: Any) -> Iterator[Frame]:
-    """From the outermost coroutine to the innermost that is suspended."""
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
         if frame is not None:

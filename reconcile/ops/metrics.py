@@ -165,8 +165,6 @@ class _QueueSeries:
 
 
 class _MeteredTransport(PassingTransport):
-    """Counts requests on their way through."""
-
     def __init__(self, inner: Transport, families: MetricFamilies) -> None:
         super().__init__(inner)
         self._families = families

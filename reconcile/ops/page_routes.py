@@ -3,17 +3,17 @@
 Everything here runs in the pages' thread, except what is passed to `calls`: that runs in the manager's loop.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import define, field, frozen
 
 from informers import get_logger
+from informers.loopback import is_loopback
 from reconcile.ops import watchdog
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_pages import Answer, add_action_pages, json_text
 from reconcile.ops.health_checks import Check, ping, report, run_checks
-from reconcile.ops.local_requests import refusal_of
 from reconcile.ops.loop_calls import LoopCalls, LoopHeld
 from reconcile.ops.page_authorization import PageAuthorizer
 from reconcile.ops.page_connections import PageConnectionPool
@@ -28,6 +28,9 @@ BEGIN_SECONDS: Final = 5.0
 PAGE_SECONDS: Final = 30.0
 """How long a page may take once the loop has begun with it."""
 
+# No other address of 127.0.0.0/8: sidecars such as Istio's forward from 127.0.0.6.
+_THIS_MACHINE = ("127.0.0.1", "::1")
+_PROXY_HEADERS = ("forwarded", "x-forwarded-", "x-real-ip", "x-envoy-", "l5d-", "via")
 _EVENT_LOOP = "event-loop"
 _health_log = get_logger("reconcile.health")
 T = TypeVar("T")
@@ -190,3 +193,26 @@ def _bounded(connections: PageConnectionPool) -> Any:
                 connection.end()
 
     return bounded
+
+
+# --- requests of this machine ------------------------------------------------------------------------
+
+
+def refusal_of(remote: str | None, host: str, headers: Iterable[str]) -> str:
+    """Why a request from `remote` is not one of this machine itself; empty if it is.
+
+    It has no header of a proxy, and its Host is a name of loopback.
+    """
+    if remote not in _THIS_MACHINE:
+        return "this page is for this machine only: use kubectl port-forward"
+    for name in headers:
+        if name.lower().startswith(_PROXY_HEADERS):
+            return f"this page is for this machine only, and a proxy forwarded the request: header {name}"
+    # A web page whose name resolves to 127.0.0.1 (DNS rebinding) asks from here, but by its own name.
+    return "" if is_local_name(host) else "this page is for this machine only: ask for 127.0.0.1"
+
+
+def is_local_name(host: str) -> bool:
+    """Whether a Host header names this machine: localhost, or an address of loopback."""
+    name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+    return is_loopback(name)

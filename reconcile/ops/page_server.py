@@ -20,7 +20,6 @@ from attrs import define, field, frozen
 
 from informers import get_logger
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
-from reconcile.ops.descriptor_limit import raise_descriptor_limit
 from reconcile.ops.loop_calls import LoopCalls
 from reconcile.ops.page_connections import (
     IDLE_SECONDS,
@@ -35,6 +34,8 @@ LOOPBACK = "127.0.0.1"
 
 _STOP_SECONDS = 1.0
 _DESCRIPTORS_A_CONNECTION = 4
+_MOST_DESCRIPTORS = 65_536
+"""More would only slow down child processes that close every descriptor they might have inherited."""
 _log = get_logger("reconcile.serving")
 
 
@@ -100,7 +101,7 @@ async def serving(
 async def _serving(
     address: Address, sources: PageSources, tls: ssl.SSLContext | None
 ) -> AsyncIterator[Address]:
-    most = max(8, min(MAX_CONNECTIONS, raise_descriptor_limit() // _DESCRIPTORS_A_CONNECTION))
+    most = max(8, min(MAX_CONNECTIONS, _raise_descriptor_limit() // _DESCRIPTORS_A_CONNECTION))
     calls = LoopCalls(asyncio.get_running_loop())
     thread = _PageThread(address, PageRoutes(sources, calls), tls, most)
     try:
@@ -112,6 +113,27 @@ async def _serving(
             # The thread first: it must not ask for calls that end already.
             await thread.stop()
             await calls.end()
+
+
+def _raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files to the hard one, as Go does at the start; returns the new limit."""
+    try:
+        import resource
+    except ImportError:  # not on this platform
+        return _MOST_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_DESCRIPTORS
+    limit = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if limit <= soft:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    except (OSError, ValueError) as error:  # the kernel of macOS has a lower limit of its own
+        _log.info("could not raise the limit of open files", soft=soft, hard=hard, error=str(error))
+        return soft
+    _log.info("raised the limit of open files", soft=limit, before=soft)
+    return limit
 
 
 @define(eq=False)

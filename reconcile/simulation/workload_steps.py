@@ -121,7 +121,6 @@ def _is_complete(spec: JobSpec, succeeded: int, active: int) -> bool:
 
 
 def _parallel(spec: JobSpec, succeeded: int, active: int) -> int:
-    """How many pods are to be active."""
     if spec.suspend:
         return 0
     parallelism = 1 if spec.parallelism is None else spec.parallelism

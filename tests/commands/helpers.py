@@ -91,12 +91,7 @@ def running(
     }
     with open(home / "stderr", "w+") as stderr:
         process = subprocess.Popen(
-            (
-                python,
-                "-c",
-                "import sys; from reconcile.commands import main; sys.exit(main())",
-                *arguments,
-            ),
+            (python, "-c", "import sys; from reconcile.commands import main; sys.exit(main())", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

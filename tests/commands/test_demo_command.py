@@ -69,10 +69,7 @@ def demo_with(name: str, *arguments: str, home: Path) -> Any:
 
 def test_each_incident_is_played_on_the_originals_logic_and_on_ours(offer: Offer, home: Path) -> None:
     assert main(["demo", "--once"]) == 0
-    assert fake_incidents.SEEN == [
-        "quick-original original embedded https",
-        "quick-ours ours embedded https",
-    ]
+    assert fake_incidents.SEEN == ["quick-original original embedded https", "quick-ours ours embedded https"]
 
 
 def test_the_report_has_our_counts_and_those_of_the_original(offer: Offer, home: Path) -> None:

@@ -20,7 +20,7 @@ from reconcile.commands.explain_command import chain, head
 from reconcile.commands.top_command import rate, summary
 from reconcile.controller.run_history import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
-from reconcile.ops.local_requests import is_local_name
+from reconcile.ops.page_routes import is_local_name
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec
 

@@ -180,11 +180,7 @@ async def test_a_leader_renews_by_one_update_and_reads_only_after_one_that_faile
         touched = await arena.client.get(Lease, "lock", "default")
         await arena.client.raw.merge(touched, {"metadata": {"labels": {"touched": "yes"}}})
         await anyio.sleep(2)
-        assert [request.verb for request in transport.requests[began + 2 :]] == [
-            "update",
-            "get",
-            "update",
-        ]
+        assert [request.verb for request in transport.requests[began + 2 :]] == ["update", "get", "update"]
         assert one.is_leader
         group.cancel_scope.cancel()
 

@@ -115,9 +115,7 @@ async def test_a_start_that_is_cancelled_leaves_no_task(world: World) -> None:
 
 @pytest.mark.rule("life-context")
 @in_world(played)
-async def test_a_cancellation_during_the_stop_makes_it_a_hard_stop_and_leaves_no_task(
-    world: World,
-) -> None:
+async def test_a_cancellation_during_the_stop_makes_it_a_hard_stop_and_leaves_no_task(world: World) -> None:
     ended: list[str] = []
 
     async def endless(ctx: Context[Toy]) -> None:

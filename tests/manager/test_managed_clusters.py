@@ -114,11 +114,7 @@ async def test_each_object_is_reconciled_in_its_own_cluster_and_its_key_names_th
             Request("default", "a", "west"),
             Request("default", "b", "west"),
         }
-        assert {str(request) for request in seen} == {
-            "east:default/a",
-            "west:default/a",
-            "west:default/b",
-        }
+        assert {str(request) for request in seen} == {"east:default/a", "west:default/a", "west:default/b"}
         assert len(await sites.east.client.list(ConfigMap, "default")) == 1
         assert len(await sites.west.client.list(ConfigMap, "default")) == 2
         status = manager.status()

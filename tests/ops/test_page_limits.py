@@ -90,9 +90,7 @@ async def test_1100_idle_connections_delay_no_probe_and_fill_no_log(
     assert len(caplog.text) < 20_000
 
 
-async def test_an_incomplete_request_is_cut_off_after_its_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_incomplete_request_is_cut_off_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_connections, "HEAD_SECONDS", 0.3)
     async with serving() as (_, place):
         for text in (b"", HALF):

@@ -17,7 +17,7 @@ from reconcile import Client, Context, Controller, LeaderElection, Manager, Obje
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.models import definition_of
 from reconcile.ops import page_connections
-from reconcile.ops.local_requests import refusal_of
+from reconcile.ops.page_routes import refusal_of
 from reconcile.ops.page_server import Address, ServeError, parse_address
 
 

@@ -233,10 +233,7 @@ async def test_health_is_answered_while_the_loop_is_held_and_fails_after_the_lim
             500,
             "[+]ping ok\n[-]event-loop failed: reason withheld\nhealthz check failed\n",
         )
-        assert answers[4] == (
-            500,
-            "[+]ping ok\n[-]event-loop failed: reason withheld\nreadyz check failed\n",
-        )
+        assert answers[4] == (500, "[+]ping ok\n[-]event-loop failed: reason withheld\nreadyz check failed\n")
         assert answers[5][0] == 500
         status, text = await anyio.to_thread.run_sync(page, manager.address, "/healthz?verbose")
         assert (status, "[+]event-loop ok" in text) == (200, True)

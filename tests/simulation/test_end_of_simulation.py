@@ -22,9 +22,7 @@ def test_a_simulation_within_an_event_loop_is_refused() -> None:
     simulate(main)
 
 
-def test_an_error_of_a_task_that_is_cancelled_at_the_end_is_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_error_of_a_task_that_is_cancelled_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def refuse_to_go() -> None:
         try:
             await asyncio.sleep(3600)

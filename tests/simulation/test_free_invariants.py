@@ -164,10 +164,7 @@ def test_objects_of_the_kit_the_server_or_a_user_are_not_orphans(how: str) -> No
             Controller(Plot, keep, owns=[Namespace, ServiceAccount], cleanup=clean, name="plots")
         ],
         steps=steps[how],
-        objects=[
-            Namespace(metadata=ObjectMeta("there")),
-            *([plot] if how == "object" else []),
-        ],
+        objects=[Namespace(metadata=ObjectMeta("there")), *([plot] if how == "object" else [])],
     )
     sweep(told, most=5)
 

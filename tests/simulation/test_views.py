@@ -106,9 +106,7 @@ def test_a_repeated_event_starts_no_run() -> None:
 @pytest.mark.rule("sim-views")
 def test_a_restarted_process_may_see_the_past_and_then_the_events_since() -> None:
     travelled, run = seen_under(
-        TimeTravel(events=1, seconds=3),
-        [Apply(PLOT), CROPS[0], Kill()],
-        When("watch", "*/plots", nth=2),
+        TimeTravel(events=1, seconds=3), [Apply(PLOT), CROPS[0], Kill()], When("watch", "*/plots", nth=2)
     )
     assert crops(travelled) == ["barley", "rye", "barley", "rye"]
     (_, past), (late, _) = travelled[2], travelled[3]

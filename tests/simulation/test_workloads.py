@@ -79,10 +79,7 @@ async def test_a_deployment_gets_its_pods_and_says_so(client: Client, seed: int)
     found = await client.get(Deployment, "web", "default")
     assert found.rolled_out
     assert (found.status.replicas, found.status.ready_replicas) == (3, 3)
-    assert {c.type: c.status for c in found.status.conditions} == {
-        "Available": "True",
-        "Progressing": "True",
-    }
+    assert {c.type: c.status for c in found.status.conditions} == {"Available": "True", "Progressing": "True"}
     made = await pods(client)
     assert all(pod.name.startswith("web-") and pod.metadata.labels["app"] == "web" for pod in made)
     assert [[o.uid for o in pod.metadata.owner_references] for pod in made] == [[found.uid]] * 3

@@ -11,7 +11,7 @@ from reconcile import Context, Controller, Manager, Object, resource
 from reconcile.commands.dev_command import Development
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
-from reconcile.commands.operators import Operator
+from reconcile.commands.targets import Operator
 from reconcile.models import definition_of, unstructured_kind
 from reconcile.testing import Apply, FakeClient, ManagerRunner, Scenario, VirtualCluster, eventually, sweep
 from tests.testing.doors import NEW, OLD, Door, OlderDoor
