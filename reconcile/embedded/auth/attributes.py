@@ -31,14 +31,5 @@ def attributes_of(user: User, info: RequestInfo, path: str) -> Attributes:
     place = info.place
     if place is None:
         return Attributes(user, info.verb, path=path)
-    return Attributes(
-        user,
-        info.verb,
-        place.group,
-        place.version,
-        place.resource,
-        place.subresource,
-        place.namespace,
-        info.name,
-        path,
-    )
+    where = (place.group, place.version, place.resource, place.subresource, place.namespace)
+    return Attributes(user, info.verb, *where, info.name, path)

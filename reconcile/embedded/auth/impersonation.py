@@ -1,6 +1,7 @@
 """Impersonation: the Impersonate-* headers, and the rights that they need."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from urllib.parse import unquote
 
 from reconcile.embedded.auth.attributes import Attributes
@@ -14,7 +15,6 @@ from reconcile.embedded.auth.users import (
 from reconcile.embedded.refusals import internal
 
 _EXTRA = "impersonate-extra-"
-_AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonated(headers: Mapping[str, str]) -> User | None:
@@ -46,27 +46,18 @@ def impersonated(headers: Mapping[str, str]) -> User | None:
 
 def impersonation_acts(user: User, headers: Mapping[str, str], wanted: User) -> Iterator[Attributes]:
     """What `user` must be allowed to do in order to act as `wanted`."""
+    act = partial(Attributes, user, "impersonate")
+    authentication = partial(act, group="authentication.k8s.io", version="v1")
     account = split_service_account(wanted.name)
     if account is not None:
-        namespace, name = account
-        yield Attributes(user, "impersonate", resource="serviceaccounts", namespace=namespace, name=name)
+        yield act(resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
-        yield Attributes(user, "impersonate", resource="users", name=wanted.name)
+        yield act(resource="users", name=wanted.name)
     for group in headers.get("impersonate-group", "").split(","):
         if group:
-            yield Attributes(user, "impersonate", resource="groups", name=group)
+            yield act(resource="groups", name=group)
     if wanted.uid:
-        yield Attributes(
-            user, "impersonate", group=_AUTHENTICATION, version="v1", resource="uids", name=wanted.uid
-        )
+        yield authentication(resource="uids", name=wanted.uid)
     for key, values in wanted.extra.items():
         for value in values:
-            yield Attributes(
-                user,
-                "impersonate",
-                group=_AUTHENTICATION,
-                version="v1",
-                resource="userextras",
-                subresource=key,
-                name=value,
-            )
+            yield authentication(resource="userextras", subresource=key, name=value)

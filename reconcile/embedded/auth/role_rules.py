@@ -1,6 +1,6 @@
 """Authorisation as a pure function of an act and the rules that hold for its user."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -8,6 +8,14 @@ from attrs import evolve, frozen
 from reconcile.embedded.auth.attributes import Attributes
 
 ANY = "*"
+
+_IN_JSON = {
+    "verbs": "verbs",
+    "groups": "apiGroups",
+    "resources": "resources",
+    "names": "resourceNames",
+    "urls": "nonResourceURLs",
+}
 
 
 @frozen
@@ -21,16 +29,16 @@ class RoleRule:
     urls: tuple[str, ...] = ()
     by: str = ""
 
+    @classmethod
+    def from_json(cls, rule: Mapping[str, Any], by: str) -> "RoleRule":
+        """From the PolicyRule."""
+        held: dict[str, Any] = {field: tuple(rule.get(name) or ()) for field, name in _IN_JSON.items()}
+        return cls(by=by, **held)
+
     def to_json(self) -> dict[str, Any]:
         """The PolicyRule."""
-        parts = (
-            ("verbs", self.verbs),
-            ("apiGroups", self.groups),
-            ("resources", self.resources),
-            ("resourceNames", self.names),
-            ("nonResourceURLs", self.urls),
-        )
-        return {name: list(values) for name, values in parts if values}
+        held = {name: list(getattr(self, field)) for field, name in _IN_JSON.items()}
+        return {name: values for name, values in held.items() if values}
 
 
 @frozen

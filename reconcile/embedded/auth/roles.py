@@ -47,36 +47,29 @@ class Access:
 
     def _rules(self, user: User, namespace: str) -> Iterator[RoleRule]:
         for binding in self._all(CLUSTER_ROLE_BINDINGS):
-            subject = _matching_subject(binding, user, "")
-            if subject is not None:
-                by = _described(binding, subject)
-                yield from self._bound(binding, "", by)
-        if not namespace:
-            return
-        for binding in self._all(ROLE_BINDINGS):
-            if binding["metadata"].get("namespace") != namespace:
-                continue
-            subject = _matching_subject(binding, user, namespace)
-            if subject is not None:
-                yield from self._bound(binding, namespace, _described(binding, subject))
+            yield from self._bound(binding, user, "")
+        for binding in self._all(ROLE_BINDINGS) if namespace else ():
+            if binding["metadata"].get("namespace") == namespace:
+                yield from self._bound(binding, user, namespace)
 
-    def _bound(self, binding: Mapping[str, Any], namespace: str, by: str) -> Iterator[RoleRule]:
-        yield from self.rules_of(binding.get("roleRef") or {}, namespace, by) or ()
+    def _bound(self, binding: Mapping[str, Any], user: User, namespace: str) -> Iterator[RoleRule]:
+        for subject in binding.get("subjects") or ():
+            if _is(subject, user, namespace):
+                by = _described(binding, subject)
+                yield from self.rules_of(binding.get("roleRef") or {}, namespace, by) or ()
+                return
 
     def rules_of(self, reference: Mapping[str, Any], namespace: str, by: str = "") -> list[RoleRule] | None:
         """The rules of the role that a binding in `namespace` refers to; None if there is no such role."""
         name = reference.get("name", "")
-        if reference.get("kind") == "Role":
-            stored = self._log.get(ROLES, Key(namespace, name))
-        else:
-            stored = self._log.get(CLUSTER_ROLES, Key("", name))
-        if stored is None:
-            return None
-        return self.rules_in(stored.decode(), by)
+        local = reference.get("kind") == "Role"
+        stored = self._log.get(ROLES if local else CLUSTER_ROLES, Key(namespace if local else "", name))
+        return None if stored is None else self.rules_in(stored.decode(), by)
 
     def rules_in(self, role: Mapping[str, Any], by: str = "") -> list[RoleRule]:
         """The rules of a role, with those of the roles that it aggregates, and that these aggregate."""
-        return [rule for part in self._aggregated(role, set()) for rule in _rules_in(part, by)]
+        parts = self._aggregated(role, set())
+        return [RoleRule.from_json(rule, by) for part in parts for rule in part.get("rules") or ()]
 
     def _aggregated(self, role: Mapping[str, Any], seen: set[str]) -> Iterator[Mapping[str, Any]]:
         seen.add(role["metadata"].get("name", ""))
@@ -105,26 +98,6 @@ def _parsed(selectors: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Requiremen
             yield requirements_of(selector)
 
 
-def _rules_in(role: Mapping[str, Any], by: str) -> Iterator[RoleRule]:
-    for rule in role.get("rules") or ():
-        yield RoleRule(
-            verbs=tuple(rule.get("verbs") or ()),
-            groups=tuple(rule.get("apiGroups") or ()),
-            resources=tuple(rule.get("resources") or ()),
-            names=tuple(rule.get("resourceNames") or ()),
-            urls=tuple(rule.get("nonResourceURLs") or ()),
-            by=by,
-        )
-
-
-def _matching_subject(binding: Mapping[str, Any], user: User, namespace: str) -> Mapping[str, Any] | None:
-    for subject in binding.get("subjects") or ():
-        if _is(subject, user, namespace):
-            found: Mapping[str, Any] = subject
-            return found
-    return None
-
-
 def _is(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
     name = subject.get("name")
     match subject.get("kind"):
@@ -141,9 +114,8 @@ def _is(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
 def _described(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> str:
     metadata, role = binding["metadata"], binding.get("roleRef") or {}
     namespace = metadata.get("namespace", "")
-    kind, name = ("RoleBinding", f"{metadata['name']}/{namespace}") if namespace else (
-        "ClusterRoleBinding", metadata["name"]
-    )  # fmt: skip
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    name = f"{metadata['name']}/{namespace}" if namespace else metadata["name"]
     who = subject.get("name", "")
     if subject.get("kind") == "ServiceAccount":
         who = f"{who}/{subject.get('namespace') or namespace}"

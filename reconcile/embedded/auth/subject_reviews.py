@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reconcile.embedded.auth.attributes import Attributes
+from reconcile.embedded.auth.role_rules import RoleRule
 from reconcile.embedded.auth.roles import Access
 from reconcile.embedded.auth.tokens import ISSUER, Tokens
 from reconcile.embedded.auth.users import User
@@ -54,14 +55,8 @@ class AccessReviewer:
 
     def _rules(self, user: User, spec: Document) -> dict[str, Any]:
         rules = self.access.rules_for(user, spec.get("namespace") or "default")
-        resource = [
-            {name: value for name, value in rule.to_json().items() if name != "nonResourceURLs"}
-            for rule in rules
-            if rule.resources
-        ]
-        urls = [
-            {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)} for rule in rules if rule.urls
-        ]
+        resource = [evolve(rule, urls=()).to_json() for rule in rules if rule.resources]
+        urls = [RoleRule(rule.verbs, urls=rule.urls).to_json() for rule in rules if rule.urls]
         return {"resourceRules": resource, "nonResourceRules": urls, "incomplete": False}
 
     def _token(self, spec: Document) -> dict[str, Any]:
@@ -84,16 +79,8 @@ def _asked(user: User, spec: Document) -> Attributes:
     if path:
         return Attributes(user, path.get("verb", ""), path=path.get("path", ""))
     asked = spec.get("resourceAttributes") or {}
-    return Attributes(
-        user,
-        verb=asked.get("verb", ""),
-        group=asked.get("group", ""),
-        version=asked.get("version", ""),
-        resource=asked.get("resource", ""),
-        subresource=asked.get("subresource", ""),
-        namespace=asked.get("namespace", ""),
-        name=asked.get("name", ""),
-    )
+    fields = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+    return Attributes(user, *(asked.get(field, "") for field in fields))
 
 
 def _subject(spec: Document) -> User:

@@ -195,17 +195,12 @@ class GarbageCollector:
     def _is_present(self, owner: StoredOwner, place: Place) -> bool:
         """By uid, kind and name; a namespaced owner counts only for its own namespace."""
         found = self._places.get(owner.uid)
-        if found is None:
+        stored = None if found is None else self._engine.log.get(*found)
+        if found is None or stored is None:
             return False
-        stored = self._engine.log.get(*found)
-        if stored is None:
-            return False
-        group = owner.api_version.rpartition("/")[0]
-        same_kind = found[0] == EVENTS or (stored.encoded_by.group, stored.encoded_by.kind) == (
-            group,
-            owner.kind,
-        )
-        _, key = found
+        resource, key = found
+        kind = (stored.encoded_by.group, stored.encoded_by.kind)
+        same_kind = resource == EVENTS or kind == (owner.api_version.rpartition("/")[0], owner.kind)
         return same_kind and key.name == owner.name and key.namespace in ("", place[1].namespace)
 
     def _tell_if_foreign(self, stored: Stored, owner: StoredOwner) -> None:
@@ -223,13 +218,8 @@ class GarbageCollector:
             if stored is not None and not stored.deleting:
                 self._check_owners(dependent, stored)
         left = [self._engine.log.get(*dependent) for dependent in self._dependents.get(owner.uid, ())]
-        blocking = any(
-            reference.blocking and reference.uid == owner.uid
-            for stored in left
-            if stored is not None
-            for reference in stored.owners
-        )
-        if not blocking:
+        owners = [reference for stored in left if stored is not None for reference in stored.owners]
+        if not any(reference.blocking and reference.uid == owner.uid for reference in owners):
             self._drop_finalizer(place, FOREGROUND)
 
     def _orphan_dependents(self, place: Place, owner: Stored) -> None:
@@ -312,10 +302,8 @@ class GarbageCollector:
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
         if conditions.get("Terminating", {}).get("status") == "True":
             return
-        message = "CustomResource deletion is in progress"
-        set_condition(
-            conditions, "Terminating", "True", "InstanceDeletionInProgress", message, self._engine.now()
-        )
+        why = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        set_condition(conditions, "Terminating", "True", *why, self._engine.now())
         status["conditions"] = list(conditions.values())
         self._engine.put(stored.encoded_by, definition)
 

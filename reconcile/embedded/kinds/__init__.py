@@ -1,6 +1,6 @@
 """The built-in kinds, one file a group, and the kinds that definitions add.
 
-To add a kind, write its `BuiltInKind` into the file of its group and, for a new file, name its `KINDS` below.
+To add a kind, write its `BuiltInKind` into the file of its group and, for a new file, name it below.
 """
 
 from typing import Final
@@ -28,23 +28,11 @@ from reconcile.embedded.kinds.catalogue import Catalogue
 
 __all__ = ["BUILT_IN", "CONVERTIBLE", "BuiltInKind", "Catalogue"]
 
-_NOT_DEFINITIONS: Final = (
-    *apps_kinds.KINDS,
-    *autoscaling.KINDS,
-    *batch_kinds.KINDS,
-    *config_data.KINDS,
-    *coordination.KINDS,
-    *core_kinds.KINDS,
-    *events.KINDS,
-    *networking.KINDS,
-    *pod_kinds.KINDS,
-    *policy_kinds.KINDS,
-    *rbac.KINDS,
-    *review_kinds.KINDS,
-    *services.KINDS,
-    *storage.KINDS,
-    *webhook_kinds.KINDS,
-)
+_FILES: Final = (
+    apps_kinds, autoscaling, batch_kinds, config_data, coordination, core_kinds, events, networking,
+    pod_kinds, policy_kinds, rbac, review_kinds, services, storage, webhook_kinds,
+)  # fmt: skip
+_NOT_DEFINITIONS: Final = tuple(kind for file in _FILES for kind in file.KINDS)
 BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*apiextensions.KINDS, *_NOT_DEFINITIONS)
 CONVERTIBLE: Final[tuple[BuiltInKind, ...]] = (*apiextensions.CONVERTIBLE_KINDS, *_NOT_DEFINITIONS)
 """Those of a server with a converter."""

@@ -1,6 +1,6 @@
 """A schema as a tree of small nodes, made once per version of a resource."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -92,6 +92,18 @@ ANYTHING: Final = SchemaNode(nullable=True, preserves_unknown=True)
 """Everything is allowed and kept."""
 
 
+_EXTENSIONS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "x-kubernetes-preserve-unknown-fields": ("preserves_unknown", bool),
+    "x-kubernetes-embedded-resource": ("embedded", bool),
+    "x-kubernetes-int-or-string": ("int_or_string", bool),
+    "x-kubernetes-list-type": ("list_type", str),
+    "x-kubernetes-list-map-keys": ("map_keys", tuple),
+    "x-kubernetes-map-type": ("atomic_map", lambda value: value == "atomic"),
+    "x-kubernetes-patch-strategy": ("patch_strategies", lambda value: frozenset(value.split(","))),
+    "x-kubernetes-patch-merge-key": ("patch_merge_key", str),
+}
+
+
 def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
     """The node for an OpenAPI v3 schema, which is taken to be structural."""
     node = SchemaNode()
@@ -111,8 +123,9 @@ def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
                 node.default = Default(value, len(msgspec.json.encode(value)))
             case "nullable":
                 node.nullable = value
-            case _ if keyword.startswith("x-kubernetes-"):
-                _extend(node, keyword, value)
+            case _ if keyword in _EXTENSIONS:
+                name, read = _EXTENSIONS[keyword]
+                setattr(node, name, read(value))
     node.quantity = is_quantity(schema)
     node.checks = value_checks(schema)
     node.compositions = _compositions(schema)
@@ -127,26 +140,6 @@ def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
         child.has_keyed_lists for child in _children(node)
     )
     return node
-
-
-def _extend(node: SchemaNode, keyword: str, value: Any) -> None:
-    match keyword:
-        case "x-kubernetes-preserve-unknown-fields":
-            node.preserves_unknown = bool(value)
-        case "x-kubernetes-embedded-resource":
-            node.embedded = bool(value)
-        case "x-kubernetes-int-or-string":
-            node.int_or_string = bool(value)
-        case "x-kubernetes-list-type":
-            node.list_type = value
-        case "x-kubernetes-list-map-keys":
-            node.map_keys = tuple(value)
-        case "x-kubernetes-map-type":
-            node.atomic_map = value == "atomic"
-        case "x-kubernetes-patch-strategy":
-            node.patch_strategies = frozenset(value.split(","))
-        case "x-kubernetes-patch-merge-key":
-            node.patch_merge_key = value
 
 
 def _additional(value: Any) -> SchemaNode | None:

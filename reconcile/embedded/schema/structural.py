@@ -35,6 +35,7 @@ _NOT_IN_COMPOSITIONS = (
     "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-validations",
 )
+_ATOMIC_KINDS = (("object", "x-kubernetes-map-type", ""), ("array", "x-kubernetes-list-type", "atomic"))
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _METADATA_MEMBERS = frozenset({"name", "generateName"})
 
@@ -62,10 +63,8 @@ def _root(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     if metadata.get("type", "object") != "object":
         yield invalid(f"{path}.properties[metadata].type", metadata["type"], "must be object")
     if not metadata.get("properties", {}).keys() <= _METADATA_MEMBERS:
-        yield value_forbidden(
-            f"{path}.properties[metadata]",
-            "must not specify anything other than name and generateName: metadata is implicitly specified",
-        )
+        why = "must not specify anything other than name and generateName: metadata is implicitly specified"
+        yield value_forbidden(f"{path}.properties[metadata]", why)
 
 
 def _schema(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -89,12 +88,11 @@ def _keywords(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield value_forbidden(f"{path}.uniqueItems", why)
+    where = f"{path}.additionalProperties"
     if schema.get("additionalProperties") is False:
-        yield value_forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+        yield value_forbidden(where, "additionalProperties cannot be set to false")
     if "additionalProperties" in schema and schema.get("properties"):
-        yield value_forbidden(
-            f"{path}.additionalProperties", "additionalProperties and properties are mutually exclusive"
-        )
+        yield value_forbidden(where, "additionalProperties and properties are mutually exclusive")
     if isinstance(schema.get("items"), list):
         yield value_forbidden(f"{path}.items", "items must be a schema object and not an array")
     if "pattern" in schema:
@@ -110,11 +108,9 @@ def _pattern(pattern: str, path: str) -> Iterator[FieldCause]:
 
 def _type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     kind = schema.get("type", "")
-    open_ended = schema.get("x-kubernetes-int-or-string") or schema.get(
-        "x-kubernetes-preserve-unknown-fields"
-    )
+    open_ended = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
     if not kind:
-        if not open_ended:
+        if not any(schema.get(keyword) for keyword in open_ended):
             yield value_required(f"{path}.type", "must not be empty for specified object fields")
         return
     if kind not in _TYPES:
@@ -154,9 +150,8 @@ def _list_type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     list_type = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys", [])
     if list_type is not None and schema.get("type") != "array":
-        yield invalid(
-            f"{path}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified"
-        )
+        why = "must be array if x-kubernetes-list-type is specified"
+        yield invalid(f"{path}.type", schema.get("type", ""), why)
     if list_type is not None and list_type not in ("atomic", "set", "map"):
         yield not_supported(f"{path}.x-kubernetes-list-type", list_type, listed(("atomic", "map", "set")))
     if keys and list_type != "map":
@@ -176,30 +171,22 @@ def _map_list(items: Mapping[str, Any], keys: list[str], path: str) -> Iterator[
         where = f"{path}.x-kubernetes-list-map-keys"
         yield value_required(where, "must not be empty if x-kubernetes-list-type is map")
     if items.get("type") != "object":
-        yield invalid(
-            f"{path}.items.type",
-            items.get("type", ""),
-            "must be object if parent array's x-kubernetes-list-type is map",
-        )
+        why = "must be object if parent array's x-kubernetes-list-type is map"
+        yield invalid(f"{path}.items.type", items.get("type", ""), why)
     if items.get("nullable"):
         yield value_forbidden(
             f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map"
         )
-    members = items.get("properties", {})
     for index, key in enumerate(keys):
-        where = f"{path}.x-kubernetes-list-map-keys[{index}]"
-        member = members.get(key)
+        where, member = f"{path}.items.properties[{key}]", items.get("properties", {}).get(key)
         if member is None:
-            yield invalid(where, key, "must be the name of a property of the items")
+            why = "must be the name of a property of the items"
+            yield invalid(f"{path}.x-kubernetes-list-map-keys[{index}]", key, why)
         elif member.get("type") not in _SCALARS:
-            yield invalid(
-                f"{path}.items.properties[{key}].type", member.get("type", ""), "must be a scalar type"
-            )
+            yield invalid(f"{where}.type", member.get("type", ""), "must be a scalar type")
         elif key not in items.get("required", ()) and "default" not in member:
-            yield value_required(
-                f"{path}.items.properties[{key}].default",
-                "it is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-            )
+            why = "it is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            yield value_required(f"{where}.default", why)
     if len(set(keys)) < len(keys):
         yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not have duplicate entries")
 
@@ -209,15 +196,10 @@ def _set_list(items: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
         yield value_forbidden(
             f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is set"
         )
-    kind = items.get("type")
-    if kind == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        where = f"{path}.items.x-kubernetes-map-type"
-        yield invalid(
-            where, items.get("x-kubernetes-map-type", ""), "must be atomic as item of a list of type set"
-        )
-    if kind == "array" and items.get("x-kubernetes-list-type", "atomic") != "atomic":
-        where = f"{path}.items.x-kubernetes-list-type"
-        yield invalid(where, items["x-kubernetes-list-type"], "must be atomic as item of a list of type set")
+    for kind, keyword, otherwise in _ATOMIC_KINDS:
+        value = items.get(keyword, otherwise)
+        if items.get("type") == kind and value != "atomic":
+            yield invalid(f"{path}.items.{keyword}", value, "must be atomic as item of a list of type set")
 
 
 def _compositions(schema: Mapping[str, Any], outer: Mapping[str, Any], path: str) -> Iterator[FieldCause]:

@@ -37,14 +37,14 @@ def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
         yield _wrong_type(schema, ("object",), path)
         return
     for keyword, value in schema.items():
-        expected = KEYWORDS.get(keyword)
-        if expected is not None and type_name(value) not in expected:
-            yield _wrong_type(value, expected, f"{path}.{keyword}")
+        where = f"{path}.{keyword}"
+        if type_name(value) not in KEYWORDS.get(keyword, (type_name(value),)):
+            yield _wrong_type(value, KEYWORDS[keyword], where)
         elif keyword == "multipleOf" and is_number(value) and value <= 0:
             why = f"Invalid value: {quoted(value)}: must be greater than 0"
-            yield FieldCause("FieldValueInvalid", why, f"{path}.multipleOf")
+            yield FieldCause("FieldValueInvalid", why, where)
         else:
-            yield from _below(keyword, value, f"{path}.{keyword}")
+            yield from _below(keyword, value, where)
 
 
 def _below(keyword: str, value: Any, path: str) -> Iterator[FieldCause]:

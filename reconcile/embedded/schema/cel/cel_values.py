@@ -87,12 +87,23 @@ def _name_only(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def _moment(text: str) -> Any:
     """A time that Python cannot read stays text; the rule that compares it fails and says so."""
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return timestamp_of(datetime.datetime.fromisoformat(text))
     except ValueError:
         return text
-    result = Timestamp()
-    result.FromDatetime(moment)
-    return result
+
+
+def timestamp_of(moment: datetime.datetime) -> Timestamp:
+    """A time as CEL takes it."""
+    made = Timestamp()
+    made.FromDatetime(moment)
+    return made
+
+
+def duration_of(span: datetime.timedelta) -> Duration:
+    """A duration as CEL takes it."""
+    made = Duration()
+    made.FromTimedelta(span)
+    return made
 
 
 def _duration(text: str) -> Any:
@@ -100,9 +111,7 @@ def _duration(text: str) -> Any:
     if "".join(number + unit for number, unit in parts) != text.lstrip("+-"):
         return text
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    result = Duration()
-    result.FromTimedelta(datetime.timedelta(seconds=-seconds if text.startswith("-") else seconds))
-    return result
+    return duration_of(datetime.timedelta(seconds=-seconds if text.startswith("-") else seconds))
 
 
 _FORMATS: Final[Mapping[str, Convert]] = {

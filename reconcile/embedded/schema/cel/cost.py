@@ -243,20 +243,8 @@ def _function(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
 _Cost = Callable[[CelCall, Sequence[Bound]], tuple[int, Bound]]
 
 
-def _one(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    return 1, SCALAR
-
-
 def _same(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1 + min(bound.whole for bound in bounds), SCALAR
-
-
-def _passed_on(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    return 1, largest(bounds)
-
-
-def _item(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    return 1, bounds[0].item
 
 
 def _among(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
@@ -337,11 +325,15 @@ def _ranged(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
 
 _FUNCTIONS: Final[Mapping[str, _Cost]] = {
     **dict.fromkeys(
-        ("_&&_", "_||_", "!_", "-_", "_-_", "_*_", "_/_", "_%_", "@not_strictly_false", "hasValue"), _one
+        ("_&&_", "_||_", "!_", "-_", "_-_", "_*_", "_/_", "_%_", "@not_strictly_false", "hasValue"),
+        lambda expr, bounds: (1, SCALAR),
     ),
     **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"), _same),
-    **dict.fromkeys(("dyn", "optional.of", "optional.ofNonZeroValue", "orValue", "or", "value"), _passed_on),
-    **dict.fromkeys(("_[_]", "_[?_]", "_?._", "first", "last"), _item),
+    **dict.fromkeys(
+        ("dyn", "optional.of", "optional.ofNonZeroValue", "orValue", "or", "value"),
+        lambda expr, bounds: (1, largest(bounds)),
+    ),
+    **dict.fromkeys(("_[_]", "_[?_]", "_?._", "first", "last"), lambda expr, bounds: (1, bounds[0].item)),
     **dict.fromkeys(("size", "startsWith", "endsWith", "substring", "trim", "charAt", "lowerAscii"), _read),
     **dict.fromkeys(("upperAscii", "strings.quote", "string", "bytes", "int", "uint", "double"), _read),
     **dict.fromkeys(("contains", "indexOf", "lastIndexOf", "indexOf_", "lastIndexOf_"), _searched),

@@ -15,12 +15,11 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 from cel_expr_python import cel
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from informers.apimachinery.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.cel import named_formats, network
 from reconcile.embedded.schema.cel import semantic_versions as versions
+from reconcile.embedded.schema.cel.cel_values import duration_of, timestamp_of
 from reconcile.embedded.schema.cel.network import Opaque
 from reconcile.embedded.schema.formats import succeeds
 from reconcile.embedded.schema.json_values import is_number
@@ -99,9 +98,8 @@ def checking_config(*, binds: bool) -> bytes:
     for signature in _SIGNATURES:
         target = _checked(signature.target) if signature.target else None
         arguments = tuple(_checked(name) for name in signature.arguments)
-        functions.setdefault(signature.name, []).append(
-            _overload(arguments, _checked(signature.result), target)
-        )
+        made = _overload(arguments, _checked(signature.result), target)
+        functions.setdefault(signature.name, []).append(made)
     for name, overloads in _generic_overloads():
         functions.setdefault(name, []).extend(overloads)
     listed = [
@@ -132,15 +130,10 @@ def _generic_overloads() -> Iterator[tuple[str, list[_Type]]]:
     for name in ("min", "max"):
         yield name, [_overload((), _named(kind), _list(_named(kind))) for kind in _ORDERED]
     yield "sum", [_overload((), _named(kind), _list(_named(kind))) for kind in (*_NUMBERS, "duration")]
+    in_list = _overload((_ANY,), number, _list(_ANY))
     for name in ("indexOf_", "lastIndexOf_"):
-        yield (
-            name,
-            [
-                _overload((_ANY,), number, _list(_ANY)),
-                _overload((text,), number, text),
-                _overload((text, number), number, text),
-            ],
-        )
+        in_text = (_overload((text,), number, text), _overload((text, number), number, text))
+        yield name, [in_list, *in_text]
     of_format = _named("kubernetes.Format")
     yield "validate", [_overload((text,), _optional(_list(text)), of_format)]
     yield "format.named", [_overload((text,), _optional(of_format))]
@@ -181,13 +174,9 @@ def running_functions() -> list[cel.FunctionDecl]:
 def _handed_back(value: Any) -> Any:
     """What CEL takes from Python: it hands out times that it does not take back."""
     if isinstance(value, timedelta):
-        duration = Duration()
-        duration.FromTimedelta(value)
-        return duration
+        return duration_of(value)
     if isinstance(value, datetime):
-        moment = Timestamp()
-        moment.FromDatetime(value)
-        return moment
+        return timestamp_of(value)
     if isinstance(value, Mapping):
         return {name: _handed_back(member) for name, member in value.items()}
     if isinstance(value, bytearray):
