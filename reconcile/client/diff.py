@@ -87,7 +87,7 @@ def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
         return True
     for name, value in patch.items():
         old = before.get(name)
-        if _is_list(value) or (value is None and _holds_list(old)):
+        if _is_list(value) or (value is None and holds_list(old)):
             return True
         inner = old if isinstance(old, Mapping) else {}
         if isinstance(value, Mapping) and needs_version(value, inner):
@@ -186,9 +186,10 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _holds_list(value: Any) -> bool:
+def holds_list(value: Any) -> bool:
+    """Whether a value is a list or has one in it."""
     if isinstance(value, Mapping):
-        return any(_holds_list(inner) for inner in value.values())
+        return any(holds_list(inner) for inner in value.values())
     return _is_list(value)
 
 

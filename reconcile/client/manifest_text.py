@@ -1,5 +1,6 @@
 """Manifests: the YAML or JSON text that describes an object."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,17 +23,9 @@ def manifest_of(text: str) -> Mapping[str, Any]:
     return manifest
 
 
-_found: list[Any] = []
-
-
+@functools.cache
 def _loader() -> Any:
     """YAML 1.1 as kubectl reads it; made at the first use, since importing yaml is slow."""
-    if not _found:
-        _found.append(_make_loader())
-    return _found[0]
-
-
-def _make_loader() -> Any:
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -12,7 +12,7 @@ from informers import APIResource, Invalid, Key, NotFound, PreconditionFailed, S
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.applied import Appliers
 from reconcile.client.client_core import ClientCore
-from reconcile.client.diff import merge_diff, needs_version, overlaid, pointers, sets_null
+from reconcile.client.diff import holds_list, merge_diff, needs_version, overlaid, pointers, sets_null
 from reconcile.client.object_reads import ObjectReads, stored_object
 from reconcile.client.patch_types import JSON_PATCH, MERGE, Guard, PatchType
 from reconcile.client.sender import JSON, json_object
@@ -197,7 +197,7 @@ class ObjectWrites:
             return await self._rewrite(before, after, subresource)
         patch = _authored(merge_diff(old, new), subresource)
         form = stored
-        if form is None and not isinstance(before, Unstructured) and _has_list(patch):
+        if form is None and not isinstance(before, Unstructured) and holds_list(patch):
             form = await self._stored_form(before)
         if form is not None:
             patch = _authored(merge_diff(old, new, form.to_dict()), subresource)
@@ -294,7 +294,7 @@ class ObjectWrites:
         if self.core.dry_run:
             options["dryRun"] = ["All"]  # a server that is given a body looks for it there alone
         try:
-            await self.send("DELETE", resource, key, options, JSON, _accepted, json_object)
+            await self.send("DELETE", resource, key, options, JSON, accepted, json_object)
         except NotFound:
             return False
         return True
@@ -379,7 +379,7 @@ def _object_in(
     raise ValueError(f"expected {key.name!r}, got {name!r}")
 
 
-def _accepted(sent: Sent, _answer: object) -> Answered:
+def accepted(sent: Sent, _answer: object) -> Answered:
     """A write whose answer is not the object."""
     return Answered(sent)
 
@@ -388,12 +388,6 @@ def _is_all_of(manager: str, answer: bytes) -> bool:
     """Whether every field of an object is of this field manager."""
     entries = _managed.decode(answer).metadata.managed_fields
     return bool(entries) and all(entry.manager == manager for entry in entries)
-
-
-def _has_list(patch: Any) -> bool:
-    if isinstance(patch, Mapping):
-        return any(map(_has_list, patch.values()))
-    return isinstance(patch, list | tuple)
 
 
 def _replaced(error: Invalid) -> PreconditionFailed:

@@ -10,11 +10,10 @@ from reconcile.client import scale_writes
 from reconcile.client.client_core import ClientCore
 from reconcile.client.object_reads import ObjectReads, object_path
 from reconcile.client.object_selectors import Fields, Labels
-from reconcile.client.object_writes import ObjectWrites, Propagation
+from reconcile.client.object_writes import ObjectWrites, Propagation, accepted
 from reconcile.client.patch_types import BY_NAME, PatchName
 from reconcile.client.sender import JSON, json_object
 from reconcile.models import Object, Unstructured, kind_of
-from reconcile.runs.write_events import Answered, Sent
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 
@@ -123,7 +122,7 @@ class RawClient:
         """POST to a subresource of an object (a pod's `binding`, `eviction`); its answer is not read."""
         obj = self._core.placed(obj)
         resource = kind_of(obj).resource
-        await self._writes.send("POST", resource, obj.key, body, JSON, _accepted, bytes, subresource)
+        await self._writes.send("POST", resource, obj.key, body, JSON, accepted, bytes, subresource)
 
     async def apply_scale(self, obj: Object, replicas: int, *, force: bool = False) -> int:
         """Own the replicas of `obj` through /scale, by server-side apply; returns how many it has then.
@@ -178,7 +177,3 @@ class RawClient:
             except PreconditionFailed:
                 continue
         return deleted
-
-
-def _accepted(sent: Sent, _answer: object) -> Answered:
-    return Answered(sent)

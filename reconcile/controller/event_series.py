@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, Literal, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 _LOOKED_AT = 2
 """Older entries looked at when one is added: two, so that more are forgotten than added."""
@@ -143,9 +143,7 @@ class EventLedger:
         if content.note in notes.seen or len(notes.seen) < SIMILAR_NOTES:
             notes.seen.add(content.note)
             return content
-        return EventContent(
-            content.subject, content.type, content.reason, COMBINED + content.note, content.action
-        )
+        return evolve(content, note=COMBINED + content.note)
 
     @staticmethod
     def _note_key(content: EventContent) -> str:

@@ -92,7 +92,7 @@ class StormGuard:
         """A foreign change wakes a key."""
         active = self.meter.active(request)
         if active is not None:
-            active.note_trigger(resource, delta)
+            active.trigger = (resource, delta.old, delta.last)
 
     @observing(lambda *_: 0.0)
     async def wait(

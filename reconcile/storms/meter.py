@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field
 
-from informers import APIResource, Delta, Key, Snapshot
+from informers import APIResource, Key, Snapshot
 from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.write_events import EndedWrite
 from reconcile.storms.changes import FieldRef, differences, effects_of, paths_of
@@ -40,10 +40,6 @@ class ActiveKey:
     manager: str = ""
     writes_of: tuple[APIResource, Key] | None = None
     reads: int = 0
-
-    def note_trigger(self, resource: APIResource, delta: Delta) -> None:
-        """A foreign change wakes the key."""
-        self.trigger = (resource, delta.old, delta.last)
 
     def spec_changed(self, primary: Snapshot) -> bool:
         """Whether the spec has changed in fields that the key itself does not write."""

@@ -14,8 +14,9 @@ from reconcile.errors import UndeclaredWrite
 from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import ConfigurationError, refuses_undeclared
-from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once, simulate
+from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once
 from tests.helpers.managers import idle
+from tests.helpers.scenarios import simulated
 
 SOURCE = ConfigMap(metadata=ObjectMeta("source", "default"))
 SCALE = ', subresource="scale"'
@@ -93,9 +94,12 @@ async def test_the_check_of_purity_asks_too() -> None:
 
 
 @pytest.mark.rule("declared-warned")
-def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
+@simulated
+async def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.WARNING)
+
     async def churn(ctx: Context[ConfigMap]) -> None:
         secret = await ctx.client.create(SECRET)
         await ctx.client.raw.merge(secret, {"metadata": {"labels": {"a": "b"}}})
@@ -104,15 +108,11 @@ def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
     client = FakeClient(SOURCE)
     toys = Controller(ConfigMap, churn, name="toy")
 
-    async def story() -> None:
-        manager = Manager(toys, transport=client.transport, clock=client.clock, undeclared="warn", environ={})
-        async with manager:
-            await anyio.sleep(5)
-            manager.trigger(toys, Request("default", "source"))
-            await anyio.sleep(5)
-
-    with caplog.at_level(logging.WARNING):
-        simulate(story)
+    manager = Manager(toys, transport=client.transport, clock=client.clock, undeclared="warn", environ={})
+    async with manager:
+        await anyio.sleep(5)
+        manager.trigger(toys, Request("default", "source"))
+        await anyio.sleep(5)
     assert len(client.transport.writes) == 6
     told = [one for one in caplog.records if vars(one)["event"] == "a write is not declared"]
     assert [(one.verb, one.resource, one.declare) for one in told] == [  # type: ignore[attr-defined]

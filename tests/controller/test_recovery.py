@@ -172,37 +172,36 @@ async def test_whatever_outages_come_all_is_done_soon_after_the_last(
 
 
 @pytest.mark.rule("outage-5")
-def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
+@in_world(played)
+async def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
+    world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario(world: World) -> None:
-        registry = CollectorRegistry()
+    caplog.set_level(logging.INFO)
+    registry = CollectorRegistry()
 
-        def measured(name: str) -> float | None:
-            return registry.get_sample_value(f"reconcile_api_server_{name}", {"cluster": ""})
+    def measured(name: str) -> float | None:
+        return registry.get_sample_value(f"reconcile_api_server_{name}", {"cluster": ""})
 
-        controllers = Controller(Toy, keep_size), Controller(ConfigMap, idle)
-        async with world.running(*controllers, metrics=registry) as manager:
-            await anyio.sleep(5)
-            assert (measured("reachable"), measured("outages_total")) == (1, 0)
-            assert "unreachable" not in screen_of(manager)
-            world.line.break_down(refused)
-            await anyio.sleep(30)
-            (cluster,) = manager.status().clusters
-            assert not cluster.reachable
-            assert cluster.down_seconds == pytest.approx(30, abs=1)
-            assert "nothing listens there" in cluster.error
-            (shown,) = manager.state()["clusters"]
-            assert (shown["reachable"], shown["outages"]) == (False, 1)
-            assert (measured("reachable"), measured("outages_total")) == (0, 1)
-            assert "the API server has been unreachable for 30 s: " in screen_of(manager)
-            world.line.weather = fair
-            await anyio.sleep(5)
-            (cluster,) = manager.status().clusters
-            assert (cluster.reachable, cluster.error, cluster.outages) == (True, "", 1)
-
-    with caplog.at_level(logging.INFO):
-        played(scenario)
+    controllers = Controller(Toy, keep_size), Controller(ConfigMap, idle)
+    async with world.running(*controllers, metrics=registry) as manager:
+        await anyio.sleep(5)
+        assert (measured("reachable"), measured("outages_total")) == (1, 0)
+        assert "unreachable" not in screen_of(manager)
+        world.line.break_down(refused)
+        await anyio.sleep(30)
+        (cluster,) = manager.status().clusters
+        assert not cluster.reachable
+        assert cluster.down_seconds == pytest.approx(30, abs=1)
+        assert "nothing listens there" in cluster.error
+        (shown,) = manager.state()["clusters"]
+        assert (shown["reachable"], shown["outages"]) == (False, 1)
+        assert (measured("reachable"), measured("outages_total")) == (0, 1)
+        assert "the API server has been unreachable for 30 s: " in screen_of(manager)
+        world.line.weather = fair
+        await anyio.sleep(5)
+        (cluster,) = manager.status().clusters
+        assert (cluster.reachable, cluster.error, cluster.outages) == (True, "", 1)
     told = [record.getMessage() for record in caplog.records if "API server" in record.getMessage()]
     assert [line for line in told if "cannot be reached" in line or "answers again" in line] == told
     assert len(told) == 2
