@@ -69,8 +69,7 @@ async def assert_bounded(
     variation that the server refuses is left out. `hold` is the limit in seconds of this thread's processor
     time between two requests, without the server's own; `memory` in bytes. Returns all measurements.
     """
-    for kind in controller.kinds:
-        client.serve(kind)
+    client.serve(*controller.kinds)
     definition = definition_of(controller.kind)
     version = next(one for one in definition["spec"]["versions"] if one["storage"])
     schema = version["schema"]["openAPIV3Schema"]["properties"].get("spec") or {}

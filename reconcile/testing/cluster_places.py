@@ -68,8 +68,7 @@ class VirtualCluster:
 
     async def define(self, kinds: Iterable[type[Object]]) -> None:
         """Make the server serve these models."""
-        for kind in kinds:
-            self.client.serve(kind)
+        self.client.serve(*kinds)
 
 
 @define(eq=False)

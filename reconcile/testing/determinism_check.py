@@ -60,8 +60,7 @@ async def assert_deterministic(
     own server. The error of a run is raised.
     """
     request = request_of(controller, key)
-    for kind in controller.kinds:
-        client.serve(kind)
+    client.serve(*controller.kinds)
     start = _start(client.clock.now(), later)
     one = await _rendered(controller, request, client, start, reordered=False)
     other = await _rendered(controller, request, client, start + later, reordered=True)
@@ -187,8 +186,7 @@ def _main() -> None:
     asked = json.loads(sys.stdin.buffer.read())
     controller = _controller(*asked["place"])
     client = FakeClient()
-    for kind in controller.kinds:
-        client.serve(kind)
+    client.serve(*controller.kinds)
     for obj in asked["objects"]:
         client.add(_new(obj))
 

@@ -52,13 +52,14 @@ class FakeClient(Client):
         for obj in objects:
             self.add(obj)
 
-    def serve(self, kind: type[Object]) -> None:
-        """Make the server serve the kind of a model, with its other versions, unless it already does.
+    def serve(self, *kinds: type[Object]) -> None:
+        """Make the server serve the kinds of models, with their other versions, unless it already does.
 
         Those are the classes of the kind in the same module, and the versions that are served already.
         Raises TypeError for versions that lose each other's fields.
         """
-        self._actor.serve(kind)
+        for kind in kinds:
+            self._actor.serve(kind)
 
     def add(self, obj: Object | Mapping[str, Any]) -> dict[str, Any]:
         """Put an object with its status on the server and return what is stored.

@@ -193,11 +193,7 @@ class FaultyTransport(PassingTransport):
         """Inject the faults before the server sees the request; they may answer in its place."""
         if not call.met:
             return None
-        for fault in call.met:
-            if isinstance(fault, Delay):
-                self._note(call, fault)
-                await anyio.sleep(fault.seconds)
-        self.stay_dead()
+        await self._wait(call, Delay)
         for fault in call.met:
             if isinstance(fault, Meanwhile) and self._effects is not None:
                 self._note(call, fault)
@@ -209,11 +205,10 @@ class FaultyTransport(PassingTransport):
             case CrashBefore() as fault:
                 self._note(call, fault)
                 self._die(call, carried_out=False)
-            case RefuseAsStale() | Refuse(applied=False) as fault:
-                self._note(call, fault)
-                answer = refusal(fault) if isinstance(fault, Refuse) else stale_version(call.request.path)
-                self.record(call, status=answer.status)
-                return answer
+            case RefuseAsStale() as fault:
+                return self._answer(call, fault, stale_version(call.request.path))
+            case Refuse(applied=False) as fault:
+                return self._answer(call, fault, refusal(fault))
         return None
 
     async def _after(self, call: "_FaultyCall", status: int) -> Response | None:
@@ -223,11 +218,7 @@ class FaultyTransport(PassingTransport):
             self.record(call, status=status, server_status=status)
             return None
         self.record(call, server_status=status)
-        for fault in call.met:
-            if isinstance(fault, SlowReply):
-                self._note(call, fault)
-                await anyio.sleep(fault.seconds)
-        self.stay_dead()
+        await self._wait(call, SlowReply)
         match call.decisive:
             case LoseReply() as fault:
                 self._note(call, fault)
@@ -236,12 +227,21 @@ class FaultyTransport(PassingTransport):
                 self._note(call, fault)
                 self._die(call, carried_out=True)
             case Refuse() as fault:
-                self._note(call, fault)
-                answer = refusal(fault)
-                self.record(call, status=answer.status)
-                return answer
+                return self._answer(call, fault, refusal(fault))
         self.record(call, status=status)
         return None
+
+    async def _wait(self, call: "_FaultyCall", kind: type[Delay | SlowReply]) -> None:
+        for fault in call.met:
+            if isinstance(fault, kind):
+                self._note(call, fault)
+                await anyio.sleep(fault.seconds)
+        self.stay_dead()
+
+    def _answer(self, call: "_FaultyCall", fault: What, answer: Response) -> Response:
+        self._note(call, fault)
+        self.record(call, status=answer.status)
+        return answer
 
     async def _chunks(self, call: "_FaultyCall", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         if call.stream_faults or self._record_events:

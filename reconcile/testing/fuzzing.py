@@ -232,8 +232,7 @@ def _owned(scenario: Scenario) -> Sequence[str]:
 def _path(scenario: Scenario, act: Apply) -> str:
     """The path of what is applied; one that matches nothing for a kind without a model."""
     manifest = act.manifest
-    kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
-    for kind in (*scenario.kinds, *kinds):
+    for kind in scenario.served_kinds():
         resource = kind_of(kind).resource
         if (resource.api_version, resource.kind) == (manifest.get("apiVersion"), manifest.get("kind")):
             metadata = manifest["metadata"]

@@ -122,6 +122,11 @@ class Scenario:
             made = self.controllers(self.outside() if outside is None else outside)
         return (made,) if isinstance(made, Controller) else tuple(made)
 
+    def served_kinds(self) -> tuple[type[Object], ...]:
+        """The kinds with a model that the server serves: further ones, and those of the controllers."""
+        kinds = [kind for controller in self.make_controllers() for kind in controller.kinds]
+        return tuple(dict.fromkeys((*self.kinds, *kinds)))
+
     def checks(self, name: str) -> bool:
         """Whether one of the kit's own invariants is checked."""
         return name not in self.without

@@ -57,8 +57,7 @@ class ScenarioRunner:
         self.runs = 0
         self._references = references
         self._base = _server_for(scenario)
-        kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
-        self._redactor = Redactor(dict.fromkeys((*scenario.kinds, *kinds)))
+        self._redactor = Redactor(scenario.served_kinds())
         self._expected: dict[str, ExpectedEndState | None] = {}
 
     def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
@@ -127,10 +126,9 @@ def _server_for(scenario: Scenario) -> ApiServer:
     clock = VirtualClock(_FIRST_SEED)
     server = ApiServer(clock=clock)
     actor = ClusterActor(server)
-    kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
     for definition in scenario.definitions:
         actor.make(definition)
-    for kind in dict.fromkeys((*scenario.kinds, *kinds)):
+    for kind in scenario.served_kinds():
         actor.serve(kind)
     for manifest in scenario.objects:
         actor.make(manifest)

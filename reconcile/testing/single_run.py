@@ -53,8 +53,7 @@ async def run_once(
     raised. A write that the controller does not declare is such an error (`UndeclaredWrite`); with
     `undeclared="warn"` it is sent, and the report lists it.
     """
-    for kind in controller.kinds:
-        client.serve(kind)
+    client.serve(*controller.kinds)
     request = request_of(controller, key)
     before = len(client.transport.requests)
     executor, recorder = executor_of(controller, client, undeclared=undeclared)

@@ -88,12 +88,12 @@ def test_a_cancelled_task_keeps_nothing_alive() -> None:
 
 
 def test_a_run_leaves_nothing_to_the_garbage_collector_nor_does_its_world_when_it_goes() -> None:
-    theatre = ScenarioRunner(scenario())
-    theatre.run(FaultPlan())
+    runner = ScenarioRunner(scenario())
+    runner.run(FaultPlan())
     gc.collect()
     gc.disable()
     try:
-        run = theatre.run(FaultPlan(seed=3))
+        run = runner.run(FaultPlan(seed=3))
         assert gc.collect() == 0
         assert run.world.requests
         assert run.world.processes[0].manager is None

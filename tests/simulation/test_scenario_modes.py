@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from reconcile import Context, Controller, ObjectMeta
+from reconcile import Client, Context, Controller, ObjectMeta, OwnerReference
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import (
     Apply,
@@ -69,31 +69,17 @@ def test_a_bounded_sweep_says_how_much_of_it_was_run() -> None:
 def test_a_decision_taken_on_an_old_cache_is_found_by_holding_events_back() -> None:
     async def keep(ctx: Context[Plot]) -> None:
         """Takes the beds it sees for all there are: a late one is made again under another name."""
-        for _ in range(ctx.object.spec.size - len(await ctx.owned(ConfigMap))):
+        plot = ctx.object
+        owner = OwnerReference("toys.example.com/v1", "Plot", plot.name, plot.uid, controller=True)
+        for _ in range(plot.spec.size - len(await ctx.owned(ConfigMap))):
             # A client without a memory of what it wrote, as of other libraries.
-            await _forgetful(ctx).create(
-                ConfigMap(
-                    metadata=ObjectMeta(
-                        "", ctx.object.namespace, generate_name="bed-", owner_references=(_owner(ctx.object),)
-                    )
-                )
-            )
+            client = Client(ctx.client.transport, clock=ctx.clock)
+            meta = ObjectMeta("", plot.namespace, generate_name="bed-", owner_references=(owner,))
+            await client.create(ConfigMap(metadata=meta))
 
     with pytest.raises(Broken) as broken:
         sweep(scenario(keep, Apply(PLOT), Edit(PLOT, {"spec": {"crop": "rye"}})))
     assert broken.value.rules & {"creates", "converges", "end-state"}
-
-
-def _forgetful(ctx: Context[Plot]) -> Any:
-    from reconcile import Client
-
-    return Client(ctx.client.transport, clock=ctx.clock)
-
-
-def _owner(plot: Plot) -> Any:
-    from reconcile import OwnerReference
-
-    return OwnerReference("toys.example.com/v1", "Plot", plot.name, plot.uid, controller=True)
 
 
 def doubtful(book: list[str]) -> Controller[Plot]:
@@ -364,14 +350,14 @@ def test_one_seed_gives_byte_identical_histories_in_two_processes() -> None:
 
 @pytest.mark.rule("sim-determinism")
 def test_a_run_leaves_nothing_behind_for_the_next_one() -> None:
-    theatre = ScenarioRunner(BUNDLED["worker-groups"]())
+    runner = ScenarioRunner(BUNDLED["worker-groups"]())
     plan = FaultPlan([Fault(When("create", nth=2), CrashAfter())], seed=3)
-    first = history(theatre.run(plan))
-    theatre.run(FaultPlan(seed=4))
-    assert history(theatre.run(plan)) == first
+    first = history(runner.run(plan))
+    runner.run(FaultPlan(seed=4))
+    assert history(runner.run(plan)) == first
 
 
 def test_another_seed_gives_another_history() -> None:
-    theatre = ScenarioRunner(scenario())
-    one, two = (history(theatre.run(FaultPlan(seed=seed))) for seed in (1, 2))
+    runner = ScenarioRunner(scenario())
+    one, two = (history(runner.run(FaultPlan(seed=seed))) for seed in (1, 2))
     assert one != two
