@@ -161,26 +161,11 @@ FIELDS = [
     *("template", "containers", "replicas", "selector", "rule", "$patch", "$setElementOrder/ports", "type"),
 ]
 
-BODIES = [
-    b"",
-    b"[" * 5000,
-    b'{"a":' * 600 + b"1" + b"}" * 600,
-    b"k8s\x00\x0a\x05",
-    b"null",
-    b"{",
-    b"\xff\xfe",
-]
+NESTED = b'{"a":' * 600 + b"1" + b"}" * 600
+BODIES = [b"", b"[" * 5000, NESTED, b"k8s\x00\x0a\x05", b"null", b"{", b"\xff\xfe"]
 POINTERS = [
     "",
-    "/",
-    "/spec",
-    "/spec/size",
-    "/metadata/labels/a",
-    "/metadata",
-    "/a/-",
-    "/data/a~1b",
-    "x",
-    "/status",
+    *["/", "/spec", "/spec/size", "/metadata/labels/a", "/metadata", "/a/-", "/data/a~1b", "x", "/status"],
 ]
 OPERATIONS = ["add", "remove", "replace", "test", "move", "copy", "x"]
 OPTIONS = ["kind", "preconditions", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "dryRun"]

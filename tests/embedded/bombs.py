@@ -13,15 +13,15 @@ JSON = "application/json"
 YAML = "application/yaml"
 JSON_PATCH = "application/json-patch+json"
 PATTERNS = [
-    "^(a+)+$",
-    "(a|b)*a(a|b){500}c",
-    ".{900}b",
-    "(x+x+)+y",
+    r"^(a+)+$",
+    r"(a|b)*a(a|b){500}c",
+    r".{900}b",
+    r"(x+x+)+y",
     r"\pL{60}",
-    "(?=a)",
-    "a{1001}",
+    r"(?=a)",
+    r"a{1001}",
     r"(a)\1",
-    "^.*.*.*$",
+    r"^.*.*.*$",
 ]
 RULES = [
     "self.all.all(a, self.all.all(b, a != b))",
@@ -74,24 +74,8 @@ def _aliases(chance: random.Random) -> ApiRequest:
 
 
 def _odd_yaml(chance: random.Random) -> ApiRequest:
-    part = chance.choice(
-        [
-            b"- ",
-            b"[",
-            b"{a: ",
-            b"? ",
-            b"&a ",
-            b"!t ",
-            b"<<: ",
-            b"a: b\n",
-            b"1: 2\n",
-            b"~: x\n",
-            b"a:\n ",
-            b"'",
-            b"|\n",
-            b"*a ",
-        ]
-    )
+    line = (b"a: b\n", b"1: 2\n", b"~: x\n", b"a:\n ", b"'", b"|\n")
+    part = chance.choice((b"- ", b"[", b"{a: ", b"? ", b"&a ", b"!t ", b"<<: ", b"*a ", *line))
     return _post(CONFIG_MAPS, part * chance.choice([3, 300, 100_000]), YAML)
 
 

@@ -23,22 +23,7 @@ class Sent:
     """Whether the sender is gone at once, without reading anything."""
 
 
-WORDS = (
-    b"",
-    b" ",
-    b"\x00",
-    b"\r",
-    b"\n",
-    b"\xff\xfe",
-    b"%",
-    b"%zz",
-    b"%00",
-    b"/../",
-    b"//",
-    b"?",
-    b"#",
-    b";",
-)
+WORDS = (b"", b" ", b"\x00", b"\r", b"\n", b"\xff\xfe", *b"% %zz %00 /../ // ? # ;".split())
 HEADERS = (
     b"no colon here",
     b": no name",
@@ -111,12 +96,7 @@ CHUNKED = (
 )
 CBOR = b"\xd9\xd9\xf7"
 PROTOBUF = b"k8s\x00"
-BINARY = (
-    "application/cbor",
-    "application/vnd.kubernetes.protobuf",
-    "application/cbor-seq",
-    "application/yaml",
-)
+BINARY = tuple(f"application/{kind}" for kind in ("cbor", "vnd.kubernetes.protobuf", "cbor-seq", "yaml"))
 LIMIT = 3 * 1024 * 1024
 
 

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from informers.transport import Response
 from reconcile.embedded import ApiRequest, WatchStream
-from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, events, widget
+from tests.embedded.api_client import WIDGETS, Api, events
 from tests.embedded.bad_requests import bad_request
 from tests.embedded.bombs import bomb
 from tests.embedded.bystanders import apply_event, furnished, listable, state_of
@@ -96,25 +95,3 @@ def test_no_request_harms_the_server(seed: int) -> None:
     for _ in range(AT_ONCE):
         sent(api, bomb(chance) if chance.random() < BOMBS else bad_request(chance))
     assert_healthy(api, bystanders)
-
-
-def test_an_object_nested_without_end_is_refused() -> None:
-    api = Api()
-    deep = (
-        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":'
-        + b'{"a":' * 900
-        + b"1"
-        + b"}" * 901
-    )
-    for method, path, kind in (
-        ("POST", "/api/v1/namespaces/default/configmaps", "application/json"),
-        ("POST", DEFINITIONS, "application/json"),
-        ("POST", WIDGETS, "application/yaml"),
-        ("PATCH", f"{WIDGETS}/a", "application/apply-patch+yaml"),
-    ):
-        answer = api.server.handle(
-            ApiRequest(method, path, {"fieldManager": "a"}, {"content-type": kind}, deep)
-        )
-        assert isinstance(answer, Response)
-        assert answer.status == 400
-    assert api.send("POST", WIDGETS, widget()).status == 201

@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.apimachinery.quantities import canonical_quantity
 from reconcile.embedded.protocol import yaml_text
 from reconcile.embedded.schema import compile_schema
 from tests.embedded.api_client import (
@@ -317,25 +316,6 @@ def test_yaml_keys_that_are_not_text_become_text(api: Api) -> None:
     body = b"metadata: {name: b}\ndata: {1: a, true: b, 1.5: c}"
     made = api.send("POST", CONFIG_MAPS, body, content_type=YAML)
     assert (made.status, made.body["data"]) == (201, {"1": "a", "true": "b", "1.5": "c"})
-
-
-@pytest.mark.rule("api-143")
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        ("9" * 200, "9223372036854775807"),
-        ("-" + "9" * 200 + "Gi", "-9223372036854775807"),
-        ("0." + "1" * 300, "111111112n"),
-        ("9" * 300 + "e-300", "1"),
-        ("1e999", "9223372036854775807"),
-        ("1e-999", "1e-9"),
-    ],
-)
-def test_a_quantity_of_many_digits_is_capped_as_in_a_real_server(api: Api, text: str, stored: str) -> None:
-    assert canonical_quantity(text) == stored
-    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": text}}}
-    made = api.ok("POST", "/api/v1/namespaces/default/resourcequotas", quota)
-    assert made["spec"]["hard"]["cpu"] == stored
 
 
 @pytest.mark.rule("api-143")

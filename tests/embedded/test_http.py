@@ -79,15 +79,6 @@ async def test_health_and_version_need_no_token() -> None:
                 assert answer.status == 200
 
 
-async def test_an_impersonated_user_has_only_their_own_rights(client: aiohttp.ClientSession) -> None:
-    async with client.get("/api/v1/namespaces", headers={"Impersonate-User": "someone"}) as answer:
-        assert answer.status == 403
-        assert (await answer.json())["message"] == (
-            'namespaces is forbidden: User "someone" cannot list resource "namespaces" in API group "" '
-            "at the cluster scope"
-        )
-
-
 async def test_only_this_machine_is_served_unless_asked_for() -> None:
     with pytest.raises(NotLoopback, match=r"0\.0\.0\.0"):
         async with serve(ApiServer(), host="0.0.0.0", tls=False):
@@ -298,11 +289,6 @@ async def test_discovery_that_has_not_changed_is_not_sent_again(client: aiohttp.
         tag = answer.headers["ETag"]
     async with client.get("/apis", headers={"Accept": AGGREGATED, "If-None-Match": tag}) as answer:
         assert (answer.status, await answer.read()) == (304, b"")
-
-
-async def test_discovery_in_a_form_that_is_not_spoken_is_a_406(client: aiohttp.ClientSession) -> None:
-    async with client.get("/apis", headers={"Accept": "application/vnd.kubernetes.protobuf"}) as answer:
-        assert answer.status == 406
 
 
 @pytest.mark.rule("api-12")

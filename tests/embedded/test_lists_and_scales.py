@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, WIDGETS, Api, config_map, definition, widget
+from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, definition, widget
 
 APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -21,55 +21,6 @@ def api() -> Api:
 
 def listed(api: Api, **query: str) -> list[str]:
     return [item["metadata"]["name"] for item in api.ok("GET", WIDGETS, query=query)["items"]]
-
-
-@pytest.mark.rule("api-96")
-@pytest.mark.parametrize("selector", ["n in (a b)", "n in (a", "n in a", "n in (a,,)"])
-def test_a_set_of_values_has_commas_and_an_end(api: Api, selector: str) -> None:
-    assert api.send("GET", WIDGETS, query={"labelSelector": selector}).status == 400
-
-
-@pytest.mark.rule("api-96")
-@pytest.mark.parametrize(
-    ("selector", "names"),
-    [
-        ("n in ()", []),
-        ("n notin ()", ["a", "b", "c"]),
-        ("n in (,)", []),
-        ("n in (a,,b)", ["a", "b"]),
-        ("n notin (a,)", ["b", "c"]),
-    ],
-)
-def test_nothing_between_commas_or_parentheses_is_the_empty_value(
-    api: Api, selector: str, names: list[str]
-) -> None:
-    assert listed(api, labelSelector=selector) == names
-
-
-@pytest.mark.rule("api-97")
-@pytest.mark.parametrize(
-    ("selector", "names"),
-    [
-        ("metadata.name=a,metadata.namespace=default", ["a"]),
-        ("metadata.name!=a,metadata.name!=b", ["c"]),
-        (",metadata.name==a,", ["a"]),
-        (r"metadata.name=a\,b", []),
-        (r"metadata.name=a\=b\\", []),
-        ("metadata.name=", []),
-    ],
-)
-def test_values_of_field_selectors_may_hold_what_is_escaped(
-    api: Api, selector: str, names: list[str]
-) -> None:
-    assert listed(api, fieldSelector=selector) == names
-
-
-@pytest.mark.rule("api-97")
-@pytest.mark.parametrize(
-    "selector", ["metadata.name", "metadata.name=a=b", "metadata.name=a\\", r"metadata.name=\a", "=a", "!=a"]
-)
-def test_a_field_selector_that_cannot_be_read_is_a_bad_request(api: Api, selector: str) -> None:
-    assert api.send("GET", WIDGETS, query={"fieldSelector": selector}).status == 400
 
 
 @pytest.mark.rule("api-91")
@@ -195,19 +146,3 @@ def test_the_scale_of_a_built_in_object_can_be_applied_and_disputed(scaled: Api)
 def test_a_malformed_scale_is_a_bad_request(scaled: Api, change: dict[str, Any]) -> None:
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "a"}, **change}
     assert scaled.send("PUT", f"{DEPLOYMENT}/scale", scale).status == 400
-
-
-def test_config_maps_have_no_scale(api: Api) -> None:
-    api.ok("POST", CONFIG_MAPS, config_map())
-    assert api.send("GET", f"{CONFIG_MAPS}/a/scale").status == 404
-
-
-@pytest.mark.rule("api-22", "api-100")
-def test_a_list_cannot_be_answered_as_the_metadata_of_one_object(api: Api) -> None:
-    partial = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io,application/json"
-    assert api.send("GET", WIDGETS, accept=partial.format("")).status == 406
-    assert api.send("GET", WIDGETS, accept=partial.format("List")).status == 200
-    assert api.send("GET", f"{WIDGETS}/a", accept=partial.format("List")).status == 406
-    assert api.send("GET", f"{WIDGETS}/a", accept=partial.format("")).status == 200
-    unknown = "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json"
-    assert api.ok("GET", WIDGETS, accept=unknown)["kind"] == "WidgetList"

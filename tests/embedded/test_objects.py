@@ -97,23 +97,6 @@ def test_an_update_of_an_older_version_is_a_conflict(api: Api) -> None:
     assert api.ok("GET", f"{WIDGETS}/a")["spec"]["size"] == 1
 
 
-@pytest.mark.rule("api-47")
-def test_an_update_without_a_version_is_for_built_in_kinds_only(api: Api) -> None:
-    api.ok("POST", WIDGETS, widget())
-    api.ok("POST", CONFIG_MAPS, config_map())
-    assert api.send("PUT", f"{WIDGETS}/a", widget()).status == 422
-    assert api.ok("PUT", f"{CONFIG_MAPS}/a", config_map(data={"k": "v"}))["data"] == {"k": "v"}
-
-
-@pytest.mark.rule("api-50")
-def test_a_patch_conflicts_only_if_it_carries_an_old_version(api: Api) -> None:
-    old = api.ok("POST", WIDGETS, widget())
-    api.merge(f"{WIDGETS}/a", {"spec": {"size": 1}})
-    assert api.merge(f"{WIDGETS}/a", {"spec": {"size": 2}})["spec"]["size"] == 2
-    stale = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "spec": {"size": 3}}
-    assert api.send("PATCH", f"{WIDGETS}/a", stale, content_type=MERGE).status == 409
-
-
 @pytest.mark.rule("api-53")
 def test_the_status_endpoint_changes_only_the_status(api: Api) -> None:
     api.ok("POST", WIDGETS, widget(spec={"size": 1}, labels={"l": "1"}))
@@ -187,15 +170,6 @@ def test_nothing_can_be_made_in_a_namespace_that_is_not_there_or_is_going(api: A
     assert answer.causes == [("NamespaceTerminating", "metadata.namespace")]
 
 
-@pytest.mark.rule("api-52")
-def test_a_lease_is_created_by_put(api: Api) -> None:
-    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/a"
-    lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "one"}}
-    assert api.send("PUT", path, lease).status == 201
-    assert api.send("PUT", path, lease).status == 422
-    assert api.send("PUT", f"{WIDGETS}/none", widget("none", resourceVersion="1")).status == 404
-
-
 @pytest.mark.rule("api-134")
 def test_string_data_becomes_data_and_an_immutable_secret_stays(api: Api) -> None:
     path = "/api/v1/namespaces/default/secrets"
@@ -229,18 +203,6 @@ def test_services_get_addresses_of_their_own_unless_headless(api: Api) -> None:
     assert all(address.startswith("10.96.") for address in addresses)
     headless = {"metadata": {"name": "c"}, "spec": {**spec, "clusterIP": "None"}}
     assert api.ok("POST", path, headless)["spec"]["clusterIP"] == "None"
-
-
-def test_a_built_in_object_that_does_not_decode_is_a_bad_request(api: Api) -> None:
-    assert api.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"k": 1}}).status == 400
-    assert api.send("POST", PODS, {"metadata": {"name": "a"}, "spec": {"containers": "none"}}).status == 400
-
-
-def test_unsupported_subresources_are_named_and_not_imitated(api: Api) -> None:
-    api.ok("POST", PODS, pod())
-    answer = api.send("POST", f"{PODS}/a/exec", {})
-    assert answer.status == 405
-    assert "not supported by the embedded server" in answer.body["message"]
 
 
 @pytest.mark.rule("api-12")

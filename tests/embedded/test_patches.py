@@ -62,9 +62,6 @@ def test_a_merge_patch_removes_nulls_merges_maps_and_replaces_lists() -> None:
         "settings": {"y": "2", "z": "3"},
         "a/b": {"~": 1},
     }
-
-
-def test_nulls_inside_a_new_map_are_not_kept() -> None:
     assert merge_patch({}, {"spec": {"a": None, "b": {"c": None}}}) == {"spec": {"b": {}}}
 
 
@@ -162,7 +159,14 @@ def test_an_operation_that_cannot_be_applied_is_invalid(op: dict[str, Any]) -> N
     assert refused(DOC, {"op": "replace", "path": "/spec/size", "value": 5}, op) == 422
 
 
-@pytest.mark.parametrize("ops", [{"spec": {}}, "x", None, [1], [[]]])
+@pytest.mark.rule("api-62")
+@pytest.mark.parametrize(
+    "ops",
+    [
+        *({"spec": {}}, "x", None, [1], [[]]),
+        *([{"op": ["add"], "path": "/a"}], [{"op": "add", "path": 1}], [{"op": "copy", "from": {}}]),
+    ],
+)
 def test_a_json_patch_that_is_not_a_list_of_operations_is_a_bad_request(ops: Any) -> None:
     with pytest.raises(ApiFailure) as caught:
         json_patch(DOC, ops)
@@ -182,13 +186,3 @@ def test_a_json_patch_never_changes_its_input(doc: dict[str, Any], ops: list[dic
     with suppress(ApiFailure):
         scribble(json_patch(doc, ops))
     assert (doc, ops) == (before, ops_before)
-
-
-@pytest.mark.rule("api-62")
-@pytest.mark.parametrize(
-    "op", [{"op": ["add"], "path": "/a"}, {"op": "add", "path": 1}, {"op": "copy", "from": {}}]
-)
-def test_a_json_patch_operation_with_a_member_that_is_not_text_is_a_bad_request(op: dict[str, Any]) -> None:
-    with pytest.raises(ApiFailure) as caught:
-        json_patch(DOC, [op])
-    assert caught.value.code == 400

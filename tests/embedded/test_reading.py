@@ -4,10 +4,9 @@ import anyio
 import pytest
 
 from informers import HttpRequest
-from reconcile.embedded import ApiFailure, ApiServer, InProcessTransport
-from reconcile.embedded.api import WHOLE
-from reconcile.embedded.log import Log, StoredChange
-from reconcile.embedded.verbs.object_selection import ObjectSelection, parse_shards
+from reconcile.embedded import ApiFailure, InProcessTransport
+from reconcile.embedded.log import StoredChange
+from reconcile.embedded.verbs.object_selection import parse_shards
 from reconcile.embedded.verbs.watching import WatchStream
 from tests.embedded.api_client import (
     CONFIG_MAPS,
@@ -42,13 +41,9 @@ def listed(api: Api, **query: str) -> list[str]:
     ("selector", "wanted"),
     [
         ("parity=even", ["w0", "w2"]),
-        ("parity==odd,i!=3", ["w1"]),
-        ("i in (0, 3)", ["w0", "w3"]),
         ("i notin (0,1)", ["w2", "w3"]),
         ("missing", []),
-        ("!missing", ["w0", "w1", "w2", "w3"]),
         ("missing!=x,i>2", ["w3"]),
-        ("i<1", ["w0"]),
     ],
 )
 def test_label_selectors_select(api: Api, selector: str, wanted: list[str]) -> None:
@@ -63,7 +58,8 @@ def test_a_label_selector_that_cannot_be_read_is_a_bad_request(api: Api) -> None
 @pytest.mark.rule("api-97")
 def test_field_selectors_know_names_and_what_the_definition_offers(api: Api) -> None:
     assert listed(api, fieldSelector="metadata.name!=w1,spec.color=red") == ["w0", "w3"]
-    assert api.send("GET", WIDGETS, query={"fieldSelector": "spec.size=1"}).status == 400
+    for refused in ("spec.size=1", "metadata.name"):
+        assert api.send("GET", WIDGETS, query={"fieldSelector": refused}).status == 400
 
 
 def test_shards_split_all_objects_without_overlap(api: Api) -> None:
@@ -159,7 +155,9 @@ def test_metadata_alone_can_be_had_in_lists_objects_and_watches(api: Api) -> Non
     assert "spec" not in one
     many = api.ok("GET", WIDGETS, accept=PARTIAL.replace("Metadata;", "MetadataList;"))
     assert {item["kind"] for item in many["items"]} == {"PartialObjectMetadata"}
-    assert api.send("GET", WIDGETS, accept=PARTIAL).status == 406
+    assert api.send("GET", WIDGETS, accept=f"{PARTIAL},application/json").status == 406
+    unknown = "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json"
+    assert api.ok("GET", WIDGETS, accept=unknown)["kind"] == "WidgetList"
     watch = api.raw("GET", WIDGETS, None, {"watch": "1"}, accept=PARTIAL)
     assert isinstance(watch, WatchStream)
     assert all(obj["kind"] == "PartialObjectMetadata" for _, obj in events(watch))
@@ -169,28 +167,19 @@ def test_metadata_alone_can_be_had_in_lists_objects_and_watches(api: Api) -> Non
 def test_an_unknown_answer_form_or_content_type_is_refused(api: Api) -> None:
     assert api.send("GET", WIDGETS, accept="text/csv").status == 406
     assert api.send("POST", WIDGETS, b"x", content_type="text/plain").status == 415
-    assert (
-        api.send("PATCH", f"{WIDGETS}/w0", {}, content_type="application/strategic-merge-patch+json").status
-        == 415
-    )
+    strategic = "application/strategic-merge-patch+json"
+    assert api.send("PATCH", f"{WIDGETS}/w0", {}, content_type=strategic).status == 415
 
 
 @pytest.mark.rule("api-129")
 def test_a_new_schema_works_at_once_on_old_objects_and_ends_their_watches(api: Api) -> None:
     watch = api.watch(WIDGETS, resourceVersion=str(api.server.version))
     path = f"{DEFINITIONS}/widgets.example.com"
-    patch = [
-        {
-            "op": "add",
-            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/mode",
-            "value": {"type": "string", "default": "auto"},
-        }
-    ]
+    place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/mode"
+    patch = [{"op": "add", "path": place, "value": {"type": "string", "default": "auto"}}]
     before = api.send("GET", f"{WIDGETS}/w0").version
-    assert (
-        api.ok("PATCH", path, patch, content_type="application/json-patch+json")["metadata"]["generation"]
-        == 2
-    )
+    changed = api.ok("PATCH", path, patch, content_type="application/json-patch+json")
+    assert changed["metadata"]["generation"] == 2
     read = api.send("GET", f"{WIDGETS}/w0")
     assert (read.body["spec"]["mode"], read.version) == ("auto", before)
     assert watch.take() == []
@@ -201,10 +190,8 @@ def test_a_new_schema_works_at_once_on_old_objects_and_ends_their_watches(api: A
 def test_a_definition_is_established_at_once_and_a_clash_of_names_is_not(api: Api) -> None:
     status = api.ok("GET", f"{DEFINITIONS}/widgets.example.com")["status"]
     assert status["storedVersions"] == ["v1"]
-    assert [(c["type"], c["status"]) for c in status["conditions"]] == [
-        ("NamesAccepted", "True"),
-        ("Established", "True"),
-    ]
+    conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
     other = definition(names={"kind": "Widget", "plural": "wodgets"})
     api.ok("POST", DEFINITIONS, other)
     clash = api.ok("GET", f"{DEFINITIONS}/wodgets.example.com")["status"]
@@ -213,24 +200,6 @@ def test_a_definition_is_established_at_once_and_a_clash_of_names_is_not(api: Ap
 
 
 # --- time, and the way in ---
-
-
-def log_of_widgets(api: Api) -> tuple[ApiServer, Log]:
-    return api.server, api.server._engine.log
-
-
-@pytest.mark.rule("api-111")
-async def test_a_watch_ends_cleanly_at_its_time_out(api: Api) -> None:
-    server, log = log_of_widgets(api)
-    resource = server.resources.get("example.com", "v1", "widgets")
-    assert resource is not None
-    watch = WatchStream(
-        log, resource, ObjectSelection(), WHOLE, after=log.version, timeout=0.02, table=server._engine.table
-    )
-    with anyio.fail_after(2):
-        await watch.wait()
-    assert watch.take() == []
-    assert watch.closed
 
 
 async def test_a_waiting_reader_wakes_for_its_own_resource_and_at_the_end(api: Api) -> None:

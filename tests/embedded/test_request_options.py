@@ -79,17 +79,6 @@ def test_each_fault_of_patch_options_is_a_cause(
     }
 
 
-@pytest.mark.parametrize("value", ["", "true", "1", "yes"])
-def test_whatever_is_not_false_or_0_is_true(api: Api, value: str) -> None:
-    watch = api.watch(WIDGETS, watch=value)
-    assert names(watch) == [("ADDED", "a")]
-
-
-@pytest.mark.parametrize("value", ["0", "false", "False"])
-def test_false_and_0_are_false(api: Api, value: str) -> None:
-    assert api.ok("GET", WIDGETS, query={"watch": value})["kind"] == "WidgetList"
-
-
 @pytest.mark.rule("api-107")
 @pytest.mark.parametrize("version", [None, "0"])
 def test_a_watch_from_no_version_with_bookmarks_marks_the_end_of_the_first_state(
@@ -99,11 +88,6 @@ def test_a_watch_from_no_version_with_bookmarks_marks_the_end_of_the_first_state
     watch = api.watch(WIDGETS, allowWatchBookmarks="true", **from_there)
     kinds = [line.split(b'"')[3] for line in watch.take()]
     assert kinds == [b"ADDED", b"BOOKMARK"]
-
-
-@pytest.mark.rule("api-114")
-def test_watch_has_no_meaning_where_one_object_is_asked_for(api: Api) -> None:
-    assert api.ok("GET", f"{WIDGETS}/a", query={"watch": "true"})["metadata"]["name"] == "a"
 
 
 def test_the_old_watch_of_one_object_takes_a_selector_of_its_own_name_only(api: Api) -> None:

@@ -11,7 +11,6 @@ from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.verbs.patches import strategic_merge
 
 POD = compile_schema(schema_for("", "v1", "Pod"), unique_lists=False)
-SERVICE = compile_schema(schema_for("", "v1", "Service"), unique_lists=False)
 DEPLOYMENT = compile_schema(schema_for("apps", "v1", "Deployment"), unique_lists=False)
 
 pytestmark = pytest.mark.rule("api-63")
@@ -36,11 +35,6 @@ def names(items: list[dict[str, Any]]) -> list[str]:
 A, B, C = ({"name": name, "image": f"{name}:1"} for name in "abc")
 
 
-def test_items_merge_by_their_key() -> None:
-    after = spec_after(pod(A, B), {"containers": [{"name": "b", "image": "b:2"}]})
-    assert after["containers"] == [A, {"name": "b", "image": "b:2"}]
-
-
 def test_new_items_come_first() -> None:
     assert names(spec_after(pod(A, B), {"containers": [C]})["containers"]) == ["c", "a", "b"]
     assert strategic_merge(pod(A), {"metadata": {"finalizers": ["x/3"]}}, POD)["metadata"]["finalizers"] == [
@@ -57,11 +51,6 @@ def test_lists_inside_items_merge_too() -> None:
     )
     assert names(after["containers"][0]["env"]) == ["Y", "X"]
     assert after["containers"][0]["args"] == ["new"]
-
-
-def test_a_list_without_merge_key_is_replaced() -> None:
-    after = spec_after(pod(A, tolerations=[{"key": "a"}]), {"tolerations": [{"key": "b"}]})
-    assert after["tolerations"] == [{"key": "b"}]
 
 
 def test_an_item_is_deleted_by_its_key() -> None:
@@ -123,13 +112,6 @@ def test_scalars_are_deleted_from_a_merging_list() -> None:
     assert strategic_merge(pod(A), patch, POD)["metadata"]["finalizers"] == ["x/2"]
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/1", "x/2"]}}
     assert "finalizers" not in strategic_merge(pod(A), patch, POD)["metadata"]
-
-
-def test_items_that_share_a_merge_key_are_not_lost() -> None:
-    ports = [{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]
-    patch = {"spec": {"ports": [{"port": 80}]}}
-    after = strategic_merge({"spec": {"ports": ports}}, patch, SERVICE)
-    assert after["spec"]["ports"] == [{"port": 80}, *ports]
 
 
 def test_directives_do_not_reach_what_is_new() -> None:
