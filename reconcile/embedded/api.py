@@ -1,6 +1,6 @@
 """A request, the resource that its path names, and the form of the answer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from attrs import field, frozen
@@ -57,17 +57,11 @@ def target_at(place: RequestPlace | None, registry: ResourceRegistry) -> Request
     if resource is None:
         raise page_not_found() if registry.is_custom(place.group) else no_such_resource()
     below = "/".join((place.subresource, *place.rest))
-    target = RequestTarget(resource, place.within, place.name, below)
-    _check_scope(target)
-    return target
-
-
-def _check_scope(target: RequestTarget) -> None:
-    resource = target.resource
-    misplaced = bool(target.namespace) and not resource.namespaced
-    nameless = bool(target.name) and resource.namespaced and not target.namespace
+    misplaced = place.within and not resource.namespaced
+    nameless = place.name and resource.namespaced and not place.within
     if misplaced or nameless:
         raise page_not_found() if resource.custom else no_such_resource()
+    return RequestTarget(resource, place.within, place.name, below)
 
 
 def patch_types(resource: ServedResource) -> tuple[str, ...]:
@@ -98,28 +92,21 @@ def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
     accept = request.headers.get("accept", "")
     if not accept or accept in ("application/json", "*/*"):
         return WHOLE
-    for clause in accept.split(","):
-        media_type, _, text = clause.strip().partition(";")
-        if media_type.strip() not in ("application/json", "application/*", "*/*"):
+    for media_type, parameters in accepted(accept):
+        if media_type not in ("application/json", "application/*", "*/*"):
             continue
-        form = _form(_parameters(text), request, listing)
+        form = _form(parameters, request, listing)
         if form is not None:
             return form
     raise not_acceptable(OFFERED)
 
 
-def _included(wanted: str) -> str:
-    if wanted not in INCLUDED:
-        raise bad_request(
-            f'Unable to convert to Table as requested: includeObject: Invalid value: "{wanted}": '
-            "must be 'Metadata', 'Object', 'None', or empty"
-        )
-    return wanted
-
-
-def _parameters(text: str) -> dict[str, str]:
-    pairs = (part.partition("=") for part in text.split(";") if part)
-    return {name.strip(): value.strip() for name, _, value in pairs}
+def accepted(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The media types of an Accept header with their parameters, in the client's order."""
+    for clause in header.split(","):
+        media_type, *parts = clause.split(";")
+        pairs = (part.partition("=") for part in parts if part)
+        yield media_type.strip(), {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> Form | None:
@@ -130,7 +117,13 @@ def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> 
         return None
     version = parameters["v"]
     if shape == "Table":
-        return Form("table", version, _included(request.query.get("includeObject") or "Metadata"))
+        included = request.query.get("includeObject") or "Metadata"
+        if included not in INCLUDED:
+            raise bad_request(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{included}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
+        return Form("table", version, included)
     if shape == ("PartialObjectMetadataList" if listing else "PartialObjectMetadata"):
         return Form("partial", version)
     if shape in ("PartialObjectMetadata", "PartialObjectMetadataList"):

@@ -6,7 +6,7 @@ as JSON.
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -139,7 +139,8 @@ async def _listening(
         yield site.port
     finally:
         # Watches first: the runner waits for answers under way, and a watch does not end by itself.
-        handler.close_watches()
+        for watch in list(handler.watches):
+            watch.close()
         with anyio.CancelScope(shield=True):
             await runner.cleanup()
 
@@ -156,7 +157,7 @@ class _Handler:
     sending: int = 0
     connections: HttpConnections = field(init=False)
     bodies: BodyReads = field(factory=BodyReads)
-    watches: dict[int, WatchStream] = field(factory=dict)
+    watches: set[WatchStream] = field(factory=set)
 
     @connections.default
     def _connections(self) -> HttpConnections:
@@ -232,13 +233,9 @@ class _Handler:
         response.content_length = len(answer.body)
         try:
             await response.prepare(request)
-            for at in range(0, len(answer.body), _BATCH) if request.method != "HEAD" else ():
-                with anyio.move_on_after(self.patience) as limit:
-                    await response.write(answer.body[at : at + _BATCH])
-                if limit.cancelled_caught:
-                    self._cut(request)
-                    return response
-            await response.write_eof()
+            starts = range(0, len(answer.body), _BATCH) if request.method != "HEAD" else ()
+            if await self._taken(request, response, (answer.body[at : at + _BATCH] for at in starts)):
+                await response.write_eof()
         except ConnectionError:
             pass  # the client has disconnected
         return response
@@ -266,36 +263,39 @@ class _Handler:
 
     async def _stream(self, request: web.BaseRequest, watch: WatchStream) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": watch.content_type})
-        self.watches[id(watch)] = watch
+        self.watches.add(watch)
         try:
             await response.prepare(request)
             await self._pump(request, watch, response)
         except ConnectionError:
             pass  # the reader has gone, which is how most watches end
         finally:
-            del self.watches[id(watch)]
+            self.watches.discard(watch)
             watch.close()
         return response
 
     async def _pump(self, request: web.BaseRequest, watch: WatchStream, response: web.StreamResponse) -> None:
-        while True:
-            for batch in _batches(watch.take()):
-                with anyio.move_on_after(self.patience) as limit:
-                    await response.write(batch)
-                if limit.cancelled_caught:
-                    return self._cut(request)
+        while await self._taken(request, response, _batches(watch.take())):
             if watch.closed:
-                return await response.write_eof()
+                await response.write_eof()
+                return
             await watch.wait()
 
-    def _cut(self, request: web.BaseRequest) -> None:
-        log.warning("closed the answer to %s: its client read nothing for %s s", request.path, self.patience)
-        if request.transport is not None:
-            request.transport.abort()
-
-    def close_watches(self) -> None:
-        for watch in list(self.watches.values()):
-            watch.close()
+    async def _taken(
+        self, request: web.BaseRequest, response: web.StreamResponse, pieces: Iterable[bytes]
+    ) -> bool:
+        """Whether the reader has taken all pieces; if not, its connection is cut."""
+        for piece in pieces:
+            with anyio.move_on_after(self.patience) as limit:
+                await response.write(piece)
+            if limit.cancelled_caught:
+                log.warning(
+                    "closed the answer to %s: its client read nothing for %s s", request.path, self.patience
+                )
+                if request.transport is not None:
+                    request.transport.abort()
+                return False
+        return True
 
 
 def _batches(lines: list[bytes]) -> Iterator[bytes]:

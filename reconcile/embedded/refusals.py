@@ -77,6 +77,12 @@ def conflict(resource: ServedResource, name: str, why: str) -> ApiFailure:
     return ApiFailure(409, "Conflict", message, details_of(resource, name))
 
 
+def wrong_uid(resource: ServedResource, name: str, asked: str, uid: str) -> ApiFailure:
+    """409 for a request about an object of the same name that was there before."""
+    why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
+    return conflict(resource, name, why)
+
+
 def stale(resource: ServedResource, name: str) -> ApiFailure:
     """409 for a write on an older version."""
     return conflict(

@@ -90,16 +90,6 @@ def test_what_was_sent_as_protobuf_is_all_there(kubectl: Kubectl) -> None:
     assert owner == "CronJob"
 
 
-def test_a_pod_is_evicted(kubectl: Kubectl, tmp_path: Path) -> None:
-    assert '"pods/eviction"' in kubectl("get", "--raw", "/api/v1").stdout
-    kubectl("run", "lonely", "--image=busybox")
-    body = tmp_path / "eviction.json"
-    body.write_text('{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "lonely"}}')
-    path = "/api/v1/namespaces/default/pods/lonely/eviction"
-    assert "Success" in kubectl("create", "--raw", path, "-f", str(body)).stdout
-    assert "NotFound" in kubectl("get", "pod", "lonely", fails=True).stderr
-
-
 def test_the_columns_of_the_further_kinds_are_shown(kubectl: Kubectl) -> None:
     kubectl("create", "poddisruptionbudget", "shown", "--selector=a=b", "--min-available=1")
     kubectl("create", "quota", "shown", "--hard=configmaps=3")

@@ -13,7 +13,7 @@ import msgspec
 from attrs import define, field
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest
+from reconcile.embedded.api import ApiRequest, accepted
 from reconcile.embedded.kubectl.discovery_documents import (
     Group,
     aggregated,
@@ -143,7 +143,8 @@ def _by_path(groups: Mapping[str, Group]) -> dict[str, list[ServedResource]]:
 
 def _discovery(request: ApiRequest, plain: Callable[[], Any], groups: list[Group]) -> Response:
     """The aggregated document where the client asks for it first, else the plain one; 406 for neither."""
-    for kind, parameters in _accepted(request.headers.get("accept", "")):
+    for media_type, parameters in accepted(request.headers.get("accept") or "*/*"):
+        kind = media_type.lower()
         version = parameters.get("v", "")
         if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("g") == "apidiscovery.k8s.io":
             if kind == "application/json" and version in _AGGREGATED_VERSIONS:
@@ -152,16 +153,6 @@ def _discovery(request: ApiRequest, plain: Callable[[], Any], groups: list[Group
         elif kind in ("application/json", "application/*", "*/*") and "as" not in parameters:
             return _tagged(request, "application/json", _encode(plain()))
     raise ApiFailure(406, "NotAcceptable", "only the following media types are accepted: application/json")
-
-
-def _accepted(header: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types of an Accept header with their parameters, in the client's order."""
-    accepted = []
-    for entry in (header or "*/*").split(","):
-        kind, *parameters = (part.strip() for part in entry.split(";"))
-        pairs = (parameter.partition("=") for parameter in parameters)
-        accepted.append((kind.lower(), {name: value for name, _, value in pairs}))
-    return accepted
 
 
 def _tagged(request: ApiRequest, content_type: str, body: bytes) -> Response:

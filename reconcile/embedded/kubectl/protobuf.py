@@ -70,10 +70,9 @@ class Protobuf:
     """Reads bodies of the kinds that it has messages for; `bodies` names these by apiVersion and kind."""
 
     def __init__(self, messages: Messages, bodies: Mapping[tuple[str, str], str]) -> None:
-        self._messages = {**_SHARED, **messages}
-        _check_closed(self._messages)
+        known = {**_SHARED, **messages}
+        self._fields = {name: _fields(name, message, known) for name, message in known.items()}
         self._bodies = bodies
-        self._fields: dict[str, dict[int, _Field]] = {}
 
     def to_json(self, body: bytes) -> bytes:
         """The JSON of an object sent as Kubernetes protobuf.
@@ -101,15 +100,8 @@ class Protobuf:
         members = self._message(message, base64.b64decode(envelope.get("raw", "")))
         return {"kind": kind, "apiVersion": api_version} | members
 
-    def _fields_of(self, message: str) -> dict[int, _Field]:
-        fields = self._fields.get(message)
-        if fields is None:
-            texts = self._messages[message]
-            fields = self._fields[message] = {n: _field(*text.split(":")) for n, text in texts.items()}
-        return fields
-
     def _message(self, name: str, data: bytes) -> dict[str, Any]:
-        fields = self._fields_of(name)
+        fields = self._fields[name]
         found: dict[str, Any] = {}
         for number, raw in fields_of(data):
             field = fields.get(number)
@@ -153,13 +145,15 @@ class Protobuf:
                 return self._message(kind, _bytes(raw))
 
 
-def _check_closed(messages: Messages) -> None:
-    """Raises ValueError where a field is of a type that has no message."""
-    for name, fields in messages.items():
-        for text in fields.values():
-            kind = _field(*text.split(":")).type
-            if kind not in messages and kind not in _SCALARS:
-                raise ValueError(f"protobuf message {name}: field {text!r} is of a type that has no message")
+def _fields(name: str, message: Message, known: Messages) -> dict[int, _Field]:
+    """The fields of a message by number. Raises ValueError where one is of a type that has no message."""
+    fields = {number: _field(*text.split(":")) for number, text in message.items()}
+    for number, field in fields.items():
+        if field.type not in known and field.type not in _SCALARS:
+            raise ValueError(
+                f"protobuf message {name}: field {message[number]!r} is of a type that has no message"
+            )
+    return fields
 
 
 def _unsupported(what: str) -> ApiFailure:

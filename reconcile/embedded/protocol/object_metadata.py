@@ -1,7 +1,7 @@
 """The rules for `metadata`: names, labels, annotations, owner references, finalizers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -36,18 +36,6 @@ KNOWN_FIELDS: Mapping[str, type] = {
 MAX_ANNOTATION_BYTES = 256 * 1024
 BUILT_IN_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
-_HOLDING = frozenset(
-    {
-        "annotations",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "finalizers",
-        "labels",
-        "managedFields",
-        "ownerReferences",
-    }
-)
-"""The fields whose contents have to be checked as well as their type."""
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 # --- shape ------------------------------------------------------------------------------------
@@ -79,26 +67,23 @@ def type_fault(metadata: Mapping[str, Any]) -> str:
     """The first field of `metadata` that is not of its type, in words; empty if all are."""
     for field, value in metadata.items():
         expected = KNOWN_FIELDS.get(field)
-        if value is None or expected is None or (type(value) is expected and field not in _HOLDING):
+        if value is None or expected is None:
             continue
-        fits = isinstance(value, expected) and not (expected is int and isinstance(value, bool))
-        if not fits or not _items_fit(field, value):
+        fits = _FITS.get(field)
+        if type(value) is not expected or (fits is not None and not fits(value)):
             return f"metadata.{field}: unexpected {type(value).__name__}"
     return ""
 
 
-def _items_fit(field: str, value: Any) -> bool:
-    match field:
-        case "labels" | "annotations":
-            return all(isinstance(item, str) for item in value.values())
-        case "finalizers":
-            return all(isinstance(item, str) for item in value)
-        case "ownerReferences" | "managedFields":
-            return all(isinstance(item, dict) for item in value)
-        case "creationTimestamp" | "deletionTimestamp":
-            return _TIME.fullmatch(value) is not None
-        case _:
-            return True
+_FITS: Mapping[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("annotations", "labels"), lambda value: all(type(one) is str for one in value.values())),
+    **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME.fullmatch),
+    **dict.fromkeys(
+        ("managedFields", "ownerReferences"), lambda value: all(type(one) is dict for one in value)
+    ),
+    "finalizers": lambda value: all(type(one) is str for one in value),
+}
+"""The fields whose contents have to be checked as well as their type."""
 
 
 def drop_empty(metadata: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ text as the real server makes them; times stay the text that they were.
 import math
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, Final
 
 import yaml
@@ -146,7 +147,7 @@ class _YamlReader:
         if depth + known.depth > self._max_depth:
             raise TooDeep
         self._deepest = max(self._deepest, depth + known.depth)
-        return _copied(known.value)
+        return deepcopy(known.value)
 
     def _sequence(self, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -248,11 +249,3 @@ def _name(key: Any) -> str:
 
 
 _KIND_NAMES: Final = {dict: "a mapping", list: "a sequence", type(None): "null"}
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return value

@@ -26,7 +26,7 @@ from reconcile.embedded.refusals import (
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
 from reconcile.embedded.verbs.bodies import dry_run_causes, read_body, warning_headers
-from reconcile.embedded.verbs.object_selection import selection
+from reconcile.embedded.verbs.object_selection import require, selection
 from reconcile.embedded.verbs.reads import page_of
 from reconcile.embedded.verbs.rendering import JSON, SUCCESS, json_response, render_list, render_object
 
@@ -143,12 +143,10 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
     resource = target.resource
     form = wanted_form(request, listing=False)
     options = delete_options(request)
-    stored = engine.get(resource, target.namespace, target.name)
-    if stored is None:
-        raise not_found(resource, target.name)
+    found = require(engine, target)
     if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
         raise forbidden(resource, target.name, "this namespace may not be deleted")
-    stored = await _admitted(engine, request, resource, stored, options)
+    stored = await _admitted(engine, request, resource, found, options)
     if stored is None:
         raise not_found(resource, target.name)
     warnings = [_JOB_WARNING] if resource.storage_key == JOBS and options.propagation is None else []

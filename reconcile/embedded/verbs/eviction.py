@@ -13,10 +13,11 @@ from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
-from reconcile.embedded.refusals import bad_request, bare_server_error, not_found
+from reconcile.embedded.refusals import bad_request, bare_server_error
 from reconcile.embedded.stored_forms import encode, object_in
 from reconcile.embedded.verbs.bodies import read_body, write_options
 from reconcile.embedded.verbs.deletion import delete_options, remove
+from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.rendering import SUCCESS, json_response
 
 BUDGETS: StorageKey = ("policy", "poddisruptionbudgets")
@@ -150,9 +151,7 @@ def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respons
         raise bad_request("name in URL does not match name in Eviction object")
     body = encode(eviction["deleteOptions"]) if eviction.get("deleteOptions") else b""
     options = delete_options(evolve(request, body=body))
-    stored = engine.get(target.resource, target.namespace, target.name)
-    if stored is None:
-        raise not_found(target.resource, target.name)
+    stored = require(engine, target)
     pod = object_in(stored, target.resource)
     ended = (pod.get("status") or {}).get("phase") in _FREE_PHASES
     if not ended and not stored.deleting:

@@ -8,8 +8,10 @@ from informers.apimachinery.field_selectors import FieldTerm, parse_field_select
 from informers.apimachinery.label_selectors import Requirement, parse_label_selector
 from informers.apimachinery.shard_selectors import ShardRange, parse_shard_selector
 from informers.resource import Key
+from reconcile.embedded.api import RequestTarget
+from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.refusals import bad_request, bare_server_error
+from reconcile.embedded.refusals import bad_request, bare_server_error, not_found
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import object_in
 
@@ -65,6 +67,14 @@ def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]
         shards=parse_shards(query.get("shardSelector", "")),
         converted=resource if resource.conversion is not None else None,
     )
+
+
+def require(engine: Engine, target: RequestTarget) -> Stored:
+    """The object that a path names; 404 where it is not there."""
+    stored = engine.get(target.resource, target.namespace, target.name)
+    if stored is None:
+        raise not_found(target.resource, target.name)
+    return stored
 
 
 # --- labels and fields -----------------------------------------------------------------------------------

@@ -142,12 +142,11 @@ def _applied(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     return operation(doc, op, effort)
 
 
-def _add(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
-    return _put(doc, _pointer(op, "path"), copied(_value(op)), effort, insert=True)
-
-
-def _replace(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
-    return _put(doc, _pointer(op, "path"), copied(_value(op)), effort, insert=False)
+def _set(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
+    path = _pointer(op, "path")
+    if "value" not in op:
+        raise _Inapplicable("the operation has no value")
+    return _put(doc, path, copied(op["value"]), effort, insert=op["op"] == "add")
 
 
 def _remove(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
@@ -179,11 +178,11 @@ def _test(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
 
 
 _OPERATIONS: Mapping[str, Callable[[Any, Mapping[str, Any], _Effort], Any]] = {
-    "add": _add,
+    "add": _set,
     "copy": _copy,
     "move": _move,
     "remove": _remove,
-    "replace": _replace,
+    "replace": _set,
     "test": _test,
 }
 
@@ -196,12 +195,6 @@ def _pointer(op: Mapping[str, Any], member: str) -> list[str]:
         return list(pointer_steps(text))
     except ValueError:
         raise _Inapplicable(f"{member} {text} does not begin with a slash") from None
-
-
-def _value(op: Mapping[str, Any]) -> Any:
-    if "value" not in op:
-        raise _Inapplicable("the operation has no value")
-    return op["value"]
 
 
 def _get(doc: Any, path: list[str]) -> Any:

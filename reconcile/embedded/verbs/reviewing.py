@@ -9,9 +9,11 @@ from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.engine import Engine, timestamp
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
-from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_kind, not_found
+from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_kind
 from reconcile.embedded.verbs.bodies import check_type, place, read_body, write_options
+from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.rendering import json_response
+from reconcile.embedded.verbs.write_request import checked_shape
 
 # Bounds and default of a TokenRequest in pkg/apis/authentication.
 MIN_SECONDS = 600
@@ -29,9 +31,7 @@ def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
     obj = check_type(read_body(request, []), target)
     place(obj, target)
     resource.schema.prune(obj)
-    for cause in resource.schema.validate(obj, None):
-        if cause.reason == "FieldValueTypeInvalid":
-            raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
+    checked_shape(resource, obj, None)
     reviewer = AccessReviewer(engine.access, engine.tokens)
     spec = obj.get("spec") or {}
     causes = reviewer.faults(resource.kind, spec, target.namespace)
@@ -52,9 +52,7 @@ def request_token(engine: Engine, request: ApiRequest, target: RequestTarget) ->
         raise bad_request("the object provided is unrecognized (must be of type TokenRequest)")
     spec = asked.get("spec") or {}
     seconds, audiences, bound = _checked_spec(spec)
-    stored = engine.get(target.resource, target.namespace, target.name)
-    if stored is None:
-        raise not_found(target.resource, target.name)
+    stored = require(engine, target)
     if bound:
         bound = _bound_object(engine, target, bound)
     token, expires = "", engine.clock.now()
@@ -113,9 +111,7 @@ def _bound_object(engine: Engine, target: RequestTarget, reference: dict[str, An
     resource = engine.registry.get("", "v1", plural)
     if resource is None:
         raise bad_request(f"{plural} are not served")
-    stored = engine.get(resource, target.namespace, name)
-    if stored is None:
-        raise not_found(resource, name)
+    stored = require(engine, RequestTarget(resource, target.namespace, name))
     if reference.get("uid", stored.uid) != stored.uid:
         why = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
         raise conflict(resource, name, why)

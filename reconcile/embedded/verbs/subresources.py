@@ -18,6 +18,7 @@ from reconcile.embedded.refusals import (
     not_found,
     stale,
     unsupported_media_type,
+    wrong_uid,
 )
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
@@ -29,6 +30,7 @@ from reconcile.embedded.verbs.bodies import (
     read_body,
     write_options,
 )
+from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
 from reconcile.embedded.verbs.rendering import SUCCESS, json_response
 from reconcile.embedded.verbs.write_request import WriteRequest, applied
@@ -37,19 +39,12 @@ from reconcile.embedded.verbs.writes import replace
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def _stored(engine: Engine, target: RequestTarget) -> Stored:
-    stored = engine.get(target.resource, target.namespace, target.name)
-    if stored is None:
-        raise not_found(target.resource, target.name)
-    return stored
-
-
 # --- scale ------------------------------------------------------------------------------------
 
 
 def get_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """The Scale of an object; 500 where its replicas are unset, as on the real server."""
-    obj = object_in(_stored(engine, target), target.resource)
+    obj = object_in(require(engine, target), target.resource)
     paths = _paths(target)
     if _at(obj, paths.spec_replicas) is None:
         raise internal(f"the spec replicas field {paths.spec_replicas!r} does not exist")
@@ -60,7 +55,7 @@ async def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) 
     """Set the replicas and ignore everything else in the Scale."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     scale = read_body(request, [])
-    return await _write_scale(write, _stored(engine, target), scale)
+    return await _write_scale(write, require(engine, target), scale)
 
 
 async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
@@ -72,7 +67,7 @@ async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget
         raise unsupported_media_type(accepted)
     if kind == APPLY_PATCH and target.resource.custom:
         raise bare_server_error(f"server-side apply of {target.resource.name}/scale is not supported")
-    stored = _stored(engine, target)
+    stored = require(engine, target)
     if kind == APPLY_PATCH:
         return await _apply_scale(write, stored)
     scale = _scale_of(object_in(stored, target.resource), _paths(target))
@@ -89,11 +84,8 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     scale = parse_yaml(write.request.body, [])
     _check_scale(target, stored, scale, resource.custom)
     uid = (scale.get("metadata") or {}).get("uid")
-    if uid and uid != live["metadata"]["uid"]:
-        why = (
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
-        )
-        raise conflict(resource, target.name, why)
+    if uid and uid != stored.uid:
+        raise wrong_uid(resource, target.name, uid, stored.uid)
     intent = {name: live[name] for name in ("apiVersion", "kind")}
     intent["metadata"] = {name: live["metadata"][name] for name in ("name", "namespace")}
     _put_at(intent, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
@@ -204,7 +196,7 @@ def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response
     node = (binding.get("target") or {}).get("name") if isinstance(binding, dict) else None
     if not node:
         raise bad_request("a binding needs target.name")
-    stored = _stored(engine, target)
+    stored = require(engine, target)
     pod = object_in(stored, target.resource)
     if stored.deleting:
         raise conflict(
@@ -231,7 +223,7 @@ def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Resp
     """PUT namespaces/NAME/finalize: set `spec.finalizers`, which nothing else may."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     wanted = check_type(read_body(request, []), target)
-    stored = _stored(engine, target)
+    stored = require(engine, target)
     version = wanted["metadata"].get("resourceVersion")
     if version and version != str(stored.version):
         raise stale(target.resource, target.name)

@@ -17,7 +17,6 @@ from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.refusals import bad_request, forbidden, invalid, unreadable_patch
-from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import converted, encode, from_storage, shown, shown_object, to_storage
 from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
@@ -76,7 +75,8 @@ class WriteRequest:
     async def commit(self, status: int, kept: "KeptForm") -> Response:
         """Write it, unless it is a dry run, and answer with what is then shown of it."""
         if self.options.dry_run:
-            return self.answer(status, await kept.shown(self.resource))
+            converts = kept.resource is not self.resource
+            return self.answer(status, await shown_object(self.resource, kept.obj) if converts else kept.obj)
         self.stored = stored = self.engine.put(kept.resource, kept.obj)
         body = await shown(stored, self.resource)
         return self._respond(
@@ -165,7 +165,7 @@ async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any]
     """Defaults, and what the kind derives; 400 for a built-in kind that does not decode."""
     if not write.resource.custom:
         with write.reading():
-            write.shape = _checked_shape(write.resource, obj, old)
+            write.shape = checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
     if write.engine.is_guarded(write.resource):
         # Any write may have come while admission waited; none can between here and the commit.
@@ -260,7 +260,7 @@ def validate(
     write.warnings.extend(kind.warnings(obj))
 
 
-def _checked_shape(
+def checked_shape(
     resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None
 ) -> list[FieldCause]:
     """What is missing; built-in kinds fail to decode where custom ones are invalid."""
@@ -309,12 +309,6 @@ class KeptForm:
 
     resource: ServedResource
     obj: dict[str, Any]
-
-    async def shown(self, resource: ServedResource) -> dict[str, Any]:
-        """The object as `resource` shows it: itself, unless it was converted."""
-        if self.resource is resource:
-            return self.obj
-        return await shown_object(resource, copied(self.obj))
 
 
 async def kept_form(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> KeptForm:

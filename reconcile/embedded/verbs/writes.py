@@ -31,6 +31,7 @@ from reconcile.embedded.refusals import (
     stale,
     unreadable_patch,
     unsupported_media_type,
+    wrong_uid,
 )
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
@@ -46,6 +47,7 @@ from reconcile.embedded.verbs.bodies import (
     strict_problems,
     write_options,
 )
+from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.verbs.write_request import (
     WriteRequest,
@@ -175,8 +177,7 @@ async def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
         raise not_found(target.resource, target.name)
     uid = obj["metadata"].get("uid")
     if uid and uid != stored.uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored.uid}"
-        raise conflict(target.resource, target.name, why)
+        raise wrong_uid(target.resource, target.name, uid, stored.uid)
     _check_version(write, obj, stored)
     return await replace(write, stored, obj)
 
@@ -262,9 +263,7 @@ async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> R
     if kind == APPLY_PATCH:
         return await _apply(write)
     write.patching = True
-    stored = engine.get(target.resource, target.namespace, target.name)
-    if stored is None:
-        raise not_found(target.resource, target.name)
+    stored = require(engine, target)
     old = object_in(stored, target.resource)
     obj = patched(write, old, kind)
     return await replace_patched(write, stored, obj)
