@@ -7,6 +7,7 @@ kopf, over plain HTTP.
 
 import asyncio
 import gc
+import json
 import logging
 import random
 import time
@@ -19,13 +20,16 @@ from typing import Any
 import anyio
 from attrs import field, frozen
 
-from informers import HttpRequest, Informer, Transport
+from informers import HttpRequest, Informer, SystemClock, Transport
 from informers.kubernetes import connect
 from reconcile import Context, Controller, Manager, Object, kind_of, resource
+from reconcile.embedded import ApiServer
 from tests.bench import informers as objects
 from tests.bench._byte_server import SENT_AT, Content, serving
 from tests.bench._harness import Figures, measured
+from tests.bench.embedded import DEFINITIONS, ask
 from tests.bench.informers import packed
+from tests.helpers.definitions import definition
 
 KEYS = 5_000
 BURST = 20_000
@@ -82,36 +86,19 @@ def listed(count: int) -> bytes:
     return packed({"kind": "SiteList", "apiVersion": "example.com/v1", "metadata": metadata, "items": items})
 
 
-def _documents() -> Mapping[str, Any]:
-    """Discovery: the sites, and the kinds that kopf will not start without."""
-
-    def group(name: str) -> dict[str, Any]:
-        version = {"groupVersion": f"{name}/v1", "version": "v1"}
-        return {"name": name, "versions": [version], "preferredVersion": version}
-
-    def resources(version: str, kind: str, plural: str, namespaced: bool) -> dict[str, Any]:
-        verbs = ["create", "get", "list", "patch", "watch"]
-        names = {"name": plural, "singularName": kind.lower(), "kind": kind}
-        listed = [{**names, "namespaced": namespaced, "verbs": verbs}]
-        return {"kind": "APIResourceList", "groupVersion": version, "resources": listed}
-
-    definitions = "apiextensions.k8s.io"
-    return {
-        "/api": {"kind": "APIVersions", "versions": ["v1"]},
-        "/api/v1": resources("v1", "Namespace", "namespaces", False),
-        "/apis": {"kind": "APIGroupList", "groups": [group(definitions), group("example.com")]},
-        f"/apis/{definitions}/v1": resources(
-            f"{definitions}/v1", "CustomResourceDefinition", "customresourcedefinitions", False
-        ),
-        "/apis/example.com/v1": resources("example.com/v1", "Site", "sites", True),
-    }
+def _documents() -> dict[str, bytes]:
+    """Discovery, as the embedded server answers it."""
+    server = ApiServer(clock=SystemClock())
+    ask(server, "POST", DEFINITIONS, packed(definition("Site")))
+    groups = json.loads(ask(server, "GET", "/apis"))["groups"]
+    versions = [f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
+    return {path: ask(server, "GET", path) for path in ("/api", "/api/v1", "/apis", *versions)}
 
 
 def content(count: int, paced: bool) -> Content:
     """Lists, discovery, and a change of each object; if `paced`, with the time of it as its image."""
-    documents = {path: packed(document) for path, document in _documents().items()}
     image, per_second = (SENT_AT.decode(), PER_SECOND) if paced else ("", float("inf"))
-    return Content(first_state(count), changes(count, image), listed(count), documents, per_second)
+    return Content(first_state(count), changes(count, image), listed(count), _documents(), per_second)
 
 
 # --- what runs in a process of its own ------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from kubernetes import client, config, dynamic, informer, utils, watch
 from kubernetes.client.exceptions import ApiException
 
-from tests.clients.gadgets import FINALIZER, deployment, gadget, gadget_definition, image_of
+from tests.clients.gadgets import deployment, gadget, gadget_definition, image_of
 
 GROUP = "official.example.com"
 JSON_PATCH = "application/json-patch+json"
@@ -106,16 +106,6 @@ def test_a_typed_deployment_is_patched_strategically_and_applied(api: client.Api
     )
     assert applied.spec.replicas == 5
     apps.delete_namespaced_deployment(*place)
-
-
-def test_a_finalizer_holds_an_object(api: client.ApiClient) -> None:
-    custom = client.CustomObjectsApi(api)
-    custom.create_namespaced_custom_object(*PLACE, gadget(GROUP, "held", finalizers=(FINALIZER,)))
-    custom.delete_namespaced_custom_object(*PLACE, "held")
-    assert custom.get_namespaced_custom_object(*PLACE, "held")["metadata"]["deletionTimestamp"]
-    custom.patch_namespaced_custom_object(*PLACE, "held", {"metadata": {"finalizers": None}})
-    with pytest.raises(ApiException, match="404"):
-        custom.get_namespaced_custom_object(*PLACE, "held")
 
 
 def test_the_dynamic_client_discovers_and_applies(api: client.ApiClient) -> None:

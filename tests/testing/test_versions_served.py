@@ -21,17 +21,13 @@ from tests.testing.doors_beside import OldestDoor
 pytestmark = pytest.mark.rule("model-versions")
 
 
-async def keep(ctx: Context[Door]) -> None:
-    ctx.status(open=ctx.object.spec.colour == "blue")
-
-
-async def keep_older(ctx: Context[OlderDoor]) -> None:
+async def keep(ctx: Context[Any]) -> None:
     ctx.status(open=ctx.object.spec.colour == "blue")
 
 
 DEFINITION = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 doors = Controller(Door, keep)
-older_doors = Controller(OlderDoor, keep_older)
+older_doors = Controller(OlderDoor, keep)
 
 
 @pytest.mark.parametrize("objects", [(NEW, OLD), (OLD, NEW)])
@@ -86,7 +82,7 @@ async def test_an_embedded_manager_serves_both() -> None:
     async with Manager(doors, embedded=True, environ={}) as running:
         await running.client.create(OLD)
         await eventually(lambda: is_open(running.client, Door), within=10)
-        await running.add(Controller(OldestDoor, keep_older, name="oldest"))
+        await running.add(Controller(OldestDoor, keep, name="oldest"))
         assert (await running.client.get(OldestDoor, "old", "default")).spec.locks == 3
 
 
