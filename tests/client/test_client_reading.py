@@ -1,6 +1,5 @@
 """Reading: selectors, pages, indexes, subresources, watches, views."""
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 from informers import Key
 from reconcile import Client, ObjectMeta, kind_of
 from reconcile.client.object_selectors import label_text, parse_labels
-from reconcile.client.request_limiter import RequestLimiter
 from reconcile.errors import Expired, NotCached, NotFound
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When
@@ -228,13 +226,3 @@ async def test_a_kind_that_is_not_cached_is_asked_of_the_server() -> None:
     assert await reader.find(Pod, "nobody", "default") is None
     assert client.transport.requests[-1].path.endswith("/pods/nobody")
     assert await reader.raw.snapshot(CONFIG, Key("default", "a")) is not None
-
-
-@simulated
-async def test_a_client_with_a_limit_asks_no_faster() -> None:
-    server = several()
-    client = Client(server.transport, clock=server.clock, limiter=RequestLimiter(qps=10, burst=5))
-    started = anyio.current_time()
-    for _ in range(25):
-        await client.get(ConfigMap, "a", "default")
-    assert anyio.current_time() - started == pytest.approx(2.0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import APIResource
-from reconcile import Client, Context, Controller, ObjectMeta, Result
+from reconcile import Client, Context, Controller, Object, ObjectMeta, Result
 from reconcile.client.manifest_text import manifest_of
 from reconcile.controller.event_recorder import WAITING, Recorder
 from reconcile.controller.event_series import (
@@ -57,6 +57,11 @@ def told(client: FakeClient) -> Recorder:
     return Recorder(Client(client.transport, clock=client.clock), "toys", "here")
 
 
+async def tell(recorder: Recorder, obj: Object, event: PendingEvent = FINE) -> None:
+    recorder.record(obj, event)
+    await recorder.flush()
+
+
 def served(*, plan: FaultPlan = FaultPlan()) -> FakeClient:  # noqa: B008
     return FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")), plan=plan)
 
@@ -65,8 +70,7 @@ def served(*, plan: FaultPlan = FaultPlan()) -> FakeClient:  # noqa: B008
 async def test_an_event_says_what_was_done_to_which_object_by_whom() -> None:
     client = served()
     recorder = told(client)
-    recorder.record(await subject(client), PendingEvent("Warning", "Failed", "no room", "Scale"))
-    await recorder.flush()
+    await tell(recorder, await subject(client), PendingEvent("Warning", "Failed", "no room", "Scale"))
     (event,) = await written(client)
     regarding = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "default"}
     assert event["regarding"] == {**regarding, "uid": (await subject(client)).uid}
@@ -87,8 +91,7 @@ async def test_the_same_news_counts_up_one_event() -> None:
     client = served()
     recorder = told(client)
     for _ in range(3):
-        recorder.record(await subject(client), FINE)
-        await recorder.flush()
+        await tell(recorder, await subject(client))
     (event,) = await written(client)
     assert event["series"]["count"] == 3
 
@@ -100,20 +103,17 @@ async def test_news_after_a_long_silence_begins_an_event_of_its_own() -> None:
     recorder = told(client)
     for pause in (0, 300, 361):
         await anyio.sleep(pause)
-        recorder.record(await subject(client), FINE)
-        await recorder.flush()
+        await tell(recorder, await subject(client))
     assert sorted(event.get("series", {}).get("count", 1) for event in await written(client)) == [1, 2]
 
 
 async def test_an_event_that_has_expired_is_made_anew() -> None:
     client = served()
     recorder = told(client)
-    recorder.record(await subject(client), FINE)
-    await recorder.flush()
+    await tell(recorder, await subject(client))
     (event,) = await written(client)
     client.request("DELETE", NEW.path("default", event["metadata"]["name"]), {})
-    recorder.record(await subject(client), FINE)
-    await recorder.flush()
+    await tell(recorder, await subject(client))
     assert [event["series"]["count"] for event in await written(client)] == [2]
 
 
@@ -140,15 +140,12 @@ async def test_writes_about_one_object_are_limited_and_nothing_is_lost_of_the_co
     this = await subject(client)
     for _ in range(100):
         await anyio.sleep(1)
-        recorder.record(this, FINE)
-        await recorder.flush()
+        await tell(recorder, this)
     assert len(client.transport.writes) == BURST
-    recorder.record(other, FINE)
-    await recorder.flush()
+    await tell(recorder, other)
     assert len(client.transport.writes) == BURST + 1
     await anyio.sleep(REFILL_SECONDS)
-    recorder.record(this, FINE)
-    await recorder.flush()
+    await tell(recorder, this)
     counts = {e["regarding"]["name"]: e.get("series", {}).get("count") for e in await written(client)}
     assert counts == {"c": 101, "d": None}
 
@@ -171,7 +168,7 @@ def test_no_stretch_of_time_sees_more_writes_than_burst_and_refill(gaps: list[fl
 async def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it(world: World) -> None:
     runs: list[float] = []
 
-    async def tell(ctx: Context[Toy]) -> Result:
+    async def speak(ctx: Context[Toy]) -> Result:
         runs.append(anyio.current_time())
         ctx.event("Told", f"run {len(runs)}")
         return Result(requeue_after=1)
@@ -180,7 +177,7 @@ async def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it(world: W
     world.transport = FaultyTransport(
         LateTransport(InProcessTransport(world.server), 0), FaultPlan((stalled,))
     )
-    async with world.running(Controller(Toy, tell)):
+    async with world.running(Controller(Toy, speak)):
         await world.make()
         await anyio.sleep(10)
     assert len(runs) >= 9
@@ -196,11 +193,9 @@ async def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_tri
     client = served(plan=FaultPlan((Fault(When("create", "*/events"), failure),)))
     recorder = told(client)
     with caplog.at_level(logging.WARNING, logger="reconcile.events"):
-        recorder.record(await subject(client), FINE)
-        await recorder.flush()
+        await tell(recorder, await subject(client))
     assert [vars(record)["event"] for record in caplog.records] == ["an event could not be written"]
-    recorder.record(await subject(client), FINE)
-    await recorder.flush()
+    await tell(recorder, await subject(client))
     assert [event["series"]["count"] for event in await written(client)] == [2]
 
 
@@ -222,8 +217,7 @@ async def test_a_server_without_events_k8s_io_gets_events_of_the_core_group() ->
     client = served(plan=FaultPlan((missing,)))
     recorder = told(client)
     for _ in range(2):
-        recorder.record(await subject(client), FINE)
-        await recorder.flush()
+        await tell(recorder, await subject(client))
     (event,) = await written(client, CORE)
     assert (event["message"], event["count"], event["reportingComponent"]) == ("all is well", 2, "toys")
     assert event["firstTimestamp"] <= event["lastTimestamp"]
@@ -235,8 +229,7 @@ async def test_a_server_without_events_k8s_io_gets_events_of_the_core_group() ->
 async def test_events_of_an_object_without_namespace_are_in_default() -> None:
     client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
     recorder = told(client)
-    recorder.record(await client.get(Namespace, "default"), FINE)
-    await recorder.flush()
+    await tell(recorder, await client.get(Namespace, "default"))
     (event,) = await written(client)
     assert event["metadata"]["namespace"] == "default"
     assert "namespace" not in event["regarding"]
@@ -244,12 +237,12 @@ async def test_events_of_an_object_without_namespace_are_in_default() -> None:
 
 @in_world(played)
 async def test_the_last_events_of_a_controller_are_written_before_it_ends(world: World) -> None:
-    async def tell(ctx: Context[Toy]) -> None:
+    async def speak(ctx: Context[Toy]) -> None:
         ctx.event("Told", "once")
 
     late = LateTransport(InProcessTransport(world.server), 0)
     world.transport = FaultyTransport(late, FaultPlan((Fault(When("create", "*/events"), Delay(1.5)),)))
-    async with world.running(Controller(Toy, tell)):
+    async with world.running(Controller(Toy, speak)):
         await world.make()
         await anyio.sleep(1)
         assert await written(world.client) == []
@@ -271,6 +264,5 @@ async def test_the_role_of_the_page_is_enough_to_tell_and_to_count_up() -> None:
     client = FakeClient(config, role, binding, user=service_account("default", "toys"))
     recorder = told(client)
     for _ in range(2):
-        recorder.record(config.with_metadata(uid="u"), FINE)
-        await recorder.flush()
+        await tell(recorder, config.with_metadata(uid="u"))
     assert [request.status for request in client.transport.writes] == [201, 200]

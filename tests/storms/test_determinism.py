@@ -203,10 +203,6 @@ def test_a_manager_with_debug_fails_impure_runs(caplog: pytest.LogCaptureFixture
     assert "ConfigMap default/child: .data.x" in found[0]
 
 
-def test_a_manager_with_debug_leaves_pure_runs_alone(caplog: pytest.LogCaptureFixture) -> None:
-    assert failures_under_debug(sorts, caplog) == []
-
-
 @pytest.mark.parametrize("keep", [keep_noted, keep_applied])
 def test_a_manager_with_debug_takes_a_note_of_what_the_server_chose(
     keep: Any, caplog: pytest.LogCaptureFixture

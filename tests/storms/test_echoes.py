@@ -45,12 +45,6 @@ OLD = state(4)
 
 
 @pytest.mark.rule("storm-echo")
-def test_a_write_that_explains_the_whole_difference_is_an_echo() -> None:
-    write = sent({"data": {"x": "2", "gone": None}}, state(4, x="1", gone="1"), state(5, x="2"))
-    assert is_echo(write, state(4, x="1", gone="1"), state(5, x="2"))
-
-
-@pytest.mark.rule("storm-echo")
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -61,12 +55,6 @@ def test_a_write_that_explains_the_whole_difference_is_an_echo() -> None:
 )
 def test_another_start_or_another_end_is_no_echo(old: Snapshot | None, new: Snapshot) -> None:
     assert not is_echo(sent({"data": {"x": "2"}}, state(4, x="1"), state(5, x="2")), old, new)
-
-
-@pytest.mark.rule("storm-echo")
-def test_a_change_that_came_with_the_write_is_no_echo() -> None:
-    write = sent({"data": {"x": "2"}}, state(4, x="1"), state(6, x="2", y="foreign"))
-    assert not is_echo(write, state(4, x="1"), state(6, x="2", y="foreign"))
 
 
 @pytest.mark.rule("storm-echo")
@@ -236,18 +224,11 @@ def test_a_write_that_changed_nothing_has_no_echo_to_wait_for(write: EndedWrite)
     assert len(echoes) == 0
 
 
-def test_writes_of_which_nobody_here_hears_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_of_which_nobody_here_hears_are_not_remembered() -> None:
     echoes = Echoes()
     echoes.resources = {kind_of(Toy).resource}
     echoes.expect(A, sent({}, None, state(5), fresh=True))
     assert len(echoes) == 0
-    monkeypatch.setattr("reconcile.storms.echoes.REMEMBERED", 3)
-    echoes = Echoes()
-    for number in range(5):
-        echoes.expect(Request("default", f"k{number}"), sent({}, None, state(5), fresh=True))
-    assert len(echoes) == 3
-    oldest = Request("default", "k0")
-    assert echoes.classify(oldest, CONFIG, Delta(None, state(5))) is Origin.FOREIGN
 
 
 def test_news_that_pass_by_a_key_leave_its_other_writes_known() -> None:
