@@ -70,9 +70,7 @@ class Discovery:
         return read is None or anyio.current_time() - read >= ABSENT_SECONDS
 
     async def _read(self, api_version: str) -> None:
-        group, slash, version = api_version.partition("/")
-        if not slash:
-            group, version = "", api_version
+        group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{api_version}"
         response = await self._transport.request(HttpRequest("GET", path, {}, {"accept": "application/json"}))
         if response.status >= 400:

@@ -196,10 +196,7 @@ def resource(
     Raises TypeError for a class that is no `Object`, for a field that JSON has no form for, for two
     fields of one name in JSON, and for a `scale` that does not hold.
     """
-    group, slash, version = api_version.partition("/")
-    if not slash:
-        group, version = "", api_version
-
+    group, _, version = api_version.rpartition("/")
     pairs = columns.items() if isinstance(columns, Mapping) else columns
 
     def make(cls: Class) -> Class:

@@ -159,9 +159,7 @@ class ClusterActor:
 
     def kind_served(self, manifest: Mapping[str, Any], advice: str) -> ServedResource:
         """The resource of a manifest's kind. Raises LookupError with `advice` if it is not served."""
-        group, slash, version = str(manifest.get("apiVersion", "")).partition("/")
-        if not slash:
-            group, version = "", group
+        group, _, version = str(manifest.get("apiVersion", "")).rpartition("/")
         served = self.server.resources.by_kind(group, str(manifest.get("kind", "")), version)
         if served is None:
             raise LookupError(f"no kind {manifest.get('kind')} in {manifest.get('apiVersion')}: {advice}")

@@ -1,7 +1,7 @@
 """A transport to a server that answers as a test says."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
@@ -26,7 +26,7 @@ class SeenRequest(HttpRequest):
 class Chunks:
     """An answer in chunks, each after so many seconds; then its end, an error, or nothing for ever."""
 
-    chunks: Sequence[tuple[float, bytes]] = ()
+    chunks: Iterable[tuple[float, bytes]] = ()
     status: int = 200
     then: Exception | Literal["end", "silence"] = field(default="end", kw_only=True)
 

@@ -3,70 +3,46 @@
 import gc
 import json
 import tracemalloc
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import anyio
-from attrs import define, field
 
-from informers import APIResource, HttpRequest, Informer, InformerOptions, Response, StreamingResponse
+from informers import APIResource, Informer, InformerOptions, Response
 from reconcile.testing import VirtualClock, simulate
+from tests.helpers.scripted_server import PIECE, Answer, Chunks, ScriptedServer, SeenRequest
 
 PODS = APIResource("", "v1", "Pod", "pods")
-PIECE = 1 << 16
 
 
-@define
-class Server:
+class Server(ScriptedServer):
     """Refuses streaming lists. Every list is `items`, every watch `lines` and then silence, in pieces."""
 
-    items: list[bytes]
-    lines: list[bytes] = field(factory=list)
-    asked: list[tuple[float, Mapping[str, str], Mapping[str, str]]] = field(factory=list)
-    collecting: list[bool] = field(factory=list)
-    broken: bool = False
-    server: str = "scripted"
+    def __init__(self, items: Sequence[bytes], lines: Sequence[bytes] = (), *, broken: bool = False) -> None:
+        super().__init__(self._next)
+        self.items, self.lines, self.broken = items, deque(lines), broken
+        self.collecting: list[bool] = []
 
-    async def request(self, request: HttpRequest) -> Response:
-        raise AssertionError("an informer reads everything as a stream")
-
-    @asynccontextmanager
-    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        self.asked.append((anyio.current_time(), dict(request.query), dict(request.headers)))
+    def _next(self, request: SeenRequest) -> Answer:
         if "sendInitialEvents" in request.query:
-            yield StreamingResponse(422, {}, self._body(b"sendInitialEvents is forbidden for watch"))
-        elif "watch" in request.query:
-            yield StreamingResponse(200, {}, self._watch())
-        else:
-            yield StreamingResponse(200, {}, self._list())
+            return Response(422, body=b"sendInitialEvents is forbidden for watch")
+        if "watch" not in request.query:
+            return Chunks(self._list())
+        self.collecting.append(gc.isenabled())
+        return Response(200, body=self.lines.popleft()) if self.lines else Chunks(then="silence")
 
-    async def _list(self) -> AsyncIterator[bytes]:
-        yield b'{"metadata":{"resourceVersion":"100"},"items":['
+    def _list(self) -> Iterator[tuple[float, bytes]]:
+        yield 0, b'{"metadata":{"resourceVersion":"100"},"items":['
         pending = bytearray()
         for number, item in enumerate(self.items):
             pending += b"," * bool(number) + item
             if len(pending) >= PIECE:
                 self.collecting.append(gc.isenabled())
-                yield bytes(pending)
+                yield 0, bytes(pending)
                 pending.clear()
         if not self.broken:
-            yield bytes(pending) + b"]}"
-
-    async def _watch(self) -> AsyncIterator[bytes]:
-        self.collecting.append(gc.isenabled())
-        if self.lines:
-            async for piece in self._body(self.lines.pop(0)):
-                yield piece
-        else:
-            await anyio.sleep_forever()
-
-    async def _body(self, body: bytes) -> AsyncIterator[bytes]:
-        for start in range(0, len(body), PIECE):
-            yield body[start : start + PIECE]
-
-    async def aclose(self) -> None:
-        pass
+            yield 0, bytes(pending) + b"]}"
 
 
 def pod(number: int, size: int) -> bytes:
@@ -90,17 +66,15 @@ def test_selectors_go_with_every_request() -> None:
     server = Server([])
     shard = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"
     followed(server, labels="app=web", fields="spec.nodeName=n", shard=shard)
-    said = [
-        (query["labelSelector"], query["fieldSelector"], query["shardSelector"])
-        for _, query, _ in server.asked
-    ]
-    assert said == [("app=web", "spec.nodeName=n", shard)] * 3
+    names = ("labelSelector", "fieldSelector", "shardSelector")
+    said = [[seen.query[name] for name in names] for seen in server.seen]
+    assert said == [["app=web", "spec.nodeName=n", shard]] * 3
 
 
 def test_metadata_alone_is_asked_for_in_lists_and_in_watches() -> None:
     server = Server([])
     followed(server, metadata_only=True)
-    assert [headers["accept"] for _, _, headers in server.asked] == [
+    assert [seen.headers["accept"] for seen in server.seen] == [
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -112,7 +86,7 @@ def test_a_watch_that_is_told_to_come_back_later_does_so() -> None:
     status = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "no", "details": details}
     server = Server([], [json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"])
     followed(server)
-    *_, refused, again = [at for at, query, _ in server.asked if "watch" in query]
+    *_, refused, again = [seen.at for seen in server.seen if "watch" in seen.query]
     assert 42 <= again - refused < 45
 
 
