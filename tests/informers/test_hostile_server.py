@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import os
-import ssl
 import tracemalloc
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +14,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
-import trustme
 from attrs import define, field
 
 from informers import APIResource, Delta, Informer, Key
@@ -261,19 +259,6 @@ async def test_a_page_of_html_where_a_watch_should_be_is_a_failure_that_says_so(
             await informer.run()
         assert "expected an answer of an API server" in informer.status().error
         assert 2 <= len(peer.seen) < 40
-
-
-async def test_a_server_that_nobody_vouches_for_gets_no_request(connecting: Connect) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    server = Server()
-    async with serving(server.answer, context) as peer:
-        informer = Informer(await connecting(peer.port, scheme="https"), PODS)
-        with anyio.move_on_after(1):
-            await informer.run()
-        assert "certificate is not to be trusted" in informer.status().error
-        assert peer.seen == []
-        assert 2 <= informer.status().failures < 40
 
 
 async def test_a_line_that_never_ends_takes_the_memory_of_the_longest_line_there_may_be(

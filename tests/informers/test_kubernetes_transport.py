@@ -17,7 +17,6 @@ import pytest
 
 from informers import HttpRequest
 from informers.api_errors import OutcomeUnknown, TransportError, Unreachable
-from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import Timeouts, explain
 from tests.informers.conftest import Connect
 from tests.informers.http_peer import (
@@ -346,12 +345,6 @@ async def test_a_proxy_that_does_not_answer_or_refuses_is_unreachable(connecting
             await transport.request(HttpRequest("POST", "/x", body=b"{}"))
     with pytest.raises(Unreachable, match="the proxy does not answer"):
         await transport.request(HttpRequest("POST", "/x", body=b"{}"))
-
-
-async def test_a_proxy_of_an_unknown_kind_is_a_configuration_problem(connecting: Connect) -> None:
-    cluster = {"server": "https://cluster.example.com", "proxy-url": "socks5://127.0.0.1:1080"}
-    with pytest.raises(ConfigurationProblem, match="only http and https proxies"):
-        await connecting(0, cluster=cluster)
 
 
 async def test_an_answer_that_is_not_http_leaves_the_outcome_open(connecting: Connect) -> None:
