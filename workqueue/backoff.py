@@ -9,6 +9,8 @@ from attrs import define, field, frozen
 
 K = TypeVar("K", bound=Hashable)
 
+_NO_FAILURES = (0, -math.inf)
+
 
 @frozen
 class Backoff:
@@ -35,12 +37,6 @@ class Backoff:
 
 
 @define
-class _Failures:
-    count: int
-    until: float
-
-
-@define
 class KeyBackoff(Generic[K]):
     """The failures of each key, counted until `forget`. A `RateLimiter`.
 
@@ -50,22 +46,20 @@ class KeyBackoff(Generic[K]):
 
     backoff: Backoff = field(factory=Backoff)
     chance: Callable[[], float] = random.random
-    _failures: dict[K, _Failures] = field(factory=dict, init=False)
+    _failures: dict[K, tuple[int, float]] = field(factory=dict, init=False)  # how many, delayed until when
 
     def next_delay(self, key: K, now: float) -> float:
         """Count a failure of `key` at `now` (seconds, any monotonic clock) and say how long to wait."""
-        known = self._failures.get(key)
-        if known is not None and now < known.until:
-            return known.until - now
-        count = 0 if known is None else known.count
+        count, until = self._failures.get(key, _NO_FAILURES)
+        if now < until:
+            return until - now
         delay = self.backoff.delay(count, self.chance())
-        self._failures[key] = _Failures(count + 1, now + delay)
+        self._failures[key] = (count + 1, now + delay)
         return delay
 
     def retries(self, key: K) -> int:
         """How many failures of `key` have counted since it was last forgotten."""
-        known = self._failures.get(key)
-        return 0 if known is None else known.count
+        return self._failures.get(key, _NO_FAILURES)[0]
 
     def forget(self, key: K) -> None:
         """Start afresh with `key`, and keep no memory of it."""

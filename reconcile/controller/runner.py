@@ -30,7 +30,7 @@ from reconcile.runs.run_failures import Failures
 from reconcile.runs.run_request import Cause, Request
 from reconcile.storms.guard import StormGuard
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
-from workqueue.causes import NO_CAUSES, Causes, joined
+from workqueue.entries import NO_CAUSES, Causes, joined
 
 T = TypeVar("T", bound=Object)
 

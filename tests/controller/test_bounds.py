@@ -26,7 +26,7 @@ from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, keep_size
 from tests.storms.test_echoes import sent, state
 from workqueue import Item
-from workqueue.causes import MAX_CAUSES, NO_CAUSES, joined
+from workqueue.entries import MAX_CAUSES, NO_CAUSES, joined
 
 CONFIG = kind_of(ConfigMap).resource
 
