@@ -20,6 +20,7 @@ from reconcile.commands.incident_play import IncidentPlay, play_all
 from reconcile.commands.problems import Problem
 from reconcile.commands.targets import bundled_controllers
 from reconcile.controller.entry_points import CONTROLLERS, entries, sample_of
+from reconcile.manager.installed_definitions import install_missing
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import INTERRUPTED, on_signal
 from reconcile.ops.log_setup import configure_logging
@@ -152,7 +153,7 @@ class Demo:
     async def _set_up(self, cluster: EmbeddedCluster) -> None:
         self._say(f"API server on {cluster.url}, {cluster.nodes} simulated nodes")
         kinds = [kind for controller in self.manager.controllers for kind in controller.kinds]
-        installed = await cluster.install(kinds)
+        installed = await install_missing(cluster.client, kinds)
         if installed:
             self._say(f"installed {', '.join(resource.name for resource in installed)}")
         self._say(f"logs go to {self.folder / 'demo.log'}")

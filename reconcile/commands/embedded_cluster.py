@@ -1,14 +1,14 @@
 """A cluster in this process: the embedded API server on loopback HTTPS, its kubeconfig, simulated nodes."""
 
 import errno
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
 from attrs import field, frozen
 
-from informers import AlreadyExists, APIResource, Transport
+from informers import AlreadyExists, Transport
 from informers.clock import SystemClock
 from reconcile.client.client import Client
 from reconcile.commands.problems import Problem
@@ -16,9 +16,8 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import serve
 from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.kinds import Namespace
-from reconcile.manager.installed_definitions import install
 from reconcile.manager.manager import Manager
-from reconcile.models import Object, ObjectMeta, kind_of
+from reconcile.models import ObjectMeta
 from reconcile.runs.supervision import without_groups
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
 
@@ -40,17 +39,6 @@ class EmbeddedCluster:
     def client(self) -> Client:
         """A client without a cache."""
         return Client(self.transport(), field_manager="reconcile")
-
-    async def install(self, kinds: Iterable[type[Object]]) -> list[APIResource]:
-        """Install the definitions of `kinds`; returns the resources that were not served before."""
-        client = self.client
-        installed = []
-        for kind in dict.fromkeys(kinds):
-            resource = kind_of(kind).resource
-            if self._server.resources.get(resource.group, resource.version, resource.plural) is None:
-                await install(client, kind)
-                installed.append(resource)
-        return installed
 
     async def make_namespace(self, name: str) -> None:
         """Create a namespace unless it exists."""

@@ -32,6 +32,7 @@ from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
+from reconcile.manager.installed_definitions import install_missing
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import TEXT_OPTIONS, ConfigurationError, flag_of, from_flags
 from reconcile.manager.predecessor_check import PredecessorActive
@@ -169,7 +170,7 @@ async def _run_connected(manager: Manager, connection: ClusterConnection, option
     try:
         with _stoppable() as stop:
             await _check(transport, manager)
-            await _run(manager, transport, stop)
+            await _run(manager.on(transport), stop)
     finally:
         with anyio.CancelScope(shield=True):
             await transport.aclose()
@@ -233,25 +234,24 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
 async def _run_on(manager: Manager, transport: Transport) -> None:
     _announce("of the manager itself", transport.server, manager)
     with _stoppable() as stop:
-        await _run(manager, transport, stop)
+        await _run(manager.on(transport), stop)
 
 
 async def _run_alone(manager: Manager) -> None:
     with _stoppable() as stop:
-        stop.act = manager.stop
-        with _state_on_signal(manager):
-            await _until_stopped(manager)
+        await _run(manager, stop)
 
 
 async def _run_embedded(manager: Manager) -> None:
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder) / "kubeconfig") as cluster:
             _announce("embedded", cluster.url, manager)
-            await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
+            kinds = [kind for controller in manager.controllers for kind in controller.kinds]
+            await install_missing(cluster.client, kinds)
             for namespace in manager.namespaces:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
-            await _run(manager, cluster.transport(), stop)
+            await _run(manager.on(cluster.transport()), stop)
 
 
 @contextmanager
@@ -262,17 +262,12 @@ def _stoppable() -> Iterator[Stop]:
     click.echo("\nstopped")
 
 
-async def _run(manager: Manager, transport: Transport, stop: Stop) -> None:
-    running = manager.on(transport)
-    stop.act = running.stop
-    with _state_on_signal(running):
-        await _until_stopped(running)
-
-
-async def _until_stopped(manager: Manager) -> None:
+async def _run(manager: Manager, stop: Stop) -> None:
     """Run it. An error that ends it is logged with its traceback, so here it is one line and status 1."""
+    stop.act = manager.stop
     try:
-        await manager.run()
+        with _state_on_signal(manager):
+            await manager.run()
     except _BAD_INPUT:
         raise
     except Exception as error:

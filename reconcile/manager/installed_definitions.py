@@ -18,12 +18,15 @@ _Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefini
 _body = msgspec.json.Decoder(dict[str, Any])
 
 
-async def install_missing(client: Client, kinds: Iterable[type[Object]]) -> None:
-    """Install the kinds that a server does not serve yet. Raises TypeError as `install` does."""
+async def install_missing(client: Client, kinds: Iterable[type[Object]]) -> list[APIResource]:
+    """Install the kinds that a server does not serve yet, and return those. Raises what `install` raises."""
+    installed = []
     for kind in dict.fromkeys(kinds):
         resource = kind_of(kind).resource
         if resource.plural not in await _served_names(client.transport, resource):
             await install(client, kind)
+            installed.append(resource)
+    return installed
 
 
 async def install(client: Client, kind: type[Object]) -> None:

@@ -142,10 +142,8 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
 def _in_loop(frame: FrameType) -> list[FrameType]:
     """The frames from the innermost to the one that the event loop called."""
     stack = [frame]
-    inner = frame.f_back
-    while inner is not None and not _is_loop(inner):
-        stack.append(inner)
-        inner = inner.f_back
+    while (outer := stack[-1].f_back) is not None and not _is_loop(outer):
+        stack.append(outer)
     return stack
 
 

@@ -172,16 +172,13 @@ class SimulatedNodes:
         match action:
             case "schedule":
                 await self._schedule(pod, ctx)
-            case "start":
-                address = await self._address(pod)
-                await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=False))
-            case "ready":
-                address = pod.status.pod_ip or await self._address(pod)
-                await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=True))
-            case "fail":
-                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), success=False))
-            case "succeed":
-                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), success=True))
+            case "start" | "ready":
+                ready, ip = action == "ready", pod.status.pod_ip
+                address = ip if ready and ip else await self._address(pod)
+                await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=ready))
+            case "fail" | "succeed":
+                success = action == "succeed"
+                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), success=success))
             case "end":
                 self._seen.pop(pod.uid, None)
                 self._terminating.pop(pod.uid, None)

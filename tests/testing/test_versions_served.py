@@ -12,6 +12,7 @@ from reconcile.commands.dev_command import Development
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.targets import Operator
+from reconcile.manager.installed_definitions import install_missing
 from reconcile.models import definition_of, unstructured_kind
 from reconcile.testing import Apply, FakeClient, ManagerRunner, Scenario, VirtualCluster, eventually, sweep
 from tests.testing.doors import NEW, OLD, Door, OlderDoor
@@ -92,7 +93,7 @@ def test_a_sweep_has_both() -> None:
 
 async def test_the_commands_install_both(tmp_path: Path) -> None:
     async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
-        await cluster.install([Door])
+        await install_missing(cluster.client, [Door])
         await cluster.client.create(OLD)
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 
