@@ -17,7 +17,7 @@ from rich.console import Console
 from reconcile.commands.demo_screen import keep_showing
 from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
 from reconcile.commands.incident_play import IncidentPlay, play_all
-from reconcile.commands.problems import Problem
+from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.targets import bundled_controllers
 from reconcile.controller.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.manager.installed_definitions import install_missing
@@ -100,10 +100,8 @@ def _unknown(name: str, incidents: Mapping[str, Incident]) -> Problem:
 def _check_writable(path: Path) -> None:
     """Raise Problem now, not after the incidents, if the report cannot be written."""
     existed = path.exists()
-    try:
+    with writing_files():
         path.open("a").close()
-    except OSError as error:
-        raise Problem(f"cannot write {path}", error.strerror or str(error)) from None
     if not existed:
         path.unlink()
 

@@ -5,90 +5,60 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconcile.commands import main
-from tests.commands.helpers import complaint
-
-RECONCILE = (sys.executable, "-m", "reconcile")
-ROOT = Path(__file__).parents[2]
+from tests.commands.helpers import Command, complaint, running
 
 
-@contextmanager
-def running(*arguments: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command, and its first lines: three, or with --json one."""
-    environment = {
-        "HOME": str(home),
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "TMPDIR": str(home),
-    }
-    process = subprocess.Popen(
-        (*RECONCILE, "apiserver", *arguments),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    try:
-        assert process.stdout
-        lines = 1 if "--json" in arguments else 3
-        yield process, [process.stdout.readline().rstrip("\n") for _ in range(lines)]
-    finally:
-        process.kill()
-        process.communicate()
+def address_of(command: Command) -> str:
+    return command.wait_for("API server on ").removeprefix("API server on ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_prints_its_address_and_ends_soon_after_a_signal(tmp_path: Path, number: signal.Signals) -> None:
-    with running("--insecure-http", home=tmp_path) as (process, (where, export, how_to_stop)):
-        url = where.removeprefix("API server on ")
+    with running("apiserver", "--insecure-http", home=tmp_path) as command:
+        url = address_of(command)
         assert url.startswith("http://127.0.0.1:")
-        kubeconfig = Path(export.removeprefix("export KUBECONFIG="))
+        kubeconfig = Path(command.wait_for("export KUBECONFIG=").removeprefix("export KUBECONFIG="))
         assert kubeconfig.is_file()
-        assert "Ctrl-C" in how_to_stop
+        command.wait_for("Ctrl-C")
         with urllib.request.urlopen(f"{url}/api/v1/namespaces/default", timeout=5) as answer:
             assert answer.status == 200
-        process.send_signal(number)
-        assert process.wait(timeout=2) == 0
-        out, err = process.communicate()
-        assert "stopped" in out
-        assert err == ""
+        assert command.seconds_to_end(number) < 2
+        assert command.process.returncode == 0
+        command.wait_for("stopped")
+        assert command.complaints == ""
         assert not kubeconfig.parent.exists()
     assert not (tmp_path / ".kube").exists()
 
 
 def test_json_gives_the_address_in_one_line(tmp_path: Path) -> None:
-    with running("--json", home=tmp_path) as (process, (line,)):
-        told = json.loads(line)
+    with running("apiserver", "--json", home=tmp_path) as command:
+        told = json.loads(command.wait_for(""))
         assert told["url"].startswith("https://127.0.0.1:")
         assert Path(told["kubeconfig"]).is_file()
         assert told.keys() == {"url", "kubeconfig", "process"}  # the token is in the file alone
         os.kill(told["process"], signal.SIGTERM)
-        assert process.wait(timeout=2) == 0
-        assert process.communicate() == ("", "")
+        assert command.process.wait(timeout=2) == 0
+        assert (len(command.lines), command.complaints) == (1, "")
 
 
 def test_a_kubeconfig_that_was_asked_for_stays_and_a_second_start_overwrites_it(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     seen = []
     for _ in range(2):
-        with running("--kubeconfig-out", str(kubeconfig), home=tmp_path) as (process, (where, export, _)):
-            assert where.startswith("API server on https://127.0.0.1:")
-            assert export == f"export KUBECONFIG={kubeconfig}"
+        with running("apiserver", "--kubeconfig-out", str(kubeconfig), home=tmp_path) as command:
+            assert address_of(command).startswith("https://127.0.0.1:")
+            assert command.wait_for("export") == f"export KUBECONFIG={kubeconfig}"
             seen.append(kubeconfig.read_text())
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=2)
+            assert command.seconds_to_end() < 2
     assert seen[0] != seen[1] == kubeconfig.read_text()
     assert "token" in seen[0]
 
@@ -101,8 +71,8 @@ def call(url: str, body: dict[str, Any] | None = None) -> Any:
 
 
 def test_with_nodes_a_pod_runs(tmp_path: Path) -> None:
-    with running("--insecure-http", "--nodes", "2", home=tmp_path) as (_, (where, _, _)):
-        url = where.removeprefix("API server on ")
+    with running("apiserver", "--insecure-http", "--nodes", "2", home=tmp_path) as command:
+        url = address_of(command)
         nodes = call(f"{url}/api/v1/nodes")["items"]
         assert [node["metadata"]["name"] for node in nodes] == ["node-0", "node-1"]
         pods = f"{url}/api/v1/namespaces/default/pods"
@@ -117,12 +87,11 @@ def test_with_nodes_a_pod_runs(tmp_path: Path) -> None:
 
 @pytest.mark.rule("workloads-commands")
 def test_with_workloads_a_deployment_has_pods(tmp_path: Path) -> None:
-    with running("--insecure-http", "--nodes", "1", "--workloads", home=tmp_path) as (_, (where, _, _)):
-        deployments = f"{where.removeprefix('API server on ')}/apis/apps/v1/namespaces/default/deployments"
-        template = {
-            "metadata": {"labels": {"app": "a"}},
-            "spec": {"containers": [{"name": "main", "image": "busybox"}]},
-        }
+    options = ("--insecure-http", "--nodes", "1", "--workloads")
+    with running("apiserver", *options, home=tmp_path) as command:
+        deployments = f"{address_of(command)}/apis/apps/v1/namespaces/default/deployments"
+        containers = [{"name": "main", "image": "busybox"}]
+        template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": containers}}
         spec = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template}
         call(
             deployments,
@@ -219,8 +188,8 @@ def test_without_an_installed_distribution_there_is_no_version(
 def test_users_other_than_the_administrator_need_roles_by_default(
     tmp_path: Path, option: str, status: int
 ) -> None:
-    with running("--insecure-http", option, home=tmp_path) as (_, lines):
-        url = f"{lines[0].split()[-1]}/api/v1/namespaces"
+    with running("apiserver", "--insecure-http", option, home=tmp_path) as command:
+        url = f"{address_of(command)}/api/v1/namespaces"
         request = urllib.request.Request(url, headers={"Impersonate-User": "anna"})
         try:
             with urllib.request.urlopen(request) as answer:

@@ -1,7 +1,6 @@
 """The first hour of somebody who has never seen the project: an empty folder, and the built wheel."""
 
 import csv
-import importlib
 import json
 import os
 import shutil
@@ -11,22 +10,14 @@ import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import yaml
-from attrs import evolve, frozen
+from attrs import frozen
 
-from reconcile import Client, Context, Controller, Manager
-from reconcile.embedded import service_account
-from reconcile.kinds import ConfigMap
-from reconcile.testing import eventually
 from tests.commands.helpers import running
-from tests.commands.rights import Deployed, Right, rights_of
 
 ROOT = Path(__file__).parents[2]
 KUBECTL = shutil.which("kubectl")
@@ -173,97 +164,6 @@ def test_it_runs_in_a_cluster_under_the_rights_of_its_manifests(
             assert command.seconds_to_end() < 10
             assert "forbidden" not in command.complaints.lower()
             assert command.process.returncode == 0
-
-
-# --- exactly those rights ---------------------------------------------------------------------------------
-
-RULES = (
-    "configmaps: get list watch create update patch delete",
-    "events: create patch",
-    "greeters: get list watch",
-    "greeters/status: patch",
-    "leases: create",
-    "leases: get watch update",
-)
-"""All rules of the newcomer's operator, whose own reconciler says what the events are for: see `telling`."""
-WIDE = {"everywhere": (), "one namespace": ("--namespaces", "default")}
-
-
-@pytest.fixture(scope="module")
-def operators(newcomer: Newcomer, greeter: Path) -> Iterator[Mapping[str, Deployed]]:
-    """The newcomer's operator, deployed in each of the two ways, on servers in this process."""
-    sys.path.insert(0, str(greeter))
-    try:
-        package = importlib.import_module("greeter")
-        yield {
-            wide: Deployed(
-                documents=list(
-                    yaml.safe_load_all(newcomer.reconcile(greeter, "manifests", "greeter", *options))
-                ),
-                account=service_account("greeter-system", "greeter"),
-                controllers=[telling(one) for one in package.manager.controllers],
-                story=partial(story, yaml.safe_load((greeter / "sample.yaml").read_text())),
-            )
-            for wide, options in WIDE.items()
-        }
-    finally:
-        sys.path.remove(str(greeter))
-        for name in [name for name in sys.modules if name.partition(".")[0] == "greeter"]:
-            del sys.modules[name]
-
-
-def telling(controller: Controller[Any]) -> Controller[Any]:
-    """The same, which also tells an Event, as the runtime does of storms."""
-
-    async def keep(ctx: Context[Any]) -> None:
-        await controller.reconcile(ctx)  # type: ignore[misc, arg-type]
-        ctx.event("Kept", "it is as it should be")
-
-    return evolve(controller, reconcile=keep)
-
-
-async def story(sample: Mapping[str, Any], admin: Client, manager: Manager) -> None:
-    """The sample appears, is changed, and goes."""
-    async with manager:
-        made = await admin.create(sample)
-
-        async def ready() -> bool:
-            body = (await admin.get(type(made), "sample", "default")).body
-            conditions = (body.get("status") or {}).get("conditions") or ()
-            return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
-
-        await eventually(ready)
-        now = await admin.get(type(made), "sample", "default")
-        await admin.raw.merge(now, {"spec": {"message": "good morning"}}, guard={})
-        await anyio.sleep(5)
-        assert (await admin.get(ConfigMap, "sample-config", "default")).data == {"message": "good morning"}
-        await admin.delete(now)
-
-
-def rules_of(operator: Deployed) -> Mapping[str, list[Right]]:
-    found: dict[str, list[Right]] = {}
-    for (_, _, resource), rights in groupby(
-        rights_of(operator.documents), key=lambda right: (right.role, right.rule, right.said.split()[1])
-    ):
-        verbs = list(rights)
-        found[f"{resource}: {' '.join(right.verb for right in verbs)}"] = verbs
-    return found
-
-
-@pytest.mark.parametrize("wide", WIDE)
-def test_under_all_of_its_rules_nothing_is_refused(operators: Mapping[str, Deployed], wide: str) -> None:
-    assert operators[wide].refused() == set()
-    assert sorted(rules_of(operators[wide])) == sorted(RULES)
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("wide", WIDE)
-def test_without_any_one_of_its_rules_something_is_refused(
-    operators: Mapping[str, Deployed], wide: str, rule: str
-) -> None:
-    operator = operators[wide]
-    plural = rule.partition(":")[0]
-    assert any(f"/{plural.partition('/')[0]}" in one for one in operator.refused(rules_of(operator)[rule]))
 
 
 # --- both forms, beside a namesake ------------------------------------------------------------------------

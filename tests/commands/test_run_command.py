@@ -357,29 +357,6 @@ def test_a_run_that_raises_cancelled_error_does_not_end_the_command(here: Path) 
         assert command.process.returncode == 0
 
 
-def test_a_second_signal_ends_a_run_that_hangs(here: Path) -> None:
-    (here / "stubborn.py").write_text(
-        textwrap.dedent("""
-        import time
-        from reconcile import Controller
-        from reconcile.kinds import Namespace
-
-        async def hang(ctx):
-            print("hanging", flush=True)
-            await ctx.run_sync(time.sleep, 60)
-
-        namespaces = Controller(Namespace, hang)
-        """)
-    )
-    with running("run", "stubborn:namespaces", "--embedded", home=here) as command:
-        command.wait_for("hanging")
-        command.process.send_signal(signal.SIGINT)
-        with pytest.raises(Exception, match="timed out"):
-            command.process.wait(timeout=0.5)
-        assert command.seconds_to_end() < 1
-        assert command.process.returncode == 130
-
-
 def test_bundled_controllers_import_nothing_from_the_current_directory(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
