@@ -17,7 +17,6 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 META = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")
-OFFERED = ("application/json",)
 INCLUDED = ("Metadata", "Object", "None")
 """What the rows of a table can carry."""
 
@@ -98,7 +97,7 @@ def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
         form = _form(parameters, request, listing)
         if form is not None:
             return form
-    raise not_acceptable(OFFERED)
+    raise not_acceptable()
 
 
 def accepted(header: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -127,5 +126,5 @@ def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> 
     if shape == ("PartialObjectMetadataList" if listing else "PartialObjectMetadata"):
         return Form("partial", version)
     if shape in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-        raise not_acceptable(OFFERED)  # understood, and so not passed over for what else would be taken
+        raise not_acceptable()  # understood, and so not passed over for what else would be taken
     return None

@@ -87,7 +87,9 @@ class Engine:
         version = self.log.version + 1
         metadata["resourceVersion"] = str(version)
         key = Key(metadata.get("namespace", ""), metadata["name"])
-        body = encode(in_order(to_storage(resource, obj)))
+        kept = to_storage(resource, obj)
+        # Lists of built-in kinds rely on the kind coming first, and the apiVersion next.
+        body = encode({"kind": kept["kind"], "apiVersion": kept["apiVersion"], **kept})
         if len(body) > MAX_STORED_BYTES:
             raise bare_server_error("etcdserver: request is too large")
         if self.log.stored + len(body) > MAX_STORE_BYTES:
@@ -102,7 +104,10 @@ class Engine:
             owners=owners_of(metadata),
             finalizers=tuple(metadata.get("finalizers") or ()),
             deleting="deletionTimestamp" in metadata,
-            fields=_selectable(resource, obj),
+            # Those of another storage version are looked up later.
+            fields={}
+            if resource.storage_schema is not None
+            else {path.lstrip("."): text_at(obj, path) for path in resource.selectable_fields},
         )
         self.log.append(resource.storage_key, key, stored)
         return stored
@@ -112,18 +117,6 @@ class Engine:
         return self.log.append(storage_key, key, None)
 
 
-def _selectable(resource: ServedResource, obj: Mapping[str, Any]) -> dict[str, str]:
-    """The values that field selectors compare; those of another storage version are looked up later."""
-    if resource.storage_schema is not None:
-        return {}
-    return {path.lstrip("."): text_at(obj, path) for path in resource.selectable_fields}
-
-
 def timestamp(moment: datetime.datetime) -> str:
     """RFC 3339 in whole seconds, UTC."""
     return f"{moment.isoformat(timespec='seconds')[:19]}Z"
-
-
-def in_order(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with kind and apiVersion first, which lists of built-in kinds rely on."""
-    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}

@@ -149,10 +149,9 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiFailure:
     return ApiFailure(415, "UnsupportedMediaType", message)
 
 
-def not_acceptable(offered: Sequence[str]) -> ApiFailure:
+def not_acceptable() -> ApiFailure:
     """406, naming what could be sent."""
-    message = f"only the following media types are accepted: {', '.join(offered)}"
-    return ApiFailure(406, "NotAcceptable", message)
+    return ApiFailure(406, "NotAcceptable", "only the following media types are accepted: application/json")
 
 
 def expired(asked: int, oldest: int) -> ApiFailure:

@@ -19,9 +19,8 @@ from reconcile.embedded import AdmissionRequest, ApiRequest, ApiServer
 from reconcile.embedded.http import NotLoopback, ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES
+from tests.embedded.api_client import CONFIG_MAPS, config_map
 from tests.helpers.definitions import definition
-
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
@@ -34,10 +33,6 @@ async def face() -> AsyncIterator[ServerHandle]:
 async def client(face: ServerHandle) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(face.url) as session:
         yield session
-
-
-def configmap(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
 # --- who may come in ---------------------------------------------------------------------------
@@ -97,15 +92,15 @@ async def test_a_port_that_is_taken_is_an_error_at_once(face: ServerHandle) -> N
 async def test_an_object_is_created_read_listed_and_deleted_over_one_connection(
     client: aiohttp.ClientSession,
 ) -> None:
-    async with client.post(CONFIGMAPS, json=configmap("a", k="v")) as answer:
+    async with client.post(CONFIG_MAPS, json=config_map("a", {"k": "v"})) as answer:
         assert answer.status == 201
-    async with client.get(f"{CONFIGMAPS}/a") as answer:
+    async with client.get(f"{CONFIG_MAPS}/a") as answer:
         assert (await answer.json())["data"] == {"k": "v"}
-    async with client.get(CONFIGMAPS, params={"labelSelector": "!x"}) as answer:
+    async with client.get(CONFIG_MAPS, params={"labelSelector": "!x"}) as answer:
         assert [item["metadata"]["name"] for item in (await answer.json())["items"]] == ["a"]
-    async with client.delete(f"{CONFIGMAPS}/a") as answer:
+    async with client.delete(f"{CONFIG_MAPS}/a") as answer:
         assert answer.status == 200
-    async with client.get(f"{CONFIGMAPS}/a") as answer:
+    async with client.get(f"{CONFIG_MAPS}/a") as answer:
         assert (answer.status, (await answer.json())["reason"]) == (404, "NotFound")
     assert len(client.connector._conns) == 1  # type: ignore[union-attr]
 
@@ -119,12 +114,12 @@ async def test_a_body_above_three_mebibytes_is_refused_whether_its_length_is_ann
             yield b"x" * (MAX_BODY_BYTES // 3)
 
     for body in (io.BytesIO(b"x" * (MAX_BODY_BYTES + 1)), pieces()):
-        async with client.post(CONFIGMAPS, data=body) as answer:
+        async with client.post(CONFIG_MAPS, data=body) as answer:
             assert (answer.status, (await answer.json())["reason"]) == (413, "RequestEntityTooLarge")
 
 
 async def test_a_client_that_expects_100_continue_gets_it(client: aiohttp.ClientSession) -> None:
-    async with client.post(CONFIGMAPS, json=configmap("a"), expect100=True) as answer:
+    async with client.post(CONFIG_MAPS, json=config_map("a"), expect100=True) as answer:
         assert answer.status == 201
 
 
@@ -140,7 +135,7 @@ async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
     server.admission.append(broken)
     async with serve(server, tls=False) as face, aiohttp.ClientSession(face.url) as session:
         headers = {"Authorization": "Bearer s3cret"}
-        async with session.post(CONFIGMAPS, json=configmap("a"), headers=headers) as answer:
+        async with session.post(CONFIG_MAPS, json=config_map("a"), headers=headers) as answer:
             status = await answer.json()
             assert (answer.status, status["reason"]) == (500, "InternalError")
             assert "lost my way" in status["message"]
@@ -156,7 +151,7 @@ async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
 
 @contextlib.asynccontextmanager
 async def watching(session: aiohttp.ClientSession) -> AsyncIterator[aiohttp.StreamReader]:
-    async with session.get(CONFIGMAPS, params={"watch": "true"}) as answer:
+    async with session.get(CONFIG_MAPS, params={"watch": "true"}) as answer:
         assert answer.status == 200
         assert answer.headers["Transfer-Encoding"] == "chunked"
         yield answer.content
@@ -176,13 +171,13 @@ async def test_a_read_waits_for_a_version_that_is_about_to_come() -> None:
         wanted = {"resourceVersion": str(server.version + 1)}
 
         async def read() -> int:
-            async with session.get(CONFIGMAPS, params=wanted) as answer:
+            async with session.get(CONFIG_MAPS, params=wanted) as answer:
                 return answer.status
 
         reading = asyncio.create_task(read())
         await asyncio.sleep(0.2)
         assert not reading.done()
-        async with session.post(CONFIGMAPS, json=configmap("late")) as answer:
+        async with session.post(CONFIG_MAPS, json=config_map("late")) as answer:
             assert answer.status == 201
         assert await reading == 200
 
@@ -193,7 +188,7 @@ async def test_a_version_that_does_not_come_is_a_504(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reconcile.embedded.http.CATCHING_UP", 0.2)
-    async with client.get(CONFIGMAPS, params={"resourceVersion": "9" * 18}) as answer:
+    async with client.get(CONFIG_MAPS, params={"resourceVersion": "9" * 18}) as answer:
         body = await answer.json()
     assert (answer.status, body["reason"]) == (504, "Timeout")
     assert [cause["reason"] for cause in body["details"]["causes"]] == ["ResourceVersionTooLarge"]
@@ -202,7 +197,7 @@ async def test_a_version_that_does_not_come_is_a_504(
 async def test_each_event_of_a_watch_arrives_when_it_happens(client: aiohttp.ClientSession) -> None:
     async with watching(client) as lines:
         for name in ("a", "b"):
-            async with client.post(CONFIGMAPS, json=configmap(name)):
+            async with client.post(CONFIG_MAPS, json=config_map(name)):
                 pass
             assert await next_event(lines) == ("ADDED", name)
 
@@ -230,7 +225,7 @@ async def test_a_watch_ends_in_the_engine_when_its_reader_disconnects() -> None:
 async def test_leaving_the_face_ends_its_watches_cleanly_and_soon() -> None:
     async with aiohttp.ClientSession() as session:
         async with serve(ApiServer(), tls=False) as face:
-            answer = await session.get(f"{face.url}{CONFIGMAPS}", params={"watch": "true"})
+            answer = await session.get(f"{face.url}{CONFIG_MAPS}", params={"watch": "true"})
             started = anyio.current_time()
         assert await answer.content.read() == b""  # a cut stream would raise
         assert anyio.current_time() - started < 2
@@ -241,13 +236,13 @@ async def test_a_reader_that_is_too_slow_is_cut_off() -> None:
     server = ApiServer()
     async with serve(server, tls=False, patience=0.2) as face:
         reader, writer = await asyncio.open_connection("127.0.0.1", face.port, limit=1024)
-        request = f"GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n"
+        request = f"GET {CONFIG_MAPS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n"
         writer.write(request.encode())
         await reader.readline()  # the watch is open; nothing is read from here on
-        body = json.dumps(configmap("big", k="x" * 900_000)).encode()
+        body = json.dumps(config_map("big", {"k": "x" * 900_000})).encode()
         for index in range(24):
             created = body.replace(b'"big"', b'"big-%d"' % index)
-            assert server.handle(ApiRequest("POST", CONFIGMAPS, {}, {}, created)).status == 201  # type: ignore[union-attr]
+            assert server.handle(ApiRequest("POST", CONFIG_MAPS, {}, {}, created)).status == 201  # type: ignore[union-attr]
         await anyio.sleep(0.6)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await reader.readexactly(24 * 900_000)

@@ -10,13 +10,8 @@ from tests.embedded.ownership import applied, conflicts, fields_of, intent, mome
 
 @pytest.mark.rule("api-45")
 def test_a_create_owns_everything_that_it_sets() -> None:
-    spec = {
-        "size": 1,
-        "tags": ["a"],
-        "ports": [{"port": 80, "protocol": "TCP"}],
-        "args": [],
-        "free": {"x": {"y": 1}},
-    }
+    ports = [{"port": 80, "protocol": "TCP"}]
+    spec = {"size": 1, "tags": ["a"], "ports": ports, "args": [], "free": {"x": {"y": 1}}}
     obj = updated(None, intent({"labels": {"l": "1"}}, spec=spec), "ctl")
     assert owners(obj) == {
         "ctl": {

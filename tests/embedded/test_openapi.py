@@ -13,18 +13,11 @@ from reconcile.embedded.schema import EMPTY
 from reconcile.embedded.served import ScalePaths, ServedResource
 
 SPEC = {"type": "object", "description": "What is wanted.", "properties": {"size": {"type": "integer"}}}
+OPENAPI = {"type": "object", "description": "A thing.", "properties": {"spec": SPEC}}
+SCALE = ScalePaths(".spec.replicas", ".status.replicas")
+NAMES = ("Widget", "widgets", "widget", "WidgetList")
 WIDGETS = ServedResource(
-    "example.com",
-    "v1",
-    "Widget",
-    "widgets",
-    "widget",
-    "WidgetList",
-    EMPTY,
-    custom=True,
-    has_status=True,
-    scale=ScalePaths(".spec.replicas", ".status.replicas"),
-    openapi={"type": "object", "description": "A thing.", "properties": {"spec": SPEC}},
+    "example.com", "v1", *NAMES, EMPTY, custom=True, has_status=True, scale=SCALE, openapi=OPENAPI
 )
 PODS = ServedResource("", "v1", "Pod", "pods", "pod", "PodList", EMPTY, has_status=True)
 ITEM = "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"
@@ -40,11 +33,8 @@ def document() -> dict[str, Any]:
 @pytest.mark.rule("api-8")
 def test_a_patch_names_its_kind_and_takes_field_validation() -> None:
     patch = document()["paths"][ITEM]["patch"]
-    assert patch["x-kubernetes-group-version-kind"] == {
-        "group": "example.com",
-        "version": "v1",
-        "kind": "Widget",
-    }
+    kind = {"group": "example.com", "version": "v1", "kind": "Widget"}
+    assert patch["x-kubernetes-group-version-kind"] == kind
     assert {"fieldValidation", "dryRun"} <= {parameter["name"] for parameter in patch["parameters"]}
 
 

@@ -39,9 +39,8 @@ def test_a_config_map_is_read_with_all_its_maps() -> None:
 
 
 def test_a_zero_that_was_set_differs_from_one_that_was_not() -> None:
-    spec = (
-        number(1, 0) + number(5, 0) + number(7, 0)
-    )  # replicas is a pointer, minReadySeconds and paused are not
+    # replicas is a pointer, minReadySeconds and paused are not
+    spec = number(1, 0) + number(5, 0) + number(7, 0)
     assert read("apps/v1", "Deployment", text(2, spec))["spec"] == {"replicas": 0}
 
 

@@ -37,11 +37,8 @@ A, B, C = ({"name": name, "image": f"{name}:1"} for name in "abc")
 
 def test_new_items_come_first() -> None:
     assert names(spec_after(pod(A, B), {"containers": [C]})["containers"]) == ["c", "a", "b"]
-    assert strategic_merge(pod(A), {"metadata": {"finalizers": ["x/3"]}}, POD)["metadata"]["finalizers"] == [
-        "x/3",
-        "x/1",
-        "x/2",
-    ]
+    merged = strategic_merge(pod(A), {"metadata": {"finalizers": ["x/3"]}}, POD)
+    assert merged["metadata"]["finalizers"] == ["x/3", "x/1", "x/2"]
 
 
 def test_lists_inside_items_merge_too() -> None:

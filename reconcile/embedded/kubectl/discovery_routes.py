@@ -25,7 +25,7 @@ from reconcile.embedded.kubectl.discovery_documents import (
 )
 from reconcile.embedded.kubectl.openapi import OpenApi
 from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.refusals import method_not_allowed, no_such_resource
+from reconcile.embedded.refusals import method_not_allowed, no_such_resource, not_acceptable
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 
@@ -152,7 +152,7 @@ def _discovery(request: ApiRequest, plain: Callable[[], Any], groups: list[Group
                 return _tagged(request, content_type, _encode(aggregated(groups, version)))
         elif kind in ("application/json", "application/*", "*/*") and "as" not in parameters:
             return _tagged(request, "application/json", _encode(plain()))
-    raise ApiFailure(406, "NotAcceptable", "only the following media types are accepted: application/json")
+    raise not_acceptable()
 
 
 def _tagged(request: ApiRequest, content_type: str, body: bytes) -> Response:

@@ -156,16 +156,13 @@ class HttpConnections(web.Server):
 
 def _descriptors() -> int:
     """How many files this process may have open."""
+    enough = MAX_CONNECTIONS + SPARE_DESCRIPTORS
     try:
         import resource
     except ImportError:  # not on this platform
-        return MAX_CONNECTIONS + SPARE_DESCRIPTORS
+        return enough
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return (
-        MAX_CONNECTIONS + SPARE_DESCRIPTORS
-        if soft == resource.RLIM_INFINITY
-        else max(soft, 2 * SPARE_DESCRIPTORS)
-    )
+    return enough if soft == resource.RLIM_INFINITY else max(soft, 2 * SPARE_DESCRIPTORS)
 
 
 # --- heads and bodies -------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Label, field and shard selectors: text in, a predicate over stored objects out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from attrs import frozen
 
@@ -11,9 +12,12 @@ from informers.resource import Key
 from reconcile.embedded.api import RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import bad_request, bare_server_error, not_found
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import object_in
+
+P = TypeVar("P")
 
 
 @frozen
@@ -62,9 +66,10 @@ def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]
     """The selection that a request's query describes; 400 for what cannot be understood."""
     return ObjectSelection(
         namespace=namespace,
-        labels=parse_labels(query.get("labelSelector", "")),
-        fields=parse_fields(query.get("fieldSelector", ""), resource),
-        shards=parse_shards(query.get("shardSelector", "")),
+        labels=_parsed(parse_label_selector, query.get("labelSelector", ""), bad_request),
+        fields=_parsed_fields(query.get("fieldSelector", ""), resource),
+        # A bad shard selector is a 500 on a real server too.
+        shards=_parsed(parse_shard_selector, query.get("shardSelector", ""), bare_server_error),
         converted=resource if resource.conversion is not None else None,
     )
 
@@ -80,22 +85,17 @@ def require(engine: Engine, target: RequestTarget) -> Stored:
 # --- labels and fields -----------------------------------------------------------------------------------
 
 
-def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """`a=b,c in (d,e),!f`: all must be met; 400 for what is not a label selector."""
+def _parsed(parse: Callable[[str], P], text: str, refusal: Callable[[str], ApiFailure]) -> P:
     try:
-        return parse_label_selector(text)
+        return parse(text)
     except ValueError as error:
-        raise bad_request(str(error)) from None
+        raise refusal(str(error)) from None
 
 
-def parse_fields(text: str, resource: ServedResource) -> tuple[FieldTerm, ...]:
-    """`metadata.name=a,spec.nodeName!=b`: all must hold; 400 for a field that cannot be selected by."""
+def _parsed_fields(text: str, resource: ServedResource) -> tuple[FieldTerm, ...]:
     if not text:
         return ()
-    try:
-        terms = parse_field_selector(text)
-    except ValueError as error:
-        raise bad_request(str(error)) from None
+    terms = _parsed(parse_field_selector, text, bad_request)
     known = {"metadata.name", *(path.lstrip(".") for path in resource.selectable_fields)}
     if resource.namespaced:
         known.add("metadata.namespace")
@@ -123,14 +123,3 @@ def _stored_path(stored: Stored, path: str) -> str:
     """An event may be stored under the field names of the other group."""
     resource = stored.encoded_by
     return path if resource.convert_path is None else resource.convert_path(path, resource.api_version)
-
-
-# --- shards -----------------------------------------------------------------------------------
-
-
-def parse_shards(text: str) -> tuple[ShardRange, ...]:
-    """`shardRange(object.metadata.uid, '0x…', '0x…') || …`; a bad one is a 500 on the real server too."""
-    try:
-        return parse_shard_selector(text)
-    except ValueError as error:
-        raise bare_server_error(str(error)) from None

@@ -112,17 +112,10 @@ class Outdated(Exception):
 
 
 def require_place(write: WriteRequest, name: str) -> None:
-    """Refuse a new object whose namespace or definition does not accept one."""
+    """Refuse a new object whose namespace does not accept one (404, 403), or whose definition ends (403)."""
     _require_namespace(write, name)
-    _refuse_while_definition_ends(write, name)
-
-
-def _refuse_while_definition_ends(write: WriteRequest, name: str) -> None:
-    """403 for a new object of a resource whose definition is being deleted."""
     resource = write.resource
-    if not resource.custom:
-        return
-    definition = write.engine.definition_of(resource)
+    definition = write.engine.definition_of(resource) if resource.custom else None
     if definition is not None and definition.deleting:
         raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
 
