@@ -233,10 +233,7 @@ class GarbageCollector:
         obj = stored.decode()
         metadata = obj["metadata"]
         kept = [owner for owner in metadata["ownerReferences"] if owner.get("uid") not in uids]
-        if kept:
-            metadata["ownerReferences"] = kept
-        else:
-            del metadata["ownerReferences"]
+        _keep(metadata, "ownerReferences", kept)
         self._engine.put(stored.encoded_by, obj)
 
     def _drop_finalizer(self, place: Place, finalizer: str) -> None:
@@ -244,11 +241,7 @@ class GarbageCollector:
         if stored is None or finalizer not in stored.finalizers:
             return
         obj = stored.decode()
-        kept = [name for name in stored.finalizers if name != finalizer]
-        if kept:
-            obj["metadata"]["finalizers"] = kept
-        else:
-            del obj["metadata"]["finalizers"]
+        _keep(obj["metadata"], "finalizers", [name for name in stored.finalizers if name != finalizer])
         self._put_or_remove(stored, obj)
 
     def _put_or_remove(self, stored: Stored, obj: dict[str, Any]) -> None:
@@ -273,8 +266,7 @@ class GarbageCollector:
         finalizers = (namespace.get("spec") or {}).get("finalizers") or []
         if "kubernetes" not in finalizers:
             return
-        kept = [finalizer for finalizer in finalizers if finalizer != "kubernetes"]
-        namespace["spec"] = {"finalizers": kept} if kept else {}
+        _keep(namespace["spec"], "finalizers", [name for name in finalizers if name != "kubernetes"])
         self._put_or_remove(stored, namespace)
 
     def _has_content(self, namespace: str) -> bool:
@@ -328,6 +320,13 @@ class GarbageCollector:
         if not self._expiries:
             return None
         return max(0.0, (self._expiries[0].due - self._engine.clock.now()).total_seconds())
+
+
+def _keep(holder: dict[str, Any], member: str, kept: list[Any]) -> None:
+    """A list that has become empty goes."""
+    holder[member] = kept
+    if not kept:
+        del holder[member]
 
 
 def _policy_of(stored: Stored) -> Propagation:

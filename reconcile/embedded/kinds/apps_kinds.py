@@ -4,7 +4,15 @@ import datetime
 from collections.abc import Iterator
 from typing import Any, Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fixed, not_negative, required
+from reconcile.embedded.kinds.built_in_kind import (
+    BuiltInKind,
+    Object,
+    fill,
+    fixed,
+    not_negative,
+    required,
+    spec_and_status,
+)
 from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -136,7 +144,7 @@ KINDS: Final = (
             *OF_TEMPLATE,
         ),
         messages=POD_MESSAGES | {
-            "Deployment": {1: "metadata:ObjectMeta", 2: "spec:DeploymentSpec", 3: "status:DeploymentStatus"},
+            **spec_and_status("Deployment"),
             "DeploymentSpec": {
                 1: "replicas:*int", 2: "selector:*LabelSelector", 3: "template:PodTemplateSpec",
                 4: "strategy:DeploymentStrategy", 5: "minReadySeconds:int", 6: "revisionHistoryLimit:*int",

@@ -6,7 +6,7 @@ from typing import Final
 
 from reconcile.embedded.kinds.autoscaler_checks import prepare_autoscaler, validate_autoscaler
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, spec_and_status
 from reconcile.embedded.kubectl.ages import UNKNOWN
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, UNSET, View, at, pick
 from reconcile.embedded.served import CellColumn
@@ -56,10 +56,7 @@ KINDS: Final = (
             AGE,
         ),
         messages={
-            "HorizontalPodAutoscaler": {
-                1: "metadata:ObjectMeta", 2: "spec:HorizontalPodAutoscalerSpec",
-                3: "status:HorizontalPodAutoscalerStatus",
-            },
+            **spec_and_status("HorizontalPodAutoscaler"),
             "HorizontalPodAutoscalerSpec": {
                 1: "scaleTargetRef:CrossVersionObjectReference", 2: "minReplicas:*int",
                 3: "maxReplicas:int", 4: "metrics:[MetricSpec]",
@@ -72,10 +69,7 @@ KINDS: Final = (
                 4: "averageUtilization:*int",
             },
             "HorizontalPodAutoscalerStatus": {3: "currentReplicas:int", 4: "desiredReplicas:int"},
-            "v1.HorizontalPodAutoscaler": {
-                1: "metadata:ObjectMeta", 2: "spec:v1.HorizontalPodAutoscalerSpec",
-                3: "status:HorizontalPodAutoscalerStatus",
-            },
+            **spec_and_status("v1.HorizontalPodAutoscaler", "HorizontalPodAutoscaler"),
             "v1.HorizontalPodAutoscalerSpec": {
                 1: "scaleTargetRef:CrossVersionObjectReference", 2: "minReplicas:*int",
                 3: "maxReplicas:int", 4: "targetCPUUtilizationPercentage:*int",

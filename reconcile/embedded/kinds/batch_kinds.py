@@ -11,6 +11,7 @@ from reconcile.embedded.kinds.built_in_kind import (
     not_negative,
     one_of,
     required,
+    spec_and_status,
 )
 from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
 from reconcile.embedded.kubectl.ages import age, human_duration, parse_time
@@ -143,7 +144,7 @@ KINDS: Final = (
             AGE,
         ),
         messages=POD_MESSAGES | _JOB_SPEC | {
-            "CronJob": {1: "metadata:ObjectMeta", 2: "spec:CronJobSpec", 3: "status:CronJobStatus"},
+            **spec_and_status("CronJob"),
             "CronJobSpec": {
                 1: "schedule:string", 2: "startingDeadlineSeconds:*int", 3: "concurrencyPolicy:string",
                 4: "suspend:*bool", 5: "jobTemplate:JobTemplateSpec", 6: "successfulJobsHistoryLimit:*int",
@@ -172,7 +173,7 @@ KINDS: Final = (
             *OF_TEMPLATE,
         ),
         messages=POD_MESSAGES | _JOB_SPEC | {
-            "Job": {1: "metadata:ObjectMeta", 2: "spec:JobSpec", 3: "status:JobStatus"},
+            **spec_and_status("Job"),
             "JobStatus": {
                 4: "active:int", 5: "succeeded:int", 6: "failed:int", 7: "completedIndexes:string",
             },

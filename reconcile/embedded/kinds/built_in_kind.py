@@ -136,6 +136,12 @@ _OF_RESOURCE = (fields_dict(BuiltInKind).keys() & fields_dict(ServedResource).ke
 """The fields that both have and that mean the same."""
 
 
+def spec_and_status(name: str, status: str = "") -> Messages:
+    """The message of a kind that has metadata, a spec and a status, as most have."""
+    of = status or name
+    return {name: {1: "metadata:ObjectMeta", 2: f"spec:{name}Spec", 3: f"status:{of}Status"}}
+
+
 def fill(place: Object, values: Mapping[str, Any]) -> None:
     """Set the fields that are missing or null, at any depth; for a list, those of each item."""
     for name, value in values.items():

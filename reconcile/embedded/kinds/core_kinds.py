@@ -4,7 +4,7 @@ import datetime
 from typing import Final
 
 from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, spec_and_status
 from reconcile.embedded.kinds.quota_names import warn_of_uncounted
 from reconcile.embedded.kubectl.ages import UNKNOWN
 from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, NONE, Cell, View, at, count, joined, pick
@@ -73,7 +73,7 @@ KINDS: Final = (
         check_name=label_faults,
         columns=(NAMES, CellColumn("Status", at("status", "phase")), AGE),
         messages={
-            "Namespace": {1: "metadata:ObjectMeta", 2: "spec:NamespaceSpec", 3: "status:NamespaceStatus"},
+            **spec_and_status("Namespace"),
             "NamespaceSpec": {1: "finalizers:[string]"},
             "NamespaceStatus": {1: "phase:string"},
         },
@@ -103,9 +103,7 @@ KINDS: Final = (
                 1: "metadata:ObjectMeta", 2: "secrets:[ObjectReference]",
                 3: "imagePullSecrets:[LocalObjectReference]", 4: "automountServiceAccountToken:*bool",
             },
-            "TokenRequest": {
-                1: "metadata:ObjectMeta", 2: "spec:TokenRequestSpec", 3: "status:TokenRequestStatus",
-            },
+            **spec_and_status("TokenRequest"),
             "TokenRequestSpec": {
                 1: "audiences:[string]", 3: "boundObjectRef:*BoundObjectReference",
                 4: "expirationSeconds:*int",
@@ -130,9 +128,7 @@ KINDS: Final = (
             AGE,
         ),
         messages={
-            "ResourceQuota": {
-                1: "metadata:ObjectMeta", 2: "spec:ResourceQuotaSpec", 3: "status:ResourceQuotaStatus",
-            },
+            **spec_and_status("ResourceQuota"),
             "ResourceQuotaSpec": {1: "hard:{quantity}", 2: "scopes:[string]"},
             "ResourceQuotaStatus": {1: "hard:{quantity}", 2: "used:{quantity}"},
         },

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, one_of
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, one_of, spec_and_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
@@ -67,7 +67,7 @@ KINDS: Final = (
             AGE,
         ),
         messages={
-            "Ingress": {1: "metadata:ObjectMeta", 2: "spec:IngressSpec", 3: "status:IngressStatus"},
+            **spec_and_status("Ingress"),
             "IngressSpec": {
                 1: "defaultBackend:*IngressBackend", 2: "tls:[IngressTLS]", 3: "rules:[IngressRule]",
                 4: "ingressClassName:*string",

@@ -91,13 +91,11 @@ def container_causes(spec: Object, place: str) -> Iterator[FieldCause]:
 
 
 def _only_images_differ(spec: Object, old: Object) -> bool:
-    for name in ("containers", "initContainers"):
-        ours, theirs = spec.get(name) or [], old.get(name) or []
-        if len(ours) != len(theirs):
-            return False
-        if any({**a, "image": ""} != {**b, "image": ""} for a, b in zip(ours, theirs, strict=True)):
-            return False
-    return True
+    def without_images(held: Object) -> list[list[Object]]:
+        parts = (held.get(name) or () for name in ("containers", "initContainers"))
+        return [[{**container, "image": ""} for container in part] for part in parts]
+
+    return without_images(spec) == without_images(old)
 
 
 def complete_template(spec: Object) -> None:

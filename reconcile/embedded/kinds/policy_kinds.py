@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fixed
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fixed, spec_and_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, Cell, at, truth
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
@@ -65,10 +65,7 @@ KINDS: Final = (
             AGE,
         ),
         messages={
-            "PodDisruptionBudget": {
-                1: "metadata:ObjectMeta", 2: "spec:PodDisruptionBudgetSpec",
-                3: "status:PodDisruptionBudgetStatus",
-            },
+            **spec_and_status("PodDisruptionBudget"),
             "PodDisruptionBudgetSpec": {
                 1: "minAvailable:*int-or-string", 2: "selector:*LabelSelector",
                 3: "maxUnavailable:*int-or-string", 4: "unhealthyPodEvictionPolicy:*string",

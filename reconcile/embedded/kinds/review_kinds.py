@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, spec_and_status
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
 _AUTHORIZATION: Final = "authorization.k8s.io"
@@ -21,10 +21,7 @@ KINDS: Final = (
     BuiltInKind(
         _AUTHORIZATION, "SelfSubjectAccessReview", namespaced=False, create_only=True,
         messages={
-            "SelfSubjectAccessReview": {
-                1: "metadata:ObjectMeta", 2: "spec:SelfSubjectAccessReviewSpec",
-                3: "status:SubjectAccessReviewStatus",
-            },
+            **spec_and_status("SelfSubjectAccessReview", "SubjectAccessReview"),
             "SelfSubjectAccessReviewSpec": {
                 1: "resourceAttributes:*ResourceAttributes",
                 2: "nonResourceAttributes:*NonResourceAttributes",
@@ -42,10 +39,7 @@ KINDS: Final = (
     BuiltInKind(
         _AUTHORIZATION, "SelfSubjectRulesReview", namespaced=False, create_only=True,
         messages={
-            "SelfSubjectRulesReview": {
-                1: "metadata:ObjectMeta", 2: "spec:SelfSubjectRulesReviewSpec",
-                3: "status:SubjectRulesReviewStatus",
-            },
+            **spec_and_status("SelfSubjectRulesReview", "SubjectRulesReview"),
             "SelfSubjectRulesReviewSpec": {1: "namespace:string"},
             "SubjectRulesReviewStatus": {3: "incomplete:bool", 4: "evaluationError:string"},
         },

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from informers.apimachinery.name_rules import service_name_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed, one_of
+from reconcile.embedded.kinds.built_in_kind import (
+    BuiltInKind,
+    Object,
+    default,
+    fixed,
+    one_of,
+    spec_and_status,
+)
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, UNSET, View, at, joined, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_required
@@ -118,7 +125,7 @@ KINDS: Final = (
             CellColumn("Selector", labels("spec", "selector"), wide=True),
         ),
         messages={
-            "Service": {1: "metadata:ObjectMeta", 2: "spec:ServiceSpec", 3: "status:ServiceStatus"},
+            **spec_and_status("Service"),
             "ServiceSpec": {
                 1: "ports:[ServicePort]", 2: "selector:{string}", 3: "clusterIP:string", 4: "type:string",
                 5: "externalIPs:[string]", 7: "sessionAffinity:string", 8: "loadBalancerIP:string",

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from attrs import field, frozen
+
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
@@ -23,6 +25,7 @@ Steps = tuple[str, ...]
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 
 
+@frozen(eq=False, slots=False)
 class ResourceSchema:
     """What objects of one version of one resource may be.
 
@@ -30,16 +33,9 @@ class ResourceSchema:
     the same for all resources.
     """
 
-    def __init__(
-        self,
-        openapi: Mapping[str, Any],
-        *,
-        unique_lists: bool = True,
-        grafts: Mapping[Steps, SchemaNode] | None = None,
-    ) -> None:
-        self._openapi = openapi
-        self._unique_lists = unique_lists
-        self._grafts = grafts or {}
+    _openapi: Mapping[str, Any]
+    _unique_lists: bool = True
+    _grafts: Mapping[Steps, SchemaNode] = field(factory=dict)
 
     @cached_property
     def root(self) -> SchemaNode:
@@ -69,8 +65,7 @@ class ResourceSchema:
         prune(self.root, obj, "", removed)
         body = dict(obj)
         obj.clear()
-        obj.update(held)
-        obj.update(body)
+        obj.update(held | body)
         return removed
 
     def default(self, obj: dict[str, Any]) -> None:
@@ -124,7 +119,7 @@ def compile_schema(
     """
     if openapi is None:
         return EMPTY
-    return ResourceSchema(openapi, unique_lists=unique_lists, grafts=grafts)
+    return ResourceSchema(openapi, unique_lists, grafts or {})
 
 
 def _with_object_fields(root: SchemaNode) -> SchemaNode:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.schema.checks import invalid
 from reconcile.embedded.schema.json_values import copied, list_key, quoted, same, type_name
 from reconcile.embedded.schema.schema_nodes import ABSENT, Compositions, SchemaNode
@@ -22,14 +23,10 @@ _TYPES: Final[Mapping[str, type]] = {
 
 
 def validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
-    """Add a cause for each fault of `value`.
+    """Add a cause for each fault of `value`; raises as `Causes` does when it takes too much.
 
     What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
     a schema that became stricter does not lock objects.
-
-    Raises:
-        TooMuchWork: It would take too long.
-        TooManyFaults: There is no room for another fault.
     """
     if old is not ABSENT and (value is old or (value == old and same(value, old))):
         return
@@ -77,15 +74,11 @@ def _validate_members(
 ) -> None:
     for name in node.required:
         if name not in value:
-            causes.append(
-                FieldCause("FieldValueRequired", "Required value", f"{path}.{name}" if path else name)
-            )
+            causes.append(value_required(f"{path}.{name}" if path else name))
     if node.embedded:
         for name in _EMBEDDED_REQUIRED:
             if not value.get(name):
-                causes.append(
-                    FieldCause("FieldValueRequired", "Required value: must not be empty", f"{path}.{name}")
-                )
+                causes.append(value_required(f"{path}.{name}", "must not be empty"))
     if len(path) > MAX_PATH:
         path = shortened(path)
     properties, additional = node.properties, node.additional
@@ -175,9 +168,8 @@ def _duplicate_items(node: SchemaNode, items: list[Any], path: str) -> Iterator[
     for index, item in enumerate(items):
         key = list_key(keys, item)
         if key in seen:
-            yield FieldCause(
-                "FieldValueDuplicate", f"Duplicate value: {_shown_key(node, item)}", f"{path}[{index}]"
-            )
+            why = f"Duplicate value: {_shown_key(node, item)}"
+            yield FieldCause("FieldValueDuplicate", why, f"{path}[{index}]")
         seen.add(key)
 
 

@@ -168,57 +168,53 @@ def compiled(environment: cel.Env, text: str) -> cel.Expression:
 
 
 @frozen(slots=False)
+class RuleProgram:
+    """An expression of a rule with what it takes to run it; it is compiled when it first runs."""
+
+    rule: CelRule
+    text: str
+
+    @cached_property
+    def program(self) -> cel.Expression:
+        """The compiled expression."""
+        return compiled(running_environment(), self.rule.wrapped(runnable(self.text)))
+
+    @cached_property
+    def _sized(self) -> Expr | None:
+        """The tree of an expression whose cost depends on values; None for the others, which are most."""
+        found = tree(self.program)
+        return found if depends_on_sizes(found) else None
+
+    def cost(self, value: Any, old: Any) -> int:
+        """What it costs at most to evaluate it for a value, beside what every evaluation costs."""
+        if self._sized is None:
+            return 0
+        now, before = Actual([value]), Actual([old])
+        return cost(self._sized, {"self": now, "oldSelf": before, FORMER: before})
+
+
+@frozen(slots=False)
 class BoundRule:
-    """A rule with what it takes to run it."""
+    """A rule with the programs of its condition and of its message, where that is an expression."""
 
     rule: CelRule
 
     @cached_property
-    def program(self) -> cel.Expression:
-        """The rule, compiled when it first runs."""
-        return compiled(running_environment(), self.rule.wrapped(runnable(self.rule.text)))
+    def condition(self) -> RuleProgram:
+        """What has to be true."""
+        return RuleProgram(self.rule, self.rule.text)
 
     @cached_property
-    def message_program(self) -> cel.Expression | None:
-        """Its message, where that is an expression."""
-        if not self.rule.message_expression:
-            return None
-        return compiled(running_environment(), self.rule.wrapped(runnable(self.rule.message_expression)))
-
-    def cost(self, value: Any, old: Any) -> int:
-        """What it costs at most to evaluate it for a value, beside what every evaluation costs."""
-        return _cost(self._tree, value, old)
-
-    def message_cost(self, value: Any, old: Any) -> int:
-        """The same for its message."""
-        return _cost(self._message_tree, value, old)
-
-    @cached_property
-    def _tree(self) -> Expr | None:
-        return _sized(self.program)
-
-    @cached_property
-    def _message_tree(self) -> Expr | None:
-        return None if self.message_program is None else _sized(self.message_program)
+    def message(self) -> RuleProgram | None:
+        """What is said if it is not."""
+        text = self.rule.message_expression
+        return RuleProgram(self.rule, text) if text else None
 
     def variables(self, value: Any, old: Any, *, held: bool) -> dict[str, Any]:
         """What the rule sees."""
         if self.rule.optional_old:
             return {"self": value, _HELD: held, FORMER: old}
         return {"self": value, "oldSelf": old}
-
-
-def _sized(program: cel.Expression) -> Expr | None:
-    """The tree of an expression whose cost depends on values; None for the others, which are most."""
-    found = tree(program)
-    return found if depends_on_sizes(found) else None
-
-
-def _cost(expr: Expr | None, value: Any, old: Any) -> int:
-    if expr is None:
-        return 0
-    now, before = Actual([value]), Actual([old])
-    return cost(expr, {"self": now, "oldSelf": before, FORMER: before})
 
 
 # --- when a schema is defined -----------------------------------------------------------------

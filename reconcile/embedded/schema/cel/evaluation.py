@@ -127,7 +127,7 @@ def _broken_here(node: RuleNode, value: Any, old: Any, path: str, budget: Budget
         if former is None and held and bound.rule.uses_old:
             matched = aligned(node.schema, old, value)
             former = matched if node.convert is None else node.convert(matched)
-        budget.take(bound.cost(value, None if old is ABSENT else old))
+        budget.take(bound.condition.cost(value, None if old is ABSENT else old))
         cause = _judge(node, bound, bound.variables(shown, former, held=held), path, budget)
         if cause is not None:
             yield cause
@@ -144,7 +144,7 @@ def _judge(
     where = path + "".join(f".{step}" for step in field_steps(rule.field_path) or ())
     where = where.lstrip(".") or "<nil>"
     try:
-        held = _answer(bound.program, variables)
+        held = _answer(bound.condition.program, variables)
     except ValueError as error:
         if BUDGET_EXCEEDED in str(error):
             raise OutOfBudget from None
@@ -152,7 +152,8 @@ def _judge(
         return FieldCause("FieldValueInvalid", _fault(node, why), path or "<nil>")
     if held is True:
         return None
-    budget.take(bound.message_cost(variables["self"], variables.get("oldSelf", variables.get(FORMER))))
+    former = variables.get("oldSelf", variables.get(FORMER))
+    budget.take(0 if bound.message is None else bound.message.cost(variables["self"], former))
     why = _message(bound, variables)
     if rule.reason == "FieldValueInvalid":
         return FieldCause(rule.reason, _fault(node, why), where)
@@ -164,9 +165,9 @@ def _judge(
 def _message(bound: BoundRule, variables: dict[str, Any]) -> str:
     """The message expression if it gives one line of text, else the message, else the rule itself."""
     rule = bound.rule
-    if bound.message_program is not None:
+    if bound.message is not None:
         try:
-            made = _answer(bound.message_program, variables)
+            made = _answer(bound.message.program, variables)
         except ValueError:
             made = ""
         if isinstance(made, str) and made.strip() and "\n" not in made and len(made) <= _MAX_MESSAGE:
