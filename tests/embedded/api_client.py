@@ -60,6 +60,13 @@ class Answer:
         return version
 
 
+def decoded(answer: Response | WatchStream) -> Answer:
+    assert isinstance(answer, Response)
+    text = answer.headers["content-type"].startswith("text/")
+    body = answer.body.decode() if text else msgspec.json.decode(answer.body)
+    return Answer(answer.status, body, answer.headers)
+
+
 @define
 class Api:
     """One embedded server with a hand-moved clock, and the definition of widgets in it."""
@@ -82,16 +89,13 @@ class Api:
         **headers: str,
     ) -> Answer:
         answer = self.raw(method, path, body, query, content_type, **headers)
-        assert isinstance(answer, Response)
-        text = answer.headers["content-type"].startswith("text/")
-        decoded = answer.body.decode() if text else msgspec.json.decode(answer.body)
-        return Answer(answer.status, decoded, answer.headers)
+        return decoded(answer)
 
     def ok(self, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
         answer = self.send(method, path, body, **more)
         assert answer.status < 300, answer.body
-        decoded: dict[str, Any] = answer.body
-        return decoded
+        answered: dict[str, Any] = answer.body
+        return answered
 
     def merge(self, path: str, body: Any, **more: Any) -> dict[str, Any]:
         return self.ok("PATCH", path, body, content_type=MERGE, **more)

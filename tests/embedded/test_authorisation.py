@@ -12,7 +12,7 @@ from reconcile.embedded.auth import Attributes, RoleRule, attributes_of, authori
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.role_rules import allows, uncovered
 from reconcile.embedded.protocol.request_info import request_info
-from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
+from tests.embedded.api_client import CONFIG_MAPS, MERGE, WIDGETS, Api, config_map, widget
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
@@ -138,7 +138,7 @@ def test_a_user_without_a_role_gets_a_403_that_names_verb_and_resource(api: Api)
 
 
 def test_a_403_does_not_reveal_whether_an_object_exists(api: Api) -> None:
-    there = api.send("GET", "/apis/example.com/v1/namespaces/default/widgets/x", **ANNA)
+    there = api.send("GET", f"{WIDGETS}/x", **ANNA)
     nowhere = api.send("GET", "/apis/nowhere.io/v1/namespaces/default/widgets/x", **ANNA)
     assert (there.status, nowhere.status) == (403, 403)
     assert 'widgets.example.com "x" is forbidden' in there.body["message"]
@@ -172,25 +172,22 @@ def test_a_role_by_name_opens_that_object(api: Api) -> None:
 
 def test_status_needs_a_rule_of_its_own(api: Api) -> None:
     anna(api, rule("widgets", "patch", "create", group="example.com"))
-    path = "/apis/example.com/v1/namespaces/default/widgets"
-    api.ok("POST", path, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}})
+    api.ok("POST", WIDGETS, widget())
     patch = {"status": {"ready": True}}
-    more = {"content_type": "application/merge-patch+json", **ANNA}
-    assert api.send("PATCH", f"{path}/a", patch, **more).status == 200
-    refused = api.send("PATCH", f"{path}/a/status", patch, **more)
+    more = {"content_type": MERGE, **ANNA}
+    assert api.send("PATCH", f"{WIDGETS}/a", patch, **more).status == 200
+    refused = api.send("PATCH", f"{WIDGETS}/a/status", patch, **more)
     assert refused.status == 403
     assert 'cannot patch resource "widgets/status" in API group "example.com"' in refused.body["message"]
 
 
 def test_a_cluster_role_that_aggregates_has_the_rules_of_others(api: Api) -> None:
     labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-    part = {"metadata": {"name": "widgets-view", "labels": labels}, "rules": [
-        rule("widgets", "list", group="example.com")
-    ]}  # fmt: skip
+    rules = [rule("widgets", "list", group="example.com")]
+    part = {"metadata": {"name": "widgets-view", "labels": labels}, "rules": rules}
     api.ok("POST", CLUSTER_ROLES, part)
     assert bind(api, "edit", {"kind": "User", "name": "anna"}, "ClusterRole").status == 201
-    path = "/apis/example.com/v1/namespaces/default/widgets"
-    assert api.send("GET", path, **ANNA).status == 200
+    assert api.send("GET", WIDGETS, **ANNA).status == 200
     assert api.send("POST", CONFIG_MAPS, config_map(), **ANNA).status == 201
     assert api.send("GET", ROLES, **ANNA).status == 403
 
@@ -260,10 +257,8 @@ def test_a_missing_role_cannot_be_bound_without_the_right_to_bind(api: Api) -> N
 
 def test_the_role_of_a_binding_never_changes(api: Api) -> None:
     anna(api, rule("configmaps", "get"))
-    patch = {
-        "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}
-    }
-    answer = api.send("PATCH", f"{BINDINGS}/annas", patch, content_type="application/merge-patch+json")
+    other = {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}
+    answer = api.send("PATCH", f"{BINDINGS}/annas", {"roleRef": other}, content_type=MERGE)
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "roleRef")])
 
 
@@ -279,41 +274,40 @@ def test_impersonation_needs_a_right(api: Api) -> None:
     assert b'users \\"bob\\" is forbidden: User \\"anna\\" cannot impersonate resource' in answer.body
 
 
+UID = "uids.authentication.k8s.io 7"
+EXTRA = "userextras.authentication.k8s.io"
+
+
 @pytest.mark.parametrize(
-    ("headers", "acts"),
+    ("headers", "more"),
     [
-        ({"impersonate-user": "bob"}, [("", "users", "", "", "bob")]),
-        (
-            {"impersonate-user": "system:serviceaccount:here:robot"},
-            [("", "serviceaccounts", "", "here", "robot")],
-        ),
-        (
-            {"impersonate-user": "bob", "impersonate-group": "a,b", "impersonate-uid": "7"},
-            [
-                ("", "users", "", "", "bob"),
-                ("", "groups", "", "", "a"),
-                ("", "groups", "", "", "b"),
-                ("authentication.k8s.io", "uids", "", "", "7"),
-            ],
-        ),
-        (
-            {"impersonate-user": "bob", "impersonate-extra-a%2fb": "x,y"},
-            [
-                ("", "users", "", "", "bob"),
-                ("authentication.k8s.io", "userextras", "a/b", "", "x"),
-                ("authentication.k8s.io", "userextras", "a/b", "", "y"),
-            ],
-        ),
+        ({}, []),
+        ({"impersonate-group": "a,b", "impersonate-uid": "7"}, ["groups a", "groups b", UID]),
+        ({"impersonate-extra-a%2fb": "x,y"}, [f"{EXTRA}/a/b x", f"{EXTRA}/a/b y"]),
     ],
 )
-def test_each_part_of_an_impersonation_needs_a_right(
-    headers: dict[str, str], acts: list[tuple[str, ...]]
-) -> None:
+def test_each_part_of_an_impersonation_needs_a_right(headers: dict[str, str], more: list[str]) -> None:
+    assert impersonations({"impersonate-user": "bob", **headers}) == ["users bob", *more]
+
+
+def test_a_service_account_is_impersonated_in_its_namespace() -> None:
+    headers = {"impersonate-user": "system:serviceaccount:here:robot"}
+    assert impersonations(headers) == ["serviceaccounts here/robot"]
+
+
+def impersonations(headers: dict[str, str]) -> list[str]:
+    """What the user anna has to be allowed to impersonate."""
     wanted = impersonated(headers)
     assert wanted is not None
     asked = list(impersonation_acts(User("anna"), headers, wanted))
-    assert [(a.group, a.resource, a.subresource, a.namespace, a.name) for a in asked] == acts
-    assert {a.verb for a in asked} == {"impersonate"}
+    assert {act.verb for act in asked} == {"impersonate"}
+    return [_thing(act) for act in asked]
+
+
+def _thing(act: Attributes) -> str:
+    kind = f"{act.resource}.{act.group}" if act.group else act.resource
+    place = f"{act.namespace}/" if act.namespace else ""
+    return f"{kind}{'/' if act.subresource else ''}{act.subresource} {place}{act.name}"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from reconcile.embedded import ApiRequest, ApiServer, BuiltInKind, CellColumn, FieldCause, User
+from reconcile.embedded import ApiServer, BuiltInKind, CellColumn, FieldCause
 from reconcile.embedded.http import serve
 from tests.embedded.api_client import Api, StillClock
 from tests.embedded.protobuf_bodies import envelope, number, text
@@ -119,15 +119,12 @@ def test_the_default_roles_allow_what_it_says(api: Api, role: str, allowed: set[
     subject = {"kind": "User", "name": "bob"}
     bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
     api.ok("POST", bindings, {"metadata": {"name": "bob"}, "roleRef": reference, "subjects": [subject]})
-    requests = {
-        "get": ("GET", f"{KETTLES}/a", b""),
-        "get status": ("GET", f"{KETTLES}/a/status", b""),
-        "create": ("POST", KETTLES, b'{"metadata":{"name":"c"}}'),
-        "delete": ("DELETE", f"{KETTLES}/a", b""),
-    }
+    bob = {"impersonate-user": "bob"}
     answered = {
-        name: api.server.handle(ApiRequest(method, path, {}, {}, body, User("bob"))).status
-        for name, (method, path, body) in requests.items()
+        "get": api.send("GET", f"{KETTLES}/a", **bob).status,
+        "get status": api.send("GET", f"{KETTLES}/a/status", **bob).status,
+        "create": api.send("POST", KETTLES, kettle("c"), **bob).status,
+        "delete": api.send("DELETE", f"{KETTLES}/a", **bob).status,
     }
     assert {name for name, status in answered.items() if status < 300} == allowed
     assert {status for status in answered.values() if status >= 300} <= {403}

@@ -22,6 +22,9 @@ REQUIRED, INVALID, TYPE, ENUM, LONG = (
     "FieldValueNotSupported",
     "FieldValueTooLong",
 )
+HEAD = "spec.headGroupSpec.template.spec.containers"
+MACHINE = "spec.template.spec"
+SURGE = "spec.rollout.strategy.rollingUpdate.maxSurge"
 CLUSTERS = "/apis/ray.io/v1/namespaces/default/rayclusters"
 SCALERS = "/apis/autoscaling.aibrix.ai/v1alpha1/namespaces/default/podautoscalers"
 PIPELINES = "/apis/application.kubero.dev/v1alpha1/namespaces/default/kuberopipelines"
@@ -134,16 +137,8 @@ def keeps(made: Any, given: Any) -> bool:
         ("spec.headGroupSpec.rayStartParams", {"a": 1}, (TYPE, "spec.headGroupSpec.rayStartParams.a")),
         ("spec.workerGroupSpecs.0.replicas", "two", (TYPE, "spec.workerGroupSpecs[0].replicas")),
         ("spec.workerGroupSpecs.0.groupName", None, (REQUIRED, "spec.workerGroupSpecs[0].groupName")),
-        (
-            "spec.headGroupSpec.template.spec.containers.0.ports.0.containerPort",
-            "http",
-            (TYPE, "spec.headGroupSpec.template.spec.containers[0].ports[0].containerPort"),
-        ),
-        (
-            "spec.headGroupSpec.template.spec.containers.0.resources",
-            {"limits": {"cpu": "much"}},
-            (INVALID, "spec.headGroupSpec.template.spec.containers[0].resources.limits.cpu"),
-        ),
+        (f"{HEAD}.0.ports.0.containerPort", "http", (TYPE, f"{HEAD}[0].ports[0].containerPort")),
+        (f"{HEAD}.0.resources", {"limits": {"cpu": "x"}}, (INVALID, f"{HEAD}[0].resources.limits.cpu")),
         ("spec.upgradeStrategy", {"type": "Now"}, (ENUM, "spec.upgradeStrategy.type")),
         ("spec.managedBy", "me", (INVALID, "spec.managedBy")),
     ],
@@ -182,17 +177,9 @@ def test_a_pod_autoscaler_is_refused_at_the_field(
         ("spec.deletion", {}, (INVALID, "spec.deletion")),
         ("spec.deletion.order", "First", (ENUM, "spec.deletion.order")),
         ("spec.selector", None, (REQUIRED, "spec.selector")),
-        (
-            "spec.template.spec.infrastructureRef.name",
-            "A",
-            (INVALID, "spec.template.spec.infrastructureRef.name"),
-        ),
-        ("spec.template.spec.minReadySeconds", -1, (INVALID, "spec.template.spec.minReadySeconds")),
-        (
-            "spec.rollout.strategy.rollingUpdate.maxSurge",
-            True,
-            (TYPE, "spec.rollout.strategy.rollingUpdate.maxSurge"),
-        ),
+        (f"{MACHINE}.infrastructureRef.name", "A", (INVALID, f"{MACHINE}.infrastructureRef.name")),
+        (f"{MACHINE}.minReadySeconds", -1, (INVALID, f"{MACHINE}.minReadySeconds")),
+        (SURGE, True, (TYPE, SURGE)),
     ],
 )
 def test_a_machine_deployment_is_refused_at_the_field(

@@ -14,7 +14,7 @@ from tests.embedded.versioned_things import collection, thing, things, version
 
 NAMES = ("a", "b", "c", "d")
 VERSIONS = ("v1", "v1alpha1")
-MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 
 def served(*versions: dict[str, Any]) -> Api:
@@ -64,21 +64,20 @@ def test_a_write_in_another_version_that_changes_nothing_there_still_loses_field
     api: Api, write: str
 ) -> None:
     api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
-    before = api.ok("GET", f"{collection('v1alpha1')}/a")
+    path = f"{collection('v1alpha1')}/a"
+    before = api.ok("GET", path)
     if write == "patch":
-        after = api.merge(f"{collection('v1alpha1')}/a", {})
+        after = api.merge(path, {})
     elif write == "put":
-        after = api.ok("PUT", f"{collection('v1alpha1')}/a", before)
+        after = api.ok("PUT", path, before)
     elif write == "apply":
-        after = api.ok(
-            "PATCH",
-            f"{collection('v1alpha1')}/a",
-            thing("v1alpha1"),
-            query={"fieldManager": "me", "force": "true"},
-            content_type="application/apply-patch+yaml",
-        )
+        how = {
+            "query": {"fieldManager": "me", "force": "true"},
+            "content_type": "application/apply-patch+yaml",
+        }
+        after = api.ok("PATCH", path, thing("v1alpha1"), **how)
     else:
-        after = api.merge(f"{collection('v1alpha1')}/a/status", {"status": {"ready": 1}})
+        after = api.merge(f"{path}/status", {"status": {"ready": 1}})
     assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
     assert told(after) == told(before)
     assert api.ok("GET", f"{collection('v1')}/a")["spec"] == {"note": 1}

@@ -13,7 +13,7 @@ from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.transport import HttpRequest, Response
+from informers.transport import HttpRequest
 from reconcile.embedded import AdmissionRequest, ApiRequest, Denied, InProcessTransport, User
 from reconcile.embedded.http import serve
 from tests.embedded.api_client import (
@@ -24,6 +24,7 @@ from tests.embedded.api_client import (
     Answer,
     Api,
     config_map,
+    decoded,
     definition,
     events,
     widget,
@@ -78,11 +79,7 @@ class Slow:
     async def _send(self, method: str, path: str, body: Any, kind: str, query: dict[str, str]) -> Answer:
         encoded = b"" if body is None else msgspec.json.encode(body)
         request = ApiRequest(method, path, query, {"content-type": kind}, encoded, SLOW)
-        answer = await self.api.server.respond(request)
-        assert isinstance(answer, Response)
-        text = answer.headers["content-type"].startswith("text/")
-        decoded = answer.body.decode() if text else msgspec.json.decode(answer.body)
-        return Answer(answer.status, decoded, answer.headers)
+        return decoded(await self.api.server.respond(request))
 
     async def end(self) -> Answer:
         """Let it go on, and return its answer."""
@@ -299,10 +296,9 @@ def test_handle_refuses_a_write_that_would_have_to_wait() -> None:
     api.server.admission.append(lambda request: Waiting())
     before = api.server.version
     request = ApiRequest("POST", CONFIG_MAPS, {}, {}, msgspec.json.encode(config_map()), SLOW)
-    answer = api.server.handle(request)
-    assert isinstance(answer, Response)
+    answer = decoded(api.server.handle(request))
     assert answer.status == 500
-    assert "await ApiServer.respond() in place of handle()" in msgspec.json.decode(answer.body)["message"]
+    assert "await ApiServer.respond() in place of handle()" in answer.body["message"]
     assert api.server.version == before
 
 
@@ -369,8 +365,7 @@ def test_no_write_is_lost_however_writes_and_waits_interleave(writes: list[tuple
             body["metadata"] = {"resourceVersion": stored}
         user = User(str(wait), ("system:masters",))
         request = ApiRequest("PATCH", A, {}, {"content-type": MERGE}, msgspec.json.encode(body), user)
-        answer = await api.server.respond(request)
-        assert isinstance(answer, Response)
+        answer = decoded(await api.server.respond(request))
         assert answer.status in ((200, 409) if versioned else (200,))
         if answer.status == 200:
             kept.add(f"k{number}")
