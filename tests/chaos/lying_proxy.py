@@ -92,9 +92,9 @@ class LyingProxy:
 
     def heal(self) -> None:
         """Be honest from now on, and break off what was tampered with and lasts."""
-        self.honest, self.cut = True, False
-        for request in list(self._lasts.values()):
-            self._break_off(request)
+        self.honest = True
+        self.break_all()
+        self.cut = False
 
     def break_all(self) -> None:
         """Break off everything that lasts, and let nothing pass until `cut` is taken back."""

@@ -9,9 +9,9 @@ import gc
 import importlib.util
 import sys
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from pathlib import Path
 from types import ModuleType
@@ -59,35 +59,19 @@ SCENARIOS: dict[str, Any] = {s.title: s for s in RUN.load(HERE / "scenarios", "*
 
 
 @asynccontextmanager
-async def _serving() -> AsyncIterator[str]:
-    """The embedded server over HTTP, and its URL."""
+async def _running() -> AsyncIterator[ApiServer]:
     server = ApiServer()
-    async with anyio.create_task_group() as tasks, serve(server, tls=False, token=TOKEN) as face:
+    async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)
-        yield face.url
+        yield server
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _running() -> AsyncIterator[InProcessTransport]:
-    """The embedded server without a socket."""
-    server = ApiServer()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.run)
-        yield InProcessTransport(server)
-        tasks.cancel_scope.cancel()
-
-
-@contextmanager
-def _over_http() -> Iterator[Any]:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving()) as url:
-        yield RUN.Client(url, TOKEN)
-
-
-@contextmanager
-def _in_process() -> Iterator[Any]:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_running()) as transport:
-        yield InProcessClient(portal, transport, RUN.Client.read)
+async def _serving() -> AsyncIterator[str]:
+    """The embedded server over HTTP, and its URL."""
+    async with _running() as server, serve(server, tls=False, token=TOKEN) as face:
+        yield face.url
 
 
 @pytest.fixture(scope="session")
@@ -96,8 +80,8 @@ def over_http(request: pytest.FixtureRequest) -> Results:
     with warnings.catch_warnings():
         # run.py leaves its sockets to the end of the process
         warnings.simplefilter("ignore", ResourceWarning)
-        with _over_http() as client:
-            results = _converse(client, _asked_for(request, "over_http"))
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving()) as url:
+            results = _converse(RUN.Client(url, TOKEN), _asked_for(request, "over_http"))
         gc.collect()
     return results
 
@@ -105,7 +89,8 @@ def over_http(request: pytest.FixtureRequest) -> Results:
 @pytest.fixture(scope="session")
 def in_process(request: pytest.FixtureRequest) -> Results:
     """The differences found in process in each scenario that this session asks for."""
-    with _in_process() as client:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_running()) as server:
+        client = InProcessClient(portal, InProcessTransport(server), RUN.Client.read)
         return _converse(client, _asked_for(request, "in_process"))
 
 

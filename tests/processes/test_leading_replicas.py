@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from multiprocessing.process import BaseProcess
 
 import anyio
 import pytest
@@ -39,6 +40,11 @@ class LeaderChange:
     acquired: float = 0.0
     exit_status: int | None = None
     latest: dict[str, int] = field(factory=dict)
+
+    async def begin(self) -> BaseProcess:
+        """Wait until one leads; the process of that leader."""
+        self.old, self.at = await self.group.until_warm(), time.monotonic()
+        return self.group.members[self.old]
 
     async def watch(self, seconds: float) -> None:
         self.heir, self.acquired = await self.group.until_another_leads(seconds)
@@ -88,34 +94,29 @@ async def play(on: Machine) -> Played:
 
 
 async def kill_then_stop(killed: LeaderChange, stopped: LeaderChange) -> None:
-    group = killed.group
-    killed.old, killed.at = await group.until_warm(), time.monotonic()
-    send(group.members[killed.old], signal.SIGKILL)
+    send(await killed.begin(), signal.SIGKILL)
     await killed.watch(TAKEN_OVER + 10)
     await anyio.sleep(TERMS.retry)  # the third sees the new leader's Lease
     stopped.old, stopped.at = killed.heir, time.monotonic()
-    send(group.members[stopped.old], signal.SIGTERM)
+    send(stopped.group.members[stopped.old], signal.SIGTERM)
     await stopped.watch(10)
-    stopped.exit_status = await group.until_gone(stopped.old)
+    stopped.exit_status = await stopped.group.until_gone(stopped.old)
 
 
 async def freeze(change: LeaderChange) -> None:
-    group = change.group
-    change.old, change.at = await group.until_warm(), time.monotonic()
-    process = group.members[change.old]
+    process = await change.begin()
     send(process, signal.SIGSTOP)
     await change.watch(TAKEN_OVER + 10)
     send(process, signal.SIGCONT)
-    change.exit_status = await group.until_gone(change.old)
+    change.exit_status = await change.group.until_gone(change.old)
 
 
 async def cut_off(change: LeaderChange, proxies: dict[str, TcpProxy]) -> None:
-    group = change.group
-    change.old, change.at = await group.until_warm(), time.monotonic()
+    await change.begin()
     proxies[change.old].cut = True
     await change.watch(TAKEN_OVER + 10)
     proxies[change.old].cut = False
-    change.exit_status = await group.until_gone(change.old)
+    change.exit_status = await change.group.until_gone(change.old)
 
 
 async def restart(change: LeaderChange, on: Machine) -> None:
@@ -124,7 +125,7 @@ async def restart(change: LeaderChange, on: Machine) -> None:
     process, port = await on.serve(group.folder, group.users, tls=False)
     await prepare(group.folder, group.name, "a", "b", "c")
     group.start(on)
-    change.old, change.at = await group.until_warm(), time.monotonic()
+    await change.begin()
     send(process, signal.SIGUSR1)
     await until(lambda: worked_on(group, "a", time.monotonic() - 0.5, after=change.at + 2))
     send(process, signal.SIGKILL)
