@@ -19,7 +19,7 @@ from informers.kubernetes import connect
 from reconcile import Client, ObjectMeta
 from reconcile.kinds import Namespace
 from reconcile.models import definition_of
-from tests.chaos.driver import Crew, Story, User
+from tests.chaos.driver import Crew, User
 from tests.chaos.fleet_operator import NAMESPACE, Fleet
 from tests.chaos.judge import Judge, Tail
 from tests.chaos.lying_proxy import LyingProxy, lying
@@ -28,6 +28,7 @@ from tests.processes.recording_server import CHANGES, LOG, Asked
 
 IN_FULL = 1800.0
 REPLICAS = ("one", "two")
+STORY = "story.txt"
 TO_REST = 120.0
 """Seconds after the last fault within which everything must be in order."""
 AT_REST = 3.0
@@ -56,9 +57,10 @@ class Chaos:
     def __attrs_post_init__(self) -> None:
         self._requests, self._changes = Tail(self.folder / LOG), Tail(self.folder / CHANGES)
 
-    @property
-    def story(self) -> Story:
-        return Story(self.folder / "story.txt")
+    def tell(self, line: str) -> None:
+        """Write down what happened, and when by the machine's monotonic clock."""
+        with (self.folder / STORY).open("a") as file:
+            file.write(f"{time.monotonic():.3f} {line}\n")
 
     async def play(self, on: Machine) -> None:
         """Serve, let everything go wrong for `seconds`, then let it rest and look."""
@@ -77,7 +79,7 @@ class Chaos:
         await transport.aclose()
 
     async def _play(self, on: Machine, client: Client, proxies: dict[str, LyingProxy]) -> None:
-        tell, chance = self.story.tell, self._chance
+        tell, chance = self.tell, self._chance
         crew = Crew(self.folder, on, proxies, chance("incidents"), tell, self.judge.violations)
         user = User(client, chance("user"), tell)
         for name in REPLICAS:
@@ -169,7 +171,7 @@ def main(arguments: list[str]) -> int:
     for violation in chaos.judge.violations:
         print(f"chaos: VIOLATION: {violation}")
     if chaos.judge.violations:
-        lines = chaos.story.path.read_text().splitlines()
+        lines = (folder / STORY).read_text().splitlines()
         print("\n".join(["chaos: the story ended so:", *lines[-TOLD:], f"chaos: all of it is in {folder}"]))
     return int(bool(chaos.judge.violations))
 

@@ -2,9 +2,8 @@
 
 import random
 import signal
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -112,11 +111,6 @@ class Crew:
     _expected: dict[str, set[int]] = field(factory=dict, init=False)
     _frozen: set[str] = field(factory=set, init=False)
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The users of the replicas, which are their identities too."""
-        return list(self.proxies)
-
     def start(self, name: str) -> None:
         self._expected[name] = {replica.LOST}
         self.members[name] = self.machine.start(fleet_operator.run, self.folder, name)
@@ -141,14 +135,11 @@ class Crew:
         with anyio.move_on_after(seconds):
             while True:
                 await anyio.sleep(self.chance.uniform(3, 9))
-                name = self.chance.choice(self.names)
+                name = self.chance.choice(list(self.proxies))
                 incident = self.chance.choices(
                     (self._kill, self._freeze, self._cut_off, self._stop), (45, 35, 15, 5)
                 )[0]
                 await incident(name)
-        self.let_all_run()
-
-    def let_all_run(self) -> None:
         for name in list(self._frozen):
             self._thaw(name)
 
@@ -186,14 +177,3 @@ class Crew:
     def _note(self, incident: str, name: str) -> None:
         self.incidents[incident] += 1
         self.tell(f"{incident} {name}")
-
-
-@define
-class Story:
-    """What happened, in the order in which it did; the times are the machine's monotonic clock."""
-
-    path: Path
-
-    def tell(self, line: str) -> None:
-        with self.path.open("a") as file:
-            file.write(f"{time.monotonic():.3f} {line}\n")

@@ -123,7 +123,8 @@ class Judge:
 
     def amiss(self, outside: Path) -> list[str]:
         """What is lost or left behind now, in sentences; nothing of it may be once everything rests."""
-        found = [f"Fleet {fleet['metadata']['name']} does not go" for fleet in self._terminating()]
+        fleets = [fleet["metadata"] for fleet in self.fleets.values()]
+        found = [f"Fleet {fleet['name']} does not go" for fleet in fleets if "deletionTimestamp" in fleet]
         owned: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         for (plural, _), child in self._children.items():
             owned.setdefault(child["metadata"]["ownerReferences"][0]["uid"], []).append((plural, child))
@@ -137,9 +138,6 @@ class Judge:
             if path.name not in self.fleets and is_held(path):
                 found.append(f"{path.name} is still held outside")
         return found
-
-    def _terminating(self) -> Iterable[dict[str, Any]]:
-        return (fleet for fleet in self.fleets.values() if "deletionTimestamp" in fleet["metadata"])
 
     def _missing_of(self, fleet: dict[str, Any], owned: list[tuple[str, dict[str, Any]]]) -> list[str]:
         name, spec = fleet["metadata"]["name"], fleet["spec"]

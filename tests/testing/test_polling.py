@@ -13,18 +13,13 @@ from reconcile.testing.polling import NoLonger, NotYet
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})
 
 
-def in_real_time(test: Callable[[], Awaitable[None]]) -> None:
-    anyio.run(test)
-
-
-BOTH = pytest.mark.parametrize("run", [simulate, in_real_time])
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+BOTH = pytest.mark.parametrize("run", [simulate, anyio.run])
 
 
 @BOTH
 @pytest.mark.rule("kit-waiting")
-def test_eventually_returns_the_result_of_the_check_that_holds(
-    run: Callable[[Callable[[], Awaitable[None]]], None],
-) -> None:
+def test_eventually_returns_the_result_of_the_check_that_holds(run: Run) -> None:
     async def test() -> None:
         client = FakeClient()
 
@@ -42,9 +37,7 @@ def test_eventually_returns_the_result_of_the_check_that_holds(
 
 @BOTH
 @pytest.mark.rule("kit-told-apart")
-def test_a_check_that_never_holds_is_reported_with_its_last_result(
-    run: Callable[[Callable[[], Awaitable[None]]], None],
-) -> None:
+def test_a_check_that_never_holds_is_reported_with_its_last_result(run: Run) -> None:
     async def test() -> None:
         def three_are_ready() -> None:
             assert 2 == 3, "2 of 3 are ready"
@@ -60,9 +53,7 @@ def test_a_check_that_never_holds_is_reported_with_its_last_result(
 
 @BOTH
 @pytest.mark.rule("kit-waiting")
-def test_a_check_that_ceases_to_hold_is_reported_with_time_and_result(
-    run: Callable[[Callable[[], Awaitable[None]]], None],
-) -> None:
+def test_a_check_that_ceases_to_hold_is_reported_with_time_and_result(run: Run) -> None:
     async def test() -> None:
         looks = iter([True, True, False])
 
