@@ -18,6 +18,7 @@ from informers import APIResource, Key, Response
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.client import Client
+from reconcile.client.diff import value_differences
 from reconcile.controller.declaration import Controller
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
@@ -173,8 +174,6 @@ def _answer(process: "subprocess.Popen[bytes]", question: bytes) -> Mapping[str,
 
 
 def _differing_texts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Sequence[str]:
-    from reconcile.client.diff import value_differences
-
     return [
         f"{name}: {path or 'all of it'}"
         for name in {**one, **other}

@@ -104,7 +104,8 @@ def draw_plans(scenario: Scenario, run: Callable[[FaultPlan], None], *, seed: in
 
 def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) -> Any:
     numbers = st.integers(0, 11)
-    made, edits, changes = _applies(scenario), _edits(scenario), _field_edits(scenario)
+    made, changes = _applies(scenario), _field_edits(scenario)
+    edits = [step for step in scenario.steps if isinstance(step, Edit | Delete | Release | Recreate)]
     owned = _owned(scenario)
 
     class PlanMachine(RuleBasedStateMachine):
@@ -187,10 +188,6 @@ def _tamed(value: Any) -> Any:
         return [_tamed(item) for item in value]
     huge = isinstance(value, int) and not isinstance(value, bool) and abs(value) > _HUGE
     return abs(value) % 7 if huge else value
-
-
-def _edits(scenario: Scenario) -> Sequence[ScenarioAct]:
-    return [step for step in scenario.steps if isinstance(step, Edit | Delete | Release | Recreate)]
 
 
 def _field_edits(scenario: Scenario) -> list[SearchStrategy[Edit]]:

@@ -53,7 +53,8 @@ async def eventually(check: PolledCheck, *, within: float = 30.0, every: float =
             return result.value
         if left <= 0 or limit.cancelled_caught:
             raise NotYet(
-                f"did not hold within {within:g} s, in {_times(calls)}: {_source(check)}\n{result.summary}"
+                f"did not hold within {within:g} s, in {calls} call{'' if calls == 1 else 's'}: "
+                f"{_source(check)}\n{result.summary}"
             ) from result.error
         await anyio.sleep(min(max(every, _SHORTEST), max(left, 0)))
 
@@ -107,10 +108,6 @@ async def _call(check: PolledCheck) -> _CheckResult:
     except (AssertionError, ApiError) as error:
         return _CheckResult(False, None, error)
     return _CheckResult(value is not None and value is not False, value, None)
-
-
-def _times(calls: int) -> str:
-    return "1 call" if calls == 1 else f"{calls} calls"
 
 
 def _source(check: PolledCheck) -> str:

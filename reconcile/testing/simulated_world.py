@@ -149,17 +149,15 @@ class SimulatedWorld:
     def _trigger_all(self) -> bool:
         triggered = False
         for process in self._processes:
-            if process.manager is None or not self._leads(process.manager):
+            manager = process.manager
+            if manager is None or (self.scenario.leader_election and not manager.status().leading):
                 continue
             for controller in process.controllers:
                 resource = kind_of(controller.kind).resource
                 for stored in self.view.server.log.snapshot((resource.group, resource.plural)):
-                    process.manager.trigger(controller, stored.key, "once more")
+                    manager.trigger(controller, stored.key, "once more")
                     triggered = True
         return triggered
-
-    def _leads(self, manager: Manager) -> bool:
-        return self.scenario.leader_election is None or manager.status().leading
 
     # --- running ----------------------------------------------------------------------------------
 

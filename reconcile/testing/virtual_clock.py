@@ -41,7 +41,9 @@ class VirtualClock:
 
     def now(self) -> datetime.datetime:
         """The virtual wall time, aware, in UTC."""
-        return self.start + datetime.timedelta(seconds=self._elapsed())
+        self._follow_running_loop()
+        self._look()
+        return self.start + datetime.timedelta(seconds=self._base + self._seen)
 
     def random(self) -> float:
         """A number in [0, 1)."""
@@ -64,11 +66,6 @@ class VirtualClock:
             raise ValueError(f"a clock that never goes back cannot advance by {seconds} s")
         self._follow_running_loop()
         self._base += seconds
-
-    def _elapsed(self) -> float:
-        self._follow_running_loop()
-        self._look()
-        return self._base + self._seen
 
     def _follow_running_loop(self) -> None:
         loop = asyncio._get_running_loop()

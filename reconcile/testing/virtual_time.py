@@ -150,7 +150,7 @@ class VirtualTimeLoop(SealedLoop):
         task = _NumberedTask(coro, next(self._serials), loop=self, name=name, context=context, **options)
         self._tasks.append(task.itself)
         if len(self._tasks) > self._many_tasks:
-            self._tasks = [reference for reference in self._tasks if _is_pending(reference())]
+            self._tasks = [one for one in self._tasks if (left := one()) is not None and not left.done()]
             self._many_tasks = max(_MANY_TASKS, 2 * len(self._tasks))
         return task
 
@@ -425,10 +425,6 @@ def _in_order_of_each(
 
 def _serial(task: asyncio.Task[Any]) -> int:
     return task.serial if isinstance(task, _NumberedTask) else 0
-
-
-def _is_pending(task: _NumberedTask | None) -> bool:
-    return task is not None and not task.done()
 
 
 def _stuck_report(what: str, loop: VirtualTimeLoop) -> str:
