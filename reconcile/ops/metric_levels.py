@@ -52,51 +52,32 @@ class LevelCollector(Collector):
     def _families(self, status: ManagerStatus) -> Iterable[Metric]:
         yield from self._queues(status)
         yield from _informers(status)
-        clusters = status.clusters
+        reachable = [([cluster.name], cluster.reachable) for cluster in status.clusters]
         yield _gauge(
-            "reconcile_api_server_reachable",
-            "1 if the API server answers, else 0.",
-            ["cluster"],
-            [([cluster.name], cluster.reachable) for cluster in clusters],
+            "reconcile_api_server_reachable", "1 if the API server answers, else 0.", ["cluster"], reachable
         )
+        outages = [([cluster.name], cluster.outages) for cluster in status.clusters]
         yield _counter(
-            "reconcile_api_server_outages",
-            "Outages of the API server that have begun.",
-            ["cluster"],
-            [([cluster.name], cluster.outages) for cluster in clusters],
+            "reconcile_api_server_outages", "Outages of the API server that have begun.", ["cluster"], outages
         )
-        yield _gauge(
-            "leader_election_master_status",
-            "1 if this process leads, else 0.",
-            ["name"],
-            [([self.lease], status.leading)] if self.lease else [],
-        )
+        leading = [([self.lease], status.leading)] if self.lease else []
+        yield _gauge("leader_election_master_status", "1 if this process leads, else 0.", ["name"], leading)
 
     def _queues(self, status: ManagerStatus) -> Iterable[Metric]:
         labels = ["name", "controller"]
         queues = [(controller.name, controller.queue) for controller in status.controllers]
+        working = [([name], queue.working) for name, queue in queues]
         yield _gauge(
-            "controller_runtime_active_workers",
-            "Workers with a run in progress.",
-            ["controller"],
-            [([name], queue.working) for name, queue in queues],
+            "controller_runtime_active_workers", "Workers with a run in progress.", ["controller"], working
         )
-        yield _gauge(
-            "workqueue_depth",
-            "Keys that are ready.",
-            [*labels, "priority"],
-            [
-                ([name, name, priority], count)
-                for name, queue in queues
-                for priority, count in self._depths(name, queue.depths).items()
-            ],
-        )
-        yield _gauge(
-            "workqueue_unfinished_work_seconds",
-            "Total age of the runs in progress.",
-            labels,
-            [([name, name], queue.unfinished_seconds) for name, queue in queues],
-        )
+        depths = [
+            ([name, name, priority], count)
+            for name, queue in queues
+            for priority, count in self._depths(name, queue.depths).items()
+        ]
+        yield _gauge("workqueue_depth", "Keys that are ready.", [*labels, "priority"], depths)
+        ages = [([name, name], queue.unfinished_seconds) for name, queue in queues]
+        yield _gauge("workqueue_unfinished_work_seconds", "Total age of the runs in progress.", labels, ages)
         yield _gauge(
             "workqueue_longest_running_processor_seconds",
             "Age of the oldest run in progress.",

@@ -61,6 +61,14 @@ def kubeconfig(folder: Path, server: str) -> str:
     return str(path)
 
 
+def namespaces_operator(here: Path, body: str) -> str:
+    """The target of a controller of namespaces in a module of its own, whose reconciler `body` defines."""
+    head = "import asyncio\nfrom reconcile import Controller\nfrom reconcile.kinds import Namespace\n"
+    tail = "\nnamespaces = Controller(Namespace, keep)\n"
+    (here / "namespaces_operator.py").write_text(head + textwrap.dedent(body) + tail)
+    return "namespaces_operator:namespaces"
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -255,21 +263,11 @@ def test_an_embedded_run_takes_no_kubeconfig(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.rule("start-waits")
 def test_a_server_that_is_not_there_yet_is_waited_for_with_one_line(here: Path) -> None:
-    (here / "waiting.py").write_text(
-        textwrap.dedent("""
-        from reconcile import Controller
-        from reconcile.kinds import Namespace
-
-        async def keep(ctx):
-            return None
-
-        namespaces = Controller(Namespace, keep)
-        """)
-    )
+    target = namespaces_operator(here, "async def keep(ctx): pass")
     port = free_port()
     config = kubeconfig(here, f"http://127.0.0.1:{port}")
     (here / "server").mkdir()
-    with running("run", "waiting:namespaces", "--kubeconfig", config, home=here) as command:
+    with running("run", target, "--kubeconfig", config, home=here) as command:
         command.wait_for_log("waiting for the API server")
         with running("apiserver", "--insecure-http", "--port", str(port), home=here / "server"):
             command.wait_for_log('"started"')
@@ -311,21 +309,13 @@ def test_an_embedded_run_ends_cleanly_within_two_seconds(number: signal.Signals,
 
 @pytest.mark.rule("survival-end")
 def test_a_manager_that_dies_is_an_error_in_the_log_and_status_1(here: Path) -> None:
-    (here / "dying.py").write_text(
-        textwrap.dedent("""
-        import asyncio
-        from reconcile import Controller
-        from reconcile.kinds import Namespace
-
-        async def kill(ctx):
+    kill = """
+        async def keep(ctx):
             for task in asyncio.all_tasks():
                 if task.get_name() == "informer of namespaces":
                     task.cancel()
-
-        namespaces = Controller(Namespace, kill)
-        """)
-    )
-    with running("run", "dying:namespaces", "--embedded", home=here) as command:
+    """
+    with running("run", namespaces_operator(here, kill), "--embedded", home=here) as command:
         assert command.process.wait(timeout=20) == 1
         assert "stopped" not in command.said
         *lines, last = command.complaints.splitlines()
@@ -338,19 +328,8 @@ def test_a_manager_that_dies_is_an_error_in_the_log_and_status_1(here: Path) -> 
 
 @pytest.mark.rule("survival-run")
 def test_a_run_that_raises_cancelled_error_does_not_end_the_command(here: Path) -> None:
-    (here / "cancelling.py").write_text(
-        textwrap.dedent("""
-        import asyncio
-        from reconcile import Controller
-        from reconcile.kinds import Namespace
-
-        async def keep(ctx):
-            raise asyncio.CancelledError
-
-        namespaces = Controller(Namespace, keep)
-        """)
-    )
-    with running("run", "cancelling:namespaces", "--embedded", home=here) as command:
+    target = namespaces_operator(here, "async def keep(ctx): raise asyncio.CancelledError")
+    with running("run", target, "--embedded", home=here) as command:
         command.wait_for_log("keep raised CancelledError")
         assert command.process.poll() is None
         assert command.seconds_to_end() < 5
