@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from informers.transport import Response
-from reconcile.embedded import ApiRequest, ApiServer
-from reconcile.embedded.auth import User
+from reconcile.embedded import ADMIN, ApiRequest, ApiServer, User
+from tests.embedded.api_client import PODS, pod
 from tests.embedded.kind_examples import OBJECTS
 
 JSON = {"content-type": "application/json"}
@@ -55,12 +55,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def ask(server: ApiServer, method: str, path: str, body: Any = None, user: User | None = None) -> Response:
+def ask(server: ApiServer, method: str, path: str, body: Any = None, user: User = ADMIN) -> Response:
     encoded = b"" if body is None else msgspec.json.encode(body)
-    request = ApiRequest(method, path, {}, JSON, encoded)
-    if user is not None:
-        request = ApiRequest(method, path, {}, JSON, encoded, user)
-    answer = server.handle(request)
+    answer = server.handle(ApiRequest(method, path, {}, JSON, encoded, user))
     assert isinstance(answer, Response)
     return answer
 
@@ -136,17 +133,12 @@ def send_and_go_on(path: str, body: dict[str, Any]) -> None:
     """The body is answered, and so is what comes after it."""
     server = ApiServer()
     ask(server, "POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
-    spec = {"containers": [{"name": "a", "image": "a"}]}
-    ask(server, "POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "lonely"}, "spec": spec})
+    ask(server, "POST", PODS, pod("lonely"))
     assert ask(server, "POST", path, body).status < 500
     server.settle()
-    assert ask(server, "GET", "/api/v1/namespaces/default/pods", user=User("anna")).status == 403
-    assert ask(server, "POST", "/api/v1/namespaces/default/pods/lonely/eviction", {}).status in (
-        201,
-        404,
-        429,
-    )
-    ask(server, "POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "next"}, "spec": spec})
+    assert ask(server, "GET", PODS, user=User("anna")).status == 403
+    assert ask(server, "POST", f"{PODS}/lonely/eviction", {}).status in (201, 404, 429)
+    ask(server, "POST", PODS, pod("next"))
     table = ApiRequest("GET", path, {}, {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
     answer = server.handle(table)
     assert isinstance(answer, Response)

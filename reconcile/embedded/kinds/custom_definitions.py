@@ -90,10 +90,8 @@ def _approval_causes(metadata: Mapping[str, Any], group: str) -> Iterator[FieldC
     """The community's groups are for reviewed APIs; unreviewed ones have to say that they are."""
     if not group.endswith(_COMMUNITY_GROUPS):
         return
-    given, where = (
-        (metadata.get("annotations") or {}).get(_APPROVAL, ""),
-        f"metadata.annotations[{_APPROVAL}]",
-    )
+    given = (metadata.get("annotations") or {}).get(_APPROVAL, "")
+    where = f"metadata.annotations[{_APPROVAL}]"
     rule = f'protected groups must have approval annotation "{_APPROVAL}"'
     if not given:
         yield value_required(where, f"{rule}, see {_POLICY}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, one_of, spec_and_status
-from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
+from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, first_three, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
@@ -38,9 +38,7 @@ def _prepare_network_policy(policy: Object, old: Object | None) -> None:
 
 def _hosts(obj: View, _now: datetime.datetime) -> str:
     hosts = [rule.get("host") for rule in pick(obj, "spec", "rules") or () if rule.get("host")]
-    if not hosts:
-        return "*"
-    return ",".join(hosts[:3]) + (f" + {len(hosts) - 3} more..." if len(hosts) > 3 else "")
+    return first_three(hosts, "*")
 
 
 def _ingress_ports(obj: View, _now: datetime.datetime) -> str:

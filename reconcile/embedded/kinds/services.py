@@ -13,7 +13,18 @@ from reconcile.embedded.kinds.built_in_kind import (
     one_of,
     spec_and_status,
 )
-from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, UNSET, View, at, joined, labels, pick
+from reconcile.embedded.kubectl.printing import (
+    AGE,
+    NAMES,
+    NONE,
+    UNSET,
+    View,
+    at,
+    first_three,
+    joined,
+    labels,
+    pick,
+)
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.served import CellColumn
@@ -75,10 +86,6 @@ def _ports(obj: View, _now: datetime.datetime) -> str:
     return joined(shown(port) for port in pick(obj, "spec", "ports") or ())
 
 
-# formatEndpoints in Kubernetes' printers shows three and counts the rest.
-_SHOWN_ENDPOINTS = 3
-
-
 def _endpoints(obj: View, _now: datetime.datetime) -> str:
     found = [
         f"{address.get('ip')}:{port.get('port')}"
@@ -86,24 +93,16 @@ def _endpoints(obj: View, _now: datetime.datetime) -> str:
         for address in subset.get("addresses") or ()
         for port in subset.get("ports") or ()
     ]
-    return _cut(found, NONE)
+    return first_three(found, NONE)
 
 
 def _slice_ports(obj: View, _now: datetime.datetime) -> str:
-    return _cut([str(port.get("port", "*")) for port in pick(obj, "ports") or ()], UNSET)
+    return first_three([str(port.get("port", "*")) for port in pick(obj, "ports") or ()], UNSET)
 
 
 def _slice_endpoints(obj: View, _now: datetime.datetime) -> str:
     found = [address for one in pick(obj, "endpoints") or () for address in one.get("addresses") or ()]
-    return _cut(found, UNSET)
-
-
-def _cut(values: list[str], nothing: str) -> str:
-    if not values:
-        return nothing
-    more = len(values) - _SHOWN_ENDPOINTS
-    text = ",".join(values[:_SHOWN_ENDPOINTS])
-    return f"{text} + {more} more..." if more > 0 else text
+    return first_three(found, UNSET)
 
 
 KINDS: Final = (

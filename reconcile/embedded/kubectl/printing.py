@@ -1,7 +1,7 @@
 """What the columns of `kubectl get` are made of, and those that many kinds share."""
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from reconcile.embedded.kubectl.ages import UNKNOWN, age
@@ -68,6 +68,12 @@ def age_of(obj: View, now: datetime.datetime) -> str:
 def joined(values: Iterable[Any]) -> str:
     """The values that are not empty, separated by commas."""
     return ",".join(str(value) for value in values if value not in (None, "")) or NONE
+
+
+def first_three(values: Sequence[str], nothing: str) -> str:
+    """Three values and how many more there are, as formatEndpoints in Kubernetes' printers shows them."""
+    text = ",".join(values[:3]) if values else nothing
+    return f"{text} + {len(values) - 3} more..." if len(values) > 3 else text
 
 
 NAMES = CellColumn("Name", at("metadata", "name"))
