@@ -33,7 +33,6 @@ from informers.reflector_state import (
     Input,
     ItemsRead,
     Listing,
-    Output,
     PageRead,
     RequestFailed,
     Rested,
@@ -367,22 +366,19 @@ class Reflector:
         self._flush()
         self._state, outputs = step(self._state, given)
         for output in outputs:
-            self._do(output)
+            self._sink.apply(output)
+            if type(output) is Commit:
+                self._load.close()
+                self.status.lists += 1
+                self.status.error = None
+                self.status.heard = anyio.current_time()
 
     def _flush(self) -> None:
         if self._together:
             together, self._together = tuple(self._together), []
             self._state, outputs = step(self._state, ItemsRead(together))
             for output in outputs:
-                self._do(output)
-
-    def _do(self, output: Output) -> None:
-        self._sink.apply(output)
-        if isinstance(output, Commit):
-            self._load.close()
-            self.status.lists += 1
-            self.status.error = None
-            self.status.heard = anyio.current_time()
+                self._sink.apply(output)
 
     async def _turn(self) -> None:
         if self._reach.ramping:

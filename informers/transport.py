@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+import msgspec
 from attrs import field, frozen
 
 from informers.api_errors import error_from_response
@@ -44,8 +45,7 @@ def about_to_send() -> None:
         check()
 
 
-@frozen
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     """One request. `path` begins with `/`, is not percent-encoded, and has no query."""
 
     method: str

@@ -9,6 +9,7 @@ from typing import NoReturn, Protocol
 
 import anyio
 from attrs import evolve, frozen
+from msgspec.structs import replace
 
 from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import HttpRequest, PassingTransport, Response, StreamingResponse, Transport
@@ -164,8 +165,8 @@ class FaultyTransport(PassingTransport):
         assert self._effects is not None
         self._note(call, travel)
         version = str(self._effects.version_before(request.path, travel.events))
-        before = await self._inner.request(evolve(request, query=list_at(request.query, version)))
-        watch = evolve(request, query=watch_from(request.query, version))
+        before = await self._inner.request(replace(request, query=list_at(request.query, version)))
+        watch = replace(request, query=watch_from(request.query, version))
         async with self._inner.stream(watch) as answer:
             chunks = _then(initial_events(before.body, version), travel.seconds, answer.chunks)
             async with aclosing(chunks):

@@ -7,15 +7,15 @@ from typing import Literal, TypeAlias
 
 import anyio
 import anyio.lowlevel
-from attrs import asdict, field, frozen
+from attrs import field, frozen
+from msgspec.structs import astuple
 
 from informers import HttpRequest, Response, StreamingResponse
 
 PIECE = 1 << 16
 
 
-@frozen(kw_only=True)
-class SeenRequest(HttpRequest):
+class SeenRequest(HttpRequest, frozen=True, kw_only=True):
     """A request, and the time of the loop at which it was made."""
 
     at: float
@@ -70,7 +70,7 @@ class ScriptedServer:
 
     def _answered(self, request: HttpRequest, *, streaming: bool) -> Response | Chunks:
         at = anyio.current_time()
-        seen = SeenRequest(**asdict(request), at=at, streaming=streaming)
+        seen = SeenRequest(*astuple(request), at=at, streaming=streaming)
         self.seen.append(seen)
         answer = self._answer(seen)
         if isinstance(answer, Exception):
