@@ -229,10 +229,11 @@ def _by_element(node: SchemaNode, value: Any) -> dict[str, Any]:
 
 
 def _combined(parts: dict[str, Comparison], new: Any) -> Comparison:
+    changed = [item for item in parts.items() if item[1] is not _NO_DIFFERENCE]
     return Comparison(
-        FieldSet(children={element: part.added for element, part in parts.items() if part.added}),
-        FieldSet(new is ABSENT, {element: part.removed for element, part in parts.items() if part.removed}),
-        FieldSet(children={element: part.modified for element, part in parts.items() if part.modified}),
+        FieldSet(children={element: part.added for element, part in changed if part.added}),
+        FieldSet(new is ABSENT, {element: part.removed for element, part in changed if part.removed}),
+        FieldSet(children={element: part.modified for element, part in changed if part.modified}),
     )
 
 

@@ -43,17 +43,18 @@ class WriteRequest:
     """What it changes; None while it creates."""
     upserting: bool = False
     """Whether it creates an object only because none was found to change."""
+    resource: ServedResource = field(init=False)
+    """What is written; every step asks for it, so it is kept rather than looked up."""
     form: Form = field(init=False)
     """The form of the answer: one that cannot be had is refused before anything is written."""
+
+    @resource.default
+    def _written(self) -> ServedResource:
+        return self.target.resource
 
     @form.default
     def _wanted_form(self) -> Form:
         return wanted_form(self.request, listing=False)
-
-    @property
-    def resource(self) -> ServedResource:
-        """What is written."""
-        return self.target.resource
 
     @cached_property
     def time(self) -> str:
