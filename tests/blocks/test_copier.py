@@ -17,6 +17,7 @@ from reconcile.models import definition_of, encode
 from reconcile.simulation import Delays
 from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When, run_once, simulate
 from tests.controllers.world import World, world
+from tests.helpers.scenarios import in_world
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "copy-objects.md"
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
@@ -202,32 +203,30 @@ def simulated(scenario: Callable[[World], Awaitable[None]], seed: int = 0) -> No
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_sources_copies_and_namespaces_wake_exactly_whom_they_concern(seed: int) -> None:
-    async def scenario(here: World) -> None:
-        async with here.running(teams) as recorded:
-            await here.user.create(team("a", "later"))
-            await here.user.create(team("b", name="red"))
-            await anyio.sleep(5)
-            source = await here.user.create(CA)
-            await anyio.sleep(5)
-            assert set(await copied(here.user)) == {"a", "b"}
-            await here.user.create(Namespace(metadata=ObjectMeta("later")))
-            await anyio.sleep(5)
-            assert set(await copied(here.user)) == {"a", "b", "later"}
+@in_world(simulated)
+async def test_sources_copies_and_namespaces_wake_exactly_whom_they_concern(here: World, seed: int) -> None:
+    async with here.running(teams) as recorded:
+        await here.user.create(team("a", "later"))
+        await here.user.create(team("b", name="red"))
+        await anyio.sleep(5)
+        source = await here.user.create(CA)
+        await anyio.sleep(5)
+        assert set(await copied(here.user)) == {"a", "b"}
+        await here.user.create(Namespace(metadata=ObjectMeta("later")))
+        await anyio.sleep(5)
+        assert set(await copied(here.user)) == {"a", "b", "later"}
 
-            await here.user.raw.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
-            await anyio.sleep(5)
-            assert set(map(str, (await copied(here.user)).values())) == {"{'ca.crt': 'bmV3'}"}
-            wrote = [r.path for r in recorded.writes if "/secrets" in r.path]
-            assert len(wrote) == 6
+        await here.user.raw.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
+        await anyio.sleep(5)
+        assert set(map(str, (await copied(here.user)).values())) == {"{'ca.crt': 'bmV3'}"}
+        wrote = [r.path for r in recorded.writes if "/secrets" in r.path]
+        assert len(wrote) == 6
 
-            sent = len(recorded.writes)
-            await here.user.delete(await here.user.get(Secret, "ca", "a"))
-            await anyio.sleep(5)
-            again = [(r.verb, r.path) for r in recorded.writes[sent:] if "/secrets" in r.path]
-            assert again == [("create", "/api/v1/namespaces/a/secrets")]
-
-    simulated(scenario, seed)
+        sent = len(recorded.writes)
+        await here.user.delete(await here.user.get(Secret, "ca", "a"))
+        await anyio.sleep(5)
+        again = [(r.verb, r.path) for r in recorded.writes[sent:] if "/secrets" in r.path]
+        assert again == [("create", "/api/v1/namespaces/a/secrets")]
 
 
 def test_a_kind_without_namespaces_keeps_copies_too_however_long_its_names() -> None:
@@ -264,32 +263,30 @@ def test_a_kind_without_namespaces_keeps_copies_too_however_long_its_names() -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_manager_that_dies_within_a_rotation_writes_each_copy_once_all_the_same(seed: int) -> None:
-    async def scenario(here: World) -> None:
-        source = await here.user.create(CA)
-        await here.user.create(team("a", "b"))
-        async with here.running(teams):
-            await anyio.sleep(5)
-        before = await here.user.get(Secret, "ca", "a")
-        async with here.running(teams) as first:
-            await here.user.raw.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
-            await anyio.sleep(0.05 * (1 + seed))
-        async with here.running(teams) as second:
-            await anyio.sleep(10)
-        wrote = [r.path for r in (*first.writes, *second.writes) if "/secrets/" in r.path]
-        assert sorted(wrote) == sorted(set(wrote))
-        after = await here.user.get(Secret, "ca", "a")
-        assert (after.uid, after.data) == (before.uid, {"ca.crt": "bmV3"})
+@in_world(simulated)
+async def test_a_manager_that_dies_within_a_rotation_writes_each_copy_once_all_the_same(
+    here: World, seed: int
+) -> None:
+    source = await here.user.create(CA)
+    await here.user.create(team("a", "b"))
+    async with here.running(teams):
+        await anyio.sleep(5)
+    before = await here.user.get(Secret, "ca", "a")
+    async with here.running(teams) as first:
+        await here.user.raw.merge(source, {"data": {"ca.crt": "bmV3"}}, guard={})
+        await anyio.sleep(0.05 * (1 + seed))
+    async with here.running(teams) as second:
+        await anyio.sleep(10)
+    wrote = [r.path for r in (*first.writes, *second.writes) if "/secrets/" in r.path]
+    assert sorted(wrote) == sorted(set(wrote))
+    after = await here.user.get(Secret, "ca", "a")
+    assert (after.uid, after.data) == (before.uid, {"ca.crt": "bmV3"})
 
-    simulated(scenario, seed)
 
-
-def test_no_value_of_a_source_is_in_what_is_stored_of_the_object() -> None:
-    async def scenario(here: World) -> None:
-        await here.user.create(CA)
-        await here.user.create(team("a"))
-        async with here.running(teams):
-            await anyio.sleep(5)
-        assert "Y2E=" not in str(encode(await here.user.get(Team, "blue", "teams")))
-
-    simulated(scenario)
+@in_world(simulated)
+async def test_no_value_of_a_source_is_in_what_is_stored_of_the_object(here: World) -> None:
+    await here.user.create(CA)
+    await here.user.create(team("a"))
+    async with here.running(teams):
+        await anyio.sleep(5)
+    assert "Y2E=" not in str(encode(await here.user.get(Team, "blue", "teams")))

@@ -11,8 +11,9 @@ from reconcile import Client, Controller, ObjectMeta
 from reconcile.kinds import Pod, PodStatus
 from reconcile.models import definition_of
 from reconcile.simulation import Delays, observe
-from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When, run_once, simulate
+from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When, run_once
 from tests.controllers.world import NAMESPACE, world
+from tests.helpers.scenarios import simulated
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "keep-a-replica-group.md"
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
@@ -86,37 +87,33 @@ async def test_a_quota_that_ends_in_the_midst_of_a_replica_causes_no_deletions()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_on_late_watches_one_replica_goes_for_each_that_is_too_many(seed: int) -> None:
-    async def run() -> None:
-        async with world(seed, definition_of(RenderFarm), delays=Delays(0.2, 3.0)) as here:
-            watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
-            async with watching as observer, here.running(farms, lag=(0.2, 1.0)):
-                await here.user.create(farm(NAMESPACE, renderers=3, hosts=2))
-                await anyio.sleep(10)
-                mark = len(observer.changes)
-                await resize(here.user, NAMESPACE, renderers=2, hosts=2)
-                await anyio.sleep(15)
-            changes = observer.changes[mark:]
-            gone = {one.last.uid for one in changes if one.new is None or one.new.terminating}
-            assert (len(gone), len(await here.user.list(Pod, NAMESPACE))) == (2, 4)
-
-    simulate(run, seed=seed)
+@simulated
+async def test_on_late_watches_one_replica_goes_for_each_that_is_too_many(seed: int) -> None:
+    async with world(seed, definition_of(RenderFarm), delays=Delays(0.2, 3.0)) as here:
+        watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
+        async with watching as observer, here.running(farms, lag=(0.2, 1.0)):
+            await here.user.create(farm(NAMESPACE, renderers=3, hosts=2))
+            await anyio.sleep(10)
+            mark = len(observer.changes)
+            await resize(here.user, NAMESPACE, renderers=2, hosts=2)
+            await anyio.sleep(15)
+        changes = observer.changes[mark:]
+        gone = {one.last.uid for one in changes if one.new is None or one.new.terminating}
+        assert (len(gone), len(await here.user.list(Pod, NAMESPACE))) == (2, 4)
 
 
-def test_a_pod_that_fails_at_once_is_made_ever_less_often() -> None:
-    async def run() -> None:
-        async with world(1, definition_of(RenderFarm), delays=Delays(0.2, 0.2)) as here:
-            watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
-            async with watching as observer, here.running(farms):
-                await here.user.create(farm(NAMESPACE, renderers=1))
-                for _ in range(300):
-                    await fail_running(here.user)
-                    await anyio.sleep(1)
-            made = {one.last.uid for one in observer.changes}
-            # At 0, then 10, 20, 40, 80 and 160 s after the one before.
-            assert 5 <= len(made) <= 7
-
-    simulate(run)
+@simulated
+async def test_a_pod_that_fails_at_once_is_made_ever_less_often() -> None:
+    async with world(1, definition_of(RenderFarm), delays=Delays(0.2, 0.2)) as here:
+        watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
+        async with watching as observer, here.running(farms):
+            await here.user.create(farm(NAMESPACE, renderers=1))
+            for _ in range(300):
+                await fail_running(here.user)
+                await anyio.sleep(1)
+        made = {one.last.uid for one in observer.changes}
+        # At 0, then 10, 20, 40, 80 and 160 s after the one before.
+        assert 5 <= len(made) <= 7
 
 
 async def fail_running(user: Client) -> None:

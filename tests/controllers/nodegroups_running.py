@@ -1,6 +1,6 @@
 """Node groups in a simulated cluster."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import anyio
 from controllers.nodegroups import NodeGroupSettings, make_controller
 from reconcile import Manager
 from reconcile.simulation import Delays
-from reconcile.testing import Fault, FaultPlan, FaultyTransport, simulate
+from reconcile.testing import Fault, FaultPlan, FaultyTransport
 from tests.controllers.nodegroups import API, MACHINES, autoscaler, definitions, say
 from tests.controllers.world import World, world
 
@@ -38,7 +38,3 @@ async def at_work(
         ):
             await anyio.sleep(15)
             yield here, recorded
-
-
-def play(story: Callable[[], Awaitable[None]]) -> None:
-    simulate(story)

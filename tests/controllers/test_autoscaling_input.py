@@ -15,9 +15,10 @@ from reconcile.errors import NotFound, PredecessorActive
 from reconcile.kinds import ConfigMap, Deployment, Pod, PodSpec
 from reconcile.models import Scale, definition_of
 from reconcile.simulation import Delays
-from reconcile.testing import FaultyTransport, simulate
+from reconcile.testing import FaultyTransport
 from tests.controllers.autoscaling import EVERY, Here, Metrics, Net, autoscaler, deployment, told
 from tests.controllers.world import NAMESPACE, SAMPLES, world
+from tests.helpers.scenarios import in_world, simulated
 
 # --- bad input ------------------------------------------------------------------------------------------
 
@@ -47,92 +48,84 @@ from tests.controllers.world import NAMESPACE, SAMPLES, world
         ),
     ],
 )
-def test_a_failure_is_reported_in_a_condition_and_an_event_and_harms_no_other(
-    changed: dict[str, Any], condition: str, reason: str, named: str
+@in_world(told)
+async def test_a_failure_is_reported_in_a_condition_and_an_event_and_harms_no_other(
+    here: Here, changed: dict[str, Any], condition: str, reason: str, named: str
 ) -> None:
-    async def story(here: Here) -> None:
-        here.metrics.load = 1.0
-        await here.user.create(ConfigMap(metadata=ObjectMeta("settings", NAMESPACE)))
-        await here.deploy(2)
-        await here.make("bad", **changed)
-        await anyio.sleep(5)
-        await here.make("good")
-        await anyio.sleep(30)
-        status, why, message = (await here.conditions("bad"))[condition]
-        assert (status, why) == ("False", reason)
-        assert named in message
-        assert (await here.conditions("bad"))["Ready"][0] == "False"
-        assert reason in await here.events()
-        if condition == "AbleToScale":
-            assert (await here.conditions("good"))["Ready"][0] == "True"
-        sent = len(here.requests.writes)
-        await anyio.sleep(120)
-        assert len(here.requests.writes) == sent
-
-    told(story)
+    here.metrics.load = 1.0
+    await here.user.create(ConfigMap(metadata=ObjectMeta("settings", NAMESPACE)))
+    await here.deploy(2)
+    await here.make("bad", **changed)
+    await anyio.sleep(5)
+    await here.make("good")
+    await anyio.sleep(30)
+    status, why, message = (await here.conditions("bad"))[condition]
+    assert (status, why) == ("False", reason)
+    assert named in message
+    assert (await here.conditions("bad"))["Ready"][0] == "False"
+    assert reason in await here.events()
+    if condition == "AbleToScale":
+        assert (await here.conditions("good"))["Ready"][0] == "True"
+    sent = len(here.requests.writes)
+    await anyio.sleep(120)
+    assert len(here.requests.writes) == sent
 
 
 @pytest.mark.rule("autoscale-bad-annotation")
-def test_an_invalid_annotation_is_named_in_a_condition_and_an_event() -> None:
-    async def story(here: Here) -> None:
-        await here.deploy(2)
-        await here.make(annotations={"autoscaling.aibrix.ai/max-scale-up-rate": "fast"})
-        await anyio.sleep(20)
-        status, reason, message = (await here.conditions())["ValidSpec"]
-        assert (status, reason) == ("False", "InvalidSpec")
-        assert "autoscaling.aibrix.ai/max-scale-up-rate" in message
-        assert "InvalidSpec" in await here.events()
-
-    told(story)
+@in_world(told)
+async def test_an_invalid_annotation_is_named_in_a_condition_and_an_event(here: Here) -> None:
+    await here.deploy(2)
+    await here.make(annotations={"autoscaling.aibrix.ai/max-scale-up-rate": "fast"})
+    await anyio.sleep(20)
+    status, reason, message = (await here.conditions())["ValidSpec"]
+    assert (status, reason) == ("False", "InvalidSpec")
+    assert "autoscaling.aibrix.ai/max-scale-up-rate" in message
+    assert "InvalidSpec" in await here.events()
 
 
 @pytest.mark.rule("autoscale-bad-page")
-def test_a_page_that_is_not_prometheus_text_is_reported_and_changes_nothing() -> None:
-    async def story(here: Here) -> None:
-        here.metrics.page = "<html>load</html>"
-        await here.deploy(3)
-        await here.make()
-        await anyio.sleep(120)
-        assert await here.replicas() == 3
-        status, _, message = (await here.conditions())["MetricsAvailable"]
-        assert status == "False"
-        assert "NotPrometheusText" in message
-        assert "NoneAnswered" in await here.events()
-
-    told(story)
+@in_world(told)
+async def test_a_page_that_is_not_prometheus_text_is_reported_and_changes_nothing(here: Here) -> None:
+    here.metrics.page = "<html>load</html>"
+    await here.deploy(3)
+    await here.make()
+    await anyio.sleep(120)
+    assert await here.replicas() == 3
+    status, _, message = (await here.conditions())["MetricsAvailable"]
+    assert status == "False"
+    assert "NotPrometheusText" in message
+    assert "NoneAnswered" in await here.events()
 
 
 @pytest.mark.rule("autoscale-bad-page")
-def test_a_page_without_end_is_named_changes_nothing_and_counts_again_once_it_has_one() -> None:
-    async def story(here: Here) -> None:
-        here.metrics.page = "load 1\n" * (ScrapeLimits().page_bytes // 7 + 1)
-        await here.deploy(3)
-        await here.make()
-        await anyio.sleep(60)
-        assert await here.replicas() == 3
-        status, _, message = (await here.conditions())["MetricsAvailable"]
-        assert status == "False"
-        assert "PageTooLarge" in message
-        assert "NoneAnswered" in await here.events()
-        here.metrics.page, here.metrics.load = "", 3.0
-        await anyio.sleep(60)
-        assert await here.replicas() == 8
+@in_world(told)
+async def test_a_page_without_end_is_named_changes_nothing_and_counts_again_once_it_has_one(
+    here: Here,
+) -> None:
+    here.metrics.page = "load 1\n" * (ScrapeLimits().page_bytes // 7 + 1)
+    await here.deploy(3)
+    await here.make()
+    await anyio.sleep(60)
+    assert await here.replicas() == 3
+    status, _, message = (await here.conditions())["MetricsAvailable"]
+    assert status == "False"
+    assert "PageTooLarge" in message
+    assert "NoneAnswered" in await here.events()
+    here.metrics.page, here.metrics.load = "", 3.0
+    await anyio.sleep(60)
+    assert await here.replicas() == 8
 
-    told(story)
 
-
-def test_the_mistakes_of_a_user_end_when_they_are_mended() -> None:
-    async def story(here: Here) -> None:
-        here.metrics.load = 3.0
-        await here.deploy(2)
-        await here.make(minReplicas=9)
-        await anyio.sleep(20)
-        await here.make(minReplicas=1)
-        await anyio.sleep(40)
-        assert await here.replicas() == 8
-        assert (await here.conditions())["ValidSpec"][0] == "True"
-
-    told(story)
+@in_world(told)
+async def test_the_mistakes_of_a_user_end_when_they_are_mended(here: Here) -> None:
+    here.metrics.load = 3.0
+    await here.deploy(2)
+    await here.make(minReplicas=9)
+    await anyio.sleep(20)
+    await here.make(minReplicas=1)
+    await anyio.sleep(40)
+    assert await here.replicas() == 8
+    assert (await here.conditions())["ValidSpec"][0] == "True"
 
 
 # --- users' manifests -----------------------------------------------------------------------------------
@@ -171,20 +164,18 @@ def test_the_samples_of_aibrix_run_as_they_are(crd: str, name: str) -> None:
     told(story, crd=original)
 
 
-def test_an_autoscaler_that_is_gone_leaves_its_target_alone() -> None:
-    async def story(here: Here) -> None:
-        here.metrics.load = 1.0
-        await here.deploy(3)
-        await here.make()
-        await anyio.sleep(30)
-        await here.user.delete(await here.find())
-        here.metrics.load = 5.0
-        await anyio.sleep(60)
-        assert await here.replicas() == 3
-        with pytest.raises(NotFound):
-            await here.find()
-
-    told(story)
+@in_world(told)
+async def test_an_autoscaler_that_is_gone_leaves_its_target_alone(here: Here) -> None:
+    here.metrics.load = 1.0
+    await here.deploy(3)
+    await here.make()
+    await anyio.sleep(30)
+    await here.user.delete(await here.find())
+    here.metrics.load = 5.0
+    await anyio.sleep(60)
+    assert await here.replicas() == 3
+    with pytest.raises(NotFound):
+        await here.find()
 
 
 # --- targets of other kinds -----------------------------------------------------------------------------
@@ -208,68 +199,60 @@ class Ring(Object):
 
 
 @pytest.mark.rule("autoscale-scale-only")
-def test_any_kind_with_a_scale_can_be_sized() -> None:
-    async def story(here: Here) -> None:
-        await here.user.apply(definition_of(Ring))
-        ring = await here.user.create(Ring(metadata=ObjectMeta("ring", NAMESPACE)))
-        status = {"status": {"replicas": 2, "selector": "ring=one,!retired"}}
-        await here.user.raw.merge(ring, status, guard={}, subresource="status")
-        for name, labels in (("a", {}), ("b", {}), ("c", {"retired": "yes"})):
-            metadata = ObjectMeta(name, NAMESPACE, labels={"ring": "one", **labels})
-            await here.user.create(
-                Pod(metadata=metadata, spec=PodSpec(containers=({"name": "c", "image": "i"},)))
-            )
-        await anyio.sleep(5)
-        for pod in await here.user.list(Pod, NAMESPACE):
-            here.net.pods[pod.status.pod_ip] = pod
-        here.metrics.load = 2.0
-        await here.make(scaleTargetRef={"apiVersion": "example.com/v1", "kind": "Ring", "name": "ring"})
-        await anyio.sleep(30)
-        found = await here.user.get(Ring, "ring", NAMESPACE)
-        assert found.spec.replicas == 4  # two pods with a load of 2 each
-        assert found.status.replicas == 2
-
-    told(story)
+@in_world(told)
+async def test_any_kind_with_a_scale_can_be_sized(here: Here) -> None:
+    await here.user.apply(definition_of(Ring))
+    ring = await here.user.create(Ring(metadata=ObjectMeta("ring", NAMESPACE)))
+    status = {"status": {"replicas": 2, "selector": "ring=one,!retired"}}
+    await here.user.raw.merge(ring, status, guard={}, subresource="status")
+    for name, labels in (("a", {}), ("b", {}), ("c", {"retired": "yes"})):
+        metadata = ObjectMeta(name, NAMESPACE, labels={"ring": "one", **labels})
+        await here.user.create(
+            Pod(metadata=metadata, spec=PodSpec(containers=({"name": "c", "image": "i"},)))
+        )
+    await anyio.sleep(5)
+    for pod in await here.user.list(Pod, NAMESPACE):
+        here.net.pods[pod.status.pod_ip] = pod
+    here.metrics.load = 2.0
+    await here.make(scaleTargetRef={"apiVersion": "example.com/v1", "kind": "Ring", "name": "ring"})
+    await anyio.sleep(30)
+    found = await here.user.get(Ring, "ring", NAMESPACE)
+    assert found.spec.replicas == 4  # two pods with a load of 2 each
+    assert found.status.replicas == 2
 
 
 # --- in nobody's way ------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("autoscale-takeover")
-def test_it_does_not_start_beside_aibrix() -> None:
-    async def run() -> None:
-        async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
-            kept = deployment("aibrix-controller-manager", 1)
-            await there.user.create(kept.with_metadata(namespace="default"))
-            manager = Manager(make_controller(), transport=there.transport, clock=there.clock, environ={})
-            with pytest.raises(PredecessorActive, match="AIBrix is active"):
-                await manager.run()
-
-    simulate(run)
+@simulated
+async def test_it_does_not_start_beside_aibrix() -> None:
+    async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
+        kept = deployment("aibrix-controller-manager", 1)
+        await there.user.create(kept.with_metadata(namespace="default"))
+        manager = Manager(make_controller(), transport=there.transport, clock=there.clock, environ={})
+        with pytest.raises(PredecessorActive, match="AIBrix is active"):
+            await manager.run()
 
 
 @pytest.mark.rule("autoscale-takeover")
-def test_in_shadow_it_decides_and_changes_nothing() -> None:
-    async def run() -> None:
-        async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
-            net, metrics = Net(), Metrics(load=3.0)
-            net.metrics = metrics
-            workload = DemoWorkload(net, 20)
-            workload.begun = 3
-            sizes = make_controller(every=EVERY, fetch=net.fetch)
-            recorded = FaultyTransport(there.transport)
-            shadow = Manager(sizes, transport=recorded, clock=there.clock, environ={}, dry_run=True)
-            async with anyio.create_task_group() as group:
-                await group.start(
-                    Manager(workload.controller, transport=there.transport, clock=there.clock).run
-                )
-                await group.start(shadow.run)
-                await there.user.create(deployment("model", 2))
-                await there.user.apply(autoscaler("model"))
-                await anyio.sleep(30)
-                group.cancel_scope.cancel()
-            assert net.asked > 0
-            assert recorded.writes == []
-            assert (await there.user.get(Deployment, "model", NAMESPACE)).spec.replicas == 2
-
-    simulate(run)
+@simulated
+async def test_in_shadow_it_decides_and_changes_nothing() -> None:
+    async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
+        net, metrics = Net(), Metrics(load=3.0)
+        net.metrics = metrics
+        workload = DemoWorkload(net, 20)
+        workload.begun = 3
+        sizes = make_controller(every=EVERY, fetch=net.fetch)
+        recorded = FaultyTransport(there.transport)
+        shadow = Manager(sizes, transport=recorded, clock=there.clock, environ={}, dry_run=True)
+        async with anyio.create_task_group() as group:
+            await group.start(Manager(workload.controller, transport=there.transport, clock=there.clock).run)
+            await group.start(shadow.run)
+            await there.user.create(deployment("model", 2))
+            await there.user.apply(autoscaler("model"))
+            await anyio.sleep(30)
+            group.cancel_scope.cancel()
+        assert net.asked > 0
+        assert recorded.writes == []
+        assert (await there.user.get(Deployment, "model", NAMESPACE)).spec.replicas == 2

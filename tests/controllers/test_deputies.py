@@ -14,10 +14,11 @@ from reconcile.kinds import Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient
 from tests.controllers.nodegroups import OFFER, condition, group, size_of
-from tests.controllers.nodegroups_running import at_work, play
+from tests.controllers.nodegroups_running import at_work
 from tests.controllers.ray_features import annotated, change, with_group
 from tests.controllers.ray_runs import cluster, once
 from tests.controllers.ray_specs import faults, head
+from tests.helpers.scenarios import simulated
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")
@@ -92,12 +93,10 @@ def test_an_autoscaler_of_nodes_sizes_groups_of_another_namespace_only_where_it_
 
 
 @pytest.mark.rule("tenant-09")
-def test_a_discovery_of_another_namespace_is_a_condition_and_nothing_is_sized() -> None:
-    async def story() -> None:
-        discovery = ("clusterapi:namespace=*",)
-        async with at_work(group("g", 0, ("1", "3"), **OFFER), discovery=discovery) as (here, _):
-            await anyio.sleep(60)
-            assert "NODE_GROUPS_NAMESPACES" in (await condition(here, "Ready"))[1]
-            assert await size_of(here.user, "g") == 0
-
-    play(story)
+@simulated
+async def test_a_discovery_of_another_namespace_is_a_condition_and_nothing_is_sized() -> None:
+    discovery = ("clusterapi:namespace=*",)
+    async with at_work(group("g", 0, ("1", "3"), **OFFER), discovery=discovery) as (here, _):
+        await anyio.sleep(60)
+        assert "NODE_GROUPS_NAMESPACES" in (await condition(here, "Ready"))[1]
+        assert await size_of(here.user, "g") == 0

@@ -43,6 +43,7 @@ from reconcile.testing import (
 )
 from tests.controllers.fleets import fleet, rolling
 from tests.controllers.world import NAMESPACE, world
+from tests.helpers.scenarios import simulated
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "3")) or None
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "2"))
@@ -67,7 +68,8 @@ def test_an_autoscaler_sizes_a_fleet_down_to_nothing_and_back(seed: int) -> None
 
 @pytest.mark.rule("aibrix-3d-hpa")
 @pytest.mark.parametrize(("serves_scale", "word"), [(True, "True"), (False, "False")])
-def test_a_horizontal_pod_autoscaler_is_able_to_scale_a_fleet(serves_scale: bool, word: str) -> None:
+@simulated
+async def test_a_horizontal_pod_autoscaler_is_able_to_scale_a_fleet(serves_scale: bool, word: str) -> None:
     autoscaler = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -80,27 +82,23 @@ def test_a_horizontal_pod_autoscaler_is_able_to_scale_a_fleet(serves_scale: bool
             },
         },
     }  # fmt: skip
-
-    async def run() -> None:
-        defined = definition() if serves_scale else without_scale(definition())
-        fleets = make_fleet_controller(RayClusterFleet if serves_scale else FleetWithoutScale)
-        async with world(0, clusters(), defined, set_definition(), delays=QUICK) as here:
-            manager = Manager(
-                fleets, make_set_controller(), make_controller(), transport=here.transport, clock=here.clock
-            )
-            async with anyio.create_task_group() as group:
-                await group.start(manager.run)
-                await here.user.create(fleet(1).with_metadata(namespace=NAMESPACE))
-                made = await here.user.create(autoscaler)
-                await anyio.sleep(60)
-                found = await here.user.get(type(made), "fleet", NAMESPACE)
-                said = {one["type"]: one["status"] for one in found["status"]["conditions"]}
-                assert said["AbleToScale"] == word
-                kept = await here.user.get(RayClusterFleet, "fleet", NAMESPACE)
-                assert kept.status.available_replicas == (2 if serves_scale else 1)
-                group.cancel_scope.cancel()
-
-    simulate(run)
+    defined = definition() if serves_scale else without_scale(definition())
+    fleets = make_fleet_controller(RayClusterFleet if serves_scale else FleetWithoutScale)
+    async with world(0, clusters(), defined, set_definition(), delays=QUICK) as here:
+        manager = Manager(
+            fleets, make_set_controller(), make_controller(), transport=here.transport, clock=here.clock
+        )
+        async with anyio.create_task_group() as group:
+            await group.start(manager.run)
+            await here.user.create(fleet(1).with_metadata(namespace=NAMESPACE))
+            made = await here.user.create(autoscaler)
+            await anyio.sleep(60)
+            found = await here.user.get(type(made), "fleet", NAMESPACE)
+            said = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+            assert said["AbleToScale"] == word
+            kept = await here.user.get(RayClusterFleet, "fleet", NAMESPACE)
+            assert kept.status.available_replicas == (2 if serves_scale else 1)
+            group.cancel_scope.cancel()
 
 
 def test_without_the_subresource_an_autoscaler_finds_nothing() -> None:
@@ -115,28 +113,26 @@ def test_the_incident_is_found_by_name() -> None:
 
 
 @pytest.mark.rule("aibrix-fleet-quiet")
-def test_a_settled_fleet_is_written_to_no_more_however_often_it_runs() -> None:
-    async def run() -> None:
-        async with world(0, clusters(), definition(), set_definition(), delays=QUICK) as here:
-            drops = [Fault(When("watch", nth=number), Cut(3)) for number in range(4, 10)]
-            recorded = FaultyTransport(here.transport, FaultPlan(drops))
-            fleets, sets = make_controllers()
-            late = LateTransport(recorded, 7)
-            manager = Manager(fleets, sets, make_controller(), transport=late, clock=here.clock)
-            async with anyio.create_task_group() as group:
-                await group.start(manager.run)
-                await here.user.create(fleet(3).with_metadata(namespace=NAMESPACE))
-                await anyio.sleep(60)
-                before = len(recorded.writes)
-                (made,) = await here.user.list(RayClusterReplicaSet, NAMESPACE)
-                for _ in range(20):
-                    manager.trigger(fleets, f"{NAMESPACE}/fleet")
-                    manager.trigger(sets, f"{NAMESPACE}/{made.name}")
-                    await anyio.sleep(30)
-                assert [write.path for write in recorded.writes[before:]] == []
-                group.cancel_scope.cancel()
-
-    simulate(run)
+@simulated
+async def test_a_settled_fleet_is_written_to_no_more_however_often_it_runs() -> None:
+    async with world(0, clusters(), definition(), set_definition(), delays=QUICK) as here:
+        drops = [Fault(When("watch", nth=number), Cut(3)) for number in range(4, 10)]
+        recorded = FaultyTransport(here.transport, FaultPlan(drops))
+        fleets, sets = make_controllers()
+        late = LateTransport(recorded, 7)
+        manager = Manager(fleets, sets, make_controller(), transport=late, clock=here.clock)
+        async with anyio.create_task_group() as group:
+            await group.start(manager.run)
+            await here.user.create(fleet(3).with_metadata(namespace=NAMESPACE))
+            await anyio.sleep(60)
+            before = len(recorded.writes)
+            (made,) = await here.user.list(RayClusterReplicaSet, NAMESPACE)
+            for _ in range(20):
+                manager.trigger(fleets, f"{NAMESPACE}/fleet")
+                manager.trigger(sets, f"{NAMESPACE}/{made.name}")
+                await anyio.sleep(30)
+            assert [write.path for write in recorded.writes[before:]] == []
+            group.cancel_scope.cancel()
 
 
 # --- the bounds, whatever goes wrong ------------------------------------------------------------------------

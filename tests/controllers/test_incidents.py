@@ -24,6 +24,7 @@ from reconcile.simulation import (
 from reconcile.testing import simulate
 from tests.controllers.ray_world import all_ready, cluster, counts, scaled, workers
 from tests.controllers.world import NAMESPACE, world
+from tests.helpers.scenarios import simulated
 
 SCENARIO = scaling.ScaleDownScenario(stop_seconds=2.0, flood=8.0, flood_heard=4.0, seconds=4.0)
 QUICK = Delays(start=0.2, stop=0.2)
@@ -88,16 +89,14 @@ def test_the_original_deletes_more_than_one_across_a_restart_too() -> None:
     assert int(said[1]) > 1
 
 
-def test_an_incident_leaves_no_cluster_behind() -> None:
-    async def run() -> None:
-        async with world(0, clusters(), delays=QUICK) as here:
-            await scaling.play(here.stage, "ours", SCENARIO)
-            await anyio.sleep(10)
-            assert await here.user.list(RayCluster) == []
-            names = [pod.name for pod in await here.user.list(Pod)]
-            assert all(name.startswith("bystander") for name in names)
-
-    simulate(run)
+@simulated
+async def test_an_incident_leaves_no_cluster_behind() -> None:
+    async with world(0, clusters(), delays=QUICK) as here:
+        await scaling.play(here.stage, "ours", SCENARIO)
+        await anyio.sleep(10)
+        assert await here.user.list(RayCluster) == []
+        names = [pod.name for pod in await here.user.list(Pod)]
+        assert all(name.startswith("bystander") for name in names)
 
 
 # What an operator has to survive beyond the incident.
@@ -105,75 +104,67 @@ def test_an_incident_leaves_no_cluster_behind() -> None:
 
 @pytest.mark.rule("kuberay-1d-restart")
 @pytest.mark.parametrize("seed", range(6))
-def test_a_restart_between_the_deletion_and_its_end_deletes_no_second_worker(seed: int) -> None:
-    async def run() -> None:
-        async with world(seed, clusters(), delays=QUICK) as here:
+@simulated
+async def test_a_restart_between_the_deletion_and_its_end_deletes_no_second_worker(seed: int) -> None:
+    async with world(seed, clusters(), delays=QUICK) as here:
+        async with here.running(make_controller()):
+            await here.user.create(cluster(5, **{STOP_SECONDS: "5"}))
+            before = await all_ready(here, 5)
+        async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
+            await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(4))
             async with here.running(make_controller()):
-                await here.user.create(cluster(5, **{STOP_SECONDS: "5"}))
-                before = await all_ready(here, 5)
-            async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
-                await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(4))
+                assert await observer.until(lambda: counts(observer, before)[0] > 0, 20)
+            for _ in range(3):
                 async with here.running(make_controller()):
-                    assert await observer.until(lambda: counts(observer, before)[0] > 0, 20)
-                for _ in range(3):
-                    async with here.running(make_controller()):
-                        await anyio.sleep(1)
-                async with here.running(make_controller()):
-                    await anyio.sleep(10)
-                assert counts(observer, before) == (1, 0)
-            assert len(await workers(here.user)) == 4
-
-    simulate(run, seed=seed)
+                    await anyio.sleep(1)
+            async with here.running(make_controller()):
+                await anyio.sleep(10)
+            assert counts(observer, before) == (1, 0)
+        assert len(await workers(here.user)) == 4
 
 
 @pytest.mark.rule("kuberay-1d-stuck")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_worker_that_hangs_in_terminating_is_replaced(seed: int) -> None:
-    async def run() -> None:
-        async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
-            await here.user.create(cluster(3, **{BEHAVIOUR: "hang-terminating"}))
-            before = await all_ready(here, 3)
-            async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
-                await here.user.delete(next(iter(before.values())))
-                await anyio.sleep(20)
-                assert counts(observer, before) == (1, 1)
-            live = [pod for pod in (await workers(here.user)).values() if not pod.terminating]
-            assert len(live) == 3
-            assert all(pod.ready for pod in live)
-
-    simulate(run, seed=seed)
+@simulated
+async def test_a_worker_that_hangs_in_terminating_is_replaced(seed: int) -> None:
+    async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
+        await here.user.create(cluster(3, **{BEHAVIOUR: "hang-terminating"}))
+        before = await all_ready(here, 3)
+        async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
+            await here.user.delete(next(iter(before.values())))
+            await anyio.sleep(20)
+            assert counts(observer, before) == (1, 1)
+        live = [pod for pod in (await workers(here.user)).values() if not pod.terminating]
+        assert len(live) == 3
+        assert all(pod.ready for pod in live)
 
 
 @pytest.mark.rule("kuberay-1d-order")
 @pytest.mark.parametrize("seed", range(3))
-def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) -> None:
-    async def run() -> None:
-        async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
-            await here.user.create(cluster(2))
-            before = await all_ready(here, 2)
-            await anyio.sleep(1)  # creation times have whole seconds
-            await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(3))
-            await all_ready(here, 3)
-            await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(2))
-            await anyio.sleep(10)
-            assert set(await workers(here.user)) == set(before)
-
-    simulate(run, seed=seed)
+@simulated
+async def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) -> None:
+    async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
+        await here.user.create(cluster(2))
+        before = await all_ready(here, 2)
+        await anyio.sleep(1)  # creation times have whole seconds
+        await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(3))
+        await all_ready(here, 3)
+        await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(2))
+        await anyio.sleep(10)
+        assert set(await workers(here.user)) == set(before)
 
 
-def test_a_settled_cluster_is_written_to_no_more() -> None:
-    async def run() -> None:
-        async with world(0, clusters(), delays=QUICK) as here, here.running(make_controller()) as recorded:
-            await here.user.create(cluster(3))
-            await all_ready(here, 3)
-            await anyio.sleep(5)
-            sent = len(recorded.writes)
-            await anyio.sleep(1800)
-            assert len(recorded.writes) == sent
-            status = (await here.user.get(RayCluster, "ray", NAMESPACE)).status
-            assert (status.state, status.ready_worker_replicas) == ("ready", 3)
-
-    simulate(run)
+@simulated
+async def test_a_settled_cluster_is_written_to_no_more() -> None:
+    async with world(0, clusters(), delays=QUICK) as here, here.running(make_controller()) as recorded:
+        await here.user.create(cluster(3))
+        await all_ready(here, 3)
+        await anyio.sleep(5)
+        sent = len(recorded.writes)
+        await anyio.sleep(1800)
+        assert len(recorded.writes) == sent
+        status = (await here.user.get(RayCluster, "ray", NAMESPACE)).status
+        assert (status.state, status.ready_worker_replicas) == ("ready", 3)
 
 
 # The registry secrets.

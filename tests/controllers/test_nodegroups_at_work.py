@@ -27,9 +27,10 @@ from tests.controllers.nodegroups import (
     size_of,
     status_of,
 )
-from tests.controllers.nodegroups_running import at_work, play
+from tests.controllers.nodegroups_running import at_work
 from tests.controllers.world import NAMESPACE, World
 from tests.helpers.definitions import definition
+from tests.helpers.scenarios import simulated
 
 BUDGET = {
     "apiVersion": "policy/v1",
@@ -51,18 +52,16 @@ async def told(here: World, reason: str) -> list[str]:
 
 
 @pytest.mark.rule("node-groups-grow")
-def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_rests() -> None:
-    async def story() -> None:
-        one = group("g", 0, ("0", "10"), **OFFER)
-        async with at_work(one, published=True) as (here, recorded):
-            await ask(here, "a", "b", "c")
-            await anyio.sleep(40)
-            assert await size_of(here.user, "g") == 3
-            sent = len(recorded.writes)
-            await anyio.sleep(120)
-            assert recorded.writes[sent:] == []
-
-    play(story)
+@simulated
+async def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_rests() -> None:
+    one = group("g", 0, ("0", "10"), **OFFER)
+    async with at_work(one, published=True) as (here, recorded):
+        await ask(here, "a", "b", "c")
+        await anyio.sleep(40)
+        assert await size_of(here.user, "g") == 3
+        sent = len(recorded.writes)
+        await anyio.sleep(120)
+        assert recorded.writes[sent:] == []
 
 
 def shapes() -> dict[str, Any]:
@@ -72,65 +71,59 @@ def shapes() -> dict[str, Any]:
 
 
 @pytest.mark.rule("capi-2d-from-zero")
-def test_a_group_grows_from_zero_by_what_its_infrastructure_template_says() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 0, ("0", "10"), **{CAPACITY + "labels": "pool=x"})) as (here, _):
-            await here.user.apply(shapes())
-            shape = {
-                "apiVersion": "infrastructure.example.com/v1beta1",
-                "kind": "Shape",
-                "metadata": {"name": "g", "namespace": NAMESPACE},
-            }
-            await ask(here, "a", "b", "c")
-            await anyio.sleep(20)
-            assert await size_of(here.user, "g") == 0
-            made = await here.user.create(await here.user.raw.unstructured(shape))
-            capacity = {"cpu": "8", "memory": "16Gi"}
-            await here.user.raw.merge(made, {"status": {"capacity": capacity}}, guard={})
-            await anyio.sleep(20)
-            assert await size_of(here.user, "g") == 1
-
-    play(story)
+@simulated
+async def test_a_group_grows_from_zero_by_what_its_infrastructure_template_says() -> None:
+    async with at_work(group("g", 0, ("0", "10"), **{CAPACITY + "labels": "pool=x"})) as (here, _):
+        await here.user.apply(shapes())
+        shape = {
+            "apiVersion": "infrastructure.example.com/v1beta1",
+            "kind": "Shape",
+            "metadata": {"name": "g", "namespace": NAMESPACE},
+        }
+        await ask(here, "a", "b", "c")
+        await anyio.sleep(20)
+        assert await size_of(here.user, "g") == 0
+        made = await here.user.create(await here.user.raw.unstructured(shape))
+        capacity = {"cpu": "8", "memory": "16Gi"}
+        await here.user.raw.merge(made, {"status": {"capacity": capacity}}, guard={})
+        await anyio.sleep(20)
+        assert await size_of(here.user, "g") == 1
 
 
 @pytest.mark.rule("node-groups-grow")
-def test_what_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 1, **OFFER)) as (here, _):
-            claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-            await ask(here, "a", volumes=claims)
-            await ask(here, "b", nodeSelector={"pool": "other"})
-            await anyio.sleep(30)
-            assert await size_of(here.user, "g") == 1
-            status, message = await condition(here, "PodsPlaced")
-            assert status == "False"
-            assert "2 pods get no nodes; stage/a: not modelled: volumes that are claims" in message
-
-    play(story)
+@simulated
+async def test_what_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
+    async with at_work(group("g", 1, **OFFER)) as (here, _):
+        claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        await ask(here, "a", volumes=claims)
+        await ask(here, "b", nodeSelector={"pool": "other"})
+        await anyio.sleep(30)
+        assert await size_of(here.user, "g") == 1
+        status, message = await condition(here, "PodsPlaced")
+        assert status == "False"
+        assert "2 pods get no nodes; stage/a: not modelled: volumes that are claims" in message
 
 
 @pytest.mark.rule("node-groups-priority")
-def test_priorities_are_read_anew_and_bad_ones_are_warned_of_and_not_heeded() -> None:
-    async def story() -> None:
-        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
-        async with at_work(*groups, priorities=PRIORITIES) as (here, _):
-            await ask(here, "a")
-            await anyio.sleep(30)
-            assert [await size_of(here.user, name) for name in ("best", "second")] == [1, 0]
-            await say(here, "50:\n- .*second$\n")
-            await ask(here, "b")
-            await anyio.sleep(30)
-            assert [await size_of(here.user, name) for name in ("best", "second")] == [1, 1]
-            unused = "no priority matches MachineDeployment/stage/best: it is not used"
-            assert unused in await told(here, "NodeGroups")
-            await say(here, "best: first")
-            await ask(here, "c")
-            await anyio.sleep(30)
-            assert sum([await size_of(here.user, name) for name in ("best", "second")]) == 3
-            status, message = await condition(here, "Ready")
-            assert (status, "the priorities are ignored" in message) == ("False", True)
-
-    play(story)
+@simulated
+async def test_priorities_are_read_anew_and_bad_ones_are_warned_of_and_not_heeded() -> None:
+    groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+    async with at_work(*groups, priorities=PRIORITIES) as (here, _):
+        await ask(here, "a")
+        await anyio.sleep(30)
+        assert [await size_of(here.user, name) for name in ("best", "second")] == [1, 0]
+        await say(here, "50:\n- .*second$\n")
+        await ask(here, "b")
+        await anyio.sleep(30)
+        assert [await size_of(here.user, name) for name in ("best", "second")] == [1, 1]
+        unused = "no priority matches MachineDeployment/stage/best: it is not used"
+        assert unused in await told(here, "NodeGroups")
+        await say(here, "best: first")
+        await ask(here, "c")
+        await anyio.sleep(30)
+        assert sum([await size_of(here.user, name) for name in ("best", "second")]) == 3
+        status, message = await condition(here, "Ready")
+        assert (status, "the priorities are ignored" in message) == ("False", True)
 
 
 # Failures, and what they are taken for.
@@ -150,208 +143,182 @@ def scaling(what: Any, times: int | None) -> Fault:
         scaling(Refuse(429, "TooManyRequests", "busy"), 4),
     ],
 )
-def test_a_conflict_a_failing_or_a_busy_server_never_moves_the_best_group_out_of_its_place(
+@simulated
+async def test_a_conflict_a_failing_or_a_busy_server_never_moves_the_best_group_out_of_its_place(
     fault: Fault,
 ) -> None:
-    async def story() -> None:
-        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
-        async with at_work(*groups, faults=(fault,), priorities=PRIORITIES) as (here, recorded):
-            await ask(here, "a", "b")
-            await anyio.sleep(60)
-            assert [await size_of(here.user, name) for name in ("best", "second")] == [2, 0]
-            assert await backed_off(here) == []
-            assert recorded.applied
-
-    play(story)
+    groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+    async with at_work(*groups, faults=(fault,), priorities=PRIORITIES) as (here, recorded):
+        await ask(here, "a", "b")
+        await anyio.sleep(60)
+        assert [await size_of(here.user, name) for name in ("best", "second")] == [2, 0]
+        assert await backed_off(here) == []
+        assert recorded.applied
 
 
 @pytest.mark.rule("capi-2d-quota")
-def test_a_quota_that_is_used_up_has_the_next_group_grow_and_the_first_back_off() -> None:
-    async def story() -> None:
-        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
-        quota = scaling(Refuse(403, "Forbidden", "exceeded quota: few machines"), None)
-        async with at_work(*groups, faults=(quota,), priorities=PRIORITIES) as (here, _):
-            await ask(here, "a")
-            await anyio.sleep(40)
-            assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 1]
-            assert await backed_off(here) == ["MachineDeployment/stage/best"]
-            assert "quota" in (await told(here, "NoCapacity"))[0]
-
-    play(story)
+@simulated
+async def test_a_quota_that_is_used_up_has_the_next_group_grow_and_the_first_back_off() -> None:
+    groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+    quota = scaling(Refuse(403, "Forbidden", "exceeded quota: few machines"), None)
+    async with at_work(*groups, faults=(quota,), priorities=PRIORITIES) as (here, _):
+        await ask(here, "a")
+        await anyio.sleep(40)
+        assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 1]
+        assert await backed_off(here) == ["MachineDeployment/stage/best"]
+        assert "quota" in (await told(here, "NoCapacity"))[0]
 
 
 @pytest.mark.rule("capi-2d-quota")
-def test_a_forbidden_request_is_reported_and_does_not_back_the_group_off() -> None:
-    async def story() -> None:
-        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
-        refusal = scaling(Refuse(403, "Forbidden", "no role says so"), None)
-        async with at_work(*groups, faults=(refusal,), priorities=PRIORITIES) as (here, _):
-            await ask(here, "a")
-            await anyio.sleep(40)
-            assert await backed_off(here) == []
-            _, message = await condition(here, "Ready")
-            assert message == "MachineDeployment/stage/best: scaling up: forbidden"
-
-    play(story)
+@simulated
+async def test_a_forbidden_request_is_reported_and_does_not_back_the_group_off() -> None:
+    groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+    refusal = scaling(Refuse(403, "Forbidden", "no role says so"), None)
+    async with at_work(*groups, faults=(refusal,), priorities=PRIORITIES) as (here, _):
+        await ask(here, "a")
+        await anyio.sleep(40)
+        assert await backed_off(here) == []
+        _, message = await condition(here, "Ready")
+        assert message == "MachineDeployment/stage/best: scaling up: forbidden"
 
 
 @pytest.mark.rule("capi-2d-state-failures")
 @pytest.mark.parametrize(("behaviour", "seconds"), [("fail", 60.0), ("never", 1000.0)])
-def test_machines_that_fail_or_never_come_are_taken_back_and_another_group_grows(
+@simulated
+async def test_machines_that_fail_or_never_come_are_taken_back_and_another_group_grows(
     behaviour: str, seconds: float
 ) -> None:
-    async def story() -> None:
-        best = group("best", 0, ("0", "10"), **{**OFFER, BEHAVIOUR: behaviour})
-        second = group("second", 0, ("0", "10"), **OFFER)
-        async with at_work(best, second, priorities=PRIORITIES) as (here, _):
-            await ask(here, "a")
-            await anyio.sleep(seconds)
-            assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 1]
-            assert await backed_off(here) == ["MachineDeployment/stage/best"]
-
-    play(story)
+    best = group("best", 0, ("0", "10"), **{**OFFER, BEHAVIOUR: behaviour})
+    second = group("second", 0, ("0", "10"), **OFFER)
+    async with at_work(best, second, priorities=PRIORITIES) as (here, _):
+        await ask(here, "a")
+        await anyio.sleep(seconds)
+        assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 1]
+        assert await backed_off(here) == ["MachineDeployment/stage/best"]
 
 
 # Bad input.
 
 
 @pytest.mark.rule("node-groups-bad-input")
-def test_a_group_with_a_bad_annotation_is_named_and_the_others_are_sized() -> None:
-    async def story() -> None:
-        bad = group("bad", 1, ("1", "many"), **OFFER)
-        crossed = group("crossed", 1, ("5", "2"), **OFFER)
-        async with at_work(bad, crossed, group("good", 0, ("0", "3"), **OFFER)) as (here, _):
-            await ask(here, "a", "b", "c")  # the groups that are not sized have a node each
-            await anyio.sleep(30)
-            assert await size_of(here.user, "good") == 1
-            status, message = await condition(here, "Ready")
-            assert status == "False"
-            assert f"MachineDeployment/stage/bad: annotation {MAX_SIZE}" in message
-            assert len(await told(here, "NodeGroups")) == 2
-            await anyio.sleep(60)
-            assert len(await told(here, "NodeGroups")) == 2
-
-    play(story)
+@simulated
+async def test_a_group_with_a_bad_annotation_is_named_and_the_others_are_sized() -> None:
+    bad = group("bad", 1, ("1", "many"), **OFFER)
+    crossed = group("crossed", 1, ("5", "2"), **OFFER)
+    async with at_work(bad, crossed, group("good", 0, ("0", "3"), **OFFER)) as (here, _):
+        await ask(here, "a", "b", "c")  # the groups that are not sized have a node each
+        await anyio.sleep(30)
+        assert await size_of(here.user, "good") == 1
+        status, message = await condition(here, "Ready")
+        assert status == "False"
+        assert f"MachineDeployment/stage/bad: annotation {MAX_SIZE}" in message
+        assert len(await told(here, "NodeGroups")) == 2
+        await anyio.sleep(60)
+        assert len(await told(here, "NodeGroups")) == 2
 
 
 @pytest.mark.rule("node-groups-bad-input")
-def test_a_discovery_without_a_meaning_is_a_condition_and_nothing_is_sized() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 0, ("0", "3"), **OFFER), discovery=("gce:all",)) as (here, _):
-            await ask(here, "a")
-            await anyio.sleep(30)
-            assert await size_of(here.user, "g") == 0
-            assert (await condition(here, "Ready"))[0] == "False"
-
-    play(story)
+@simulated
+async def test_a_discovery_without_a_meaning_is_a_condition_and_nothing_is_sized() -> None:
+    async with at_work(group("g", 0, ("0", "3"), **OFFER), discovery=("gce:all",)) as (here, _):
+        await ask(here, "a")
+        await anyio.sleep(30)
+        assert await size_of(here.user, "g") == 0
+        assert (await condition(here, "Ready"))[0] == "False"
 
 
 # Shrinking.
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_empty_nodes_go_after_their_time_and_never_below_the_smallest_size() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 4, ("2", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
-            await anyio.sleep(80)
-            assert await size_of(here.user, "g") == 4
-            await anyio.sleep(120)
-            assert await size_of(here.user, "g") == 2
-            await anyio.sleep(900)
-            assert (await size_of(here.user, "g"), len(await nodes(here))) == (2, 2)
-
-    play(story)
+@simulated
+async def test_empty_nodes_go_after_their_time_and_never_below_the_smallest_size() -> None:
+    async with at_work(group("g", 4, ("2", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+        await anyio.sleep(80)
+        assert await size_of(here.user, "g") == 4
+        await anyio.sleep(120)
+        assert await size_of(here.user, "g") == 2
+        await anyio.sleep(900)
+        assert (await size_of(here.user, "g"), len(await nodes(here))) == (2, 2)
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_that_is_hardly_used_is_emptied_and_its_very_machine_goes() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
-            busy, idle = await nodes(here)
-            await bind(here, "b1", busy, cpu="3")
-            await bind(here, "i1", idle)
-            await anyio.sleep(300)
-            assert await nodes(here) == [busy]
-            assert [one.name for one in await here.user.list(Pod, NAMESPACE)] == ["b1"]
-
-    play(story)
+@simulated
+async def test_a_node_that_is_hardly_used_is_emptied_and_its_very_machine_goes() -> None:
+    async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+        busy, idle = await nodes(here)
+        await bind(here, "b1", busy, cpu="3")
+        await bind(here, "i1", idle)
+        await anyio.sleep(300)
+        assert await nodes(here) == [busy]
+        assert [one.name for one in await here.user.list(Pod, NAMESPACE)] == ["b1"]
 
 
 @pytest.mark.rule("node-groups-pdb")
-def test_a_disruption_budget_holds_a_node_until_it_allows_the_eviction() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
-            busy, idle = await nodes(here)
-            await bind(here, "b1", busy, cpu="3")
-            await bind(here, "i1", idle, app="kept")
-            made = await here.user.create(BUDGET)
-            await anyio.sleep(400)
-            assert await nodes(here) == [busy, idle]
-            assert (await size_of(here.user, "g")) == 2
-            await here.user.delete(made)
-            await anyio.sleep(120)
-            assert await nodes(here) == [busy]
-
-    play(story)
+@simulated
+async def test_a_disruption_budget_holds_a_node_until_it_allows_the_eviction() -> None:
+    async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+        busy, idle = await nodes(here)
+        await bind(here, "b1", busy, cpu="3")
+        await bind(here, "i1", idle, app="kept")
+        made = await here.user.create(BUDGET)
+        await anyio.sleep(400)
+        assert await nodes(here) == [busy, idle]
+        assert (await size_of(here.user, "g")) == 2
+        await here.user.delete(made)
+        await anyio.sleep(120)
+        assert await nodes(here) == [busy]
 
 
 @pytest.mark.rule("node-groups-shrink")
 @pytest.mark.parametrize("why", ["not replicated", "too busy", "no room", "marked"])
-def test_a_node_stays_whose_pods_could_not_go_elsewhere(why: str) -> None:
-    async def story() -> None:
-        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
-            busy, idle = await nodes(here)
-            await bind(here, "b1", busy, cpu="3500m" if why == "no room" else "3")
-            await bind(here, "i1", idle, owned=why != "not replicated", cpu="2" if why == "too busy" else "1")
-            if why == "marked":
-                said = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
-                found = await here.user.get(Node, idle)
-                await here.user.raw.merge(found, {"metadata": {"annotations": said}}, guard={})
-            await anyio.sleep(600)
-            assert len(await nodes(here)) == 2
-
-    play(story)
+@simulated
+async def test_a_node_stays_whose_pods_could_not_go_elsewhere(why: str) -> None:
+    async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+        busy, idle = await nodes(here)
+        await bind(here, "b1", busy, cpu="3500m" if why == "no room" else "3")
+        await bind(here, "i1", idle, owned=why != "not replicated", cpu="2" if why == "too busy" else "1")
+        if why == "marked":
+            said = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+            found = await here.user.get(Node, idle)
+            await here.user.raw.merge(found, {"metadata": {"annotations": said}}, guard={})
+        await anyio.sleep(600)
+        assert len(await nodes(here)) == 2
 
 
 @pytest.mark.rule("node-groups-rollout")
-def test_nodes_of_a_group_that_is_rolled_out_are_left_alone() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
-            status = {"status": {"upToDateReplicas": 1}}
-            for _ in range(400):
-                live = (await groups_of(here.user))["g"].object
-                await here.user.raw.merge(live, status, guard={}, subresource="status")
-                await anyio.sleep(1)
-            assert await size_of(here.user, "g") == 3
-
-    play(story)
+@simulated
+async def test_nodes_of_a_group_that_is_rolled_out_are_left_alone() -> None:
+    async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+        status = {"status": {"upToDateReplicas": 1}}
+        for _ in range(400):
+            live = (await groups_of(here.user))["g"].object
+            await here.user.raw.merge(live, status, guard={}, subresource="status")
+            await anyio.sleep(1)
+        assert await size_of(here.user, "g") == 3
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
-    async def story() -> None:
-        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
-            busy, idle = await nodes(here)
-            await bind(here, "b1", busy, cpu="3")
-            await bind(here, "i1", idle, app="kept")
-            await here.user.create(BUDGET)
-            await anyio.sleep(300)
-            taints = encode(await here.user.get(Node, idle))["spec"].get("taints") or []
-            assert [one["key"] for one in taints] == [TO_BE_DELETED]
-            await ask(here, "a", cpu="2")
-            await anyio.sleep(20)
-            assert "taints" not in encode(await here.user.get(Node, idle))["spec"]
-            assert await size_of(here.user, "g") == 2
-
-    play(story)
+@simulated
+async def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
+    async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+        busy, idle = await nodes(here)
+        await bind(here, "b1", busy, cpu="3")
+        await bind(here, "i1", idle, app="kept")
+        await here.user.create(BUDGET)
+        await anyio.sleep(300)
+        taints = encode(await here.user.get(Node, idle))["spec"].get("taints") or []
+        assert [one["key"] for one in taints] == [TO_BE_DELETED]
+        await ask(here, "a", cpu="2")
+        await anyio.sleep(20)
+        assert "taints" not in encode(await here.user.get(Node, idle))["spec"]
+        assert await size_of(here.user, "g") == 2
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_where_it_is_switched_off_nothing_goes() -> None:
-    async def story() -> None:
-        off = ScaleDownSpec(enabled=False)
-        async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=off) as (here, _):
-            await anyio.sleep(600)
-            assert await size_of(here.user, "g") == 3
-
-    play(story)
+@simulated
+async def test_where_it_is_switched_off_nothing_goes() -> None:
+    off = ScaleDownSpec(enabled=False)
+    async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=off) as (here, _):
+        await anyio.sleep(600)
+        assert await size_of(here.user, "g") == 3

@@ -13,7 +13,7 @@ from reconcile.errors import NotFound
 from reconcile.kinds import Namespace, Node, Pod
 from reconcile.models import encode
 from reconcile.simulation import Delays
-from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, When, simulate
+from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, When
 from tests.controllers.nodegroups import (
     API,
     MACHINES,
@@ -30,29 +30,28 @@ from tests.controllers.nodegroups import (
     size_of,
 )
 from tests.controllers.world import NAMESPACE, World, world
+from tests.helpers.scenarios import simulated
 
 
 @pytest.mark.rule("node-groups-clusters")
-def test_groups_of_a_management_cluster_are_sized_by_the_pods_of_another() -> None:
-    async def story() -> None:
-        async with world(1, *definitions(), delays=Delays()) as here:
-            server = ApiServer(clock=here.clock)
-            workload = InProcessTransport(server)
-            there = World(1, here.clock, workload, type(here.user)(workload, clock=here.clock))
-            await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
-            await here.user.create(group("g", 0, ("0", "10"), **OFFER))
-            await here.user.create(autoscaler(workload="work"))
-            ours = make_controller(NodeGroupSettings(API), management="manage")
-            manager = Manager(ours, clusters={"manage": here.transport, "work": workload}, clock=here.clock)
-            async with manager:
-                await ask(here, "not-this-one")
-                await ask(there, "a", "b")
-                await anyio.sleep(60)
-                assert await size_of(here.user, "g") == 2
-            with pytest.raises(NotFound):
-                await there.user.get(API.kind("MachineDeployment"), "g", NAMESPACE)
-
-    simulate(story)
+@simulated
+async def test_groups_of_a_management_cluster_are_sized_by_the_pods_of_another() -> None:
+    async with world(1, *definitions(), delays=Delays()) as here:
+        server = ApiServer(clock=here.clock)
+        workload = InProcessTransport(server)
+        there = World(1, here.clock, workload, type(here.user)(workload, clock=here.clock))
+        await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
+        await here.user.create(group("g", 0, ("0", "10"), **OFFER))
+        await here.user.create(autoscaler(workload="work"))
+        ours = make_controller(NodeGroupSettings(API), management="manage")
+        manager = Manager(ours, clusters={"manage": here.transport, "work": workload}, clock=here.clock)
+        async with manager:
+            await ask(here, "not-this-one")
+            await ask(there, "a", "b")
+            await anyio.sleep(60)
+            assert await size_of(here.user, "g") == 2
+        with pytest.raises(NotFound):
+            await there.user.get(API.kind("MachineDeployment"), "g", NAMESPACE)
 
 
 @asynccontextmanager
@@ -83,31 +82,29 @@ async def copied(there: World, node: Node) -> None:
 
 
 @pytest.mark.rule("node-groups-clusters")
-def test_a_node_that_idles_in_another_cluster_has_its_machine_go_in_this_one() -> None:
-    async def story() -> None:
-        async with two_clusters() as (here, there):
-            busy, _ = await nodes(here)
-            await bind(there, "b1", busy, owned=False, cpu="3")
-            await anyio.sleep(300)
-            assert await size_of(here.user, "g") == 1
-            assert await nodes(here) == [busy]
-            assert await there.user.find(Pod, "b1", NAMESPACE) is not None
-
-    simulate(story)
+@simulated
+async def test_a_node_that_idles_in_another_cluster_has_its_machine_go_in_this_one() -> None:
+    async with two_clusters() as (here, there):
+        busy, _ = await nodes(here)
+        await bind(there, "b1", busy, owned=False, cpu="3")
+        await anyio.sleep(300)
+        assert await size_of(here.user, "g") == 1
+        assert await nodes(here) == [busy]
+        assert await there.user.find(Pod, "b1", NAMESPACE) is not None
 
 
 @pytest.mark.rule("node-groups-clusters")
-def test_nothing_is_sized_and_a_condition_says_why_while_nodes_of_the_other_cluster_cannot_be_read() -> None:
-    async def story() -> None:
-        unread = Fault(When(path="*/nodes", times=None), Drop())
-        async with two_clusters(unread) as (here, there):
-            await ask(there, "a", "b")
-            await anyio.sleep(900)
-            assert await size_of(here.user, "g") == 2
-            assert await condition(here, "Ready") == (
-                "False",
-                "GET /api/v1/nodes: the connection was refused (a planned fault)",
-            )
-            assert len(await nodes(here)) == 2
-
-    simulate(story)
+@simulated
+async def test_nothing_is_sized_and_a_condition_says_why_while_the_other_clusters_nodes_are_unreadable() -> (
+    None
+):
+    unread = Fault(When(path="*/nodes", times=None), Drop())
+    async with two_clusters(unread) as (here, there):
+        await ask(there, "a", "b")
+        await anyio.sleep(900)
+        assert await size_of(here.user, "g") == 2
+        assert await condition(here, "Ready") == (
+            "False",
+            "GET /api/v1/nodes: the connection was refused (a planned fault)",
+        )
+        assert len(await nodes(here)) == 2

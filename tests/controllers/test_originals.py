@@ -12,6 +12,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import PredecessorActive
 from reconcile.testing import FaultyTransport, VirtualClock, simulate
 from tests.controllers.fleets import fleet
+from tests.helpers.scenarios import in_world
 
 READY_MADE: dict[str, tuple[list[Controller[Any]], str]] = {
     "worker-groups": ([workergroups.controller], "quay.io/kuberay/operator:v1.4.0"),
@@ -81,56 +82,51 @@ async def refused(here: Played, controllers: list[Controller[Any]]) -> str:
 
 @pytest.mark.rule("takeover-ready-made")
 @pytest.mark.parametrize("name", READY_MADE)
-def test_a_controller_does_not_start_beside_the_deployment_of_its_original(name: str) -> None:
+@in_world(played)
+async def test_a_controller_does_not_start_beside_the_deployment_of_its_original(
+    here: Played, name: str
+) -> None:
     controllers, image = READY_MADE[name]
-
-    async def scenario(here: Played) -> None:
-        await here.user.create(deployment(image))
-        assert "Deployment default/somehow-named has 1 replicas" in await refused(here, controllers)
-        await here.runs(controllers, take_over=True)
-
-    played(scenario)
+    await here.user.create(deployment(image))
+    assert "Deployment default/somehow-named has 1 replicas" in await refused(here, controllers)
+    await here.runs(controllers, take_over=True)
 
 
 @pytest.mark.rule("takeover-ready-made")
 @pytest.mark.parametrize("name", LEASES)
-def test_a_controller_does_not_start_beside_the_lease_of_its_original(name: str) -> None:
-    async def scenario(here: Played) -> None:
-        now = here.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
-        spec = {"holderIdentity": "it", "leaseDurationSeconds": 15, "renewTime": now}
-        metadata = {"name": LEASES[name], "namespace": "default"}
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-        await here.user.create(lease)
-        assert f"Lease default/{LEASES[name]}" in await refused(here, READY_MADE[name][0])
-
-    played(scenario)
+@in_world(played)
+async def test_a_controller_does_not_start_beside_the_lease_of_its_original(here: Played, name: str) -> None:
+    now = here.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = {"holderIdentity": "it", "leaseDurationSeconds": 15, "renewTime": now}
+    metadata = {"name": LEASES[name], "namespace": "default"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+    await here.user.create(lease)
+    assert f"Lease default/{LEASES[name]}" in await refused(here, READY_MADE[name][0])
 
 
 @pytest.mark.rule("takeover-ready-made")
-def test_a_controller_does_not_start_where_another_manager_has_just_written_a_status() -> None:
-    async def scenario(here: Played) -> None:
-        made = await here.user.create(fleet(1))
-        original = here.user.with_options(field_manager="manager")
-        await original.raw.merge(made, {"status": {"replicas": 1}}, guard={}, subresource="status")
-        said = await refused(here, READY_MADE["fleets"][0])
-        assert "AIBrix is active on rayclusterfleets" in said
-        assert "'manager' wrote the status of default/fleet" in said
-
-    played(scenario)
+@in_world(played)
+async def test_a_controller_does_not_start_where_another_manager_has_just_written_a_status(
+    here: Played,
+) -> None:
+    made = await here.user.create(fleet(1))
+    original = here.user.with_options(field_manager="manager")
+    await original.raw.merge(made, {"status": {"replicas": 1}}, guard={}, subresource="status")
+    said = await refused(here, READY_MADE["fleets"][0])
+    assert "AIBrix is active on rayclusterfleets" in said
+    assert "'manager' wrote the status of default/fleet" in said
 
 
 @pytest.mark.rule("takeover-ready-made", "takeover-selector")
-def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them() -> None:
-    async def scenario(here: Played) -> None:
-        chosen = fleet(1, name="chosen").with_metadata(labels={"team": "a"})
-        await here.user.create(chosen)
-        await here.user.create(fleet(1, name="other"))
-        controllers = [*fleets.make_controllers(), workergroups.make_controller()]
-        await here.runs(controllers, selector="team=a")
-        assert any(write.path.endswith("/pods") for write in here.recorded.writes)
-        assert not any("other" in str(write.body) + write.path for write in here.recorded.writes)
-
-    played(scenario)
+@in_world(played)
+async def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them(here: Played) -> None:
+    chosen = fleet(1, name="chosen").with_metadata(labels={"team": "a"})
+    await here.user.create(chosen)
+    await here.user.create(fleet(1, name="other"))
+    controllers = [*fleets.make_controllers(), workergroups.make_controller()]
+    await here.runs(controllers, selector="team=a")
+    assert any(write.path.endswith("/pods") for write in here.recorded.writes)
+    assert not any("other" in str(write.body) + write.path for write in here.recorded.writes)
 
 
 @pytest.mark.rule("takeover-ready-made", "takeover-shadow")

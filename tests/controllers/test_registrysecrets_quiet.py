@@ -18,10 +18,10 @@ from reconcile.testing import (
     FaultyTransport,
     LateTransport,
     When,
-    simulate,
 )
 from tests.controllers.pipelines import DOCKER, HOST, controller, copies, docker_config, pipeline, source
 from tests.controllers.world import NAMESPACE, World, world
+from tests.helpers.scenarios import simulated
 
 SECRETS = "/api/v1/secrets"
 PIPELINES = "*/kuberopipelines"
@@ -41,38 +41,37 @@ BREAKS = FaultPlan((*broken(SECRETS), *broken("/api/v1/namespaces"), *broken(PIP
 
 @pytest.mark.rule("kubero-5d-01", "kubero-5d-10")
 @pytest.mark.parametrize("seed", range(2))
-def test_ten_minutes_of_broken_watches_a_resync_and_a_hundred_forced_runs_ask_for_nothing(seed: int) -> None:
+@simulated
+async def test_ten_minutes_of_broken_watches_a_resync_and_a_hundred_forced_runs_ask_for_nothing(
+    seed: int,
+) -> None:
     """Requests count, also those that a server would answer without a change."""
-
-    async def run() -> None:
-        async with world(seed, definition(), delays=Delays()) as here:
-            for made in (source(), pipeline(), given(), pipeline(name="blog", mode="none")):
-                await here.user.create(made)
-            recorded = FaultyTransport(here.transport, BREAKS)
-            resyncing = evolve(controller, resync=150.0)
-            manager = Manager(
-                resyncing, transport=LateTransport(recorded, seed, lag=(0.05, 0.5)), clock=here.clock
-            )
-            async with anyio.create_task_group() as group:
-                await group.start(manager.run)
-                await anyio.sleep(30)
-                assert len(await copies(here.user)) == 8
-                sent, lists = len(recorded.writes), listed(recorded)
-                (before,) = manager.status().controllers
-                for number in range(100):
-                    for name in ("shop", "given", "blog"):
-                        manager.trigger(resyncing, Request(NAMESPACE, name), "forced")
-                    await noise(here, number)
-                    await anyio.sleep(6)
-                (after,) = manager.status().controllers
-                assert [request.path for request in recorded.writes[sent:]] == []
-                assert after.runs - before.runs >= 300 + 3 * 3  # forced, and three resyncs at least
-                assert (after.failures, before.failures) == (0, 0)
-                assert len(recorded.applied) == len(BREAKS.faults), recorded.applied
-                assert listed(recorded) >= lists + 3
-                group.cancel_scope.cancel()
-
-    simulate(run, seed=seed)
+    async with world(seed, definition(), delays=Delays()) as here:
+        for made in (source(), pipeline(), given(), pipeline(name="blog", mode="none")):
+            await here.user.create(made)
+        recorded = FaultyTransport(here.transport, BREAKS)
+        resyncing = evolve(controller, resync=150.0)
+        manager = Manager(
+            resyncing, transport=LateTransport(recorded, seed, lag=(0.05, 0.5)), clock=here.clock
+        )
+        async with anyio.create_task_group() as group:
+            await group.start(manager.run)
+            await anyio.sleep(30)
+            assert len(await copies(here.user)) == 8
+            sent, lists = len(recorded.writes), listed(recorded)
+            (before,) = manager.status().controllers
+            for number in range(100):
+                for name in ("shop", "given", "blog"):
+                    manager.trigger(resyncing, Request(NAMESPACE, name), "forced")
+                await noise(here, number)
+                await anyio.sleep(6)
+            (after,) = manager.status().controllers
+            assert [request.path for request in recorded.writes[sent:]] == []
+            assert after.runs - before.runs >= 300 + 3 * 3  # forced, and three resyncs at least
+            assert (after.failures, before.failures) == (0, 0)
+            assert len(recorded.applied) == len(BREAKS.faults), recorded.applied
+            assert listed(recorded) >= lists + 3
+            group.cancel_scope.cancel()
 
 
 def given() -> KuberoPipeline:
@@ -98,30 +97,27 @@ async def noise(here: World, number: int) -> None:
 
 @pytest.mark.timeout(180)
 @pytest.mark.rule("kubero-5d-03", "kubero-5d-09")
-def test_a_thousand_pipelines_share_one_watch_and_a_rotation_costs_one_write_a_copy() -> None:
+@simulated
+async def test_a_thousand_pipelines_share_one_watch_and_a_rotation_costs_one_write_a_copy() -> None:
     number = 1000
-
-    async def run() -> None:
-        async with world(0, definition(), delays=Delays()) as here:
-            first = await here.user.create(source())
-            for each in range(number):
-                await here.user.create(pipeline("test", name=f"p{each}"))
-            async with here.running(controller) as recorded:
-                await settled(recorded)
-                assert len(await copies(here.user)) == 2 * number
-                watches = [request.path for request in recorded.requests if request.verb == "watch"]
-                assert watches.count(SECRETS) == 1
-                assert len(watches) == 3
-                sent = len(recorded.writes)
-                await here.user.raw.merge(first, {"data": {DOCKER: docker_config("rotated")}}, guard={})
-                await settled(recorded)
-                wrote = [request.path for request in recorded.writes[sent:] if "/secrets/" in request.path]
-                assert (len(wrote), len(set(wrote))) == (2 * number, 2 * number)
-                rest = [request for request in recorded.writes[sent:] if "/secrets/" not in request.path]
-                assert len([request for request in rest if request.path.endswith("/status")]) == number
-                assert not [r for r in rest if "/events" not in r.path and not r.path.endswith("/status")]
-
-    simulate(run, seed=0)
+    async with world(0, definition(), delays=Delays()) as here:
+        first = await here.user.create(source())
+        for each in range(number):
+            await here.user.create(pipeline("test", name=f"p{each}"))
+        async with here.running(controller) as recorded:
+            await settled(recorded)
+            assert len(await copies(here.user)) == 2 * number
+            watches = [request.path for request in recorded.requests if request.verb == "watch"]
+            assert watches.count(SECRETS) == 1
+            assert len(watches) == 3
+            sent = len(recorded.writes)
+            await here.user.raw.merge(first, {"data": {DOCKER: docker_config("rotated")}}, guard={})
+            await settled(recorded)
+            wrote = [request.path for request in recorded.writes[sent:] if "/secrets/" in request.path]
+            assert (len(wrote), len(set(wrote))) == (2 * number, 2 * number)
+            rest = [request for request in recorded.writes[sent:] if "/secrets/" not in request.path]
+            assert len([request for request in rest if request.path.endswith("/status")]) == number
+            assert not [r for r in rest if "/events" not in r.path and not r.path.endswith("/status")]
 
 
 async def settled(recorded: FaultyTransport) -> None:

@@ -10,9 +10,9 @@ from controllers.registrysecrets import KuberoPipeline, definition
 from reconcile import Client, Key, kind_of
 from reconcile.kinds import Secret
 from reconcile.simulation import Delays
-from reconcile.testing import simulate
 from tests.controllers.pipelines import controller, source
 from tests.controllers.world import NAMESPACE, SAMPLES, world
+from tests.helpers.scenarios import simulated
 
 KUBERO = SAMPLES / "kubero"
 FULL = """
@@ -58,40 +58,36 @@ async def stored(user: Client, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("crd", definitions())
-def test_the_sample_of_kubero_is_ready_and_kept_as_it_is(crd: dict[str, Any]) -> None:
-    async def run() -> None:
-        async with world(0, crd, delays=Delays()) as here, here.running(controller) as recorded:
-            manifest = await placed(here.user, yaml.safe_load((KUBERO / "kuberopipeline.yaml").read_text()))
-            await anyio.sleep(10)
-            body = await stored(here.user, manifest["metadata"]["name"])
-            assert body["spec"] == manifest["spec"]
-            assert [(c["type"], c["status"], c["reason"]) for c in body["status"]["conditions"]] == [
-                ("Ready", "True", "NothingToCopy"),
-                ("Conflict", "False", "NoConflict"),
-            ]
-            sent = len(recorded.writes)
-            await anyio.sleep(600)
-            assert len(recorded.writes) == sent
-
-    simulate(run)
+@simulated
+async def test_the_sample_of_kubero_is_ready_and_kept_as_it_is(crd: dict[str, Any]) -> None:
+    async with world(0, crd, delays=Delays()) as here, here.running(controller) as recorded:
+        manifest = await placed(here.user, yaml.safe_load((KUBERO / "kuberopipeline.yaml").read_text()))
+        await anyio.sleep(10)
+        body = await stored(here.user, manifest["metadata"]["name"])
+        assert body["spec"] == manifest["spec"]
+        assert [(c["type"], c["status"], c["reason"]) for c in body["status"]["conditions"]] == [
+            ("Ready", "True", "NothingToCopy"),
+            ("Conflict", "False", "NoConflict"),
+        ]
+        sent = len(recorded.writes)
+        await anyio.sleep(600)
+        assert len(recorded.writes) == sent
 
 
 @pytest.mark.parametrize("crd", definitions())
-def test_a_pipeline_with_all_that_kubero_writes_gets_its_secrets_and_loses_no_field(
+@simulated
+async def test_a_pipeline_with_all_that_kubero_writes_gets_its_secrets_and_loses_no_field(
     crd: dict[str, Any],
 ) -> None:
-    async def run() -> None:
-        async with world(0, crd, delays=Delays()) as here, here.running(controller):
-            await here.user.create(source())
-            manifest = await placed(here.user, yaml.safe_load(FULL))
-            await anyio.sleep(10)
-            body = await stored(here.user, "shop")
-            assert body["spec"] == manifest["spec"]
-            assert body["status"]["observedGeneration"] == body["metadata"]["generation"]
-            names = {"kubero-pull-secret", "registry-credentials", "deployment-keys"}
-            made = {secret.name for secret in await here.user.list(Secret, "shop-production")}
-            assert made == names
-            assert {copy["secret"] for copy in body["status"]["copies"]} == names
-            assert all(value not in str(body["status"]) for value in ("YQ==", "Yg==", "correct-horse"))
-
-    simulate(run)
+    async with world(0, crd, delays=Delays()) as here, here.running(controller):
+        await here.user.create(source())
+        manifest = await placed(here.user, yaml.safe_load(FULL))
+        await anyio.sleep(10)
+        body = await stored(here.user, "shop")
+        assert body["spec"] == manifest["spec"]
+        assert body["status"]["observedGeneration"] == body["metadata"]["generation"]
+        names = {"kubero-pull-secret", "registry-credentials", "deployment-keys"}
+        made = {secret.name for secret in await here.user.list(Secret, "shop-production")}
+        assert made == names
+        assert {copy["secret"] for copy in body["status"]["copies"]} == names
+        assert all(value not in str(body["status"]) for value in ("YQ==", "Yg==", "correct-horse"))

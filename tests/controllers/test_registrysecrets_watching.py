@@ -25,6 +25,7 @@ from tests.controllers.pipelines import (
     source,
 )
 from tests.controllers.world import NAMESPACE, World, world
+from tests.helpers.scenarios import in_world
 
 
 def played(scenario: Callable[[World, FaultyTransport], Awaitable[None]], seed: int = 0) -> None:
@@ -49,177 +50,174 @@ async def written(recorded: FaultyTransport, act: Callable[[], Awaitable[Any]]) 
 
 @pytest.mark.rule("kubero-5d-02")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_source_that_comes_late_is_copied_on_its_event_and_nothing_is_polled(seed: int) -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(pipeline())
-        await anyio.sleep(5)
-        assert await copies(here.user) == {}
-        waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
-        assert {c.type: c.status for c in waiting.status.conditions}["SourceFound"] == "False"
-        asked = len([request for request in recorded.requests if request.verb in ("get", "list")])
-        await anyio.sleep(300)
-        assert len([r for r in recorded.requests if r.verb in ("get", "list")]) == asked
-        await here.user.create(source())
-        await anyio.sleep(3)
-        assert len(await copies(here.user)) == 4
-
-    played(scenario, seed)
+@in_world(played, parts=2)
+async def test_a_source_that_comes_late_is_copied_on_its_event_and_nothing_is_polled(
+    here: World, recorded: FaultyTransport, seed: int
+) -> None:
+    await here.user.create(pipeline())
+    await anyio.sleep(5)
+    assert await copies(here.user) == {}
+    waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
+    assert {c.type: c.status for c in waiting.status.conditions}["SourceFound"] == "False"
+    asked = len([request for request in recorded.requests if request.verb in ("get", "list")])
+    await anyio.sleep(300)
+    assert len([r for r in recorded.requests if r.verb in ("get", "list")]) == asked
+    await here.user.create(source())
+    await anyio.sleep(3)
+    assert len(await copies(here.user)) == 4
 
 
 @pytest.mark.rule("kubero-5d-03")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_rotated_source_is_written_to_each_copy_once(seed: int) -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        first = await here.user.create(source())
-        await here.user.create(pipeline())
-        await anyio.sleep(5)
-        patch = {"data": {DOCKER: docker_config("rotated")}}
-        done = await written(recorded, lambda: here.user.raw.merge(first, patch, guard={}))
-        assert done == ["patch shop-production"] * 2 + ["patch shop-test"] * 2
-        login = (await copies(here.user))["shop-test", "registry-credentials"]
-        assert base64.b64decode(login.data["password"]) == b"rotated"
-
-    played(scenario, seed)
+@in_world(played, parts=2)
+async def test_a_rotated_source_is_written_to_each_copy_once(
+    here: World, recorded: FaultyTransport, seed: int
+) -> None:
+    first = await here.user.create(source())
+    await here.user.create(pipeline())
+    await anyio.sleep(5)
+    patch = {"data": {DOCKER: docker_config("rotated")}}
+    done = await written(recorded, lambda: here.user.raw.merge(first, patch, guard={}))
+    assert done == ["patch shop-production"] * 2 + ["patch shop-test"] * 2
+    login = (await copies(here.user))["shop-test", "registry-credentials"]
+    assert base64.b64decode(login.data["password"]) == b"rotated"
 
 
 @pytest.mark.rule("kubero-5d-04")
-def test_when_the_source_is_deleted_the_copies_stay_and_the_condition_says_why() -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        first = await here.user.create(source())
-        await here.user.create(pipeline())
-        await anyio.sleep(5)
-        before = await copies(here.user)
-        assert await written(recorded, lambda: here.user.delete(first)) == []
-        assert {key: dict(one.data) for key, one in (await copies(here.user)).items()} == {
-            key: dict(one.data) for key, one in before.items()
-        }
-        missed = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
-        assert said(missed)["SourceFound"] == "NotFound"
-
-    played(scenario)
+@in_world(played, parts=2)
+async def test_when_the_source_is_deleted_the_copies_stay_and_the_condition_says_why(
+    here: World, recorded: FaultyTransport
+) -> None:
+    first = await here.user.create(source())
+    await here.user.create(pipeline())
+    await anyio.sleep(5)
+    before = await copies(here.user)
+    assert await written(recorded, lambda: here.user.delete(first)) == []
+    assert {key: dict(one.data) for key, one in (await copies(here.user)).items()} == {
+        key: dict(one.data) for key, one in before.items()
+    }
+    missed = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
+    assert said(missed)["SourceFound"] == "NotFound"
 
 
 @pytest.mark.rule("kubero-5d-05")
-def test_a_disabled_phase_loses_its_copies_and_an_enabled_one_gets_them() -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(source())
-        await here.user.create(pipeline())
-        await anyio.sleep(5)
-        phases = (
-            PipelinePhase("test"),
-            PipelinePhase("production", enabled=True),
-            PipelinePhase("review", enabled=True),
-        )
-        change = respec(phases=phases)
-        done = await written(recorded, lambda: here.user.modify(KuberoPipeline, "shop", NAMESPACE, change))
-        assert done == ["create shop-review"] * 2 + ["delete shop-test"] * 2
-        assert {namespace for namespace, _ in await copies(here.user)} == {"shop-production", "shop-review"}
-
-    played(scenario)
+@in_world(played, parts=2)
+async def test_a_disabled_phase_loses_its_copies_and_an_enabled_one_gets_them(
+    here: World, recorded: FaultyTransport
+) -> None:
+    await here.user.create(source())
+    await here.user.create(pipeline())
+    await anyio.sleep(5)
+    phases = (
+        PipelinePhase("test"),
+        PipelinePhase("production", enabled=True),
+        PipelinePhase("review", enabled=True),
+    )
+    change = respec(phases=phases)
+    done = await written(recorded, lambda: here.user.modify(KuberoPipeline, "shop", NAMESPACE, change))
+    assert done == ["create shop-review"] * 2 + ["delete shop-test"] * 2
+    assert {namespace for namespace, _ in await copies(here.user)} == {"shop-production", "shop-review"}
 
 
 @pytest.mark.rule("kubero-5d-08")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_copy_edited_by_hand_is_repaired_once_and_a_deleted_one_made_again(seed: int) -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(source())
-        await here.user.create(pipeline("test"))
-        await anyio.sleep(5)
-        login = (await copies(here.user))["shop-test", "registry-credentials"]
-        edit = {"data": {"password": "eA=="}}
-        done = await written(recorded, lambda: here.user.raw.merge(login, edit, guard={}))
-        assert done == ["patch shop-test"]
-        done = await written(recorded, lambda: here.user.delete(login))
-        assert done == ["create shop-test"]
-
-    played(scenario, seed)
+@in_world(played, parts=2)
+async def test_a_copy_edited_by_hand_is_repaired_once_and_a_deleted_one_made_again(
+    here: World, recorded: FaultyTransport, seed: int
+) -> None:
+    await here.user.create(source())
+    await here.user.create(pipeline("test"))
+    await anyio.sleep(5)
+    login = (await copies(here.user))["shop-test", "registry-credentials"]
+    edit = {"data": {"password": "eA=="}}
+    done = await written(recorded, lambda: here.user.raw.merge(login, edit, guard={}))
+    assert done == ["patch shop-test"]
+    done = await written(recorded, lambda: here.user.delete(login))
+    assert done == ["create shop-test"]
 
 
 @pytest.mark.rule("kubero-5d-07")
-def test_when_the_foreign_secret_goes_the_copy_takes_its_place() -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
-        theirs = await here.user.create(Secret(metadata=ObjectMeta("kubero-pull-secret", "shop-test")))
-        await here.user.create(source())
-        await here.user.create(pipeline("test"))
-        await anyio.sleep(30)
-        done = await written(recorded, lambda: here.user.delete(theirs))
-        assert done == ["create shop-test"]
-
-    played(scenario)
+@in_world(played, parts=2)
+async def test_when_the_foreign_secret_goes_the_copy_takes_its_place(
+    here: World, recorded: FaultyTransport
+) -> None:
+    await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
+    theirs = await here.user.create(Secret(metadata=ObjectMeta("kubero-pull-secret", "shop-test")))
+    await here.user.create(source())
+    await here.user.create(pipeline("test"))
+    await anyio.sleep(30)
+    done = await written(recorded, lambda: here.user.delete(theirs))
+    assert done == ["create shop-test"]
 
 
 @pytest.mark.rule("kubero-5d-11")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_namespace_on_its_way_out_is_waited_for_without_an_error_loop(seed: int) -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(source())
-        held = ObjectMeta("held", "shop-test", finalizers=("example.com/wait",))
-        await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
-        holding = await here.user.create(Secret(metadata=held))
-        await here.user.delete(Namespace(metadata=ObjectMeta("shop-test")))
-        await here.user.create(pipeline("test"))
-        await anyio.sleep(5)
-        assert await written(recorded, lambda: anyio.sleep(300)) == []
-        waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
-        assert said(waiting)["Ready"] == "Waiting"
-        patch: dict[str, Any] = {"metadata": {"finalizers": None}}
-        await here.user.raw.merge(holding, patch, guard={})
-        await anyio.sleep(5)
-        assert set(await copies(here.user)) == {("shop-test", name) for name in COPIES}
-
-    played(scenario, seed)
+@in_world(played, parts=2)
+async def test_a_namespace_on_its_way_out_is_waited_for_without_an_error_loop(
+    here: World, recorded: FaultyTransport, seed: int
+) -> None:
+    await here.user.create(source())
+    held = ObjectMeta("held", "shop-test", finalizers=("example.com/wait",))
+    await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
+    holding = await here.user.create(Secret(metadata=held))
+    await here.user.delete(Namespace(metadata=ObjectMeta("shop-test")))
+    await here.user.create(pipeline("test"))
+    await anyio.sleep(5)
+    assert await written(recorded, lambda: anyio.sleep(300)) == []
+    waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
+    assert said(waiting)["Ready"] == "Waiting"
+    patch: dict[str, Any] = {"metadata": {"finalizers": None}}
+    await here.user.raw.merge(holding, patch, guard={})
+    await anyio.sleep(5)
+    assert set(await copies(here.user)) == {("shop-test", name) for name in COPIES}
 
 
 @pytest.mark.rule("kubero-5d-09")
-def test_two_pipelines_with_one_source_share_one_watch() -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(source())
-        await here.user.create(pipeline("test"))
-        await here.user.create(pipeline("test", name="blog"))
-        await anyio.sleep(5)
-        assert {namespace for namespace, _ in await copies(here.user)} == {"shop-test", "blog-test"}
-        watches = [request.path for request in recorded.requests if request.verb == "watch"]
-        assert watches.count("/api/v1/secrets") == 1
-        assert len(watches) == 3
-
-    played(scenario)
+@in_world(played, parts=2)
+async def test_two_pipelines_with_one_source_share_one_watch(here: World, recorded: FaultyTransport) -> None:
+    await here.user.create(source())
+    await here.user.create(pipeline("test"))
+    await here.user.create(pipeline("test", name="blog"))
+    await anyio.sleep(5)
+    assert {namespace for namespace, _ in await copies(here.user)} == {"shop-test", "blog-test"}
+    watches = [request.path for request in recorded.requests if request.verb == "watch"]
+    assert watches.count("/api/v1/secrets") == 1
+    assert len(watches) == 3
 
 
 @pytest.mark.rule("kubero-5d-03")
-def test_a_source_that_is_touched_without_a_change_of_content_causes_no_write() -> None:
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        first = await here.user.create(source())
-        await here.user.create(pipeline())
-        await anyio.sleep(5)
-        sent = len(recorded.writes)
-        for number in range(60):
-            touch = {"metadata": {"annotations": {"checked": str(number)}}}
-            await here.user.raw.merge(first, touch, guard={})
-            await anyio.sleep(1)
-        assert len(recorded.writes) == sent
-
-    played(scenario)
+@in_world(played, parts=2)
+async def test_a_source_that_is_touched_without_a_change_of_content_causes_no_write(
+    here: World, recorded: FaultyTransport
+) -> None:
+    first = await here.user.create(source())
+    await here.user.create(pipeline())
+    await anyio.sleep(5)
+    sent = len(recorded.writes)
+    for number in range(60):
+        touch = {"metadata": {"annotations": {"checked": str(number)}}}
+        await here.user.raw.merge(first, touch, guard={})
+        await anyio.sleep(1)
+    assert len(recorded.writes) == sent
 
 
 @pytest.mark.rule("kubero-5d-11")
-def test_a_namespace_that_ends_unseen_while_a_copy_is_made_is_waited_for_without_an_error() -> None:
+@in_world(played, parts=2)
+async def test_a_namespace_that_ends_unseen_while_a_copy_is_made_is_waited_for_without_an_error(
+    here: World, recorded: FaultyTransport
+) -> None:
     """The cache says that it is there, and the server that it is going."""
-
-    async def scenario(here: World, recorded: FaultyTransport) -> None:
-        await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
-        held = ObjectMeta("held", "shop-test", finalizers=("example.com/wait",))
-        holding = await here.user.create(Secret(metadata=held))
-        await here.user.create(pipeline("test"))
-        await anyio.sleep(5)
-        await here.user.create(source())
-        await here.user.delete(Namespace(metadata=ObjectMeta("shop-test")))
-        await anyio.sleep(5)
-        waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
-        assert said(waiting)["Ready"] == "Waiting"
-        assert not [event for event in recorded.writes if "WriteFailed" in str(event.body)]
-        await here.user.raw.merge(holding, {"metadata": {"finalizers": None}}, guard={})
-        await anyio.sleep(5)
-        assert set(await copies(here.user)) == {("shop-test", name) for name in COPIES}
-
-    played(scenario)
+    await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
+    held = ObjectMeta("held", "shop-test", finalizers=("example.com/wait",))
+    holding = await here.user.create(Secret(metadata=held))
+    await here.user.create(pipeline("test"))
+    await anyio.sleep(5)
+    await here.user.create(source())
+    await here.user.delete(Namespace(metadata=ObjectMeta("shop-test")))
+    await anyio.sleep(5)
+    waiting = await here.user.get(KuberoPipeline, "shop", NAMESPACE)
+    assert said(waiting)["Ready"] == "Waiting"
+    assert not [event for event in recorded.writes if "WriteFailed" in str(event.body)]
+    await here.user.raw.merge(holding, {"metadata": {"finalizers": None}}, guard={})
+    await anyio.sleep(5)
+    assert set(await copies(here.user)) == {("shop-test", name) for name in COPIES}

@@ -10,15 +10,15 @@ from reconcile.testing import simulate
 Scenario: TypeAlias = Callable[..., Awaitable[None]]
 
 
-def in_world(play: Callable[..., None]) -> Callable[[Scenario], Callable[..., None]]:
-    """`play` calls a scenario with its world, the first parameter; a parameter `seed` goes to both."""
+def in_world(play: Callable[..., None], parts: int = 1) -> Callable[[Scenario], Callable[..., None]]:
+    """`play` calls a scenario with the `parts` of its world, its first parameters; a parameter `seed` goes to both."""
 
     def decorate(scenario: Scenario) -> Callable[..., None]:
         def test(arguments: dict[str, Any]) -> None:
             seed = {"seed": arguments["seed"]} if "seed" in arguments else {}
-            play(lambda world: scenario(world, **arguments), **seed)
+            play(lambda *world: scenario(*world, **arguments), **seed)
 
-        return _test_of(scenario, test, worlds=1)
+        return _test_of(scenario, test, parts)
 
     return decorate
 
@@ -29,13 +29,13 @@ def simulated(scenario: Scenario) -> Callable[..., None]:
     def test(arguments: dict[str, Any]) -> None:
         simulate(lambda: scenario(**arguments), seed=arguments.get("seed", 0))
 
-    return _test_of(scenario, test, worlds=0)
+    return _test_of(scenario, test, parts=0)
 
 
-def _test_of(scenario: Scenario, run: Callable[[dict[str, Any]], None], worlds: int) -> Callable[..., None]:
+def _test_of(scenario: Scenario, run: Callable[[dict[str, Any]], None], parts: int) -> Callable[..., None]:
     """The test under the name of its scenario, with the parameters that pytest and Hypothesis are to give."""
     signature = inspect.signature(scenario)
-    signature = signature.replace(parameters=[*signature.parameters.values()][worlds:])
+    signature = signature.replace(parameters=[*signature.parameters.values()][parts:])
 
     @functools.wraps(scenario)
     def test(*values: Any, **named: Any) -> None:
