@@ -1,5 +1,6 @@
 """What a run reads: groups and machines in the management cluster, nodes and pods in the workload cluster."""
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,13 +34,10 @@ class ClusterApi:
 
     def kind(self, name: str) -> type[Unstructured]:
         """The class of a kind, such as `MachineSet`."""
-        key = (self.group, self.version, name)
-        if key not in _KINDS:
-            _KINDS[key] = unstructured_kind(f"{self.group}/{self.version}", name)
-        return _KINDS[key]
+        return _kind(f"{self.group}/{self.version}", name)
 
 
-_KINDS: dict[tuple[str, str, str], type[Unstructured]] = {}
+_kind = functools.cache(unstructured_kind)
 
 
 @frozen
@@ -227,9 +225,8 @@ def template_for(
         node = ready[0]
         return as_template(node, workload.by_node.get(node.name, ()))
     template = group.template
-    for daemon in workload.daemons if template is not None else ():
-        assert template is not None
-        if not template.bars(daemon.shape):
+    for daemon in workload.daemons:
+        if template is not None and not template.bars(daemon.shape):
             template = template.with_pod(daemon.shape)
     return template
 

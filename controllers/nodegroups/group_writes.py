@@ -14,13 +14,8 @@ from reconcile.kinds import Node
 
 from .group_annotations import DELETE_MACHINE, MARKED
 from .machine import Machine
-from .node_group import REMOVING, GroupRefused, NodeGroup, decreased, increased, still_going
+from .node_group import REMOVING, GroupRefused, NodeGroup, shrunk, still_going
 from .node_view import TO_BE_DELETED, NodeView, PodPlacement
-
-
-async def increase(client: Client, group: NodeGroup, delta: int) -> int:
-    """Add `delta` nodes to the current size, even if it changed meanwhile. Raises GroupRefused."""
-    return await client.scale(group.object, lambda size: increased(group, size, delta))
 
 
 async def grow_to(client: Client, group: NodeGroup, size: int) -> int:
@@ -30,28 +25,14 @@ async def grow_to(client: Client, group: NodeGroup, size: int) -> int:
 
 async def shrink_to(client: Client, group: NodeGroup, size: int) -> int:
     """Shrink to at most `size` nodes by giving up nodes that never came. Raises GroupRefused."""
-
-    def decide(now: int) -> int:
-        return now if now <= size else decreased(group, now, size - now)
-
-    return await client.scale(group.object, decide)
-
-
-async def decrease(client: Client, group: NodeGroup, delta: int) -> int:
-    """Give up nodes that never came; `delta` is below 0. Raises GroupRefused."""
-    return await client.scale(group.object, lambda size: decreased(group, size, delta))
+    return await client.scale(group.object, lambda now: shrunk(group, now, size))
 
 
 async def set_first_size(client: Client, obj: Object, size: int) -> None:
     """Set the replicas of an object that has none; without them it has no /scale."""
 
     def change(live: Unstructured) -> Unstructured:
-        spec = live["spec"]
-        return (
-            live
-            if "replicas" in spec
-            else live.replace(body={**live.body, "spec": {**spec, "replicas": size}})
-        )
+        return live.replace(body={**live.body, "spec": {"replicas": size, **live["spec"]}})
 
     model = type(obj)
     assert issubclass(model, Unstructured)
@@ -184,7 +165,7 @@ async def evict(client: Client, pod: PodPlacement) -> bool:
     except TooManyRequests:
         return False
     except NotFound:
-        return True
+        pass
     return True
 
 

@@ -12,17 +12,7 @@ from reconcile import Object
 from .group_annotations import DELETE_MACHINE, MARKED
 
 MachineState = Literal["pending", "running", "deleting", "failed"]
-InstanceState = Literal["Creating", "Running", "Deleting"]
 _SLASHES = re.compile(r"/{2,}")
-
-
-@frozen
-class Instance:
-    """An instance as cluster-autoscaler lists it: its state, and its error, if any."""
-
-    id: str
-    state: InstanceState
-    error: str = ""
 
 
 @frozen
@@ -40,19 +30,7 @@ class Machine:
     marked: bool = False
     marked_by_us: bool = False
     state: MachineState = "pending"
-    error: str = ""
     owners: tuple[str, ...] = ()
-
-    @property
-    def instance(self) -> Instance:
-        """The machine as cluster-autoscaler lists it."""
-        states: dict[MachineState, InstanceState] = {
-            "pending": "Creating",
-            "failed": "Creating",
-            "running": "Running",
-            "deleting": "Deleting",
-        }
-        return Instance(self.provider or f"{self.state}-machine-{self.name}", states[self.state], self.error)
 
 
 def provider_id(text: str) -> str:
@@ -64,7 +42,7 @@ def provider_id(text: str) -> str:
 def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
     """A Machine of Cluster API, v1beta1 or v1beta2."""
     metadata, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
-    provider, error = spec.get("providerID") or "", _error(status)
+    provider = spec.get("providerID") or ""
     created = obj.metadata.creation_timestamp
     if created is None:
         raise ValueError("a machine that no server has stored")
@@ -76,24 +54,21 @@ def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
         provider_id(provider),
         DELETE_MACHINE in (metadata.get("annotations") or {}),
         MARKED in (metadata.get("annotations") or {}),
-        _state(metadata, status, provider, error),
-        error,
+        _state(metadata, status, provider),
         tuple(one["uid"] for one in metadata.get("ownerReferences") or ()),
     )
 
 
-def _state(metadata: Mapping[str, Any], status: Mapping[str, Any], provider: str, error: str) -> MachineState:
+def _state(metadata: Mapping[str, Any], status: Mapping[str, Any], provider: str) -> MachineState:
     if metadata.get("deletionTimestamp") or status.get("phase") == "Deleting":
         return "deleting"
-    if error:
+    if _has_failed(status):
         return "failed"
     return "running" if provider else "pending"
 
 
-def _error(status: Mapping[str, Any]) -> str:
-    """The terminal error; v1beta2 has moved its fields into `deprecated`."""
+def _has_failed(status: Mapping[str, Any]) -> bool:
+    """Whether there is a terminal error; v1beta2 has moved its fields into `deprecated`."""
     former = ((status.get("deprecated") or {}).get("v1beta1")) or {}
-    for fields in (status, former):
-        if fields.get("failureReason") or fields.get("failureMessage"):
-            return fields.get("failureReason") or "Failed"
-    return "Failed" if status.get("phase") == "Failed" else ""
+    said = [fields.get(name) for fields in (status, former) for name in ("failureReason", "failureMessage")]
+    return any(said) or status.get("phase") == "Failed"

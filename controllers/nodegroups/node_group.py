@@ -103,37 +103,11 @@ class UnsizedObject:
     object: Object | None = None
 
 
-def increased(group: NodeGroup, size: int, delta: int) -> int:
-    """The size with `delta` more nodes. Raises GroupRefused for 0 or less, and above the maximum."""
-    if delta <= 0:
-        raise GroupRefused(f"size increase must be positive, not {delta}")
-    if size + delta > group.largest:
-        raise GroupRefused(f"size increase too large - desired:{size + delta} max:{group.largest}")
-    return size + delta
-
-
-def decreased(group: NodeGroup, size: int, delta: int) -> int:
-    """The size without nodes that never came. Raises GroupRefused if existing ones would be removed."""
-    if delta >= 0:
-        raise GroupRefused(f"size decrease must be negative, not {delta}")
-    if size + delta < group.existing:
-        raise GroupRefused(
-            f"attempt to delete existing nodes - desired:{size + delta} existing:{group.existing}"
-        )
-    return size + delta
-
-
-def default_size(new: int | None, old: int | None, annotations: Mapping[str, str]) -> int:
-    """The default replicas of an object, by the rules of Cluster API's webhook. Raises BadAnnotation.
-
-    With both bounds it is the number within them that is nearest to `old`, else 1.
-    """
-    if new is not None:
-        return new
-    if MIN_SIZE not in annotations or MAX_SIZE not in annotations:
-        return 1
-    bounds = bounds_of(annotations)
-    return min(max(bounds.smallest if old is None else old, bounds.smallest), bounds.largest)
+def shrunk(group: NodeGroup, now: int, size: int) -> int:
+    """At most `size` nodes instead of `now`. Raises GroupRefused if existing ones would be removed."""
+    if size < min(now, group.existing):
+        raise GroupRefused(f"attempt to delete existing nodes - desired:{size} existing:{group.existing}")
+    return min(now, size)
 
 
 def read_group(
@@ -162,7 +136,8 @@ def read_group(
         return UnsizedObject(called, "it is paused")
     size = spec.get("replicas")
     if size is None:
-        default = default_size(None, None, annotations)
+        # As Cluster API's webhook defaults it: to 1 unless there are both bounds.
+        default = bounds.smallest if MIN_SIZE in annotations and MAX_SIZE in annotations else 1
         return UnsizedObject(called, "it has no replicas yet", default=default, object=obj)
     if size == 0 and template is None:
         return UnsizedObject(called, "it has no nodes, and what they would offer is not known")

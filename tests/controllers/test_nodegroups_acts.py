@@ -8,10 +8,8 @@ import pytest
 from controllers.nodegroups.group_annotations import DELETE_MACHINE, MARKED
 from controllers.nodegroups.group_writes import (
     NodeRemoval,
-    decrease,
     delete_nodes,
     grow_to,
-    increase,
     plan_removal,
     set_first_size,
     shrink_to,
@@ -97,8 +95,8 @@ async def test_the_size_of_a_group_is_the_one_that_the_server_has() -> None:
 async def test_two_writers_of_one_more_each_make_two_more() -> None:
     client, one = await three()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(increase, client, one, 1)
-        tasks.start_soon(increase, client, one, 1)
+        for _ in range(2):
+            tasks.start_soon(client.scale, one.object, lambda size: size + 1)
     assert await sized(client) == 5
 
 
@@ -111,11 +109,10 @@ async def test_growing_takes_nothing_away_from_what_another_wrote_meanwhile() ->
 
 
 @pytest.mark.rule("capi-2d-increase")
-async def test_an_increase_past_the_largest_size_writes_nothing() -> None:
+async def test_a_group_grows_to_its_largest_size_at_most() -> None:
     client, one = await three()
-    with pytest.raises(GroupRefused, match="desired:11 max:10"):
-        await increase(client, one, 8)
-    assert await sized(client) == 3
+    assert [await grow_to(client, one, size) for size in (4, 11)] == [4, 10]
+    assert await sized(client) == 10
 
 
 @pytest.mark.rule("capi-2d-decrease")
@@ -123,9 +120,9 @@ async def test_a_decrease_stops_at_what_exists_now() -> None:
     client = await server(group("g", 5))
     await add_machines(client, "g", ("a", "b", "c"))
     one = (await groups_of(client))["g"]
-    assert await decrease(client, one, -1) == 4
+    assert await shrink_to(client, one, 4) == 4
     with pytest.raises(GroupRefused):
-        await decrease(client, one, -2)
+        await shrink_to(client, one, 2)
     assert await shrink_to(client, one, 3) == 3
     sent = len(client.transport.writes)
     assert [await shrink_to(client, one, size) for size in (3, 7)] == [3, 3]
