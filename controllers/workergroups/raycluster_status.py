@@ -2,14 +2,13 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from attrs import evolve, frozen
 
 from reconcile import Condition, Quantity
 from reconcile.replicas import is_active
 
-from .models import RayClusterStatus
+from .models import HeadInfo, RayClusterStatus
 from .pod_plan import RayClusterPlan, desired_workers
 from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, RayPodView, pods_of_cluster
 from .raycluster_view import NO_LIMIT, ClusterView, GroupView
@@ -30,28 +29,6 @@ class ReplicaFailure:
     message: str
 
 
-@frozen
-class ObservedStatus:
-    """The part of a RayCluster's status that follows from its pods; field names as in `status`."""
-
-    state: Literal["ready", "suspended", "failed", ""]
-    reason: str
-    desired_worker_replicas: int
-    min_worker_replicas: int
-    max_worker_replicas: int
-    available_worker_replicas: int
-    ready_worker_replicas: int
-    head_pod_name: str
-    head_pod_ip: str
-    desired_cpu: str
-    desired_memory: str
-    desired_gpu: str
-    desired_tpu: str
-    replicas: int
-    selector: str
-    conditions: tuple[Condition, ...]
-
-
 def status_of(
     cluster: ClusterView,
     pods: Sequence[RayPodView],
@@ -59,8 +36,8 @@ def status_of(
     provisioned: bool = False,
     failure: ReplicaFailure | None = None,
     phase: Phase | None = None,
-) -> ObservedStatus:
-    """The status of a cluster with these pods of its namespace.
+) -> RayClusterStatus:
+    """The part of a cluster's status that follows from these pods of its namespace.
 
     Args:
         cluster: What the spec asks for.
@@ -79,7 +56,7 @@ def status_of(
     running = phase in (None, "running")
     all_ready = running and len(heads) == 1 and heads[0].ready and _all_workers_ready(cluster, workers)
     resources = _desired_resources(cluster)
-    return ObservedStatus(
+    return RayClusterStatus(
         state="failed" if failure else "ready" if all_ready else "suspended" if phase == "suspended" else "",
         reason=failure.message if failure else "",
         desired_worker_replicas=_capped(desired_workers(group) for group in cluster.groups),
@@ -87,8 +64,7 @@ def status_of(
         max_worker_replicas=_capped(_bound(group, group.max_replicas) for group in cluster.groups),
         available_worker_replicas=sum(pod.phase == "Running" for pod in workers),
         ready_worker_replicas=sum(pod.ready for pod in workers),
-        head_pod_name=head.name if head else "",
-        head_pod_ip=head.ip if head else "",
+        head=HeadInfo(head.name, head.ip) if head else HeadInfo(),
         desired_cpu=resources.get("cpu", _NONE).canonical,
         desired_memory=resources.get("memory", _NONE).canonical,
         desired_gpu=sum((amount for name, amount in resources.items() if is_gpu(name)), _NONE).canonical,
@@ -222,12 +198,12 @@ def with_times(before: RayClusterStatus, after: RayClusterStatus, now: datetime.
     return evolve(after, last_update_time=now.replace(microsecond=0), state_transition_times=times or None)
 
 
-def differs(before: RayClusterStatus, after: RayClusterStatus, conditions: Sequence[Condition]) -> bool:
+def differs(before: RayClusterStatus, after: RayClusterStatus) -> bool:
     """Whether the status has to be written; a change of times or observed generation alone does not count."""
     if _without_times(before) != _without_times(after):
         return True
     known = {one.type: (one.status, one.reason, one.message) for one in before.conditions}
-    return any(known.get(one.type) != (one.status, one.reason, one.message) for one in conditions)
+    return any(known.get(one.type) != (one.status, one.reason, one.message) for one in after.conditions)
 
 
 def _without_times(status: RayClusterStatus) -> RayClusterStatus:

@@ -10,11 +10,9 @@ from reconcile.conditions import find_condition, is_true
 from .models import HeadInfo, RayCluster, RayClusterStatus
 from .ray_pod_view import RayPodView
 from .ray_services import endpoints
-from .raycluster_status import ObservedStatus, ReplicaFailure, differs, status_of, with_times
+from .raycluster_status import ReplicaFailure, differs, status_of, with_times
 from .raycluster_view import ClusterView
 from .suspension import SUSPENDED, Phase
-
-_OTHERWISE_NAMED = ("head_pod_name", "head_pod_ip", "replicas", "selector", "conditions")
 
 
 @define
@@ -47,30 +45,28 @@ class StatusWriter:
         after = self._after(before, status)
         if failure is not None and failure.message != before.reason:
             ctx.event(failure.reason, failure.message, warning=True)
-        if not differs(before, after, status.conditions):
+        if not differs(before, after):
             return
-        after = with_times(before, after, ctx.clock.now())
-        fields = asdict(after, recurse=False)
+        fields = asdict(with_times(before, after, ctx.clock.now()), recurse=False)
         del fields["conditions"]
         ctx.status(**fields)
         for one in status.conditions:
             ctx.condition(one.type, one.status == "True", reason=one.reason, message=one.message)
 
-    def _after(self, before: RayClusterStatus, status: ObservedStatus) -> RayClusterStatus:
-        cluster, refused = self.cluster, bool(self.cluster.refused)
-        head = evolve(
-            self.head,
-            pod_name=status.head_pod_name,
-            pod_ip=status.head_pod_ip,
-            service_ip=self.head.service_ip or status.head_pod_ip,
-        )
-        shared = asdict(status, recurse=False, filter=lambda part, _: part.name not in _OTHERWISE_NAMED)
+    def _after(self, before: RayClusterStatus, status: RayClusterStatus) -> RayClusterStatus:
+        cluster, service = self.cluster, self.head
+        scaled = cluster.scaled and not cluster.refused
         return evolve(
-            before,
-            **shared,
-            head=head,
-            endpoints=before.endpoints if refused else endpoints(cluster),
+            status,
+            head=evolve(
+                status.head,
+                service_name=service.service_name,
+                service_ip=service.service_ip or status.head.pod_ip,
+            ),
+            endpoints=before.endpoints if cluster.refused else endpoints(cluster),
             observed_generation=self.ctx.object.metadata.generation,
-            replicas=status.replicas if cluster.scaled and not refused else None,
-            selector=status.selector if cluster.scaled and not refused else None,
+            last_update_time=before.last_update_time,
+            state_transition_times=before.state_transition_times,
+            replicas=status.replicas if scaled else None,
+            selector=status.selector if scaled else None,
         )
