@@ -5,12 +5,13 @@ them there and imports no controller itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 from attrs import field, frozen
 
 from informers import Clock, SystemClock, Transport
+from reconcile.client.client import Client
 from reconcile.controller.entry_points import INCIDENTS, entries, load
 
 Logic: TypeAlias = Literal["ours", "original"]
@@ -55,6 +56,20 @@ class IncidentStage:
     namespace: str
     report: Callable[[str], None]
     clock: Clock = field(factory=SystemClock)
+
+    @property
+    def user(self) -> Client:
+        """A client for what the users of the incident do."""
+        return Client(self.observer, field_manager="demo-user", clock=self.clock)
+
+    @property
+    def manager_options(self) -> dict[str, Any]:
+        """The options of a manager on this stage, besides its transport."""
+        return {"namespace": self.namespace, "clock": self.clock, "stop_seconds": 1.0}
+
+    def seed(self) -> int:
+        """A seed for a transport with late watches."""
+        return int(self.clock.random() * 2**32)
 
 
 @frozen

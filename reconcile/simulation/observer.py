@@ -57,6 +57,10 @@ class Observer:
         """The objects of a kind, as of the last change."""
         return self._informers[kind].store.list()
 
+    def ready(self, kind: type[Object]) -> Sequence[Snapshot]:
+        """The objects of a kind whose condition Ready is True."""
+        return [one for one in self.objects(kind) if _is_ready(one)]
+
     async def until(self, reached: Callable[[], bool], seconds: float) -> bool:
         """Wait until `reached()`, which is called at each change; returns False after `seconds`."""
         with anyio.move_on_after(seconds):
@@ -67,6 +71,11 @@ class Observer:
         if not delta.initial:
             self.changes.append(ObservedChange(kind, delta.old, delta.new))
         self._changed.notify()
+
+
+def _is_ready(snapshot: Snapshot) -> bool:
+    conditions = (snapshot.to_dict().get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 @asynccontextmanager

@@ -3,23 +3,12 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 from attrs import define, evolve, field, frozen
 
-from reconcile import (
-    Client,
-    Context,
-    Controller,
-    LabelSelector,
-    Manager,
-    ObjectMeta,
-    Snapshot,
-    Transport,
-    Write,
-    replicas,
-)
+from reconcile import Context, Controller, LabelSelector, Manager, ObjectMeta, Snapshot, Write, replicas
 from reconcile.blocks import AllowedHosts, Fetch, HttpFetch, ScrapeLimits
 from reconcile.kinds import Deployment, DeploymentSpec, Pod
 from reconcile.simulation import BEHAVIOUR, Incident, IncidentStage, IncidentVerdict, Logic, Observer, observe
@@ -169,7 +158,7 @@ async def play(
 ) -> IncidentVerdict:
     """Let the load fall while pods wait for nodes and one is deaf; see whether the replicas follow."""
     started = anyio.current_time()
-    user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
+    user = stage.user
     load = _Load(scenario.high)
     workload: list[DemoWorkload] = []
 
@@ -182,14 +171,18 @@ async def play(
         observe(stage.observer, Deployment, Pod, namespace=stage.namespace, clock=stage.clock) as observer,
     ):
         workload.append(DemoWorkload(pages, scenario.room))
-        async with _manager(stage, workload[0].controller, stage.observer):
+        async with Manager(workload[0].controller, transport=stage.observer, **stage.manager_options):
             stage.report(f"{scenario.wanted} pods, of which {scenario.room} find a node and one is deaf")
             await user.create(_deployment(stage.namespace, scenario.wanted))
-            if not await observer.until(lambda: _ready(observer) == scenario.room, PATIENCE):
+            if not await observer.until(lambda: len(observer.ready(Pod)) == scenario.room, PATIENCE):
                 why = f"{scenario.room} pods were not Ready within {PATIENCE:g} s"
                 return IncidentVerdict(ok=False, seconds=anyio.current_time() - started, explanation=why)
             # Only now: what knows of some pods alone decides by those, in the original's way too.
-            async with _manager(stage, _sizer(logic, scenario, network), _late(stage)):
+            async with Manager(
+                _sizer(logic, scenario, network),
+                transport=LateTransport(stage.transport, stage.seed()),
+                **stage.manager_options,
+            ):
                 await user.create(_autoscaler(stage.namespace, scenario))
                 await anyio.sleep(scenario.rest)
                 held = _replicas(observer)
@@ -216,26 +209,7 @@ def _sizer(logic: Logic, scenario: LoadScenario, network: Network) -> Controller
     return make_controller(every=scenario.every, fetch=network.fetch, limits=limits)
 
 
-def _late(stage: IncidentStage) -> Transport:
-    return LateTransport(stage.transport, int(stage.clock.random() * 2**32))
-
-
-def _manager(stage: IncidentStage, controller: Controller[Any], transport: Transport) -> Manager:
-    return Manager(
-        controller, transport=transport, namespace=stage.namespace, clock=stage.clock, stop_seconds=1.0
-    )
-
-
 # --- what is looked at ----------------------------------------------------------------------------------
-
-
-def _ready(observer: Observer) -> int:
-    return sum(_is_ready(pod) for pod in observer.objects(Pod))
-
-
-def _is_ready(pod: Snapshot) -> bool:
-    conditions = (pod.to_dict().get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def _replicas(observer: Observer) -> int:

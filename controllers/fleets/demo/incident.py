@@ -43,7 +43,7 @@ class ScaleRefused(Exception):
 async def play(stage: IncidentStage, logic: Logic, scenario: HpaScenario = HpaScenario()) -> IncidentVerdict:
     """Size a fleet through /scale as the HorizontalPodAutoscaler controller does, down to 0 and back."""
     started = anyio.current_time()
-    user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
+    user = stage.user
     async with _defined(stage.observer, logic), _manager(stage, logic):
         stage.report("making a fleet of 1")
         fleet = await user.create(_fleet(stage.namespace))
@@ -79,7 +79,7 @@ class HpaClient:
     path: str
 
     async def ask(self, method: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The Scale that the server answers with. Raises Refused."""
+        """The Scale that the server answers with. Raises ScaleRefused."""
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         headers = {"accept": "application/json", "content-type": kind}
         encoded = None if body is None else msgspec.json.encode(body)
@@ -93,7 +93,7 @@ class HpaClient:
 
 
 async def _reached(autoscaler: HpaClient, user: Client, namespace: str, wanted: int, patience: float) -> None:
-    """Wait until /scale says that many, and its selector finds as many pods. Raises Refused."""
+    """Wait until /scale says that many, and its selector finds as many pods. Raises ScaleRefused."""
     seen = "nothing"
     with anyio.move_on_after(patience):
         while True:
@@ -145,16 +145,13 @@ async def _define(transport: Transport, definition: dict[str, Any]) -> None:
 
 
 def _manager(stage: IncidentStage, logic: Logic) -> Manager:
-    seed = int(stage.clock.random() * 2**32)
     fleets: Controller[Any] = make_fleet_controller(RayClusterFleet if logic == "ours" else FleetWithoutScale)
     return Manager(
         fleets,
         make_set_controller(),
         make_cluster_controller(),
-        transport=LateTransport(stage.transport, seed),
-        namespace=stage.namespace,
-        clock=stage.clock,
-        stop_seconds=1.0,
+        transport=LateTransport(stage.transport, stage.seed()),
+        **stage.manager_options,
     )
 
 

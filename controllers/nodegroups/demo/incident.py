@@ -108,16 +108,8 @@ async def play(
     played = GroupPlay(stage, scenario, machines, user, recorded)
     await _install(user, machines)
     controller = make_controller(settings, growth=GROW if logic == "ours" else LIKE_7872)
-    ours = Manager(
-        controller, transport=recorded, namespace=stage.namespace, clock=stage.clock, stop_seconds=1.0
-    )
-    theirs = Manager(
-        machines.controller,
-        transport=stage.transport,
-        namespace=stage.namespace,
-        clock=stage.clock,
-        stop_seconds=1.0,
-    )
+    ours = Manager(controller, transport=recorded, **stage.manager_options)
+    theirs = Manager(machines.controller, transport=stage.transport, **stage.manager_options)
     await _set_up(played)
     async with theirs, ours, anyio.create_task_group() as group:
         group.start_soon(played.rewrite)

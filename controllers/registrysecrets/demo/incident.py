@@ -8,7 +8,7 @@ import anyio
 import msgspec
 from attrs import evolve, frozen
 
-from reconcile import Client, Key, Manager, ObjectMeta, Snapshot
+from reconcile import Key, Manager, ObjectMeta, Snapshot
 from reconcile.blocks import Consent
 from reconcile.kinds import Namespace, Secret
 from reconcile.simulation import (
@@ -72,14 +72,14 @@ async def play(
 ) -> IncidentVerdict:
     """Have a pipeline of each mode, and rotate the source; count what is written then, and what after it."""
     started = anyio.current_time()
-    user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
+    user = stage.user
     recorded = FaultyTransport(stage.transport)
     async with observe(stage.observer, Secret, KuberoPipeline, clock=stage.clock) as observer:
         # Before the start: the original never notices a source that comes after its first pass.
-        source = await user.create(_source(stage.namespace))
+        source = await user.create(registry_login(stage.namespace))
         async with _manager(stage, logic, recorded):
             stage.report(f"pipelines of the modes {', '.join(MODES)}, with {len(PHASES)} phases each")
-            pipelines = [await user.create(_pipeline(stage.namespace, mode)) for mode in MODES]
+            pipelines = [await user.create(pipeline_of(stage.namespace, mode)) for mode in MODES]
             counted = None
             if await observer.until(lambda: _is_done(observer, stage.namespace), PATIENCE):
                 rotation, quiet = scenario.of(logic)
@@ -91,7 +91,7 @@ async def play(
                 counted = await _count(observer, recorded, stage.namespace, quiet, rotated)
             for pipeline in pipelines:
                 await user.delete(pipeline)
-            await observer.until(lambda: not _pipelines(observer, stage.namespace), PATIENCE)
+            await observer.until(lambda: not pipelines_in(observer, stage.namespace), PATIENCE)
     for mode in MODES:
         for name in _targets(stage.namespace, mode):
             await user.delete(Namespace(metadata=ObjectMeta(name)))
@@ -103,14 +103,11 @@ async def play(
 
 
 def _manager(stage: IncidentStage, logic: Logic, recorded: FaultyTransport) -> Manager:
-    seed = int(stage.clock.random() * 2**32)
     return Manager(
         # As in Kubero, the pipelines of the incident are believed: what is played is the copying.
         make_controller(Consent.of_authors()) if logic == "ours" else make_original_controller(),
-        transport=LateTransport(recorded, seed),
-        namespace=stage.namespace,
-        clock=stage.clock,
-        stop_seconds=1.0,
+        transport=LateTransport(recorded, stage.seed()),
+        **stage.manager_options,
     )
 
 
@@ -149,10 +146,6 @@ def _judge(counted: SecretCounts, namespace: str, seconds: float) -> IncidentVer
 # --- what is looked at --------------------------------------------------------------------------------
 
 
-def _name(mode: str) -> str:
-    return f"pipeline-{mode}"
-
-
 def _targets(namespace: str, mode: str) -> list[str]:
     return [f"{namespace}-{mode}-{phase}" for phase in PHASES]
 
@@ -177,16 +170,12 @@ def _is_done(observer: Observer, namespace: str) -> bool:
     """Whether every Secret is there and the pipelines say so themselves: nothing is left to be done."""
     there = {secret.key for secret in observer.objects(Secret)}
     wanted = {*_secrets(namespace, "copy"), *_secrets(namespace, "create")}
-    ready = [pipeline for pipeline in _pipelines(observer, namespace) if _is_ready(pipeline)]
+    ready = [one for one in observer.ready(KuberoPipeline) if one.key.namespace == namespace]
     return wanted <= there and len(ready) == len(MODES)
 
 
-def _is_ready(pipeline: Snapshot) -> bool:
-    conditions = (pipeline.to_dict().get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def _pipelines(observer: Observer, namespace: str) -> list[Snapshot]:
+def pipelines_in(observer: Observer, namespace: str) -> list[Snapshot]:
+    """The pipelines of one namespace."""
     return [one for one in observer.objects(KuberoPipeline) if one.key.namespace == namespace]
 
 
@@ -204,12 +193,14 @@ def _login(password: str) -> Mapping[str, str]:
     return {key: base64.b64encode(value).decode() for key, value in text.items()}
 
 
-def _source(namespace: str) -> Secret:
+def registry_login(namespace: str) -> Secret:
+    """The source of the copies."""
     metadata = ObjectMeta(SOURCE_NAME, namespace)
     return Secret(metadata=metadata, type=DOCKER_CONFIG_TYPE, data=_login("not-a-secret"))
 
 
-def _pipeline(namespace: str, mode: str) -> KuberoPipeline:
+def pipeline_of(namespace: str, mode: str, phases: Iterable[str] = PHASES) -> KuberoPipeline:
+    """A pipeline of that mode, with these phases."""
     registry = PipelineRegistry(create_secret=mode, host=HOST)
     if mode == "create":
         registry = evolve(registry, username="demo", password="not-a-secret")
@@ -218,9 +209,9 @@ def _pipeline(namespace: str, mode: str) -> KuberoPipeline:
         deploymentstrategy="git",
         mainnamespace=namespace,
         registry=registry,
-        phases=tuple(PipelinePhase(name, enabled=True) for name in PHASES),
+        phases=tuple(PipelinePhase(name, enabled=True) for name in phases),
     )
-    return KuberoPipeline(metadata=ObjectMeta(_name(mode), namespace), spec=spec)
+    return KuberoPipeline(metadata=ObjectMeta(f"pipeline-{mode}", namespace), spec=spec)
 
 
 incident = Incident(

@@ -1,27 +1,22 @@
 """The same incident (kubero-dev/kubero#420), left as it was: the storm guard finds, explains and slows it."""
 
-import base64
-
 import anyio
-import msgspec
 from attrs import frozen
 
-from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot
+from reconcile import Controller, Manager, ObjectMeta
 from reconcile.kinds import Namespace, Secret
 from reconcile.models import unstructured_kind
 from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic, Observer, observe
 from reconcile.testing import LateTransport
 
-from ..desired_copies import SOURCE_NAME
-from ..models import KuberoPipeline, KuberoPipelineSpec, PipelinePhase, PipelineRegistry
-from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from ..models import KuberoPipeline
+from .incident import PATIENCE, pipeline_of, pipelines_in, registry_login
 from .original import make_original_controller
 
 Event = unstructured_kind("events.k8s.io/v1", "Event", plural="events")
 
 REASON = "ReconcileStorm"
 PHASE = "test"
-PATIENCE = 20.0
 
 
 @frozen
@@ -48,12 +43,16 @@ async def play(
     """Let the original copy, with the storm guard or, as the control, without; count what is written."""
     started = anyio.current_time()
     told, seconds_of_calm = scenario.of(logic)
-    user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
+    user = stage.user
     async with observe(stage.observer, Secret, KuberoPipeline, Event, clock=stage.clock) as observer:
-        await user.create(_source(stage.namespace))
-        async with _manager(stage, logic) as manager:
+        await user.create(registry_login(stage.namespace))
+        async with Manager(
+            controller_in_a_storm(logic),
+            transport=LateTransport(stage.transport, stage.seed()),
+            **stage.manager_options,
+        ) as manager:
             stage.report("Kubero's copy loop, as it was")
-            pipeline = await user.create(_pipeline(stage.namespace))
+            pipeline = await user.create(pipeline_of(stage.namespace, "copy", [PHASE]))
             note = await _told(observer, stage.namespace, told)
             stage.report(f"{'caught' if note else 'not caught'}; counting writes for {seconds_of_calm:g} s")
             before = len(observer.changes)
@@ -62,7 +61,7 @@ async def play(
             writes = sum(one.key.namespace in _namespaces(stage.namespace) for one in heard)
             explained = _explained(manager)
             await user.delete(pipeline)
-            await observer.until(lambda: not _pipelines(observer, stage.namespace), PATIENCE)
+            await observer.until(lambda: not pipelines_in(observer, stage.namespace), PATIENCE)
     await user.delete(Namespace(metadata=ObjectMeta(_namespaces(stage.namespace)[1])))
     calm = writes <= scenario.writes and observer.complete
     seconds = round(anyio.current_time() - started, 1)
@@ -75,17 +74,6 @@ async def play(
 def controller_in_a_storm(logic: Logic) -> Controller[KuberoPipeline]:
     """The original's controller, with the storm guard (`ours`) or without."""
     return make_original_controller(detect_storms=logic == "ours")
-
-
-def _manager(stage: IncidentStage, logic: Logic) -> Manager:
-    seed = int(stage.clock.random() * 2**32)
-    return Manager(
-        controller_in_a_storm(logic),
-        transport=LateTransport(stage.transport, seed),
-        namespace=stage.namespace,
-        clock=stage.clock,
-        stop_seconds=1.0,
-    )
 
 
 async def _told(observer: Observer, namespace: str, seconds: float) -> str:
@@ -108,28 +96,6 @@ def _explained(manager: Manager) -> str:
 
 def _namespaces(namespace: str) -> tuple[str, str]:
     return namespace, f"{namespace}-copy-{PHASE}"
-
-
-def _pipelines(observer: Observer, namespace: str) -> list[Snapshot]:
-    return [one for one in observer.objects(KuberoPipeline) if one.key.namespace == namespace]
-
-
-def _source(namespace: str) -> Secret:
-    config = msgspec.json.encode({"auths": {"registry.example.com": {"username": "demo"}}})
-    text = {DOCKER_CONFIG_KEY: config, "username": b"demo", "password": b"not-a-secret"}
-    data = {key: base64.b64encode(value).decode() for key, value in text.items()}
-    return Secret(metadata=ObjectMeta(SOURCE_NAME, namespace), type=DOCKER_CONFIG_TYPE, data=data)
-
-
-def _pipeline(namespace: str) -> KuberoPipeline:
-    spec = KuberoPipelineSpec(
-        name=f"{namespace}-copy",
-        deploymentstrategy="git",
-        mainnamespace=namespace,
-        registry=PipelineRegistry(create_secret="copy", host="registry.example.com"),
-        phases=(PipelinePhase(PHASE, enabled=True),),
-    )
-    return KuberoPipeline(metadata=ObjectMeta("pipeline-storm", namespace), spec=spec)
 
 
 incident = Incident(

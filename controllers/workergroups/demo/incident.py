@@ -25,7 +25,7 @@ from reconcile.testing import LateTransport
 from ..controller import make_controller
 from ..models import HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
 from ..pod_plan import plan_group
-from ..ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, pod_view
+from ..ray_pod_view import CLUSTER_LABEL, GROUP_LABEL
 from .original import plan_group_like_v1_3_0
 
 GROUP = "small"
@@ -98,7 +98,7 @@ async def _act(
     stage: IncidentStage, logic: Logic, scenario: ScaleDownScenario, scale_down: "Act"
 ) -> WorkerCounts | None:
     """One cluster from its making to its end; None if its workers did not become Ready."""
-    user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
+    user = stage.user
     async with observe(stage.observer, Pod, namespace=stage.namespace, clock=stage.clock) as observer:
         stage.report(f"making a cluster with {scenario.workers} workers")
         cluster = await user.create(_cluster(stage.namespace, scenario))
@@ -124,8 +124,7 @@ class _Play:
 
     def workers(self) -> set[str]:
         """The uids of the Ready workers."""
-        pods = [pod for pod in self.observer.objects(Pod) if _is_worker(pod, self.scenario)]
-        return {pod.uid for pod in pods if pod_view(pod.to_dict()).ready}
+        return {pod.uid for pod in self.observer.ready(Pod) if _is_worker(pod, self.scenario)}
 
     def counted(self, before: set[str], mark: int, started: float) -> WorkerCounts:
         """What there was to hear since so many changes."""
@@ -140,23 +139,13 @@ class _Play:
 
     def manager(self) -> Manager:
         """Another life of the controller."""
-        return _manager(self.stage, self.logic, self.scenario)
+        stage = self.stage
+        planner = plan_group if self.logic == "ours" else plan_group_like_v1_3_0(stage.clock.random)
+        late = LateTransport(stage.transport, stage.seed(), lag=self.scenario.lag)
+        return Manager(make_controller(planner=planner), transport=late, **stage.manager_options)
 
 
 Act = Callable[[_Play], Awaitable[WorkerCounts | None]]
-
-
-def _manager(stage: IncidentStage, logic: Logic, scenario: ScaleDownScenario) -> Manager:
-    seed = int(stage.clock.random() * 2**32)
-    transport = LateTransport(stage.transport, seed, lag=scenario.lag)
-    planner = plan_group if logic == "ours" else plan_group_like_v1_3_0(stage.clock.random)
-    return Manager(
-        make_controller(planner=planner),
-        transport=transport,
-        namespace=stage.namespace,
-        clock=stage.clock,
-        stop_seconds=1.0,
-    )
 
 
 async def _scale_down(play: _Play) -> WorkerCounts | None:
