@@ -6,7 +6,7 @@ from functools import partial
 
 from attrs import frozen
 
-from reconcile import Context, Controller, Predecessor
+from reconcile import Context, Controller
 from reconcile.blocks import (
     AllowedHosts,
     Autoscaler,
@@ -20,20 +20,15 @@ from reconcile.blocks import (
     active_schedule,
     always_ready,
 )
+from reconcile.conditions import find_condition, is_true
 
-from .. import OPERATOR
+from .. import AIBRIX, OPERATOR
 from . import hpa
 from .models import PodAutoscaler
 from .pod_autoscaler_spec import HOSTS, behaviour_of, policy_of
 from .pod_autoscaler_status import bounds_shown, claims_first, history_after
 
 NAME = "pod-autoscalers"
-AIBRIX = Predecessor(
-    "AIBrix",
-    leases=("aibrix-controller-manager",),
-    deployments=("aibrix-controller-manager",),
-    images=("aibrix/controller-manager",),
-)
 EVERY_SECONDS = 10.0
 
 
@@ -77,7 +72,7 @@ class _Keeper:
             ctx.condition(name, False, reason="Alone", message="no other autoscaler has the same target")
             return True
         why = f"{first.name} has the same target and is older: only that one sizes it"
-        if not _has(ctx.object, name, "True"):
+        if not is_true(ctx.object.status.conditions, name):
             ctx.event("Conflict", why, warning=True, action="Scale")
         ctx.condition(name, True, reason="Conflict", message=why)
         ctx.condition("ScalingActive", False, reason="Conflict", message=why)
@@ -102,19 +97,13 @@ def _say_ready(ctx: Context[PodAutoscaler], scaled: Scaled) -> None:
 
 
 def _say_unusable(ctx: Context[PodAutoscaler], problem: Unusable) -> None:
-    if not _has(ctx.object, "ValidSpec", "False", problem.message):
+    before = find_condition(ctx.object.status.conditions, "ValidSpec")
+    if before is None or (before.status, before.message) != ("False", problem.message):
         ctx.event(problem.reason, problem.message, warning=True, action="Scale")
     for name in ("ValidSpec", "Ready"):
         ctx.condition(name, False, reason=problem.reason, message=problem.message)
     why = f"nothing is sized: {problem.message}"
     ctx.condition("ScalingActive", False, reason=problem.reason, message=why)
-
-
-def _has(autoscaler: PodAutoscaler, name: str, status: str, message: str | None = None) -> bool:
-    return any(
-        one.type == name and one.status == status and message in (None, one.message)
-        for one in autoscaler.status.conditions
-    )
 
 
 def hosts_from(environ: Mapping[str, str]) -> AllowedHosts:

@@ -1,14 +1,15 @@
 """Ownership by selector: matching orphans are adopted, own objects that no longer match are released."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from attrs import define, field
 
-from reconcile import Context, Key, LabelSelector, Object, Request, kind_of, owners
+from reconcile import Context, Deleted, Key, LabelSelector, Object, Request, Result, kind_of, owners
 from reconcile.models import encode
 
 O = TypeVar("O", bound=Object)  # noqa: E741
+Keep: TypeAlias = Callable[[Context[Any]], Awaitable[Result | None]]
 
 
 async def claimed_objects(ctx: Context[Any], model: type[O], selector: LabelSelector) -> Sequence[O]:
@@ -56,13 +57,18 @@ class Claimants:
 
     _selectors: dict[Request, LabelSelector] = field(factory=dict, init=False)
 
-    def note(self, request: Request, selector: LabelSelector) -> None:
-        """Remember that the object of that key adopts what `selector` matches."""
-        self._selectors[request] = selector
+    def remembering(self, keep: Keep) -> Keep:
+        """`keep`, with the selector of each run's object remembered."""
 
-    def forget(self, request: Request) -> None:
-        """Forget the object of that key."""
-        self._selectors.pop(request, None)
+        async def remembered(ctx: Context[Any]) -> Result | None:
+            self._selectors[ctx.request] = ctx.object.spec.selector
+            return await keep(ctx)
+
+        return remembered
+
+    async def forget(self, departed: Deleted[Any]) -> None:
+        """Forget a deleted object."""
+        self._selectors.pop(departed.request, None)
 
     def requests_for(self, orphan: Object) -> Iterable[Request]:
         """The objects that would adopt an orphan."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from reconcile import LabelSelector, Object
 from reconcile.blocks import HASH_LABEL, Rollout, bounds_of
@@ -72,17 +72,6 @@ def _without_labels(metadata: Mapping[str, Any] | None, *names: str) -> Manifest
 # --- what a fleet asks for ----------------------------------------------------------------------------------
 
 
-@frozen
-class SpecFault:
-    """A fault in a spec, with the path of the field."""
-
-    field: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.text}"
-
-
 def rollout_of(spec: FleetSpec) -> Rollout:
     """The strategy of a fleet; its defaults are those of a Deployment, 25% and 25%.
 
@@ -102,56 +91,51 @@ def rollout_of(spec: FleetSpec) -> Rollout:
     return evolve(rollout, max_surge=surge, max_unavailable=missing)
 
 
-def faults_of(fleet: RayClusterFleet) -> Sequence[SpecFault]:
-    """The faults of a fleet; nothing is done for one that has any."""
+def faults_of(fleet: RayClusterFleet) -> Sequence[str]:
+    """The faults of a fleet, each with the path of its field; nothing is done for one that has any."""
     spec, faults = fleet.spec, list(_strategy_faults(fleet.spec))
     if len(fleet.name) > NAME_LENGTH:
-        faults.append(
-            SpecFault("metadata.name", f"more than {NAME_LENGTH} characters, and it becomes a label")
-        )
-    for name in ("replicas", "min_ready_seconds", "revision_history_limit", "progress_deadline_seconds"):
-        if (value := getattr(spec, name)) < 0:
-            faults.append(SpecFault(f"spec.{_wire(name)}", f"expected 0 or more, got {value}"))
+        faults.append(f"metadata.name: more than {NAME_LENGTH} characters, and it becomes a label")
+    numbers = {
+        "replicas": spec.replicas,
+        "minReadySeconds": spec.min_ready_seconds,
+        "revisionHistoryLimit": spec.revision_history_limit,
+        "progressDeadlineSeconds": spec.progress_deadline_seconds,
+    }
+    faults += [f"spec.{name}: expected 0 or more, got {n}" for name, n in numbers.items() if n < 0]
     if 0 <= spec.progress_deadline_seconds <= spec.min_ready_seconds:
-        faults.append(SpecFault("spec.progressDeadlineSeconds", "must be greater than minReadySeconds"))
+        faults.append("spec.progressDeadlineSeconds: must be greater than minReadySeconds")
     faults.extend(selector_faults(spec.selector, spec.template.metadata))
     if not spec.template.spec.get("headGroupSpec"):
-        faults.append(SpecFault("spec.template.spec.headGroupSpec", "is missing"))
+        faults.append("spec.template.spec.headGroupSpec: is missing")
     return faults
 
 
-def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Sequence[SpecFault]:
+def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Sequence[str]:
     """Faults of a selector: an empty one would match everything, and the template has to match."""
     if not selector.match_labels and not selector.match_expressions:
-        return [SpecFault("spec.selector", "an empty selector would select every cluster")]
+        return ["spec.selector: an empty selector would select every cluster"]
     if not selector.matches(metadata.get("labels") or {}):
-        return [SpecFault("spec.template.metadata.labels", "do not match spec.selector")]
+        return ["spec.template.metadata.labels: do not match spec.selector"]
     return []
 
 
-def _strategy_faults(spec: FleetSpec) -> Sequence[SpecFault]:
+def _strategy_faults(spec: FleetSpec) -> Sequence[str]:
     strategy = spec.strategy
     if strategy is None:
         return []
     if strategy.type not in (None, "", *STRATEGIES):
-        return [SpecFault("spec.strategy.type", f"expected {' or '.join(STRATEGIES)}, got {strategy.type!r}")]
+        return [f"spec.strategy.type: expected {' or '.join(STRATEGIES)}, got {strategy.type!r}"]
     update = strategy.rolling_update
     if update is None:
         return []
     if strategy.type == "Recreate":
-        return [SpecFault("spec.strategy.rollingUpdate", "must be absent if the type is Recreate")]
+        return ["spec.strategy.rollingUpdate: must be absent if the type is Recreate"]
     faults = []
-    for name in ("max_surge", "max_unavailable"):
-        value = getattr(update, name)
-        if value is None:
-            continue
+    for name, value in (("maxSurge", update.max_surge), ("maxUnavailable", update.max_unavailable)):
+        amount = 0 if value is None else value
         try:
-            bounds_of(value, value, 0)
+            bounds_of(amount, amount, 0)
         except ValueError as error:
-            faults.append(SpecFault(f"spec.strategy.rollingUpdate.{_wire(name)}", str(error)))
+            faults.append(f"spec.strategy.rollingUpdate.{name}: {error}")
     return faults
-
-
-def _wire(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

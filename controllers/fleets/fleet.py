@@ -9,7 +9,6 @@ from attrs import asdict
 from reconcile import (
     Context,
     Controller,
-    Deleted,
     LabelSelector,
     Object,
     ObjectMeta,
@@ -30,13 +29,12 @@ from reconcile.blocks import (
 from reconcile.errors import ApiError, StaleVersion, StatusError
 from reconcile.models import encode
 
-from .. import OPERATOR
+from .. import AIBRIX, OPERATOR
 from ..workergroups import RayCluster
 from .adoption import Claimants, claimed_objects
 from .cluster_template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
 from .fleet_status import deadline_in, failed_status, is_complete, refused_status, status_of
 from .models import (
-    AIBRIX,
     ClusterTemplate,
     FleetStatus,
     RayClusterFleet,
@@ -54,24 +52,16 @@ LEFTOVER_SECONDS = 15.0
 def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
     """A controller of fleets with a memory of its own. `kind` is the model of a fleet."""
     claimants = Claimants()
-
-    async def keep(ctx: Context[RayClusterFleet]) -> Result | None:
-        claimants.note(ctx.request, ctx.object.spec.selector)
-        return await keep_fleet(ctx)
-
-    async def gone(departed: Deleted[RayClusterFleet]) -> None:
-        claimants.forget(departed.request)
-
     return Controller(
         kind,
-        keep,
+        claimants.remembering(keep_fleet),
         owns=[RayClusterReplicaSet],
         watches=[
             Watch(RayClusterReplicaSet, to=claimants.requests_for),
             Watch(RayCluster, to=_fleet_of, wakes=Predicate(lambda old, new: new is None)),
         ],
         writes=[Write(kind, ("patch",))],  # the revision and the end of a rollback stand in its metadata
-        on_deleted=gone,
+        on_deleted=claimants.forget,
         predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,

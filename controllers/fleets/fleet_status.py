@@ -10,7 +10,7 @@ from reconcile import Condition
 from reconcile.blocks import Revisions, Rollout
 from reconcile.conditions import find_condition
 
-from .cluster_template import SpecFault, scaling_selector
+from .cluster_template import scaling_selector
 from .models import FleetCondition, FleetStatus, RayClusterFleet, RayClusterReplicaSet
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
@@ -50,11 +50,9 @@ def status_of(
     return evolve(numbers, conditions=conditions)
 
 
-def refused_status(
-    fleet: RayClusterFleet, faults: Sequence[SpecFault], now: datetime.datetime
-) -> FleetStatus:
+def refused_status(fleet: RayClusterFleet, faults: Sequence[str], now: datetime.datetime) -> FleetStatus:
     """The status of an invalid fleet, for which nothing is done."""
-    text = "; ".join(map(str, faults))
+    text = "; ".join(faults)
     said = Condition(PROGRESSING, "False", "InvalidSpec", text)
     conditions = _merged(_without_failure(fleet.status), [said], now)
     return evolve(fleet.status, conditions=conditions, observed_generation=fleet.metadata.generation)

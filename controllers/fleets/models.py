@@ -6,15 +6,9 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Condition, LabelSelector, Object, Predecessor, field, resource
+from reconcile import Condition, LabelSelector, Object, field, resource
 from reconcile.models import Rule, Scale, Schema, definition_of
 
-AIBRIX = Predecessor(
-    "AIBrix",
-    leases=("aibrix-controller-manager",),
-    deployments=("aibrix-controller-manager",),
-    images=("aibrix/controller-manager",),
-)
 API_VERSION = "orchestration.aibrix.ai/v1alpha1"
 
 

@@ -4,15 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile import Context, Controller, Deleted, Result, Watch
+from reconcile import Context, Controller, Result, Watch
 from reconcile.errors import ApiError, StaleVersion, StatusError
 from reconcile.models import encode, unstructured_kind
 
-from .. import OPERATOR
+from .. import AIBRIX, OPERATOR
 from ..workergroups import RayCluster
 from .adoption import Claimants, claimed_objects
-from .cluster_template import SpecFault, selector_faults
-from .models import AIBRIX, RayClusterReplicaSet
+from .cluster_template import selector_faults
+from .models import RayClusterReplicaSet
 from .replica_set_plan import FleetCluster, SetPlan, cluster_of, counts, next_available, plan_set
 
 NAME = "ray-cluster-replica-sets"
@@ -25,20 +25,12 @@ PREFIX_LENGTH = 44
 def make_set_controller() -> Controller[RayClusterReplicaSet]:
     """A controller of replica sets with a memory of its own."""
     claimants = Claimants()
-
-    async def keep(ctx: Context[RayClusterReplicaSet]) -> Result | None:
-        claimants.note(ctx.request, ctx.object.spec.selector)
-        return await keep_set(ctx)
-
-    async def gone(departed: Deleted[RayClusterReplicaSet]) -> None:
-        claimants.forget(departed.request)
-
     return Controller(
         RayClusterReplicaSet,
-        keep,
+        claimants.remembering(keep_set),
         owns=[RayCluster],
         watches=[Watch(RayCluster, to=claimants.requests_for)],
-        on_deleted=gone,
+        on_deleted=claimants.forget,
         predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,
@@ -72,18 +64,18 @@ async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
     return None if wait is None else Result(requeue_after=wait)
 
 
-def _faults(replica_set: RayClusterReplicaSet) -> Sequence[SpecFault]:
+def _faults(replica_set: RayClusterReplicaSet) -> Sequence[str]:
     spec = replica_set.spec
     faults = list(selector_faults(spec.selector, spec.template.metadata))
     if spec.replicas < 0:
-        faults.append(SpecFault("spec.replicas", f"expected 0 or more, got {spec.replicas}"))
+        faults.append(f"spec.replicas: expected 0 or more, got {spec.replicas}")
     if spec.min_ready_seconds < 0:
-        faults.append(SpecFault("spec.minReadySeconds", f"expected 0 or more, got {spec.min_ready_seconds}"))
+        faults.append(f"spec.minReadySeconds: expected 0 or more, got {spec.min_ready_seconds}")
     return faults
 
 
-def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[SpecFault]) -> None:
-    text = "; ".join(map(str, faults))
+def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[str]) -> None:
+    text = "; ".join(faults)
     if not _said(ctx, text):
         ctx.event("InvalidSpec", text, warning=True)
     ctx.condition("ReplicaFailure", True, reason="InvalidSpec", message=text)

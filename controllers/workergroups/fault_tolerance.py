@@ -1,12 +1,12 @@
 """Ray with its state in Redis: what pods need for it, and what precedes the deletion of a cluster."""
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from attrs import frozen
 
-from .ray_pod_view import CLUSTER_LABEL, NODE_TYPE_LABEL, NodeType
+from .ray_pod_view import CLUSTER_LABEL, NODE_TYPE_LABEL, NodeType, Object
 from .raycluster_names import Manifest, short_name, thawed
 from .raycluster_view import FAULT_TOLERANCE, STORAGE_NAMESPACE, ClusterView
 
@@ -74,9 +74,11 @@ def storage_namespace(cluster: ClusterView) -> str:
 def storage_params(cluster: ClusterView) -> dict[str, str]:
     """The options of `ray start --head` for the credentials, which stay in the environment."""
     options = cluster.fault_tolerance or {}
-    params = {"redis-password": "redisPassword", "redis-username": "redisUsername"}
-    variables = {"redis-password": "$REDIS_PASSWORD", "redis-username": "$REDIS_USERNAME"}
-    return {param: variables[param] for param, field in params.items() if options.get(field)}
+    params = {
+        "redisPassword": ("redis-password", "$REDIS_PASSWORD"),
+        "redisUsername": ("redis-username", "$REDIS_USERNAME"),
+    }
+    return dict(param for field, param in params.items() if options.get(field))
 
 
 def storage_annotations(cluster: ClusterView) -> dict[str, str]:
@@ -148,15 +150,10 @@ def cleanup_name(cluster: ClusterView) -> str:
     return short_name(f"{cluster.name}-{CLEANUP}")
 
 
-def job_state(job: Mapping[str, object] | None) -> JobState:
+def job_state(job: Object | None) -> JobState:
     """The state of the job; Complete and Failed both count as finished."""
     if job is None:
         return "none"
-    return "finished" if any(_ended(job)) else "running"
-
-
-def _ended(job: Mapping[str, object]) -> Iterator[bool]:
-    status = job.get("status")
-    conditions = status.get("conditions") or () if isinstance(status, Mapping) else ()
-    for condition in conditions:
-        yield condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    true = {one.get("type") for one in conditions if one.get("status") == "True"}
+    return "finished" if true & {"Complete", "Failed"} else "running"

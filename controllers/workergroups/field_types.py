@@ -12,7 +12,6 @@ import msgspec
 
 from .ray_pod_view import Object
 from .raycluster_names import thawed
-from .raycluster_view import InvalidField
 
 Text = str | None
 # How msgspec words a mismatch: "Expected `str`, got `int` - at `$.spec.containers[...].image`".
@@ -111,7 +110,7 @@ class _Auth(msgspec.Struct):
     secretName: Text = None
 
 
-def type_faults(spec: Object) -> list[InvalidField]:
+def type_faults(spec: Object) -> list[str]:
     """The first wrong type of each part, with its path. If there are any, the parts must not be read."""
     return [fault for path, part, shape in _parts(spec) for fault in _faults(path, part, shape)]
 
@@ -129,7 +128,7 @@ def _parts(spec: Object) -> Iterator[tuple[str, Any, type[msgspec.Struct]]]:
     yield "spec.authOptions", spec.get("authOptions"), _Auth
 
 
-def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struct]) -> Iterator[InvalidField]:
+def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struct]) -> Iterator[str]:
     if part is None:
         return
     try:
@@ -137,4 +136,4 @@ def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struc
     except msgspec.ValidationError as error:
         match = _PLACE.match(str(error))
         assert match is not None
-        yield InvalidField(f"{path}{match['path'] or ''}", match["why"])
+        yield f"{path}{match['path'] or ''}: {match['why']}"

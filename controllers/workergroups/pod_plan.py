@@ -9,14 +9,14 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reconcile.blocks import NewReplica, ReplicaGroup
 from reconcile.replicas import is_active
 
 from .pod_upgrade import plan_upgrade
 from .ray_pod_view import RayPodView, pods_of_cluster
-from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView, InvalidField, Unsupported
+from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView
 
 PodRemovalReason = Literal[
     "unhealthy",
@@ -82,7 +82,7 @@ class RayClusterPlan:
     head: HeadPlan = HeadPlan()
     groups: tuple[WorkerGroupPlan, ...] = ()
     abandoned: tuple[PodRemoval, ...] = ()
-    refused: tuple[Unsupported | InvalidField, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def removals(self) -> tuple[PodRemoval, ...]:
@@ -136,31 +136,21 @@ def plan_group(
     replaced; other names have no effect. Under the in-tree autoscaler no surplus pod is chosen here: the
     autoscaler lists those that it knows to be idle.
     """
-    return plan_own_workers(
-        group, workers_of_group(cluster, group, pods), now, chooses=cluster.autoscaler is None
+    chooses = group.suspend or cluster.autoscaler is None
+    replicas = ReplicaGroup(desired_replicas(group), group.num_of_hosts, group.workers_to_delete, chooses)
+    plan = replicas.plan(workers_of_group(cluster, group, pods), now)
+    removals = tuple(
+        PodRemoval(one.host, "suspended" if group.suspend and one.reason != "unhealthy" else one.reason)
+        for one in plan.delete
     )
+    return WorkerGroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
 
 
 def plan_group_at_random(
     cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
 ) -> WorkerGroupPlan:
     """As `plan_group`, but chooses surplus workers under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
-    return plan_own_workers(group, workers_of_group(cluster, group, pods), now, chooses=True)
-
-
-def plan_own_workers(
-    group: GroupView, own: Sequence[RayPodView], now: datetime.datetime, *, chooses: bool
-) -> WorkerGroupPlan:
-    """The plan for a group with the pods `own`."""
-    replicas = ReplicaGroup(
-        desired_replicas(group), group.num_of_hosts, group.workers_to_delete, chooses or group.suspend
-    )
-    plan = replicas.plan(own, now)
-    removals = tuple(
-        PodRemoval(one.host, "suspended" if group.suspend and one.reason != "unhealthy" else one.reason)
-        for one in plan.delete
-    )
-    return WorkerGroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
+    return plan_group(evolve(cluster, autoscaler=None), group, pods, now)
 
 
 def workers_of_group(cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView]) -> list[RayPodView]:

@@ -100,14 +100,11 @@ def _annotate(pod: Manifest, annotations: Mapping[str, str]) -> None:
 def _pod_from(cluster: ClusterView, template: Object, labels: dict[str, str], prefix: str) -> Manifest:
     metadata, rest = thawed(template.get("metadata") or {}), thawed(template)
     metadata.pop("name", None)
-    passed = scheduler_labels(cluster.annotations)
-    if passed:
-        metadata["annotations"] = {**passed, **(metadata.get("annotations") or {})}
+    annotations = {**scheduler_labels(cluster.annotations), **(metadata.get("annotations") or {})}
     if cluster.asks(OVERWRITE_COMMAND_ANNOTATION):
-        metadata["annotations"] = {
-            **(metadata.get("annotations") or {}),
-            OVERWRITE_COMMAND_ANNOTATION: "true",
-        }
+        annotations[OVERWRITE_COMMAND_ANNOTATION] = "true"
+    if annotations:
+        metadata["annotations"] = annotations
     placed = {**metadata, "generateName": prefix, "namespace": cluster.namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", **rest, "metadata": placed}
 

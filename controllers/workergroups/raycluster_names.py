@@ -19,7 +19,7 @@ _SCHEDULERS = (
     "scheduling.x-k8s.io",
     "scheduling.k8s.io",
 )
-_FIXED_LABELS = (CLUSTER_LABEL, NODE_TYPE_LABEL, GROUP_LABEL)
+FIXED_LABELS = (CLUSTER_LABEL, NODE_TYPE_LABEL, GROUP_LABEL)
 
 
 def pod_labels(
@@ -42,16 +42,12 @@ def pod_labels(
         ours[SERVE_LABEL] = "true"
     ours |= scheduler_labels(cluster.labels)
     given = {**((template.get("metadata") or {}).get("labels") or {}), **labels}
-    return {**ours, **{name: value for name, value in given.items() if name not in _FIXED_LABELS}}
+    return {**ours, **{name: value for name, value in given.items() if name not in FIXED_LABELS}}
 
 
 def scheduler_labels(words: Mapping[str, str]) -> dict[str, str]:
     """Those labels or annotations of a cluster that are meant for a batch scheduler."""
-    return {name: value for name, value in words.items() if _domain(name).endswith(_SCHEDULERS)}
-
-
-def _domain(name: str) -> str:
-    return name.rpartition("/")[0]
+    return {name: value for name, value in words.items() if name.rpartition("/")[0].endswith(_SCHEDULERS)}
 
 
 def head_service_name(cluster: ClusterView) -> str:

@@ -8,15 +8,7 @@ import msgspec
 from .pod_upgrade import spec_hash
 from .ray_pod_view import Object
 from .raycluster_validation import invalid_fields
-from .raycluster_view import (
-    FAULT_TOLERANCE,
-    ClusterView,
-    InvalidField,
-    Unsupported,
-    annotation_is,
-    group_view,
-    head_view,
-)
+from .raycluster_view import FAULT_TOLERANCE, ClusterView, annotation_is, group_view, head_view
 
 OPERATOR = "ray.io/kuberay-operator"
 
@@ -34,10 +26,10 @@ def cluster_view(cluster: Object) -> ClusterView:
     annotations = metadata.get("annotations") or {}
     auth = spec.get("authOptions") or {}
     token = auth.get("mode") == "token"
-    refused: tuple[Unsupported | InvalidField, ...]
+    refused: tuple[str, ...]
     if size := spec.get(TOO_LARGE):
-        why = f"has {size} bytes, and {MAX_SPEC_BYTES} are the most: move what is in it to ConfigMaps"
-        refused = (InvalidField("spec", why),)
+        limit = f"has {size} bytes, and {MAX_SPEC_BYTES} are the most"
+        refused = (f"spec: {limit}: move what is in it to ConfigMaps",)
     else:
         refused = (*invalid_fields(metadata, spec), *unsupported_features(spec))
     return ClusterView(
@@ -74,26 +66,22 @@ def is_managed(spec: Object) -> bool:
     return (spec.get("managedBy") or OPERATOR) == OPERATOR
 
 
-def unsupported_features(spec: Object) -> list[Unsupported]:
+def unsupported_features(spec: Object) -> Iterator[str]:
     """Every feature that the cluster asks for and this version does not support.
 
     A field that is false or empty asks for nothing.
     """
-    return list(_unsupported(spec))
-
-
-def _unsupported(spec: Object) -> Iterator[Unsupported]:
     for name, why in _FEATURES.items():
         if spec.get(name):
-            yield Unsupported(f"spec.{name}", why)
+            yield f"spec.{name} is not supported: {why}"
     if (spec.get("tlsOptions") or {}).get("enabled"):
         why = "no certificates are made; mount your own through the pod templates"
-        yield Unsupported("spec.tlsOptions.enabled", why)
+        yield f"spec.tlsOptions.enabled is not supported: {why}"
     if (spec.get("authOptions") or {}).get("enableK8sTokenAuth"):
-        yield Unsupported("spec.authOptions.enableK8sTokenAuth", "use mode token with a Secret")
+        yield "spec.authOptions.enableK8sTokenAuth is not supported: use mode token with a Secret"
     options = spec.get("gcsFaultToleranceOptions") or {}
     if options.get("backend") == "rocksdb" or options.get("storage"):
-        yield Unsupported("spec.gcsFaultToleranceOptions.backend rocksdb", "use redis")
+        yield "spec.gcsFaultToleranceOptions.backend rocksdb is not supported: use redis"
 
 
 def _fault_tolerance(spec: Object, annotations: Mapping[str, str]) -> Mapping[str, Any] | None:

@@ -10,7 +10,8 @@ from reconcile import Quantity
 from .field_types import type_faults
 from .pod_plan import desired_workers
 from .ray_pod_view import Object
-from .raycluster_view import FAULT_TOLERANCE, GroupView, InvalidField, annotation_is, group_view
+from .raycluster_names import FIXED_LABELS
+from .raycluster_view import FAULT_TOLERANCE, GroupView, annotation_is, group_view
 
 MAX_LABEL_LENGTH = 63
 # One run creates and counts all pods of a cluster, so its size bounds how long others have to wait.
@@ -18,10 +19,9 @@ MAX_PODS = 10_000
 MAX_GROUPS = 200
 _LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _REDIS_ADDRESS = "RAY_REDIS_ADDRESS"
-_FIXED_LABELS = ("ray.io/cluster", "ray.io/node-type", "ray.io/group")
 
 
-def invalid_fields(metadata: Object, spec: Object) -> list[InvalidField]:
+def invalid_fields(metadata: Object, spec: Object) -> list[str]:
     """Every fault of a RayCluster, with the path of the field.
 
     If a field has a wrong type, only such faults are returned: the other checks could not read the spec.
@@ -39,11 +39,7 @@ def invalid_fields(metadata: Object, spec: Object) -> list[InvalidField]:
         *_invalid_port(head.get("rayStartParams") or {}),
         *_invalid_service(head),
         *(found for entry, view in groups for found in _invalid_group(entry, view)),
-        *(
-            InvalidField("spec.workerGroupSpecs", f"group {name!r} occurs twice")
-            for name, n in names.items()
-            if n > 1
-        ),
+        *(f"spec.workerGroupSpecs: group {name!r} occurs twice" for name, n in names.items() if n > 1),
         *_invalid_scale(spec, [view for _, view in groups]),
         *_invalid_number(spec, groups),
         *_invalid_together(spec, [view for _, view in groups]),
@@ -51,52 +47,46 @@ def invalid_fields(metadata: Object, spec: Object) -> list[InvalidField]:
     ]
 
 
-def _invalid_name(metadata: Object) -> Iterator[InvalidField]:
+def _invalid_name(metadata: Object) -> Iterator[str]:
     if len(metadata["name"]) > MAX_LABEL_LENGTH:
-        yield InvalidField(
-            "metadata.name", f"must have {MAX_LABEL_LENGTH} characters or fewer: it becomes a label"
-        )
+        yield f"metadata.name: must have {MAX_LABEL_LENGTH} characters or fewer: it becomes a label"
 
 
-def _invalid_port(params: Mapping[str, str]) -> Iterator[InvalidField]:
+def _invalid_port(params: Mapping[str, str]) -> Iterator[str]:
     port = params.get("port", "1")
     if not port.isdecimal() or not 0 < int(port) < 65536:
-        yield InvalidField("spec.headGroupSpec.rayStartParams.port", "must be the number of a port")
+        yield "spec.headGroupSpec.rayStartParams.port: must be the number of a port"
 
 
-def _invalid_service(head: Object) -> Iterator[InvalidField]:
+def _invalid_service(head: Object) -> Iterator[str]:
     service = (head.get("headService") or {}).get("spec") or {}
     if service.get("externalIPs"):
         why = "would take traffic for addresses of others; make such a Service yourself and remove the field"
-        yield InvalidField("spec.headGroupSpec.headService.spec.externalIPs", why)
+        yield f"spec.headGroupSpec.headService.spec.externalIPs: {why}"
 
 
-def _invalid_group(entry: Object, group: GroupView) -> Iterator[InvalidField]:
+def _invalid_group(entry: Object, group: GroupView) -> Iterator[str]:
     where = f"spec.workerGroupSpecs[{group.name}]"
     if not group.name:
-        yield InvalidField(where, "groupName is missing")
+        yield f"{where}: groupName is missing"
     elif len(group.name) > MAX_LABEL_LENGTH or not _LABEL.fullmatch(group.name):
-        yield InvalidField(f"{where}.groupName", "must be the value of a label")
+        yield f"{where}.groupName: must be the value of a label"
     for name in ("replicas", "minReplicas", "maxReplicas"):
         if (number := entry.get(name)) is not None and number < 0:
-            yield InvalidField(f"{where}.{name}", "must not be negative")
+            yield f"{where}.{name}: must not be negative"
     if group.num_of_hosts < 1:
-        yield InvalidField(f"{where}.numOfHosts", "must be at least 1")
+        yield f"{where}.numOfHosts: must be at least 1"
     if group.min_replicas > group.max_replicas:
-        yield InvalidField(
-            f"{where}.minReplicas", f"{group.min_replicas} is more than maxReplicas {group.max_replicas}"
-        )
+        yield f"{where}.minReplicas: {group.min_replicas} is more than maxReplicas {group.max_replicas}"
     yield from _invalid_template(where, entry)
     yield from _invalid_amounts(f"{where}.resources", group.resources)
     yield from _invalid_labels(f"{where}.labels", group.labels)
 
 
-def _invalid_template(where: str, group: Object) -> Iterator[InvalidField]:
+def _invalid_template(where: str, group: Object) -> Iterator[str]:
     containers = ((group.get("template") or {}).get("spec") or {}).get("containers") or ()
     if not containers:
-        yield InvalidField(
-            f"{where}.template.spec.containers", "at least one container is needed; the first runs Ray"
-        )
+        yield f"{where}.template.spec.containers: at least one container is needed; the first runs Ray"
     for container in containers:
         path = f"{where}.template.spec.containers[{container.get('name')}].resources"
         for kind in ("requests", "limits"):
@@ -104,76 +94,70 @@ def _invalid_template(where: str, group: Object) -> Iterator[InvalidField]:
             yield from _invalid_amounts(f"{path}.{kind}", amounts)
 
 
-def _invalid_amounts(path: str, amounts: Mapping[str, Any]) -> Iterator[InvalidField]:
+def _invalid_amounts(path: str, amounts: Mapping[str, Any]) -> Iterator[str]:
     for name, value in amounts.items():
         try:
             Quantity(value)
         except ValueError as error:
-            yield InvalidField(f"{path}.{name}", str(error))
+            yield f"{path}.{name}: {error}"
 
 
-def _invalid_labels(path: str, labels: Mapping[str, str]) -> Iterator[InvalidField]:
+def _invalid_labels(path: str, labels: Mapping[str, str]) -> Iterator[str]:
     for name, value in labels.items():
-        if name in _FIXED_LABELS:
-            yield InvalidField(f"{path}.{name}", "is set by the controller")
+        if name in FIXED_LABELS:
+            yield f"{path}.{name}: is set by the controller"
         elif len(value) > MAX_LABEL_LENGTH or not _LABEL.fullmatch(value):
-            yield InvalidField(f"{path}.{name}", "must be the value of a label")
+            yield f"{path}.{name}: must be the value of a label"
 
 
-def _invalid_scale(spec: Object, groups: list[GroupView]) -> Iterator[InvalidField]:
+def _invalid_scale(spec: Object, groups: list[GroupView]) -> Iterator[str]:
     replicas = spec.get("replicas")
     if replicas is None:
         return
     if len(groups) != 1:
-        yield InvalidField(
-            "spec.replicas", f"is for clusters of one worker group, and there are {len(groups)}"
-        )
+        yield f"spec.replicas: is for clusters of one worker group, and there are {len(groups)}"
     if replicas < 0:
-        yield InvalidField("spec.replicas", "must not be negative")
+        yield "spec.replicas: must not be negative"
 
 
-def _invalid_number(spec: Object, groups: list[tuple[Object, GroupView]]) -> Iterator[InvalidField]:
+def _invalid_number(spec: Object, groups: list[tuple[Object, GroupView]]) -> Iterator[str]:
     if len(groups) > MAX_GROUPS:
-        yield InvalidField(
-            "spec.workerGroupSpecs", f"has {len(groups)} groups, and {MAX_GROUPS} are the most"
-        )
+        yield f"spec.workerGroupSpecs: has {len(groups)} groups, and {MAX_GROUPS} are the most"
     pods = sum(
         desired_workers(group_view(entry, spec.get("replicas")) if len(groups) == 1 else view)
         for entry, view in groups
     )
     if pods > MAX_PODS:
         why = f"ask for {pods} pods, and {MAX_PODS} are the most for one cluster: divide it among several"
-        yield InvalidField("spec.workerGroupSpecs", why)
+        yield f"spec.workerGroupSpecs: {why}"
 
 
-def _invalid_together(spec: Object, groups: list[GroupView]) -> Iterator[InvalidField]:
+def _invalid_together(spec: Object, groups: list[GroupView]) -> Iterator[str]:
     if not spec.get("enableInTreeAutoscaling"):
         return
     for group in groups:
         if group.suspend:
             why = "a group cannot be suspended while the autoscaler decides its size"
-            yield InvalidField(f"spec.workerGroupSpecs[{group.name}].suspend", why)
+            yield f"spec.workerGroupSpecs[{group.name}].suspend: {why}"
     if spec.get("replicas") is not None:
-        yield InvalidField(
-            "spec.replicas", "the autoscaler decides the sizes of groups: remove one of the two"
-        )
+        yield "spec.replicas: the autoscaler decides the sizes of groups: remove one of the two"
 
 
-def _invalid_fault_tolerance(annotations: Mapping[str, str], spec: Object) -> Iterator[InvalidField]:
+def _invalid_fault_tolerance(annotations: Mapping[str, str], spec: Object) -> Iterator[str]:
     options = spec.get("gcsFaultToleranceOptions")
     if options is None:
         return
     path = "spec.gcsFaultToleranceOptions"
     if annotation_is(annotations, FAULT_TOLERANCE, "false"):
-        yield InvalidField(f"metadata.annotations.{FAULT_TOLERANCE}", f"says false, and {path} is set")
+        yield f"metadata.annotations.{FAULT_TOLERANCE}: says false, and {path} is set"
     if not options.get("redisAddress") and options.get("backend") != "rocksdb":
-        yield InvalidField(f"{path}.redisAddress", "is missing")
+        yield f"{path}.redisAddress: is missing"
     head = spec.get("headGroupSpec") or {}
     containers = ((head.get("template") or {}).get("spec") or {}).get("containers") or ()
     environment = containers[0].get("env") or () if containers else ()
     if any(variable.get("name") == _REDIS_ADDRESS for variable in environment):
         where = "spec.headGroupSpec.template.spec.containers[0].env"
-        yield InvalidField(where, f"{_REDIS_ADDRESS} is set by {path}.redisAddress")
+        yield f"{where}: {_REDIS_ADDRESS} is set by {path}.redisAddress"
     if "redis-password" in (head.get("rayStartParams") or {}):
         why = f"is set by {path}.redisPassword"
-        yield InvalidField("spec.headGroupSpec.rayStartParams.redis-password", why)
+        yield f"spec.headGroupSpec.rayStartParams.redis-password: {why}"

@@ -47,28 +47,6 @@ class HeadView:
     ingress_options: Object = field(factory=dict)
 
 
-@frozen
-class Unsupported:
-    """A feature that the cluster asks for and this version does not support."""
-
-    feature: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.feature} is not supported: {self.why}"
-
-
-@frozen
-class InvalidField:
-    """A field with an invalid value."""
-
-    path: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}"
-
-
 def annotation_is(annotations: Mapping[str, str], name: str, word: Literal["true", "false"]) -> bool:
     """Whether an annotation has this value, in upper or lower case."""
     return name in annotations and annotations[name].lower() == word
@@ -76,7 +54,7 @@ def annotation_is(annotations: Mapping[str, str], name: str, word: Literal["true
 
 @frozen
 class ClusterView:
-    """A RayCluster. While `refused` is not empty, nothing of it may be acted on.
+    """A RayCluster. While `refused`, the reasons why, is not empty, nothing of it may be acted on.
 
     Attributes:
         autoscaler: The options of the in-tree autoscaler; None if it is off.
@@ -103,7 +81,7 @@ class ClusterView:
     recreates: bool = False
     upgrade_hash: str = ""
     scaled: bool = False
-    refused: tuple[Unsupported | InvalidField, ...] = ()
+    refused: tuple[str, ...] = ()
 
     def asks(self, annotation: str) -> bool:
         """Whether an annotation of the cluster is true."""

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.cluster_template import SpecFault
 from controllers.fleets.fleet_status import (
     COMPLETE,
     EXCEEDED,
@@ -273,7 +272,7 @@ def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> No
     failed, other = condition("ReplicaFailure", "True", "Quota", "x"), condition("Other", "Unknown", "R", "m")
     before = FleetStatus(replicas=2, conditions=(failed, condition(*SERVES), other), observed_generation=1)
     given = evolve(fleet(), status=before, metadata=ObjectMeta("fleet", "default", generation=4))
-    refused = refused_status(given, [SpecFault("spec.a", "no"), SpecFault("spec.b", "not 1")], NOW)
+    refused = refused_status(given, ["spec.a: no", "spec.b: not 1"], NOW)
     assert refused == FleetStatus(
         replicas=2,
         conditions=(
@@ -283,7 +282,7 @@ def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> No
         ),
         observed_generation=4,
     )
-    again = refused_status(evolve(given, status=refused), [SpecFault("spec.c", "no")], LATER)
+    again = refused_status(evolve(given, status=refused), ["spec.c: no"], LATER)
     assert again.conditions[2] == condition(PROGRESSING, "False", "InvalidSpec", "spec.c: no", NOW, NOW)
 
 

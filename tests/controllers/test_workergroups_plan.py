@@ -17,7 +17,7 @@ from controllers.workergroups.pod_plan import (
 )
 from controllers.workergroups.pod_plan import plan_group as plan_group_at
 from controllers.workergroups.ray_pod_view import RayPodView, is_unhealthy
-from controllers.workergroups.raycluster_view import GroupView, Unsupported, group_view
+from controllers.workergroups.raycluster_view import GroupView, group_view
 from tests.controllers.ray_views import (
     START,
     UID,
@@ -230,7 +230,7 @@ def test_pods_of_a_removed_group_are_deleted_once() -> None:
 
 
 def test_nothing_is_done_for_a_refused_cluster() -> None:
-    refused = cluster(refused=(Unsupported("spec.suspend", "later"),))
+    refused = cluster(refused=("spec.suspend is not supported: later",))
     plan = plan_cluster(refused, five_workers())
     assert plan.is_idle
     assert plan.refused == refused.refused

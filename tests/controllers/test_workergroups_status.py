@@ -22,8 +22,6 @@ from controllers.workergroups.raycluster_view import (
     ClusterView,
     GroupView,
     HeadView,
-    InvalidField,
-    Unsupported,
 )
 from controllers.workergroups.suspension import Phase
 from reconcile import Condition
@@ -148,7 +146,7 @@ def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
 def test_a_plan_that_needs_a_person_is_reported() -> None:
     assert failure_in_plan(RayClusterPlan()) is None
     refused = failure_in_plan(
-        RayClusterPlan(refused=(Unsupported("spec.suspend", "later"), InvalidField("spec.a", "is bad")))
+        RayClusterPlan(refused=("spec.suspend is not supported: later", "spec.a: is bad"))
     )
     assert refused == ReplicaFailure("Refused", "spec.suspend is not supported: later; spec.a: is bad")
     heads = failure_in_plan(RayClusterPlan(head=HeadPlan(surplus=(head(), head(name="second")))))
@@ -176,7 +174,7 @@ def test_the_desired_resources_are_those_of_the_head_and_all_desired_workers() -
 
 def test_a_refused_cluster_whose_amounts_do_not_parse_still_has_a_status() -> None:
     broken = evolve(
-        cluster(head=template({"limits": {"cpu": "lots"}})), refused=(Unsupported("spec.suspend", "later"),)
+        cluster(head=template({"limits": {"cpu": "lots"}})), refused=("spec.suspend is not supported: later",)
     )
     assert status_of(broken, []).desired_cpu == "0"
 

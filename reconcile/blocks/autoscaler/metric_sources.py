@@ -1,5 +1,6 @@
 """Where an autoscaler's readings come from: pages of pods, a page elsewhere, a cluster's metrics APIs."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -251,13 +252,9 @@ def _quantity(value: Any) -> int | Missing:
 
 
 def _samples(values: Sequence[int | Missing], sight: Sight) -> Samples:
-    missing: dict[str, int] = {}
-    for value in values:
-        if isinstance(value, Missing):
-            missing[value.reason] = missing.get(value.reason, 0) + 1
     return Samples(
         known=tuple(value for value in values if not isinstance(value, Missing)),
-        missing=missing,
+        missing=dict(Counter(value.reason for value in values if isinstance(value, Missing))),
         unready=len(sight.candidates.unready) + sight.not_made,
         ignored=len(sight.candidates.ignored),
         wanted=len(values),

@@ -114,11 +114,6 @@ class MaxWindow:
     step: int = field(default=1000, validator=validators.gt(0))
     _entries: tuple[tuple[int, int], ...] = ()
 
-    @classmethod
-    def of(cls, length: int, step: int) -> Self:
-        """For the last `length` ms."""
-        return cls(max(1, -(-length // step)), step)
-
     def write(self, at: int, value: int) -> Self:
         """The window with one more value."""
         index = at // self.step
@@ -146,7 +141,7 @@ class Recommendations:
     @classmethod
     def of(cls, *, up: int, down: int) -> Self:
         """Over windows of so many ms for either direction; with 0 the newest counts at once."""
-        return cls(MaxWindow.of(down, 1), MaxWindow.of(up, 1))
+        return cls(MaxWindow(max(1, down), 1), MaxWindow(max(1, up), 1))
 
     def over(self, *, up: int, down: int) -> Self:
         """The same over other windows."""

@@ -95,11 +95,10 @@ class Scraper:
         wanted = sample_size(len(candidates.ready)) if sampled else len(candidates.ready)
         asking = _Asking(self, url, value, wanted, list(candidates.ready))
         await asking.run()
-        missing = Counter(asking.missing)
         return Samples(
             known=tuple(asking.known),
-            missing=dict(missing),
-            unasked=len(candidates.ready) - len(asking.known) - sum(missing.values()),
+            missing=dict(Counter(asking.missing)),
+            unasked=len(candidates.ready) - len(asking.known) - len(asking.missing),
             unready=len(candidates.unready) + not_made,
             ignored=len(candidates.ignored),
             wanted=wanted,

@@ -6,15 +6,13 @@ An expander leaves those options that are as good as each other; the next one ch
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 from attrs import frozen
 
 from reconcile.blocks.capacity.node_template import NodeTemplate
 from reconcile.blocks.capacity.packing import Packing
-
-ExpanderName = Literal["priority", "least-waste", "random"]
 
 
 @frozen

@@ -1,7 +1,6 @@
 """Keeps copies of Secrets where an object asks for them: reads, plans, writes, and reports."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
@@ -186,28 +185,21 @@ class Copier(Generic[T]):
         """The copies; one whose source may not be copied says so in the place of its content."""
         if self.consent is None:
             return copies
-        agreed = []
-        for copy in copies:
-            source = copy.source
-            if source is not None and not self.consent.allows_source(
-                obj.namespace, source, found.secrets.get(source)
-            ):
-                copy = Copy(copy.to, content=source_refused(obj.namespace, source))
-            agreed.append(copy)
-        return agreed
+        space, allows, secrets = obj.namespace, self.consent.allows_source, found.secrets
+        return [
+            copy
+            if copy.source is None or allows(space, copy.source, secrets.get(copy.source))
+            else Copy(copy.to, content=source_refused(space, copy.source))
+            for copy in copies
+        ]
 
     def _refused(
         self, obj: T, copies: Sequence[Copy], spaces: Sequence[str], found: CopyState
     ) -> Sequence[str]:
-        consent = self.consent
-        if consent is None:
+        if self.consent is None:
             return ()
-        spaces_found = found.namespaces
-        return [
-            name
-            for name in _places(copies, spaces)
-            if not consent.allows_target(obj.namespace, name, spaces_found.get(name))
-        ]
+        allows, there = self.consent.allows_target, found.namespaces
+        return [n for n in _places(copies, spaces) if not allows(obj.namespace, n, there.get(n))]
 
     async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: CopyState) -> Collection[Key]:
         """Copies of other owners that have no right to be there, and would otherwise block ours for ever."""
@@ -240,16 +232,14 @@ class Copier(Generic[T]):
 
     def _secrets_of(self, obj: T) -> Sequence[Key]:
         """The Secrets that an object depends on: its sources, and whatever stands where its copies belong."""
-        wanted = self._wanted(obj)
-        named = [key for copy in wanted for key in (copy.source, copy.to) if key is not None]
-        return list(dict.fromkeys(named))
+        return _named_by(self._wanted(obj))
 
     def _namespaces_of(self, obj: T) -> Sequence[str]:
         try:
             made = tuple(self.namespaces(obj))
         except Unusable:
             made = ()
-        return list(dict.fromkeys((*made, *(copy.to.namespace for copy in self._wanted(obj)))))
+        return list(_places(self._wanted(obj), made))
 
     def _wanted(self, obj: T) -> Sequence[Copy]:
         try:
@@ -259,8 +249,7 @@ class Copier(Generic[T]):
 
     async def _find(self, ctx: Context[T], copies: Sequence[Copy], spaces: Sequence[str]) -> CopyState:
         owner, client = self._owner(ctx.object), ctx.client
-        keys = dict.fromkeys(key for copy in copies for key in (copy.source, copy.to) if key is not None)
-        secrets = {key: await client.find(Secret, key.name, key.namespace) for key in keys}
+        secrets = {key: await client.find(Secret, key.name, key.namespace) for key in _named_by(copies)}
         names = _places(copies, spaces)
         namespaces = {name: await client.find(Namespace, name) for name in names}
         dropping = self.removal(ctx.object) == "namespaces"
@@ -306,6 +295,11 @@ def _nobody(name: str) -> bool:
     return False
 
 
+def _named_by(copies: Iterable[Copy]) -> list[Key]:
+    """The sources of copies and their places, in order."""
+    return list(dict.fromkeys(key for copy in copies for key in (copy.source, copy.to) if key is not None))
+
+
 def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
     """The namespaces that are concerned, in order."""
     return dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
@@ -349,20 +343,15 @@ class _PlanExecution:
         return self._waiting
 
     async def _make_namespace(self, name: str) -> bool:
-        with self._trying(f"Namespace {name}") as tried:
-            try:
-                await self.ctx.client.create(Namespace(metadata=ObjectMeta(name, labels=self.owner.labels())))
-            except AlreadyExists:
-                return False  # another object was faster, or a person: one Namespace serves all
-        return tried.done
+        made = Namespace(metadata=ObjectMeta(name, labels=self.owner.labels()))
+        return await self._tried(f"Namespace {name}", self.ctx.client.create(made))
 
     async def _write(self, write: CopyWrite) -> bool:
-        with self._trying(f"Secret {write.to}", write.to) as tried:
-            if write.verb == "update" and write.stands is not None:
-                await self._update(write, write.stands)
-            else:
-                await self._create(write)
-        return tried.done
+        if write.verb == "update" and write.stands is not None:
+            act = self._update(write, write.stands)
+        else:
+            act = self._create(write)
+        return await self._tried(f"Secret {write.to}", act, write.to)
 
     async def _update(self, write: CopyWrite, stands: Secret) -> None:
         patch = difference(self.owner, write.content, stands)
@@ -371,15 +360,13 @@ class _PlanExecution:
         await self.ctx.client.raw.merge(stands, {**patch, "metadata": metadata}, guard=guard)
 
     async def _create(self, write: CopyWrite) -> None:
-        kept: Mapping[str, str] = {}
-        noted: Mapping[str, str] = {}
+        before = ObjectMeta() if write.stands is None else write.stands.metadata
         if write.stands is not None:
-            kept, noted = write.stands.metadata.labels, write.stands.metadata.annotations
             await self.ctx.delete(write.stands)
-        noted = {name: value for name, value in noted.items() if name != SOURCE_VERSION}
+        noted = {name: value for name, value in before.annotations.items() if name != SOURCE_VERSION}
         if write.source_version is not None:
-            noted = {**noted, SOURCE_VERSION: write.source_version}
-        labels = {**kept, **self.owner.labels()}
+            noted[SOURCE_VERSION] = write.source_version
+        labels = {**before.labels, **self.owner.labels()}
         metadata = ObjectMeta(write.to.name, write.to.namespace, labels=labels, annotations=noted)
         try:
             await self.ctx.client.create(
@@ -390,34 +377,32 @@ class _PlanExecution:
             raise StaleVersion(409, "Conflict", why) from None
 
     async def _delete(self, obj: Secret | Namespace) -> bool:
-        with self._trying(f"{type(obj).__name__} {obj.key if obj.namespace else obj.name}") as tried:
-            await self.ctx.delete(obj)
-        return tried.done
+        name = obj.key if obj.namespace else obj.name
+        return await self._tried(f"{type(obj).__name__} {name}", self.ctx.delete(obj))
 
-    @contextmanager
-    def _trying(self, what: str, copy: Key | None = None) -> Iterator["_Tried"]:
-        """Collect failures by their kind only: a server's message about a Secret may quote its data."""
-        tried = _Tried()
+    async def _tried(self, what: str, act: Awaitable[object], copy: Key | None = None) -> bool:
+        """Whether this act succeeded, and was needed.
+
+        Failures are collected by their kind only: a server's message about a Secret may quote its data.
+        """
         try:
-            yield tried
-            tried.done = True
+            await act
         except StaleVersion:
             raise
+        except AlreadyExists:
+            return False  # another object was faster, or a person: one Namespace serves all
         except ApiError as error:
             if copy is not None and _of_ending_namespace(error):
                 self._waiting[copy] = f"Namespace {copy.namespace} is being deleted"
-                return
+                return False
             why = f"{error.code} {error.reason}" if isinstance(error, StatusError) else type(error).__name__
             self._failures.append(f"{what} could not be written: {why}")
+            return False
+        return True
 
     def _tell(self, reason: str, what: str, names: Sequence[str]) -> None:
         if names:
             self.ctx.event(reason, f"{what} {', '.join(names)}")
-
-
-@define
-class _Tried:
-    done: bool = False
 
 
 def _of_ending_namespace(error: ApiError) -> bool:
