@@ -376,22 +376,3 @@ async def test_a_patch_is_not_for_another_object_of_the_same_name() -> None:
         await client.raw.merge(replaced, {"metadata": {"labels": {"mine": "1"}}})
     with pytest.raises(PreconditionFailed):
         await grow_to(client, one, 5)
-
-
-@pytest.mark.rule("capi-2d-patch")
-async def test_a_finalizer_is_added_and_taken_away_beside_others() -> None:
-    client, one = await three()
-    kind: Any = type(one.object)
-
-    def with_finalizers(*names: str) -> Any:
-        def change(live: Unstructured) -> Unstructured:
-            body = {**live.body, "metadata": {**live["metadata"], "finalizers": list(names)}}
-            return live.with_metadata(finalizers=names).replace(body=body)
-
-        return change
-
-    await client.modify(kind, "g", NAMESPACE, with_finalizers("example.com/a", "example.com/b"))
-    await client.modify(kind, "g", NAMESPACE, with_finalizers("example.com/b"))
-    found = await client.get(kind, "g", NAMESPACE, live=True)
-    assert found.metadata.finalizers == ("example.com/b",)
-    assert REMOVING not in found.metadata.annotations

@@ -147,6 +147,7 @@ def test_a_group_without_nodes_of_which_all_is_known_is_one() -> None:
         (1, {"observedGeneration": 1, "replicas": 1, "upToDateReplicas": 0}, True),
         (1, {"observedGeneration": 1, "replicas": 3, "upToDateReplicas": 3, "updatedReplicas": 0}, False),
         (1, {"observedGeneration": 1, "replicas": 2, "upToDateReplicas": 3}, False),
+        (1, {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2}, True),
     ],
 )
 def test_a_deployment_rolls_until_its_newest_form_was_seen_and_all_machines_are_of_it(

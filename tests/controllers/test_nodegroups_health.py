@@ -63,27 +63,6 @@ def test_with_a_scale_up_under_way_a_group_is_healthy_and_its_nodes_are_coming()
     assert found.state.backoff is None
 
 
-@pytest.mark.rule("capi-2d-state-missing")
-def test_up_to_three_missing_nodes_or_45_percent_are_put_up_with() -> None:
-    found = assessed(a_group(map(machine, names(10)), 10), map(node, names(7)))
-    assert is_healthy(found.readiness, 10, 0)
-    fewer = assessed(a_group(map(machine, names(10)), 10), map(node, names(5)))
-    assert not is_healthy(fewer.readiness, 10, 0)
-    half = assessed(a_group(map(machine, names(10)), 10), map(node, names(6)))
-    assert is_healthy(half.readiness, 10, 0)
-
-
-@pytest.mark.rule("capi-2d-state-unready")
-def test_a_cluster_with_too_many_unready_nodes_is_not_healthy() -> None:
-    def cluster(unready: int, count: int) -> bool:
-        nodes = [node(name, ready=number >= unready) for number, name in enumerate(names(count))]
-        return is_cluster_healthy(nodes, 900.0, NOW)
-
-    assert cluster(3, 3)
-    assert cluster(4, 10)
-    assert not cluster(5, 10)
-
-
 @pytest.mark.rule("capi-2d-state-unready")
 def test_a_node_that_has_not_started_yet_is_coming_and_one_that_never_does_is_unready() -> None:
     fresh = node("n0", ready=False, created=NOW - datetime.timedelta(minutes=5))
@@ -177,16 +156,6 @@ def test_a_success_does_not_make_the_next_failure_a_first_one() -> None:
     again = assessed(a_group(map(machine, names(5)), 7), map(node, names(5)), well.state, later(40))
     failing = assessed(a_group(map(machine, names(5)), 7), map(node, names(5)), again.state, later(60))
     assert failing.state.backoff_seconds == 600
-
-
-@pytest.mark.rule("capi-2d-state-failures")
-def test_a_machine_that_failed_is_counted_once() -> None:
-    group = a_group([machine("n0"), machine("n1", "failed")], 2)
-    found = assessed(group, [node("n0")])
-    assert found.news == ("machine n1 failed",)
-    again = assessed(group, [node("n0")], found.state, later(1))
-    assert again.news == ()
-    assert again.state.backoff_until == found.state.backoff_until
 
 
 @pytest.mark.rule("capi-2d-state-suspended")

@@ -8,10 +8,9 @@ import pytest
 from controllers.nodegroups.cluster_reads import BadDiscovery, DiscoveryTerm
 from controllers.nodegroups.group_annotations import (
     CAPACITY,
-    PAUSED,
     template_of,
 )
-from controllers.nodegroups.machine import MachineState, provider_id, read_machine
+from controllers.nodegroups.machine import MachineState, read_machine
 from controllers.nodegroups.node_group import (
     GroupRefused,
     NodeGroup,
@@ -20,11 +19,7 @@ from controllers.nodegroups.node_group import (
     shrunk,
     with_machines,
 )
-from tests.controllers.nodegroups import CAPACITIES, STORED, group, machine
-
-
-def read(**given: Any) -> NodeGroup | UnsizedObject:
-    return read_group(group("g", **given), STORED)
+from tests.controllers.nodegroups import STORED, group, machine
 
 
 def a_group(
@@ -64,88 +59,6 @@ def test_a_group_can_grow_from_zero_where_cpu_and_memory_are_known(
     assert (template is not None) is known
     found = read_group(group("g", 0, ("0", "3"), **annotations), STORED, {"capacity": capacity})
     assert isinstance(found, NodeGroup) is known
-
-
-@pytest.mark.rule("node-groups-bad-input")
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("cpu", "two"),
-        ("memory", "-1"),
-        ("labels", "a"),
-        ("taints", "a"),
-        ("taints", "a=b:Never"),
-        ("gpu-count", "x"),
-    ],
-)
-def test_a_capacity_without_a_meaning_is_a_fault_that_names_its_annotation(name: str, value: str) -> None:
-    found = read_group(group("g", 1, **{**CAPACITIES, CAPACITY + name: value}), STORED)
-    assert isinstance(found, UnsizedObject)
-    assert (found.is_fault, CAPACITY + name in found.reason) == (True, True)
-
-
-@pytest.mark.rule("capi-2d-new-node-group")
-@pytest.mark.parametrize("kind", ["MachineDeployment", "MachineSet", "MachinePool"])
-@pytest.mark.parametrize(
-    ("bounds", "replicas", "what"),
-    [
-        (("-1", "1"), 1, "fault"),
-        (("1", "x"), 1, "fault"),
-        (("2", "1"), 1, "fault"),
-        (("0", "0"), 1, "none"),
-        (("1", "10"), 0, "none"),
-        (("2", "2"), 1, "group"),
-        (("1", "10"), 1, "group"),
-    ],
-)
-def test_bounds_and_replicas_decide_what_is_a_group(
-    kind: str, bounds: tuple[str, str], replicas: int, what: str
-) -> None:
-    found = read_group(group("g", replicas, bounds, kind), STORED)
-    told = "group" if isinstance(found, NodeGroup) else "fault" if found.is_fault else "none"
-    assert told == what
-
-
-@pytest.mark.rule("capi-2d-paused")
-def test_an_object_paused_by_spec_or_annotation_is_not_sized() -> None:
-    by_annotation = read(**{PAUSED: "true"})
-    paused = group("g")
-    by_spec = read_group({**paused, "spec": {**paused["spec"], "paused": True}}, STORED)
-    assert [type(one) for one in (by_annotation, by_spec)] == [UnsizedObject, UnsizedObject]
-
-
-@pytest.mark.parametrize(
-    ("kind", "status", "rolling"),
-    [
-        ("MachineDeployment", {}, False),
-        ("MachineDeployment", {"replicas": 3}, False),
-        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 3}, False),
-        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 2}, True),
-        ("MachineDeployment", {"replicas": 3, "updatedReplicas": 2}, True),
-        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 3, "observedGeneration": 1}, True),
-        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 3, "observedGeneration": 2}, False),
-        ("MachineSet", {"replicas": 3, "upToDateReplicas": 2}, False),
-    ],
-)
-def test_a_machine_deployment_rolls_while_machines_are_of_another_template(
-    kind: str, status: dict[str, int], rolling: bool
-) -> None:
-    given = group("g", 3, kind=kind)
-    if "observedGeneration" in status:
-        given["metadata"]["generation"] = 2
-    found = read_group({**given, "status": status}, STORED)
-    assert isinstance(found, NodeGroup)
-    assert found.is_rolling is rolling
-
-
-@pytest.mark.rule("capi-2d-new-node-group")
-def test_a_machine_set_of_a_machine_deployment_is_not_sized() -> None:
-    owned = group("g", kind="MachineSet")
-    owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "d", "uid": "d"}
-    owned["metadata"]["ownerReferences"] = [owner]
-    found = read_group(owned, STORED)
-    assert isinstance(found, UnsizedObject)
-    assert not found.is_fault
 
 
 @pytest.mark.rule("capi-2d-replica-defaulting")
@@ -232,10 +145,3 @@ def test_the_state_of_an_instance_is_that_of_its_machine(
 ) -> None:
     named = {"name": "m", "namespace": "stage", "uid": "m", **metadata}
     assert read_machine({"metadata": named, "spec": spec, "status": status}, STORED).state == state
-
-
-@pytest.mark.rule("capi-2d-provider-ids")
-def test_provider_ids_are_one_whatever_the_number_of_slashes_and_differ_by_all_else() -> None:
-    assert provider_id("aws:////zone/i-1") == provider_id("aws:///zone/i-1")
-    assert provider_id("azure:///a/virtualMachines/0") != provider_id("azure:///b/virtualMachines/0")
-    assert provider_id("plain") == "plain"

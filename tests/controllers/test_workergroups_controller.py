@@ -275,7 +275,7 @@ async def test_kuberays_samples_are_run_unchanged_with_either_definition(name: s
     await run_sample(client, first)
 
 
-@pytest.mark.parametrize("name", ["fault-tolerant", "several-hosts"])
+@pytest.mark.parametrize("name", ["everything", "fault-tolerant", "several-hosts"])
 async def test_clusters_like_those_that_people_have_are_run(name: str) -> None:
     """Where there are no samples of KubeRay's, these still show what theirs do and more."""
     for made in manifests(OWN / f"{name}.yaml"):

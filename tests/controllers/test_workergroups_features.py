@@ -10,8 +10,8 @@ from controllers.workergroups.models import HeadGroupSpec
 from controllers.workergroups.suspension import Suspension, plan_suspension
 from informers import HttpRequest
 from reconcile import ObjectMeta
-from reconcile.errors import ApiError, NotFound
-from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
+from reconcile.errors import ApiError
+from reconcile.kinds import Pod, Secret, Service
 from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient, RunReport, run_once
 from tests.controllers.ray_features import annotated, bodies, change, settled, variables, with_group
@@ -159,17 +159,6 @@ async def test_the_autoscaler_gets_an_account_a_role_and_a_place_beside_the_head
     await settled(client)
 
 
-async def test_an_account_of_the_users_is_bound_and_not_made() -> None:
-    template = {"spec": {"serviceAccountName": "mine", "containers": [{"name": "ray", "image": "ray"}]}}
-    given = HeadGroupSpec(template=template)
-    client = FakeClient(cluster(1, enable_in_tree_autoscaling=True, head_group_spec=given))
-    await once(client)
-    with pytest.raises(NotFound):
-        await client.get(ServiceAccount, "mine", "default")
-    binding = encode(await client.get(RoleBinding, "ray", "default"))
-    assert binding["subjects"][0]["name"] == "mine"
-
-
 @pytest.mark.rule("kuberay-1d-02")
 @pytest.mark.parametrize(("random_delete", "left"), [(False, 3), (True, 1)])
 async def test_under_the_autoscaler_nothing_is_deleted_at_random_unless_wanted(
@@ -260,64 +249,6 @@ async def test_hosts_of_a_replica_find_each_other_by_a_headless_service() -> Non
     assert sorted(one["ray.io/replica-host-index"] for one in labels) == ["0", "1"]
     assert len({one["ray.io/worker-group-replica-name"] for one in labels}) == 1
     assert {one["ray.io/worker-group-replica-index"] for one in labels} == {"0"}
-
-
-async def test_serve_gets_a_service_where_it_is_asked_for() -> None:
-    client = FakeClient(annotated(cluster(1), enable_serve_service="true"))
-    await once(client)
-    service = encode(await client.get(Service, "ray-serve-svc", "default"))
-    assert service["spec"]["selector"] == {"ray.io/cluster": "ray", "ray.io/serve": "true"}
-    assert [port["port"] for port in service["spec"]["ports"]] == [8000]
-    assert {pod.metadata.labels["ray.io/serve"] for pod in await pods(client)} == {"true"}
-
-
-async def test_an_ingress_leads_to_the_dashboard() -> None:
-    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
-    tls = [{"hosts": ["ray.example.com"], "secretName": "ray-tls"}]
-    options = {"host": "ray.example.com", "path": "/", "pathType": "Prefix", "tls": tls}
-    head = HeadGroupSpec(template=template, enable_ingress=True, ingress_options=options)
-    made = cluster(1, head_group_spec=head)
-    metadata = evolve(made.metadata, annotations={"kubernetes.io/ingress.class": "nginx", "a": "b"})
-    client = FakeClient(RayCluster(metadata=metadata, spec=made.spec))
-    await once(client)
-    ingress = encode(await client.get(Ingress, "ray-head-ingress", "default"))
-    assert ingress["spec"]["ingressClassName"] == "nginx"
-    assert ingress["spec"]["tls"] == tls
-    assert ingress["metadata"]["annotations"] == {"a": "b"}
-    (rule,) = ingress["spec"]["rules"]
-    backend = {"service": {"name": "ray-head-svc", "port": {"number": 8265}}}
-    path = {"path": "/", "pathType": "Prefix", "backend": backend}
-    assert rule == {"host": "ray.example.com", "http": {"paths": [path]}}
-    await settled(client)
-
-
-async def test_the_status_shows_the_ports_of_the_head() -> None:
-    client = FakeClient(cluster(1))
-    await once(client)
-    status = (await live(client)).status
-    assert status.endpoints == {
-        "client": "10001",
-        "dashboard": "8265",
-        "gcs-server": "6379",
-        "metrics": "8080",
-        "serve": "8000",
-    }
-    assert status.last_update_time is not None
-
-
-# Labels and resources of groups.
-
-
-async def test_labels_and_resources_of_a_group_reach_its_pods_and_ray() -> None:
-    made = with_group(labels={"zone": "a"}, resources={"CPU": "3", "memory": "1Gi", "GPU": "1", "TPU": "4"})
-    client = FakeClient(made)
-    await once(client)
-    worker = (await bodies(client))["worker"]
-    assert worker["metadata"]["labels"]["zone"] == "a"
-    (command,) = worker["spec"]["containers"][0]["args"]
-    for option in ("--labels=zone=a", "--num-cpus=3", "--memory=1073741824", "--num-gpus=1"):
-        assert option in command
-    assert """--resources='{"TPU":4}'""" in command
 
 
 # /scale, by our own definition.

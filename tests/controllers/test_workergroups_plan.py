@@ -13,7 +13,6 @@ from controllers.workergroups.pod_plan import (
     WorkerGroupPlan,
     desired_workers,
     plan_group_at_random,
-    plan_no_pods,
 )
 from controllers.workergroups.pod_plan import plan_group as plan_group_at
 from controllers.workergroups.ray_pod_view import RayPodView, is_unhealthy
@@ -117,12 +116,6 @@ def test_a_failed_worker_goes_also_under_the_autoscaler_and_no_other_with_it() -
     assert len(chosen.delete) == 2
 
 
-def test_an_unhealthy_worker_is_replaced_in_the_same_pass() -> None:
-    pods = [*five_workers()[:2], worker("dead", ray_container_terminated=True, restart_policy="Never")]
-    plan = plan_group(UID, small(3), pods)
-    assert (names(plan.delete), plan.creates) == (["dead"], 1)
-
-
 @pytest.mark.rule("kuberay-1d-08")
 @pytest.mark.parametrize(
     ("restart_policy", "phase", "ray_terminated", "unhealthy"),
@@ -163,12 +156,6 @@ def test_a_suspended_group_wants_no_workers() -> None:
     assert desired_workers(small(3, min_replicas=2, suspend=True)) == 0
 
 
-def test_a_worker_stuck_in_termination_gets_its_replacement_and_is_left_alone() -> None:
-    stuck = worker("stuck", terminating=True)
-    plan = plan_group(UID, small(3), [*five_workers()[:2], stuck])
-    assert (plan.creates, plan.delete, plan.waiting) == (1, (), (stuck,))
-
-
 def test_listed_names_reach_no_pod_of_another_group_or_cluster() -> None:
     others = [
         worker("theirs", group="large"),
@@ -177,39 +164,6 @@ def test_listed_names_reach_no_pod_of_another_group_or_cluster() -> None:
     ]
     plan = plan_group(UID, small(0, "theirs", "foreign", "orphan"), others)
     assert plan == WorkerGroupPlan("small")
-
-
-# Who goes first.
-
-
-def test_victims_are_ranked_by_list_readiness_cost_age_and_name() -> None:
-    ranked = [
-        (worker("listed", age=900, deletion_cost=9), "listed"),
-        (worker("unready", age=900, ready=False, deletion_cost=9), "not-ready"),
-        (worker("cheap", age=900, deletion_cost=-1), "cheapest"),
-        (worker("young-a", age=1), "cheapest"),
-        (worker("young-b", age=1), "cheapest"),
-        (worker("old", age=800), "cheapest"),
-        (worker("dear", age=1, deletion_cost=10), "newest"),
-    ]
-    pods = [pod for pod, _ in reversed(ranked)]
-    chosen = plan_group(UID, small(0, "listed"), pods).delete
-    assert [(removal.pod, removal.reason) for removal in chosen] == ranked
-
-
-def test_terminating_and_finished_pods_are_never_chosen() -> None:
-    pods = [
-        worker("a", terminating=True),
-        worker("b", phase="Failed"),
-        worker("c", phase="Succeeded"),
-        worker("d"),
-    ]
-    plan = plan_group(UID, small(0, "a", "b"), pods)
-    assert [(one.pod.name, one.reason) for one in plan.delete] == [
-        ("b", "unhealthy"),
-        ("c", "unhealthy"),
-        ("d", "newest"),
-    ]
 
 
 # The head pod and the whole cluster.
@@ -234,30 +188,6 @@ def test_nothing_is_done_for_a_refused_cluster() -> None:
     plan = plan_cluster(refused, five_workers())
     assert plan.is_idle
     assert plan.refused == refused.refused
-
-
-@pytest.mark.rule("kuberay-1d-13")
-def test_all_pods_of_a_cluster_are_deleted_once_and_those_of_others_not_at_all() -> None:
-    pods = [head(), worker("live"), worker("going", terminating=True), worker("other", owner_uid="another")]
-    first = plan_no_pods(cluster(), pods, "suspended")
-    assert names(first.removals) == ["live", "head"]
-    assert plan_no_pods(cluster(), after(first, pods, lambda pod: True), "suspended").is_idle
-
-
-def test_a_replica_of_several_hosts_goes_whole_and_in_its_own_group() -> None:
-    hosts = [
-        worker(f"{name}-{number}", replica=name, host_index=number, age=age)
-        for name, age in (("old", 60), ("new", 1))
-        for number in range(2)
-    ]
-    plan = plan_cluster(cluster(small(1, num_of_hosts=2)), [head(), *hosts])
-    assert names(plan.removals) == ["new-0", "new-1"]
-
-
-def test_a_suspended_group_loses_its_workers_and_the_head_stays() -> None:
-    plan = plan_cluster(cluster(small(3, suspend=True)), [head(), *five_workers()])
-    assert len(plan.removals) == 5
-    assert {removal.reason for removal in plan.removals} == {"suspended"}
 
 
 # The incident: five workers, scale to four, the victim stays Terminating over many runs.
