@@ -61,49 +61,6 @@ def test_an_invalid_amount_is_refused(amount: int | str) -> None:
         Rollout(3, 1, amount)
 
 
-def test_fewer_replicas_than_none_are_refused() -> None:
-    with pytest.raises(ValueError, match="got -1"):
-        Rollout(-1)
-
-
-def test_the_first_set_is_made_whole() -> None:
-    assert after(Rollout(3), None) == {"made": 3}
-
-
-@pytest.mark.rule("aibrix-3d-rolling")
-@pytest.mark.parametrize(
-    ("surge", "unavailable", "first"),
-    [(1, 0, {"old": 3, "made": 1}), (0, 1, {"old": 2, "made": 0}), ("25%", "25%", {"old": 3, "made": 1})],
-)
-def test_the_first_step_of_a_rollout_of_three(
-    surge: int | str, unavailable: int | str, first: dict[str, int]
-) -> None:
-    assert after(Rollout(3, surge, unavailable), None, one("old", 3, of=3)) == first
-
-
-@pytest.mark.rule("aibrix-3d-rolling")
-def test_an_old_replica_goes_when_a_new_one_serves_and_not_before() -> None:
-    rollout = Rollout(3, 1, 0)
-    new = one("new", 1, of=3)
-    assert after(rollout, evolve(new, available=0), one("old", 3, of=3)) == {"new": 1, "old": 3}
-    assert after(rollout, new, one("old", 3, of=3)) == {"new": 1, "old": 2}
-
-
-@pytest.mark.rule("aibrix-3d-rolling")
-def test_replicas_that_do_not_serve_go_before_those_that_do() -> None:
-    old = evolve(one("old", 3, age=1, of=3), available=1)
-    older = one("older", 1, age=2, of=3)
-    assert after(Rollout(3, 1, 1), one("new", 0, of=3), old, older) == {"new": 0, "old": 1, "older": 1}
-
-
-@pytest.mark.rule("aibrix-3d-rolling")
-def test_no_set_grows_while_one_that_shrank_has_not_answered() -> None:
-    old = evolve(one("old", 2, of=3), observed=False, present=3)
-    assert after(Rollout(3, 1, 0), one("new", 1, of=3), old)["new"] == 1
-    assert after(Rollout(3, 1, 0), one("new", 1, of=3), evolve(old, observed=True))["new"] == 1
-    assert after(Rollout(3, 1, 0), one("new", 1, of=3), evolve(old, observed=True, present=2))["new"] == 2
-
-
 @pytest.mark.rule("aibrix-3d-proportional")
 @pytest.mark.parametrize(
     ("replicas", "was", "sizes", "wanted"),
@@ -144,20 +101,6 @@ def test_a_change_of_replicas_makes_no_new_set_at_once() -> None:
     old = one("old", 3, of=3)
     assert after(Rollout(5), None, old) == {"old": 5}
     assert after(Rollout(5), None, evolve(old, replicas=5, desired=5, present=5, available=5))["made"] == 2
-
-
-@pytest.mark.rule("aibrix-3d-proportional")
-def test_once_the_new_set_serves_whole_the_others_are_emptied() -> None:
-    rollout = Rollout(3, paused=True)
-    assert after(rollout, one("new", 3, of=3), one("old", 1, of=3)) == {"new": 3, "old": 0}
-
-
-@pytest.mark.rule("aibrix-3d-pause")
-def test_a_pause_stops_the_rollout_and_not_the_scaling() -> None:
-    old = one("old", 3, of=3)
-    assert Rollout(3, paused=True).plan(None, [old]).is_idle
-    assert after(Rollout(5, paused=True), None, old) == {"old": 5}
-    assert after(Rollout(5, paused=True), one("new", 0, of=3), old) == {"new": 0, "old": 5}
 
 
 @pytest.mark.rule("aibrix-3d-recreate")

@@ -69,6 +69,7 @@ def test_a_cluster_tells_what_its_set_has_to_know() -> None:
         ({"conditions": [said(PROVISIONED, 5), said(HEAD_READY, 9, "Unknown")]}, None),
         ({"conditions": [said(PROVISIONED, 5), said(SUSPENDED, 9, "False")]}, 5),
         ({"conditions": [said(PROVISIONED, 5), said(SUSPENDED, 9, None)]}, 5),
+        ({"conditions": [said(PROVISIONED, 5), said(SUSPENDED, 9)]}, None),
         ({"conditions": [said(PROVISIONED, 5, "Unknown")]}, None),
     ],
 )

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.replica_set_plan import FleetCluster, cluster_of, plan_set
+from controllers.fleets.replica_set_plan import FleetCluster, plan_set
 from controllers.workergroups import RayCluster
 from reconcile import ObjectMeta
-from reconcile.models import decode, unstructured_kind
+from reconcile.models import unstructured_kind
 from reconcile.replicas import DELETION_COST_ANNOTATION
 from reconcile.testing import Fault, Refuse, When
 from tests.controllers.fleets import Fleets, fleet, fleets
@@ -60,27 +60,6 @@ def test_a_cluster_that_was_provisioned_and_is_not_ready_counts() -> None:
 def test_what_is_terminating_neither_counts_nor_goes_again() -> None:
     plan = plan_set(1, [evolve(a("one"), terminating=True)], START)
     assert (plan.create, plan.delete, plan.active) == (1, (), ())
-
-
-@pytest.mark.parametrize(
-    ("status", "ready"),
-    [
-        ({}, False),
-        ({"state": "ready"}, True),
-        ({"state": "suspended"}, False),
-        ({"conditions": {"RayClusterProvisioned": "True"}}, True),
-        ({"conditions": {"RayClusterProvisioned": "True", "HeadPodReady": "True"}}, True),
-        ({"conditions": {"RayClusterProvisioned": "True", "HeadPodReady": "False"}}, False),
-        ({"conditions": {"RayClusterProvisioned": "False", "HeadPodReady": "True"}}, False),
-        ({"conditions": {"RayClusterProvisioned": "True", "RayClusterSuspended": "True"}}, False),
-    ],
-)
-def test_a_cluster_is_ready_once_provisioned_while_its_head_is(status: dict[str, Any], ready: bool) -> None:
-    conditions = [{"type": name, "status": word} for name, word in status.get("conditions", {}).items()]
-    metadata = {"name": "x", "namespace": "y", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    raw = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata}
-    obj = decode(WholeCluster, {**raw, "status": {**status, "conditions": conditions}})
-    assert cluster_of(obj).ready == ready
 
 
 async def played(replicas: int = 2, **spec: Any) -> Fleets:
