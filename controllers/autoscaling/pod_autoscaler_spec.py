@@ -49,7 +49,6 @@ V = TypeVar("V")
 
 
 def invalid(message: str) -> Unusable:
-    """The exception for an invalid spec."""
     return Unusable("InvalidSpec", message)
 
 
@@ -297,7 +296,6 @@ class _Annotations:
     autoscaler: PodAutoscaler
 
     def number(self, name: str, otherwise: int, *, older: Iterable[str] = (), least: int = 0) -> int:
-        """A number in thousandths."""
         names = (f"{PREFIX}{one}" for one in (name, *older))
         return self.read(names, otherwise, milli_of, least=least)
 

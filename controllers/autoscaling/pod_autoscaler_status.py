@@ -54,5 +54,4 @@ def history_after(
 
 
 def bounds_shown(bounds: ReplicaBounds, schedule: Schedule | None) -> ScheduledBounds:
-    """The current bounds, for the status of an autoscaler with schedules."""
     return ScheduledBounds(bounds.minimum, bounds.maximum, schedule.name if schedule is not None else None)

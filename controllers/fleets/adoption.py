@@ -67,11 +67,9 @@ class Claimants:
         return remembered
 
     async def forget(self, departed: Deleted[Any]) -> None:
-        """Forget a deleted object."""
         self._selectors.pop(departed.request, None)
 
     def requests_for(self, orphan: Object) -> Iterable[Request]:
-        """The objects that would adopt an orphan."""
         if owners.controller_of(orphan) is not None or orphan.terminating:
             return []
         labels, namespace = orphan.metadata.labels, orphan.namespace

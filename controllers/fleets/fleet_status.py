@@ -59,7 +59,6 @@ def refused_status(fleet: RayClusterFleet, faults: Sequence[str], now: datetime.
 
 
 def failed_status(fleet: RayClusterFleet, reason: str, text: str, now: datetime.datetime) -> FleetStatus:
-    """The status of a fleet whose sets could not be written."""
     said = Condition(PROGRESSING, "False", reason, text)
     return evolve(fleet.status, conditions=_merged(fleet.status.conditions, [said], now))
 
@@ -73,7 +72,6 @@ def deadline_in(fleet: RayClusterFleet, status: FleetStatus, now: datetime.datet
 
 
 def is_complete(status: FleetStatus) -> bool:
-    """Whether the rollout is complete."""
     progress = find_condition(status.conditions, PROGRESSING)
     return progress is not None and progress.reason == COMPLETE
 

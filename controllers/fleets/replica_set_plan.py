@@ -31,7 +31,6 @@ class FleetCluster:
 
     @property
     def ready(self) -> bool:
-        """Whether its head serves."""
         return self.ready_since is not None
 
     def available_in(self, now: datetime.datetime, min_ready_seconds: int) -> float:
@@ -113,7 +112,6 @@ def counts(
     now: datetime.datetime,
     min_ready_seconds: int,
 ) -> dict[str, int]:
-    """The numbers of a replica set's status, by field."""
     return {
         "replicas": len(clusters),
         "fully_labeled_replicas": sum(labels.items() <= one.labels.items() for one in clusters),

@@ -33,7 +33,6 @@ class ClusterApi:
     version: str = field(factory=lambda: os.environ.get("CAPI_VERSION") or "v1beta2")
 
     def kind(self, name: str) -> type[Unstructured]:
-        """The class of a kind, such as `MachineSet`."""
         return _kind(f"{self.group}/{self.version}", name)
 
 
@@ -62,7 +61,6 @@ class DiscoveryTerm:
         return cls(namespace, given.pop("clusterName", ""), tuple(sorted(given.items())))
 
     def means(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether an object matches."""
         metadata, labels = manifest["metadata"], manifest["metadata"].get("labels") or {}
         cluster = (manifest.get("spec") or {}).get("clusterName")
         return (
@@ -175,7 +173,6 @@ class WorkloadCluster:
 
     @property
     def by_node(self) -> Mapping[str, tuple[PodPlacement, ...]]:
-        """The pods of each node."""
         found: dict[str, list[PodPlacement]] = {}
         for pod in self.pods:
             if pod.node:
@@ -184,12 +181,10 @@ class WorkloadCluster:
 
     @property
     def waiting(self) -> tuple[PodPlacement, ...]:
-        """The unschedulable pods."""
         return tuple(pod for pod in self.pods if pod.is_waiting)
 
     @property
     def providers(self) -> Mapping[str, NodeView]:
-        """The nodes by provider ID."""
         return {node.provider: node for node in self.nodes if node.provider}
 
 

@@ -86,7 +86,6 @@ def _writes(api: ClusterApi) -> Iterable[Write]:
 async def keep_groups(
     ctx: Context[NodeAutoscaler], settings: NodeGroupSettings, growth: GroupGrowth = GROW
 ) -> Result:
-    """One run over all groups of an autoscaler."""
     spec = ctx.object.spec
     again = Result(requeue_after=float(spec.scan))
     try:

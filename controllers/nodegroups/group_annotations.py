@@ -4,13 +4,11 @@ The names are those of cluster-autoscaler's provider `clusterapi` (systems.md, 2
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import frozen
 
 from reconcile.blocks import NodeTemplate, Taint, amounts_of, milli_of, milliseconds_of
-
-N = TypeVar("N", int, float)
 
 CLUSTER_API = "cluster.x-k8s.io"
 MIN_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-min-size"
@@ -63,34 +61,15 @@ class GroupOptions:
 
 def options_of(annotations: Mapping[str, str]) -> tuple[GroupOptions, Sequence[str]]:
     """The options of a group, and what is wrong with invalid ones, which keep their defaults."""
-    plain = GroupOptions()
+    found: dict[str, Any] = {}
     faults: list[str] = []
-
-    def option(name: str, read: Callable[[str], N], default: N, expected: str) -> N:
+    for option, (name, read, expected) in _OPTIONS.items():
         text = annotations.get(OPTIONS + name)
-        if text is None:
-            return default
         try:
-            return read(text)
+            found |= {} if text is None else {option: read(text)}
         except ValueError:
             faults.append(f"annotation {OPTIONS + name}: expected a {expected}")
-            return default
-
-    def threshold(name: str, otherwise: int) -> int:
-        return option(name, _thousandths, otherwise, "number from 0 to 1")
-
-    def time(name: str, otherwise: float) -> float:
-        return option(name, _seconds, otherwise, "duration such as 10m")
-
-    options = GroupOptions(
-        threshold("scaledownutilizationthreshold", plain.threshold),
-        threshold("scaledowngpuutilizationthreshold", plain.gpu_threshold),
-        time("scaledownunneededtime", plain.unneeded),
-        time("scaledownunreadytime", plain.unready),
-        time("maxnodeprovisiontime", plain.provision),
-        time("maxnodestartuptime", plain.startup),
-    )
-    return options, faults
+    return GroupOptions(**found), faults
 
 
 def _thousandths(text: str) -> int:
@@ -102,6 +81,18 @@ def _thousandths(text: str) -> int:
 
 def _seconds(text: str) -> float:
     return milliseconds_of(text) / 1000
+
+
+_SHARE = (_thousandths, "number from 0 to 1")
+_TIME = (_seconds, "duration such as 10m")
+_OPTIONS: Mapping[str, tuple[str, Callable[[str], float], str]] = {
+    "threshold": ("scaledownutilizationthreshold", *_SHARE),
+    "gpu_threshold": ("scaledowngpuutilizationthreshold", *_SHARE),
+    "unneeded": ("scaledownunneededtime", *_TIME),
+    "unready": ("scaledownunreadytime", *_TIME),
+    "provision": ("maxnodeprovisiontime", *_TIME),
+    "startup": ("maxnodestartuptime", *_TIME),
+}
 
 
 def template_of(

@@ -144,7 +144,6 @@ class GroupAssessment:
 
     @property
     def healthy(self) -> bool:
-        """Whether the group may be sized."""
         return is_healthy(self.readiness, self.group.size, self.readiness.upcoming(self.group.size))
 
 

@@ -148,7 +148,6 @@ async def taint(client: Client, node: NodeView, second: int) -> None:
 
 
 async def untaint(client: Client, node: NodeView) -> None:
-    """Let pods onto a node again."""
     await client.raw.merge(node.node, {"spec": {"taints": _other_taints(node.node) or None}})
 
 

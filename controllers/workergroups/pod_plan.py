@@ -56,11 +56,6 @@ class WorkerGroupPlan:
     after: float | None = None
     mark: tuple[RayPodView, ...] = ()
 
-    @property
-    def creates(self) -> int:
-        """How many pods are to be created."""
-        return sum(len(replica.hosts) for replica in self.create)
-
 
 @frozen
 class HeadPlan:
@@ -89,11 +84,6 @@ class RayClusterPlan:
         """All pods to delete: the head last, since its hash says which spec the others were made from."""
         workers = (removal for group in self.groups for removal in group.delete)
         return (*workers, *self.abandoned, *self.head.delete)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is no pod to create or delete."""
-        return not self.removals and not self.head.create and not any(group.create for group in self.groups)
 
     @property
     def replaces(self) -> bool:

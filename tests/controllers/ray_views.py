@@ -54,6 +54,14 @@ def plan_cluster(
     return plan_cluster_at(view, pods, START, planner)
 
 
+def creates(plan: WorkerGroupPlan) -> int:
+    return sum(len(replica.hosts) for replica in plan.create)
+
+
+def is_idle(plan: RayClusterPlan) -> bool:
+    return not plan.removals and not plan.head.create and not any(map(creates, plan.groups))
+
+
 def after(
     plan: RayClusterPlan, pods: Sequence[RayPodView], lingers: Callable[[RayPodView], bool]
 ) -> list[RayPodView]:
@@ -64,7 +72,7 @@ def after(
     made = [
         worker(f"new-{one.group}-{number}", group=one.group, phase="Pending", ready=False)
         for one in plan.groups
-        for number in range(one.creates)
+        for number in range(creates(one))
     ]
     heads = [head("new-head", phase="Pending", ready=False)] if plan.head.create else []
     return [*kept, *made, *heads]

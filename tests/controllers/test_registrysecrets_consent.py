@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from controllers.registrysecrets import KuberoPipeline, make_controller
-from controllers.registrysecrets.consent_settings import consent_from
+from controllers.registrysecrets.controller import consent_from
 from controllers.registrysecrets.desired_copies import copies_of, phase_namespaces
 from controllers.registrysecrets.models import PipelinePhase, PipelineRegistry, SecretRef
 from reconcile import Context, Controller, Key, ObjectMeta

@@ -20,7 +20,7 @@ from controllers.workergroups.pod_plan import (
 from controllers.workergroups.pod_upgrade import HASH_VERSION
 from controllers.workergroups.ray_pod_view import RayPodView
 from reconcile.blocks import NewReplica
-from tests.controllers.ray_views import START, cluster, head, small, worker
+from tests.controllers.ray_views import START, cluster, creates, head, is_idle, small, worker
 
 UP = head("b-up")
 OTHER = head("a-other")
@@ -140,7 +140,7 @@ def test_workers_go_before_those_of_no_group_and_the_head_last() -> None:
 def test_a_plan_is_idle_or_makes_pods_or_makes_them_while_others_go(
     plan: RayClusterPlan, idle: bool, replaces: bool
 ) -> None:
-    assert (plan.is_idle, plan.replaces) == (idle, replaces)
+    assert (is_idle(plan), plan.replaces) == (idle, replaces)
 
 
 def test_the_next_look_is_due_when_the_first_wait_is_over() -> None:
@@ -148,7 +148,7 @@ def test_the_next_look_is_due_when_the_first_wait_is_over() -> None:
     assert RayClusterPlan(groups=groups).after == 5.0
     assert RayClusterPlan(head=HeadPlan(after=0.0), groups=groups).after == 0.0
     assert (RayClusterPlan().after, RayClusterPlan(head=HeadPlan(after=3.0)).after) == (None, 3.0)
-    assert WorkerGroupPlan("g", create=MADE).creates == 3
+    assert creates(WorkerGroupPlan("g", create=MADE)) == 3
 
 
 def test_a_group_is_planned_whole() -> None:

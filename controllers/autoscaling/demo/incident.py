@@ -222,7 +222,6 @@ def _replicas_of(deployment: Snapshot) -> int:
 
 
 def _lowest(observer: Observer, mark: int) -> int:
-    """The lowest number since then."""
     changes = [change.new for change in observer.changes[mark:] if change.new is not None]
     numbers = [_replicas_of(one) for one in changes if "replicas" in (one.to_dict().get("spec") or {})]
     return min([*numbers, _replicas(observer)])

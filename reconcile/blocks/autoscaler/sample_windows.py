@@ -37,7 +37,6 @@ class AverageWindow:
 
     @property
     def steps(self) -> int:
-        """How many steps it has."""
         return -(-self.length // self.step)
 
     def write(self, at: int, value: int) -> Self:
@@ -144,12 +143,10 @@ class Recommendations:
         return cls(MaxWindow(max(1, down), 1), MaxWindow(max(1, up), 1))
 
     def over(self, *, up: int, down: int) -> Self:
-        """The same over other windows."""
         highs, lows = (evolve(old, steps=max(1, ms)) for old, ms in ((self.highs, down), (self.lows, up)))
         return evolve(self, highs=highs, lows=lows)
 
     def add(self, at: int, replicas: int) -> Self:
-        """With one more."""
         return evolve(
             self, highs=self.highs.write(at, replicas), lows=self.lows.write(at, -replicas), newest=replicas
         )

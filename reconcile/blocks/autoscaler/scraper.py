@@ -121,7 +121,6 @@ class Scraper:
         return failing.why if failing is not None and anyio.current_time() < failing.until else None
 
     def _failed(self, key: tuple[str, str], why: Missing) -> None:
-        """Leave it alone for a while."""
         failing = self._failing.setdefault(key, _Failing(why))
         backoff = Backoff(base=self.limits.backoff, limit=self.limits.backoff_limit)
         failing.until = anyio.current_time() + backoff.delay(failing.failures, self.clock.random())

@@ -61,7 +61,6 @@ class _Bins:
         return len(among)
 
     def take(self, asked: "_Asked", number: int) -> None:
-        """A pod goes there."""
         self.cpu[number] -= asked.cpu
         self.memory[number] -= asked.memory
         for name, amount in asked.rest:
@@ -148,7 +147,6 @@ def fill(pods: Iterable[PodNeeds], nodes: Sequence[NodeTemplate]) -> dict[str, i
 
 
 def by_shape(pods: Iterable[PodNeeds]) -> list[Group]:
-    """The names of pods, by shape."""
     found: dict[PodShape, list[str]] = {}
     for pod in pods:
         found.setdefault(pod.shape, []).append(pod.name)

@@ -132,7 +132,6 @@ class CopyOwner:
         return tuple(self.selector().values())
 
     def owns(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels name this owner."""
         return all(labels.get(name) == value for name, value in self.selector().items())
 
 

@@ -78,11 +78,6 @@ class CopyPlan:
     refused: str = ""
     nothing_wanted: bool = False
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to do."""
-        return not (self.namespaces or self.delete or self.write or self.delete_namespaces)
-
     def held_up(self, waiting: Mapping[Key, str]) -> "CopyPlan":
         """The plan after its execution, in which these copies had to wait."""
         held = tuple(one for one in self.held if Key(one.namespace, one.secret) not in waiting)
