@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,13 @@ from reconcile import ObjectMeta
 from reconcile.blocks import (
     LACKING,
     BackoffTerms,
-    BadPriorities,
     CapacityPools,
     ExpanderOption,
     NodeTemplate,
     PodNeeds,
     Priorities,
-    Taint,
     after_failure,
     amounts_of,
-    at_random,
-    choose,
     class_of,
     fill,
     least_waste,
@@ -71,35 +67,6 @@ def test_requests_are_added_in_thousandths_without_rounding_on_the_way() -> None
     assert amounts_of({"cpu": "1n", "memory": "1Ki"}) == {"cpu": 1, "memory": 1024_000}
 
 
-@pytest.mark.rule("capacity-fit")
-@pytest.mark.parametrize(
-    ("inits", "asked"),
-    [
-        ([("Always", "1")], 3000),
-        ([("", "5")], 5000),
-        ([("", "1")], 2000),
-        ([("Always", "1"), ("", "4")], 5000),
-        ([("", "4"), ("Always", "1")], 4000),
-    ],
-)
-def test_sidecars_count_beside_containers_and_other_init_containers_one_by_one(
-    inits: list[tuple[str, str]], asked: int
-) -> None:
-    def container(restart: str, cpu: str) -> dict[str, Any]:
-        policy = {"restartPolicy": restart} if restart else {}
-        return {"name": "i", **policy, "resources": {"requests": {"cpu": cpu}}}
-
-    spec = {"initContainers": [container(*init) for init in inits], "containers": [container("", "2")]}
-    assert requests_of(spec)["cpu"] == asked
-
-
-@pytest.mark.rule("capacity-fit")
-def test_requests_of_a_whole_pod_stand_over_its_containers_and_overhead_is_added() -> None:
-    container = {"name": "a", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1k"}}}
-    spec = {"containers": [container], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "250m"}}
-    assert requests_of(spec) == {"cpu": 3250, "memory": 1_000_000, "pods": 1000}
-
-
 # Where a pod fits.
 
 
@@ -115,80 +82,6 @@ def test_a_node_takes_what_it_has_room_for_to_the_last_thousandth() -> None:
 def test_no_more_pods_go_to_a_node_than_it_may_have() -> None:
     tiny = [pod(f"p{n}", "1m", "1Mi") for n in range(7)]
     assert pack(tiny, node(pods="3"), 10).nodes == 3
-
-
-@pytest.mark.rule("capacity-fit")
-@pytest.mark.parametrize(
-    ("expression", "fits"),
-    [
-        ({"key": "zone", "operator": "In", "values": ["a", "b"]}, True),
-        ({"key": "zone", "operator": "NotIn", "values": ["a"]}, False),
-        ({"key": "disk", "operator": "Exists"}, False),
-        ({"key": "disk", "operator": "DoesNotExist"}, True),
-        ({"key": "cores", "operator": "Gt", "values": ["3"]}, True),
-        ({"key": "cores", "operator": "Lt", "values": ["4"]}, False),
-        ({"key": "zone", "operator": "Gt", "values": ["1"]}, False),
-    ],
-)
-def test_required_affinity_is_heeded(expression: Mapping[str, Any], fits: bool) -> None:
-    template = node(labels={"zone": "a", "cores": "4"})
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    assert placed(pod(affinity=affinity), template) is fits
-
-
-@pytest.mark.rule("capacity-fit")
-def test_of_several_terms_one_is_enough_and_an_empty_one_matches_nothing() -> None:
-    def required(*terms: Mapping[str, Any]) -> dict[str, Any]:
-        said = {"nodeSelectorTerms": list(terms)}
-        return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": said}}
-
-    other = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
-    own = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-    template = node(labels={"zone": "a"})
-    assert placed(pod(affinity=required(other, own)), template)
-    assert not placed(pod(affinity=required({})), template)
-
-
-@pytest.mark.rule("capacity-fit")
-def test_a_node_selector_is_heeded() -> None:
-    assert placed(pod(nodeSelector={"zone": "a"}), node(labels={"zone": "a"}))
-    assert not placed(pod(nodeSelector={"zone": "a"}), node(labels={"zone": "b"}))
-
-
-@pytest.mark.rule("capacity-fit")
-@pytest.mark.parametrize(
-    ("toleration", "fits"),
-    [
-        ({"key": "team", "value": "a"}, True),
-        ({"key": "team", "operator": "Exists"}, True),
-        ({"operator": "Exists"}, True),
-        ({"key": "team", "value": "b"}, False),
-        ({"key": "team", "value": "a", "effect": "NoExecute"}, False),
-        ({"key": "other", "operator": "Exists"}, False),
-        ({"key": "team", "operator": "Exists", "effect": "NoSchedule"}, True),
-    ],
-)
-def test_a_taint_keeps_off_what_does_not_tolerate_it(toleration: Mapping[str, str], fits: bool) -> None:
-    template = node(taints=(Taint("team", "a", "NoSchedule"),))
-    assert placed(pod(tolerations=[toleration]), template) is fits
-
-
-@pytest.mark.rule("capacity-fit")
-def test_a_taint_that_only_prefers_keeps_nothing_off() -> None:
-    assert placed(pod(), node(taints=(Taint("team", "a", "PreferNoSchedule"),)))
-
-
-@pytest.mark.rule("capacity-fit")
-def test_two_pods_with_one_host_port_need_two_nodes_unless_their_addresses_differ() -> None:
-    def with_port(name: str, address: str = "", of: str = "containers") -> PodNeeds:
-        port = {"hostPort": 80, "containerPort": 80, **({"hostIP": address} if address else {})}
-        return pod(name, **{of: [{"name": "a", "ports": [port]}]})
-
-    assert pack([with_port("a"), with_port("b")], node(), 9).nodes == 2
-    assert pack([with_port("a", "10.0.0.1"), with_port("b", "10.0.0.2")], node(), 9).nodes == 1
-    assert pack([with_port("a", "10.0.0.1"), with_port("b")], node(), 9).nodes == 2
-    assert pack([with_port("a", of="initContainers"), with_port("b")], node(), 9).nodes == 2
 
 
 UNMODELLED: dict[str, dict[str, Any]] = {
@@ -243,31 +136,6 @@ def test_the_highest_priority_with_a_match_wins(config: str, offered: list[str],
     assert [one.pool for one in found.options] == chosen
 
 
-@pytest.mark.rule("capi-2d-priority")
-def test_a_pool_that_no_priority_matches_is_out_and_named_unless_none_matches() -> None:
-    priorities = Priorities.parse(CONFIG)
-    found = priorities(options("other", T2))
-    assert ([one.pool for one in found.options], found.unmatched) == ([T2], ("other",))
-    none = priorities(options("other", "another"))
-    assert {one.pool for one in none.options} == {"other", "another"}
-    assert none.notice
-
-
-@pytest.mark.rule("capi-2d-priority")
-def test_without_priorities_every_option_stays_and_it_is_said() -> None:
-    found = Priorities()(options(T2, M4))
-    assert (len(found.options), bool(found.notice)) == (2, True)
-
-
-@pytest.mark.rule("capi-2d-priority")
-@pytest.mark.parametrize(
-    "text", ["", "[]", "a: b", "5: .*", "5:\n- '['\n", "x:\n- .*\n", "{", "true:\n- a\n"]
-)
-def test_a_text_that_says_no_priorities_is_refused(text: str) -> None:
-    with pytest.raises(BadPriorities):
-        Priorities.parse(text)
-
-
 @pytest.mark.rule("capacity-expanders")
 def test_least_waste_takes_what_leaves_the_least_unused_and_counts_exactly() -> None:
     small, large = node("2", "2Gi"), node("8", "8Gi")
@@ -275,15 +143,6 @@ def test_least_waste_takes_what_leaves_the_least_unused_and_counts_exactly() -> 
     found = [ExpanderOption(name, room, pack([pod()], room, 1)) for name, room in rooms.items()]
     assert [one.pool for one in least_waste(found).options] == ["small"]
     assert found[1].waste == Fraction(1, 2) + Fraction(1, 2)
-
-
-@pytest.mark.rule("capacity-expanders")
-def test_by_chance_each_option_can_be_taken_and_expanders_follow_each_other() -> None:
-    for number, name in enumerate("abc"):
-        assert choose(options("a", "b", "c"), [at_random(lambda n=number: n / 3)]).options[0].pool == name  # type: ignore[misc]
-    by_name = Priorities.parse("1:\n- a\n2:\n- b\n- c\n")
-    assert choose(options("a", "b", "c"), [by_name, at_random(lambda: 0.99)]).options[0].pool == "c"
-    assert choose(options("b", "a"), [least_waste]).options[0].pool == "a"
 
 
 @pytest.mark.rule("capacity-decide")
@@ -395,23 +254,6 @@ def test_one_more_pod_never_leaves_more_than_itself_without_a_place(
 # Back-off.
 
 TERMS = BackoffTerms(first=60, longest=180, forgotten=10_800)
-
-
-@pytest.mark.rule("capi-2d-backoff")
-def test_a_back_off_doubles_up_to_its_longest_and_is_forgotten_after_three_hours() -> None:
-    first = after_failure(None, NOW, terms=TERMS)
-    assert (first.seconds, first.holds(NOW + seconds(59)), first.holds(NOW + seconds(60))) == (
-        60,
-        True,
-        False,
-    )
-    second = after_failure(first, NOW + seconds(61), terms=TERMS)
-    third = after_failure(second, NOW + seconds(300), terms=TERMS)
-    fourth = after_failure(third, NOW + seconds(900), terms=TERMS)
-    assert [one.seconds for one in (second, third, fourth)] == [120, 180, 180]
-    late = NOW + seconds(900 + 10_801)
-    assert fourth.is_stale(late, TERMS)
-    assert after_failure(fourth, late, terms=TERMS).seconds == 60
 
 
 @pytest.mark.rule("capi-2d-backoff")

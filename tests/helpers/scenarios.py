@@ -11,7 +11,7 @@ Scenario: TypeAlias = Callable[..., Awaitable[None]]
 
 
 def in_world(play: Callable[..., None], parts: int = 1) -> Callable[[Scenario], Callable[..., None]]:
-    """`play` calls a scenario with the `parts` of its world, its first parameters; a parameter `seed` goes to both."""
+    """`play` calls a scenario with the `parts` of its world, which come first; a `seed` goes to both."""
 
     def decorate(scenario: Scenario) -> Callable[..., None]:
         def test(arguments: dict[str, Any]) -> None:
