@@ -25,7 +25,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import ObjectMeta, definition_of
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
-from tests.helpers.scenarios import Scenario, in_world
+from tests.helpers.scenarios import Scenario, in_world, simulated
 from tests.informers.sites import SITES, Site
 
 CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
@@ -276,16 +276,14 @@ def test_one_namespace_or_several_but_not_both() -> None:
         World().cache(namespace="default", namespaces=["one"])
 
 
-def test_namespaces_that_are_followed_or_not_already_change_nothing() -> None:
-    async def run() -> None:
-        cache = World().cache(namespaces=["one", "two", "one"])
-        cache.add_namespace("two")
-        await cache.remove_namespace("three")
-        assert cache.namespaces == ("one", "two")
-        with pytest.raises(ValueError, match="follows all namespaces already"):
-            World().cache().add_namespace("one")
-
-    simulate(run)
+@simulated
+async def test_namespaces_that_are_followed_or_not_already_change_nothing() -> None:
+    cache = World().cache(namespaces=["one", "two", "one"])
+    cache.add_namespace("two")
+    await cache.remove_namespace("three")
+    assert cache.namespaces == ("one", "two")
+    with pytest.raises(ValueError, match="follows all namespaces already"):
+        World().cache().add_namespace("one")
 
 
 def test_what_is_followed_in_one_namespace_cannot_be_had_everywhere_any_more() -> None:

@@ -8,8 +8,8 @@ from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.models import ObjectMeta
-from reconcile.testing import VirtualClock, simulate
-from tests.helpers.scenarios import in_world
+from reconcile.testing import VirtualClock
+from tests.helpers.scenarios import in_world, simulated
 from tests.informers.informed import CONFIG_MAPS, World, informed
 
 
@@ -184,23 +184,21 @@ async def test_a_resync_leaves_out_what_the_handler_has_yet_to_hear(world: World
     assert [resync for _, resync in heard] == [False]
 
 
-def test_what_an_asynchronous_handler_was_at_when_the_informer_stopped_comes_again() -> None:
-    async def run() -> None:
-        server = ApiServer(clock=VirtualClock())
-        client = Client(InProcessTransport(server), clock=VirtualClock())
-        informer = Informer(InProcessTransport(server), CONFIG_MAPS, clock=VirtualClock())
-        handled: list[str] = []
+@simulated
+async def test_what_an_asynchronous_handler_was_at_when_the_informer_stopped_comes_again() -> None:
+    server = ApiServer(clock=VirtualClock())
+    client = Client(InProcessTransport(server), clock=VirtualClock())
+    informer = Informer(InProcessTransport(server), CONFIG_MAPS, clock=VirtualClock())
+    handled: list[str] = []
 
-        async def take_time(delta: Delta) -> None:
-            await anyio.sleep(10)
-            handled.append(delta.last.key.name)
+    async def take_time(delta: Delta) -> None:
+        await anyio.sleep(10)
+        handled.append(delta.last.key.name)
 
-        informer.add_async_handler(take_time)
-        await make(client, "a")
-        for seconds in (5, 15):
-            with anyio.move_on_after(seconds):
-                await informer.run()
-        assert handled == ["a"]
-        assert informer.status().state == "stopped"
-
-    simulate(run)
+    informer.add_async_handler(take_time)
+    await make(client, "a")
+    for seconds in (5, 15):
+        with anyio.move_on_after(seconds):
+            await informer.run()
+    assert handled == ["a"]
+    assert informer.status().state == "stopped"

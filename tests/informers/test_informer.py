@@ -29,7 +29,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.helpers.scenarios import in_world
+from tests.helpers.scenarios import in_world, simulated
 from tests.helpers.scripted_server import ScriptedServer
 from tests.informers.informed import CONFIG_MAPS, World, informed
 
@@ -235,33 +235,29 @@ def down() -> ScriptedServer:
     return ScriptedServer(lambda _: Unreachable("connection refused", "GET /api/v1/configmaps"))
 
 
-def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_status() -> None:
-    async def run() -> None:
-        informer = Informer(down(), CONFIG_MAPS, clock=VirtualClock())
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
-            await anyio.sleep(3600)
-            status = informer.status()
-            group.cancel_scope.cancel()
-        assert status.failures < 150
-        assert not status.synced
-        assert "connection refused" in status.error
-
-    simulate(run)
+@simulated
+async def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_status() -> None:
+    informer = Informer(down(), CONFIG_MAPS, clock=VirtualClock())
+    async with anyio.create_task_group() as group:
+        group.start_soon(informer.run)
+        await anyio.sleep(3600)
+        status = informer.status()
+        group.cancel_scope.cancel()
+    assert status.failures < 150
+    assert not status.synced
+    assert "connection refused" in status.error
 
 
-def test_a_cache_that_cannot_sync_says_why() -> None:
-    async def run() -> None:
-        cache = Cache(down(), clock=VirtualClock())
-        informer = cache.declare(CONFIG_MAPS)
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
-            with pytest.raises(BaseExceptionGroup) as caught:
-                await cache.wait_synced(60)
-            group.cancel_scope.cancel()
-        assert caught.group_contains(CacheSyncFailed, match="cannot list configmaps: .*connection refused")
-
-    simulate(run)
+@simulated
+async def test_a_cache_that_cannot_sync_says_why() -> None:
+    cache = Cache(down(), clock=VirtualClock())
+    informer = cache.declare(CONFIG_MAPS)
+    async with anyio.create_task_group() as group:
+        group.start_soon(informer.run)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await cache.wait_synced(60)
+        group.cancel_scope.cancel()
+    assert caught.group_contains(CacheSyncFailed, match="cannot list configmaps: .*connection refused")
 
 
 def test_reading_an_undeclared_resource_says_how_to_declare_it() -> None:

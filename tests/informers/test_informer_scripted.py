@@ -11,6 +11,7 @@ import pytest
 
 from informers import APIResource, Delta, Informer, Key, Response
 from reconcile.testing import VirtualClock, simulate
+from tests.helpers.scenarios import simulated
 from tests.helpers.scripted_server import Answer, Chunks, ScriptedServer, SeenRequest
 from tests.informers.watch_lines import error, line, pod, whole
 
@@ -145,34 +146,30 @@ def test_no_list_asks_for_a_version() -> None:
 
 @pytest.mark.rule("inv-23")
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
-def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> None:
+@simulated
+async def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> None:
     server = Script([page(5, pod("a", 1), token="more")] * 9)
 
-    async def run() -> None:
-        informer = Informer(server, PODS, clock=VirtualClock())
-        with anyio.move_on_after(seconds):
-            await informer.run()
-        asked = len(server.asked)
-        assert informer.status().state == "stopped"
-        await anyio.sleep(60)
-        assert len(server.asked) == asked
-
-    simulate(run)
+    informer = Informer(server, PODS, clock=VirtualClock())
+    with anyio.move_on_after(seconds):
+        await informer.run()
+    asked = len(server.asked)
+    assert informer.status().state == "stopped"
+    await anyio.sleep(60)
+    assert len(server.asked) == asked
 
 
 @pytest.mark.rule("inv-21")
-def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list() -> None:
+@simulated
+async def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list() -> None:
     server = Script([page(5, pod("a", 1), token="more"), Response(500), page(9, pod("b", 7))])
 
-    async def run() -> None:
-        informer = Informer(server, PODS, clock=VirtualClock())
-        with anyio.move_on_after(1.5):
-            await informer.run()
-        with anyio.move_on_after(10):
-            await informer.run()
-        assert names(informer) == {"b": 7}
-
-    simulate(run)
+    informer = Informer(server, PODS, clock=VirtualClock())
+    with anyio.move_on_after(1.5):
+        await informer.run()
+    with anyio.move_on_after(10):
+        await informer.run()
+    assert names(informer) == {"b": 7}
     assert [query.get("continue") for query in server.asked if "watch" not in query] == [None, "more", None]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from informers import loop_slices
 from informers.loop_slices import LOOK_EVERY, LoopSlice, collector_paused
-from reconcile.testing import simulate
+from tests.helpers.scenarios import simulated
 
 
 class Time:
@@ -44,26 +44,24 @@ def test_several_pieces_of_work_at_once_count_as_so_many(time: Time, pieces: int
     assert [pace.due(pieces) for _ in range(before + 1)] == [*[False] * before, True]
 
 
-def test_work_begins_anew_after_a_pause_and_others_had_their_turn() -> None:
-    async def run() -> None:
-        turns: list[str] = []
+@simulated
+async def test_work_begins_anew_after_a_pause_and_others_had_their_turn() -> None:
+    turns: list[str] = []
 
-        async def another() -> None:
-            turns.append("another")
+    async def another() -> None:
+        turns.append("another")
 
-        pace = LoopSlice()
-        pace.start()
-        await anyio.sleep(1)
-        assert pace.due(LOOK_EVERY)
-        async with anyio.create_task_group() as group:
-            group.start_soon(another)
-            for _ in range(10):
-                await pace.pause()
-            assert turns == ["another"]
-        assert not pace.due(LOOK_EVERY - 1)
-        assert not pace.due()
-
-    simulate(run)
+    pace = LoopSlice()
+    pace.start()
+    await anyio.sleep(1)
+    assert pace.due(LOOK_EVERY)
+    async with anyio.create_task_group() as group:
+        group.start_soon(another)
+        for _ in range(10):
+            await pace.pause()
+        assert turns == ["another"]
+    assert not pace.due(LOOK_EVERY - 1)
+    assert not pace.due()
 
 
 @pytest.fixture

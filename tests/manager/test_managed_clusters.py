@@ -239,7 +239,10 @@ async def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_t
         assert not manager._runners[0]._executor._distant
 
 
-def test_a_map_function_may_name_keys_of_another_cluster(caplog: pytest.LogCaptureFixture) -> None:
+@in_world(played)
+async def test_a_map_function_may_name_keys_of_another_cluster(
+    sites: Sites, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[str] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -248,16 +251,13 @@ def test_a_map_function_may_name_keys_of_another_cluster(caplog: pytest.LogCaptu
     def concerned(config: ConfigMap) -> list[Request]:
         return [Request("default", "a", cluster) for cluster in ("west", "north")]
 
-    async def scenario(sites: Sites) -> None:
-        async with sites.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
-            await sites.west.make("a")
-            await anyio.sleep(3)
-            seen.clear()
-            await sites.east.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
-            await anyio.sleep(3)
-            assert seen == ["west:default/a"]
-
-    played(scenario)
+    async with sites.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
+        await sites.west.make("a")
+        await anyio.sleep(3)
+        seen.clear()
+        await sites.east.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
+        await anyio.sleep(3)
+        assert seen == ["west:default/a"]
     assert "a key names a cluster without that controller" in caplog.text
 
 

@@ -138,21 +138,21 @@ async def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_a_hint
         await manager.run()
 
 
-def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+@in_world(played)
+async def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     ended: list[str] = []
 
     async def slow(ctx: Context[Toy]) -> None:
         await anyio.sleep(2 if ctx.object.name == "short" else 1000)
         ended.append(ctx.object.name)
 
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, slow)):
-            await world.make("short")
-            await world.make("long")
-            await anyio.sleep(1)
-        assert ended == ["short"]
-
-    played(scenario)
+    async with world.running(Controller(Toy, slow)):
+        await world.make("short")
+        await world.make("long")
+        await anyio.sleep(1)
+    assert ended == ["short"]
     (said,) = [vars(record) for record in caplog.records if "did not end in time" in record.getMessage()]
     assert (said["seconds"], said["keys"]) == (5, ["toy default/long"])
 

@@ -6,7 +6,6 @@ import pytest
 from informers import ApiError, Forbidden, ServerError, TooManyRequests, Unauthorized, Unreachable
 from informers.discovery import UnknownKind
 from reconcile.manager.server_readiness import NOT_READY, until_ready
-from reconcile.testing import simulate
 from tests.helpers.scenarios import simulated
 
 NOT_ALL_PATHS = "the request has been made before all known HTTP paths have been installed, please try again"
@@ -35,16 +34,14 @@ class Server:
         UnknownKind("no such kind"),
     ],
 )
-def test_a_server_that_is_not_ready_is_retried_with_one_log_line(
+@simulated
+async def test_a_server_that_is_not_ready_is_retried_with_one_log_line(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(error, 8)
 
-    async def scenario() -> None:
-        assert await until_ready(server.ask, 120, (*NOT_READY, UnknownKind)) == "ready"
-        assert anyio.current_time() <= 30
-
-    simulate(scenario)
+    assert await until_ready(server.ask, 120, (*NOT_READY, UnknownKind)) == "ready"
+    assert anyio.current_time() <= 30
     (line,) = caplog.records
     assert vars(line)["event"] == "waiting for the API server"
     assert vars(line)["error"] == str(error)

@@ -250,7 +250,10 @@ def test_an_invalid_selector_is_refused() -> None:
 
 
 @pytest.mark.rule("takeover-shadow")
-def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+@in_world(played)
+async def test_in_shadow_each_write_is_one_line_and_none_is_sent(
+    here: Played, caplog: pytest.LogCaptureFixture
+) -> None:
     async def everything(ctx: Context[ConfigMap]) -> None:
         await ctx.client.raw.merge(ctx.object, {"data": {"size": "2"}})
         await ctx.create(Secret(metadata=ObjectMeta("new"), data={"key": "c2VjcmV0LXZhbHVl"}))
@@ -259,28 +262,23 @@ def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCap
         await ctx.delete(await ctx.client.get(ConfigMap, "doomed", "default"))
         ctx.event("Told", "of it")
 
-    async def scenario(here: Played) -> None:
-        await here.user.create(ConfigMap(metadata=ObjectMeta("doomed", "default", labels={"no": "x"})))
-        await here.user.create(
-            ConfigMap(metadata=ObjectMeta("settings", "default", labels={"do": "x"}), data={"size": "1"})
-        )
-        before = here.server.log.version
-        controller = Controller(
-            ConfigMap,
-            everything,
-            writes=[ConfigMap, Secret],
-            every=2,
-            name="everything",
-            operator="example.com",
-        )
-        with caplog.at_level(logging.INFO, "reconcile.shadow"):
-            await here.runs(here.manager(controller, selector="do", dry_run=True), 10)
-        assert here.recorded.writes == []
-        assert [one.name for one in await here.user.list(Secret, "default")] == []
-        assert (await here.user.get(ConfigMap, "settings", "default")).data == {"size": "1"}
-        del before
-
-    played(scenario)
+    await here.user.create(ConfigMap(metadata=ObjectMeta("doomed", "default", labels={"no": "x"})))
+    await here.user.create(
+        ConfigMap(metadata=ObjectMeta("settings", "default", labels={"do": "x"}), data={"size": "1"})
+    )
+    controller = Controller(
+        ConfigMap,
+        everything,
+        writes=[ConfigMap, Secret],
+        every=2,
+        name="everything",
+        operator="example.com",
+    )
+    with caplog.at_level(logging.INFO, "reconcile.shadow"):
+        await here.runs(here.manager(controller, selector="do", dry_run=True), 10)
+    assert here.recorded.writes == []
+    assert [one.name for one in await here.user.list(Secret, "default")] == []
+    assert (await here.user.get(ConfigMap, "settings", "default")).data == {"size": "1"}
     lines = [record for record in caplog.records if record.name == "reconcile.shadow"]
     told = {(record.method, record.path.rpartition("/")[2]): record.changes for record in lines}  # type: ignore[attr-defined]
     assert told["PATCH", "settings"] == ['.data.size: "1" -> "2"']

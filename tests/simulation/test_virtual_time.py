@@ -28,6 +28,7 @@ from reconcile.testing.virtual_time import (
     VirtualTimeLoop,
     simulate,
 )
+from tests.helpers.scenarios import simulated
 
 SEEDS = st.integers(0, 2**32)
 
@@ -113,22 +114,21 @@ def test_the_seed_chooses_which_ready_task_runs_first() -> None:
 
 
 @given(SEEDS)
-def test_callbacks_that_are_no_task_steps_stay_first_in_first_out(seed: int) -> None:
+@simulated
+async def test_callbacks_that_are_no_task_steps_stay_first_in_first_out(seed: int) -> None:
     called: list[int] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with anyio.create_task_group() as tasks:
-            for name in range(10):
-                loop.call_soon(called.append, name)
-                tasks.start_soon(anyio.lowlevel.checkpoint)
-
-    simulate(main, seed=seed)
+    loop = asyncio.get_running_loop()
+    async with anyio.create_task_group() as tasks:
+        for name in range(10):
+            loop.call_soon(called.append, name)
+            tasks.start_soon(anyio.lowlevel.checkpoint)
     assert called == list(range(10))
 
 
 @given(SEEDS)
-def test_every_ready_task_steps_before_any_steps_twice(seed: int) -> None:
+@simulated
+async def test_every_ready_task_steps_before_any_steps_twice(seed: int) -> None:
     steps: list[int] = []
 
     async def work(name: int) -> None:
@@ -136,18 +136,16 @@ def test_every_ready_task_steps_before_any_steps_twice(seed: int) -> None:
             steps.append(name)
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        async with anyio.create_task_group() as tasks:
-            for name in range(5):
-                tasks.start_soon(work, name)
-
-    simulate(main, seed=seed)
+    async with anyio.create_task_group() as tasks:
+        for name in range(5):
+            tasks.start_soon(work, name)
     rounds = [steps[at : at + 5] for at in range(0, 20, 5)]
     assert all(sorted(names) == [0, 1, 2, 3, 4] for names in rounds)
 
 
 @given(SEEDS)
-def test_locks_events_and_streams_hold_under_every_order(seed: int) -> None:
+@simulated
+async def test_locks_events_and_streams_hold_under_every_order(seed: int) -> None:
     received: list[int] = []
     inside = 0
 
@@ -170,25 +168,23 @@ def test_locks_events_and_streams_hold_under_every_order(seed: int) -> None:
             async for item in stream:
                 received.append(item)
 
-    async def main() -> None:
-        lock: asyncio.Lock | anyio.Lock
-        for lock in (asyncio.Lock(), anyio.Lock()):
-            async with anyio.create_task_group() as tasks:
-                for _ in range(4):
-                    tasks.start_soon(critical, lock)
-        opened = anyio.Event()
-        sender, receiver = anyio.create_memory_object_stream[int](1)
+    lock: asyncio.Lock | anyio.Lock
+    for lock in (asyncio.Lock(), anyio.Lock()):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(send, sender, opened)
-            tasks.start_soon(receive, receiver)
-            opened.set()
-
-    simulate(main, seed=seed)
+            for _ in range(4):
+                tasks.start_soon(critical, lock)
+    opened = anyio.Event()
+    sender, receiver = anyio.create_memory_object_stream[int](1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(send, sender, opened)
+        tasks.start_soon(receive, receiver)
+        opened.set()
     assert received == list(range(10))
 
 
 @given(SEEDS)
-def test_cancelling_a_group_reaches_every_task_and_nested_scopes_keep_their_shield(seed: int) -> None:
+@simulated
+async def test_cancelling_a_group_reaches_every_task_and_nested_scopes_keep_their_shield(seed: int) -> None:
     ended: list[str] = []
 
     async def work(name: str) -> None:
@@ -201,14 +197,11 @@ def test_cancelling_a_group_reaches_every_task_and_nested_scopes_keep_their_shie
                 await anyio.sleep(1)
             ended.append(f"{name} at {anyio.current_time():g}")
 
-    async def main() -> None:
-        async with anyio.create_task_group() as tasks:
-            for name in ("a", "shielded", "b"):
-                tasks.start_soon(work, name)
-            await anyio.sleep(2)
-            tasks.cancel_scope.cancel()
-
-    simulate(main, seed=seed)
+    async with anyio.create_task_group() as tasks:
+        for name in ("a", "shielded", "b"):
+            tasks.start_soon(work, name)
+        await anyio.sleep(2)
+        tasks.cancel_scope.cancel()
     assert sorted(ended) == ["a at 3", "b at 3", "shielded at 6"]
 
 

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from tests.helpers.scenarios import simulated
 from tests.workqueue.fuzz import CancelledAt, play
 from tests.workqueue.helpers import Simulate
 from workqueue import WorkQueue
@@ -30,7 +31,8 @@ def test_the_same_holds_on_trio() -> None:
 @pytest.mark.parametrize("delay", [0, 1])
 @pytest.mark.parametrize("nth", range(1, 8))
 @pytest.mark.parametrize("seed", range(5))
-def test_a_worker_that_is_cancelled_at_any_one_await_leaves_its_key_to_the_other(
+@simulated
+async def test_a_worker_that_is_cancelled_at_any_one_await_leaves_its_key_to_the_other(
     simulate: Simulate, seed: int, nth: int, delay: float
 ) -> None:
     served: list[str] = []
@@ -46,21 +48,18 @@ def test_a_worker_that_is_cancelled_at_any_one_await_leaves_its_key_to_the_other
         with anyio.CancelScope() as scope:
             await CancelledAt(work(queue, 2), scope, nth)
 
-    async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        with anyio.fail_after(60):
-            async with anyio.create_task_group() as group:
-                group.start_soon(victim, queue)
-                await anyio.sleep(0.1)
-                group.start_soon(work, queue, 2)
-                await anyio.sleep(0.1)
-                queue.add_after("a", delay)
-                queue.add_after("b", delay)
-                await queue_is_empty(queue)
-                group.cancel_scope.cancel()
-        assert sorted(served) == ["a", "b"]
-
-    simulate(scenario, seed=seed)
+    queue: WorkQueue[str] = WorkQueue()
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(victim, queue)
+            await anyio.sleep(0.1)
+            group.start_soon(work, queue, 2)
+            await anyio.sleep(0.1)
+            queue.add_after("a", delay)
+            queue.add_after("b", delay)
+            await queue_is_empty(queue)
+            group.cancel_scope.cancel()
+    assert sorted(served) == ["a", "b"]
 
 
 async def queue_is_empty(queue: WorkQueue[str]) -> None:
