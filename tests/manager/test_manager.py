@@ -5,37 +5,10 @@ import pytest
 
 from informers import CacheSyncFailed
 from reconcile import Context, Controller, Key, Manager, ObjectMeta, Result
-from reconcile.errors import TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 from tests.helpers.scenarios import in_world, simulated
-
-
-@pytest.mark.parametrize("seed", range(5))
-@in_world(played)
-async def test_objects_from_before_and_after_the_start_are_reconciled(world: World, seed: int) -> None:
-    await world.make("early", size=2)
-    async with world.running(Controller(Toy, keep_size)):
-        await world.make("late", size=3)
-        await anyio.sleep(2)
-        assert (await world.client.get(Toy, "early", "default")).status.size == 2
-        assert (await world.client.get(Toy, "late", "default")).status.size == 3
-
-
-@in_world(played)
-async def test_its_own_status_write_does_not_wake_a_reconciler(world: World) -> None:
-    runs = 0
-
-    async def count(ctx: Context[Toy]) -> None:
-        nonlocal runs
-        runs += 1
-        ctx.status(size=ctx.object.status.size + 1)
-
-    async with world.running(Controller(Toy, count)):
-        await world.make()
-        await anyio.sleep(60)
-    assert runs == 1
 
 
 @pytest.mark.rule("inv-36")
@@ -87,25 +60,6 @@ async def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_
         await anyio.sleep(60)
         left = await world.client.list(ConfigMap, "default")
         assert [child.terminating for child in left].count(True) == 2
-
-
-@pytest.mark.rule("inv-11")
-@in_world(played)
-async def test_a_terminal_error_is_not_retried_until_the_object_changes(world: World) -> None:
-    runs = 0
-
-    async def refuse(ctx: Context[Toy]) -> None:
-        nonlocal runs
-        runs += 1
-        raise TerminalError("not like this")
-
-    async with world.running(Controller(Toy, refuse)):
-        await world.make()
-        await anyio.sleep(100)
-        assert runs == 1
-        await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
-        await anyio.sleep(100)
-        assert runs == 2
 
 
 @pytest.mark.parametrize("seed", range(5))
