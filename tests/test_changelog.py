@@ -19,7 +19,7 @@ def test_a_version_has_each_heading_at_most_once_and_in_the_order_of_keep_a_chan
         assert headings == [heading for heading in ORDER if heading in headings]
 
 
-def test_no_line_of_the_changelog_stands_there_twice() -> None:
+def test_no_line_of_the_changelog_appears_twice() -> None:
     counts = Counter(line for line in LINES if line.strip() and not line.startswith("#"))
     assert [line for line, count in counts.items() if count > 1] == []
 

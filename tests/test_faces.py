@@ -38,7 +38,7 @@ def run_from(zipped: Path, *arguments: str, cwd: Path) -> subprocess.CompletedPr
     )
 
 
-def test_every_public_name_is_found_in_a_zip_file(zipped: Path, tmp_path: Path) -> None:
+def test_every_public_name_can_be_imported_from_a_zip_file(zipped: Path, tmp_path: Path) -> None:
     run = run_from(zipped, "-c", USE_ALL_NAMES, str(zipped), *PUBLIC, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
 
@@ -52,15 +52,15 @@ def test_a_command_that_reads_files_of_the_package_works_from_a_zip_file(
 
 
 @pytest.mark.parametrize("module", PUBLIC)
-def test_dir_shows_the_names_of_a_face_before_they_are_used(module: str) -> None:
+def test_dir_shows_the_public_names_before_they_are_used(module: str) -> None:
     assert set(names_of(module)) <= set(dir(importlib.import_module(module)))
 
 
 @pytest.mark.parametrize("module", PUBLIC)
-def test_no_two_names_of_a_face_differ_by_case_alone(module: str) -> None:
+def test_no_two_public_names_of_a_package_differ_by_case_alone(module: str) -> None:
     names = names_of(module)
     assert len({name.lower() for name in names}) == len(names)
 
 
-def test_the_face_that_operators_import_stays_small() -> None:
+def test_the_public_interface_for_operators_stays_small() -> None:
     assert len(reconcile.__all__) <= 55

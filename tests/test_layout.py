@@ -79,7 +79,7 @@ def within(name: str, *rooms: str) -> bool:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_is_typed_and_its_face_lists_its_names(package: str) -> None:
+def test_a_package_is_typed_and_its_init_lists_its_public_names(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
     for face in (ROOT / package).rglob("__init__.py"):
         assigned = {
@@ -100,7 +100,7 @@ def test_every_folder_with_modules_is_a_package(package: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "tools"])
-def test_a_file_past_500_lines_is_two_rooms(folder: str) -> None:
+def test_a_module_has_at_most_500_lines_unless_it_is_listed(folder: str) -> None:
     too_long = [
         f"{name}: {lines} lines"
         for file in modules(folder)
@@ -111,24 +111,24 @@ def test_a_file_past_500_lines_is_two_rooms(folder: str) -> None:
     assert too_long == []
 
 
-def test_a_file_that_is_listed_as_long_is_long() -> None:
+def test_a_module_listed_as_long_is_long() -> None:
     for name, reason in LONG_FILES.items():
         assert reason
         assert len((ROOT / name).read_text().splitlines()) > LINES_OF_A_ROOM
 
 
-def test_no_two_files_import_each_other_directly_or_by_way_of_others() -> None:
+def test_no_modules_import_each_other_directly_or_indirectly() -> None:
     graph = {name_of(file): set(imports(file)) for package in PACKAGES for file in modules(package)}
     sorter = TopologicalSorter({name: graph[name] & graph.keys() - {name} for name in graph})
     sorter.prepare()
 
 
-def test_the_root_of_reconcile_holds_the_public_face_alone() -> None:
+def test_the_root_of_reconcile_contains_only_the_public_modules() -> None:
     files = {file.stem for file in (ROOT / "reconcile").glob("*.py")}
     assert {name for name in files if not name.startswith("_")} == ROOT_OF_RECONCILE
 
 
-def test_the_embedded_server_knows_only_itself_and_the_seams() -> None:
+def test_the_embedded_server_imports_only_itself_and_the_allowed_modules() -> None:
     strangers = {
         f"{name_of(file)} imports {name}"
         for file in modules("reconcile/embedded")
@@ -138,7 +138,7 @@ def test_the_embedded_server_knows_only_itself_and_the_seams() -> None:
     assert strangers == set()
 
 
-def test_the_rules_that_client_and_server_share_import_only_each_other() -> None:
+def test_modules_shared_by_client_and_server_import_only_each_other() -> None:
     strangers = {
         f"{name_of(file)} imports {name}"
         for file in modules("informers/apimachinery")
@@ -148,7 +148,7 @@ def test_the_rules_that_client_and_server_share_import_only_each_other() -> None
     assert strangers == set()
 
 
-def test_what_the_embedded_server_takes_from_below_needs_no_http_library() -> None:
+def test_the_modules_shared_with_the_embedded_server_need_no_http_library() -> None:
     names = [name_of(file) for file in modules("informers") if within(name_of(file), *SEAMS)]
     assert len(names) > len(SEAMS)
     heavy = "{'aiohttp', 'kubernetes_asyncio', 'yarl', 'yaml'}"
@@ -158,7 +158,7 @@ def test_what_the_embedded_server_takes_from_below_needs_no_http_library() -> No
     assert subprocess.check_output([sys.executable, "-c", check], cwd=ROOT, text=True) == "set()\n"
 
 
-def test_bundled_controllers_are_written_on_public_names_alone() -> None:
+def test_bundled_controllers_use_only_public_names() -> None:
     strangers = {
         f"{name_of(file)} imports {name}"
         for file in modules("controllers")

@@ -95,7 +95,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, tuple[
     return done.stdout, {end["mutant"]: (end["end"], end["by"]) for end in ends}
 
 
-def test_a_mutant_is_killed_by_a_test_that_fails_or_hangs_and_survives_those_that_pass(
+def test_a_mutant_is_killed_by_a_test_that_fails_or_hangs_and_survives_passing_tests(
     run: tuple[str, dict[str, tuple[str, str | None]]],
 ) -> None:
     _, ends = run
@@ -108,7 +108,7 @@ def test_a_mutant_is_killed_by_a_test_that_fails_or_hangs_and_survives_those_tha
     }
 
 
-def test_a_test_that_fails_or_hangs_without_a_mutant_is_named_and_does_not_hold_the_run(
+def test_a_test_that_fails_or_hangs_without_a_mutant_is_named_and_does_not_block_the_run(
     run: tuple[str, dict[str, tuple[str, str | None]]],
 ) -> None:
     told, _ = run

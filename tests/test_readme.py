@@ -15,15 +15,15 @@ def test_the_readme_shows_an_operator_and_its_test() -> None:
 
 
 @pytest.mark.parametrize(("path", "code"), SHOWN)
-def test_the_code_of_the_readme_is_that_of_the_file(path: str, code: str) -> None:
+def test_the_code_in_the_readme_equals_that_of_the_files(path: str, code: str) -> None:
     assert code == (ROOT / path).read_text()
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
-def test_a_link_of_the_readme_leads_somewhere(target: str) -> None:
+def test_a_link_in_the_readme_leads_somewhere(target: str) -> None:
     assert (ROOT / target).exists()
 
 
-def test_the_readme_counts_the_recorded_conversations_rightly() -> None:
+def test_the_readme_has_the_right_number_of_recorded_conversations() -> None:
     scenarios = len(list((ROOT / "tests/conformance/scenarios").glob("*/*.json")))
     assert f"tested against {scenarios} conversations" in README

@@ -46,7 +46,7 @@ def test_the_demo_installs_at_most_45_packages() -> None:
     assert for_run.isdisjoint({"mypy", "basedpyright", "mkdocs", "pytest", "hypothesis", "cattrs", "ruff"})
 
 
-def test_the_demo_needs_no_package_that_only_the_tests_install() -> None:
+def test_the_demo_needs_none_of_the_packages_that_only_tests_install() -> None:
     command = (sys.executable, "-c", LOADING_THE_DEMO)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def test_the_demo_needs_no_package_that_only_the_tests_install() -> None:
         ("quality", ("testing",)),
     ],
 )
-def test_the_lock_has_all_that_a_target_needs(target: str, extras: tuple[str, ...]) -> None:
+def test_the_lock_has_everything_that_a_target_needs(target: str, extras: tuple[str, ...]) -> None:
     optional = PROJECT["project"]["optional-dependencies"]
     needed = names(PROJECT["project"]["dependencies"]) | names(PROJECT["dependency-groups"][target])
     for extra in extras:

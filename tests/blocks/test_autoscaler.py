@@ -68,13 +68,13 @@ def told(
 
 @pytest.mark.rule("autoscale-max")
 @pytest.mark.parametrize("rule", ["demand", "ratio"])
-def test_of_several_metrics_the_highest_wish_counts(rule: str) -> None:
+def test_the_highest_proposal_of_several_metrics_wins(rule: str) -> None:
     assert once(Sum(1_000), Sum(4_000), current=6, ready=6, rule=rule).replicas == 8
 
 
 @pytest.mark.rule("autoscale-max")
 @pytest.mark.parametrize("rule", ["demand", "ratio"])
-def test_while_a_metric_is_missing_the_others_take_nothing_away(rule: str) -> None:
+def test_while_a_metric_is_missing_the_others_do_not_scale_down(rule: str) -> None:
     wish = once(Sum(1_000), GONE, current=6, rule=rule)
     assert (wish.replicas, wish.held) == (6, True)
     for more in (3_000, 4_000):
@@ -83,7 +83,7 @@ def test_while_a_metric_is_missing_the_others_take_nothing_away(rule: str) -> No
 
 
 @pytest.mark.rule("autoscale-hold")
-def test_where_every_metric_is_missing_it_holds_within_the_bounds() -> None:
+def test_without_any_metric_the_current_number_is_kept_within_the_bounds() -> None:
     assert once(GONE, current=6) == DesiredReplicas(6, {"m0": GONE}, held=True)
     assert once(current=6) == DesiredReplicas(6)
     assert once(GONE, current=6, ready=6) == DesiredReplicas(6, {"m0": GONE}, held=True, panicking=True)
@@ -100,7 +100,7 @@ def test_without_ready_pods_an_average_is_missing(rule: str) -> None:
 
 
 @pytest.mark.rule("autoscale-min-known")
-def test_as_many_pods_must_have_answered_as_is_said() -> None:
+def test_the_configured_share_of_pods_must_answer() -> None:
     samples = Samples((900,) * 8, {"Refused": 2})
     for least, want in ((800, 15), (801, 10)):
         how, there = behaviour(min_known=least), TargetState(10, 10, 0)
@@ -109,7 +109,7 @@ def test_as_many_pods_must_have_answered_as_is_said() -> None:
 
 @pytest.mark.rule("kpa-4d-16")
 @given(some.integers(1, 50), some.integers(1, 5_000), some.sampled_from(["demand", "ratio"]))
-def test_a_total_and_an_average_lead_to_the_same_number(pods: int, each: int, rule: str) -> None:
+def test_a_total_and_an_average_give_the_same_number(pods: int, each: int, rule: str) -> None:
     average = once(PerPodAverage(each), current=pods, ready=pods, rule=rule)
     total = once(Sum(each * pods), current=pods, ready=pods, rule=rule)
     samples = once(Samples((each,) * pods), current=pods, ready=pods, rule=rule)
@@ -131,7 +131,7 @@ def test_a_total_and_an_average_lead_to_the_same_number(pods: int, each: int, ru
         (Samples(missing={"ConnectionRefused": 6}, unready=4), 10, 10),
     ],
 )
-def test_both_rules_say_the_same_of_the_incident(
+def test_both_rules_decide_alike_in_the_incident(
     rule: str, samples: Samples, current: int, want: int
 ) -> None:
     how = behaviour(rule, rates=Rates(up=10_000, down=10_000))
@@ -146,7 +146,7 @@ def test_both_rules_say_the_same_of_the_incident(
 
 @pytest.mark.rule("kpa-4d-13")
 @pytest.mark.parametrize("rule", ["demand", "ratio"])
-def test_pods_that_start_slowly_are_not_asked_for_again_and_again(rule: str) -> None:
+def test_slowly_starting_pods_are_not_requested_twice(rule: str) -> None:
     """Two pods are busy all the time: four are right, and not eight while the others start."""
     busy = (1_000, 1_000)
     steps: list[tuple[int, int, Reading]] = [(2, 2, Samples(busy))]
@@ -170,9 +170,7 @@ def test_pods_that_start_slowly_are_not_asked_for_again_and_again(rule: str) -> 
         (9_500, Samples((520,) * 5), 13),
     ],
 )
-def test_by_demand_pods_that_are_not_known_may_hold_what_is_there(
-    before: int, samples: Samples, want: int
-) -> None:
+def test_by_demand_unknown_pods_can_prevent_a_scale_down(before: int, samples: Samples, want: int) -> None:
     how = behaviour(stable_window=20_000)
     steps: list[tuple[int, int, Reading]] = [(5, 1, Sum(before)), (5, 1, samples)]
     assert told(how, steps)[-1] == want
@@ -187,19 +185,19 @@ def test_only_the_ratio_has_a_tolerance(rule: str, want: int) -> None:
 @pytest.mark.parametrize(
     "now", [Samples((500,) * 4), Sum(2_000), PerPodAverage(500)], ids=["samples", "total", "average"]
 )
-def test_by_ratio_what_is_right_now_or_was_in_all_of_the_window_stays(now: Reading) -> None:
+def test_by_ratio_nothing_changes_if_the_number_fits_now_or_throughout_the_window(now: Reading) -> None:
     how = behaviour("ratio", stable_window=20_000)
     assert told(how, [(4, 4, Sum(4_000)), (4, 4, now)])[-1] == 4
     assert told(how, [(4, 4, Sum(1_000)), (4, 4, Sum(3_000))])[-1] == 4
 
 
-def test_by_ratio_one_replica_is_enough_to_tell_how_many_are_needed() -> None:
+def test_by_ratio_one_replica_is_enough_to_compute_the_need() -> None:
     assert once(Sum(700), rule="ratio").replicas == 2
     assert once(Sum(545), rule="ratio").replicas == 1
 
 
 @pytest.mark.rule("kpa-4d-13")
-def test_what_was_held_back_in_panic_is_not_made_up_for_when_the_load_is_gone() -> None:
+def test_a_scale_up_held_back_in_panic_is_not_made_up_for_after_the_load_is_gone() -> None:
     steps: list[tuple[int, int, Reading]] = [
         (2, 2, Samples((1_000,) * 2)),
         (4, 2, Samples((1_050,) * 2, unready=2)),
@@ -212,14 +210,14 @@ def test_what_was_held_back_in_panic_is_not_made_up_for_when_the_load_is_gone() 
 
 
 @pytest.mark.rule("autoscale-stabilise")
-def test_what_was_wanted_within_the_cooldown_is_kept() -> None:
+def test_the_highest_proposal_within_the_cooldown_is_kept() -> None:
     how = behaviour(down_window=10_000)
     steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(4_000))] + [(8, 1, Sum(500))] * 7
     assert told(how, steps) == [8, 8, 8, 8, 8, 1, 1, 1]
 
 
 @pytest.mark.rule("autoscale-restart")
-def test_after_a_restart_nothing_is_taken_away_before_the_cooldown_is_over() -> None:
+def test_after_a_restart_nothing_is_scaled_down_before_the_cooldown_is_over() -> None:
     how = behaviour(down_window=10_000)
     steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(500))] * 7
     assert told(how, steps) == [8, 8, 8, 8, 8, 1, 1]
@@ -232,7 +230,7 @@ def test_after_a_restart_it_panics_until_the_stable_window_has_passed() -> None:
 
 
 @pytest.mark.rule("autoscale-windows")
-def test_a_moment_does_not_decide_where_there_is_a_window() -> None:
+def test_a_single_reading_does_not_decide_when_there_is_a_window() -> None:
     how = behaviour(stable_window=20_000)
     steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000))] * 4 + [(4, 1, Sum(0))]
     assert told(how, steps)[-1] == 4
@@ -242,13 +240,13 @@ def test_a_moment_does_not_decide_where_there_is_a_window() -> None:
 
 @pytest.mark.rule("autoscale-windows")
 @pytest.mark.parametrize("rule", ["demand", "ratio"])
-def test_what_few_pods_had_to_carry_is_not_counted_for_many(rule: str) -> None:
+def test_load_carried_by_few_pods_is_not_multiplied_by_many(rule: str) -> None:
     how = behaviour(rule, stable_window=20_000)
     steps: list[tuple[int, int, Reading]] = [(2, 1, Sum(4_000))] + [(8, 1, Sum(4_000))] * 12
     assert told(how, steps) == [8] * 13
 
 
-def test_a_missing_reading_is_not_a_silence_in_the_window() -> None:
+def test_a_missing_reading_does_not_count_as_zero_in_the_window() -> None:
     how = behaviour(stable_window=20_000)
     steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000))]
     steps += [(4, 1, GONE)] * 5 + [(4, 1, Sum(2_000))]
@@ -256,7 +254,7 @@ def test_a_missing_reading_is_not_a_silence_in_the_window() -> None:
 
 
 @pytest.mark.parametrize("ready", [1, 4])
-def test_other_windows_forget_what_was_measured_and_nothing_else(ready: int) -> None:
+def test_changed_windows_discard_the_measurements_and_nothing_else(ready: int) -> None:
     memory = Memory()
     for stable, now in ((20_000, 0), (40_000, 5_000)):
         how = behaviour(stable_window=stable)
@@ -269,21 +267,21 @@ def test_other_windows_forget_what_was_measured_and_nothing_else(ready: int) -> 
 
 @pytest.mark.rule("autoscale-windows")
 @pytest.mark.parametrize(("window", "every", "want"), [(500, 250, 1), (2_000, 1_000, 2), (3_000, 1_000, 3)])
-def test_what_is_older_than_a_window_counts_no_more(window: int, every: int, want: int) -> None:
+def test_readings_older_than_the_window_do_not_count(window: int, every: int, want: int) -> None:
     how = behaviour(stable_window=window, panic_window=window)
     steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000)), (4, 1, Sum(2_000)), (4, 1, Sum(0))]
     assert told(how, steps, every=every) == [4, 4, want]
 
 
 @pytest.mark.rule("autoscale-windows")
-def test_newer_values_weigh_more_where_that_is_asked_for() -> None:
+def test_newer_values_weigh_more_if_configured() -> None:
     steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(0)), (8, 1, Sum(4_000))]
     assert told(behaviour(stable_window=4_000), steps)[-1] == 4
     assert told(behaviour(stable_window=4_000, smoothing="weighted"), steps)[-1] == 8
 
 
 @pytest.mark.rule("autoscale-windows")
-def test_a_burst_is_seen_over_the_panic_window_and_kept_up_for_the_stable_one() -> None:
+def test_a_burst_is_detected_in_the_panic_window_and_held_for_the_stable_window() -> None:
     how = behaviour(stable_window=20_000, panic_window=4_000, panic_threshold=3_000)
     quiet, burst = (2, 1, Sum(1_000)), (2, 1, Sum(3_500))
     memory, seen = Memory(), []
@@ -294,7 +292,7 @@ def test_a_burst_is_seen_over_the_panic_window_and_kept_up_for_the_stable_one() 
     assert seen == [(2, False)] + [(5, True)] * 12 + [(2, False)]
 
 
-def test_by_demand_one_step_goes_as_far_as_the_rates_say_and_no_start_is_smaller_than_is_said() -> None:
+def test_by_demand_rates_bound_each_step_and_activation_scale_bounds_the_first() -> None:
     how, calm = behaviour(rates=Rates(up=2_000, down=4_000)), AverageWindow(1, 1)
     for total, current, want in ((50_000, 4, 8), (500, 8, 2), (3_000, 4, 6)):
         memory = Memory({"m": SourceMemory(calm, calm, Panic())})
@@ -304,13 +302,13 @@ def test_by_demand_one_step_goes_as_far_as_the_rates_say_and_no_start_is_smaller
 
 
 @pytest.mark.rule("autoscale-stabilise")
-def test_what_is_asked_for_at_the_start_waits_for_the_cooldown_of_going_up() -> None:
+def test_the_scale_up_window_also_delays_the_first_scale_up() -> None:
     how = behaviour(up_window=10_000)
     assert told(how, [(2, 1, Sum(4_000))] * 7) == [2] * 5 + [8] * 2
 
 
 @pytest.mark.rule("autoscale-stabilise")
-def test_a_missing_reading_makes_no_cooldown_begin_anew() -> None:
+def test_a_missing_reading_does_not_restart_the_cooldown() -> None:
     how = behaviour(down_window=10_000)
     steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(4_000)), (8, 1, GONE)] + [(8, 1, Sum(500))] * 5
     assert told(how, steps) == [8, 8, 8, 8, 8, 1, 1]
@@ -319,7 +317,7 @@ def test_a_missing_reading_makes_no_cooldown_begin_anew() -> None:
 # --- zero -----------------------------------------------------------------------------------------------
 
 
-def test_a_target_without_replicas_is_woken_by_a_total() -> None:
+def test_a_total_wakes_a_target_without_replicas() -> None:
     bounds = ReplicaBounds(minimum=0, maximum=5)
     how = behaviour(zero=ZeroRules(allowed=True))
     assert told(how, [(0, 0, Sum(400))], bounds=bounds) == [1]
@@ -328,7 +326,7 @@ def test_a_target_without_replicas_is_woken_by_a_total() -> None:
 
 
 @pytest.mark.parametrize("reading", [Sum(0), GONE], ids=["nothing", "missing"])
-def test_since_when_a_target_serves_is_remembered_from_one_decision_to_the_next(reading: Reading) -> None:
+def test_the_start_of_the_current_phase_is_remembered_between_decisions(reading: Reading) -> None:
     how, memory = behaviour(zero=ZeroRules(allowed=True, idle=5_000)), Memory()
     seen = []
     for now in (0, 2_000, 4_000, 6_000):
@@ -340,7 +338,7 @@ def test_since_when_a_target_serves_is_remembered_from_one_decision_to_the_next(
 
 
 @pytest.mark.parametrize(("total", "want"), [(0, 0), (1, 1)])
-def test_by_ratio_a_target_without_replicas_is_woken_by_the_least(total: int, want: int) -> None:
+def test_by_ratio_any_load_wakes_a_target_without_replicas(total: int, want: int) -> None:
     bounds = ReplicaBounds(minimum=0, maximum=5)
     assert once(Sum(total), current=0, ready=0, rule="ratio", bounds=bounds).replicas == want
 
@@ -368,7 +366,7 @@ readings = samples | some.builds(Sum, some.integers(0, 10**7)) | some.builds(Mis
     some.integers(1, 30),
     some.integers(0, 30_000),
 )
-def test_whatever_is_measured_the_wish_is_within_the_bounds(
+def test_the_proposal_is_within_the_bounds_whatever_is_measured(
     rule: str, steps: list[tuple[int, int, list[Reading]]], least: int, more: int, window: int
 ) -> None:
     bounds = ReplicaBounds(minimum=least, maximum=least + more)
@@ -384,6 +382,6 @@ def test_whatever_is_measured_the_wish_is_within_the_bounds(
 
 
 @given(some.lists(some.tuples(some.integers(1, 20), some.integers(0, 20), readings), min_size=1, max_size=8))
-def test_the_same_readings_lead_to_the_same_wishes(steps: list[tuple[int, int, Reading]]) -> None:
+def test_the_same_readings_give_the_same_proposals(steps: list[tuple[int, int, Reading]]) -> None:
     how = behaviour(stable_window=6_000)
     assert told(how, steps) == told(how, steps)

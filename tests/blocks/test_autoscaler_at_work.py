@@ -31,7 +31,7 @@ def test_the_page_is_short() -> None:
 
 
 @simulated
-async def test_the_deployment_of_a_tide_follows_what_waits() -> None:
+async def test_the_deployment_of_a_tide_follows_its_backlog() -> None:
     async with world(0, definition_of(Tide), delays=Delays(0.2, 0.2)) as here:
         net, waiting = Net(), [35]
         net.metrics = lambda pod: f"waiting {waiting[0]}\n"
@@ -57,7 +57,7 @@ async def test_the_deployment_of_a_tide_follows_what_waits() -> None:
             group.cancel_scope.cancel()
 
 
-async def test_two_sources_of_one_name_are_remembered_apart() -> None:
+async def test_two_sources_with_one_name_are_remembered_separately() -> None:
     class Same:
         name, target = "load", 500
 

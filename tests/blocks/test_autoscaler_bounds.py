@@ -28,14 +28,14 @@ PAGES = [
 @pytest.mark.rule("tenant-05")
 @pytest.mark.parametrize("part", PAGES, ids=lambda part: part[:12].decode())
 @pytest.mark.parametrize("name", ["load", "a", "l"])
-def test_no_page_holds_the_loop(part: bytes, name: str) -> None:
+def test_no_page_blocks_the_loop(part: bytes, name: str) -> None:
     page = part * (MOST_BYTES // len(part))
     before = time.thread_time()
     MetricSeries(name).value(page)
     assert time.thread_time() - before < 0.2  # the bound is 0.1; a busy machine takes twice as long
 
 
-def test_series_up_to_the_bound_add_up_and_more_are_missing() -> None:
+def test_series_are_summed_up_to_the_bound_and_beyond_it_the_value_is_missing() -> None:
     assert MetricSeries("load").value(b"load 1\n" * MOST_SERIES) == MOST_SERIES * 1000
     found = MetricSeries("load").value(b"load 1\n" * (MOST_SERIES + 1))
     assert isinstance(found, Missing)

@@ -43,7 +43,7 @@ SPECIAL = [
 
 @pytest.mark.rule("tenant-06")
 @pytest.mark.parametrize("address", SPECIAL)
-def test_no_special_address_may_be_asked_unless_it_is_named_itself(address: str) -> None:
+def test_a_special_address_is_refused_unless_it_is_listed_itself(address: str) -> None:
     assert not AllowedHosts().allows_address(address)
     assert not AllowedHosts(["*"]).allows_address(address)
     if "%" not in address:
@@ -51,7 +51,7 @@ def test_no_special_address_may_be_asked_unless_it_is_named_itself(address: str)
 
 
 @given(some.integers(0, 2**32 - 1), some.sampled_from(["", "::ffff:", "64:ff9b::", "sixtofour"]))
-def test_an_ipv4_address_in_an_ipv6_address_is_judged_as_itself(number: int, prefix: str) -> None:
+def test_an_ipv4_address_inside_an_ipv6_address_is_judged_as_itself(number: int, prefix: str) -> None:
     plain = socket.inet_ntoa(number.to_bytes(4, "big"))
     inside = f"{prefix}{plain}"
     if prefix == "sixtofour":
@@ -62,11 +62,11 @@ def test_an_ipv4_address_in_an_ipv6_address_is_judged_as_itself(number: int, pre
 
 
 @pytest.mark.parametrize("text", ["2130706433", "127.1", "0x7f.1", "localhost", "", "1.2.3"])
-def test_what_is_not_an_address_in_full_is_not_asked(text: str) -> None:
+def test_an_incomplete_address_is_refused(text: str) -> None:
     assert not AllowedHosts(["*"]).allows_address(text)
 
 
-def test_addresses_of_pods_may_be_asked() -> None:
+def test_pod_addresses_are_allowed() -> None:
     assert all(
         AllowedHosts().allows_address(one) for one in ("10.1.2.3", "192.168.0.9", "fd00::7", "8.8.8.8")
     )
@@ -92,7 +92,7 @@ def test_a_host_is_allowed_by_name_network_and_port(entry: str, host: str, port:
 
 
 @pytest.mark.parametrize("entry", ["", "a:b", "a:0", "a:99999", "[::1", "[::1]9"])
-def test_an_entry_without_a_meaning_is_an_error(entry: str) -> None:
+def test_an_invalid_entry_is_an_error(entry: str) -> None:
     with pytest.raises(ValueError, match="expected HOST"):
         AllowedHosts([entry])
 
@@ -118,7 +118,7 @@ async def served(*hosts: str, answer: Any = None) -> tuple[web.AppRunner, int, H
 
 @pytest.mark.rule("tenant-06")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "127.1", "[::ffff:127.0.0.1]"])
-async def test_no_way_to_write_this_machine_reaches_it(host: str) -> None:
+async def test_no_spelling_of_the_local_machine_reaches_it(host: str) -> None:
     runner, port, fetch = await served("*")
     try:
         async with fetch:
@@ -129,7 +129,7 @@ async def test_no_way_to_write_this_machine_reaches_it(host: str) -> None:
 
 
 @pytest.mark.rule("tenant-06")
-async def test_a_name_that_leads_to_this_machine_is_not_asked_and_an_address_that_is_named_is() -> None:
+async def test_a_name_that_resolves_to_this_machine_is_refused_and_a_listed_address_is_allowed() -> None:
     runner, port, fetch = await served("127.0.0.0/8", "::1")
     try:
         async with fetch:
@@ -143,7 +143,7 @@ async def test_a_name_that_leads_to_this_machine_is_not_asked_and_an_address_tha
 
 
 @pytest.mark.rule("tenant-07")
-async def test_every_failure_of_a_page_elsewhere_reads_the_same() -> None:
+async def test_every_failure_of_an_external_page_reads_the_same() -> None:
     found = set()
     for answer in (web.HTTPNotFound(), web.HTTPFound("http://127.0.0.1:1/"), None):
         runner, port, fetch = await served("127.0.0.1", answer=answer)

@@ -50,7 +50,7 @@ DONE = being("inactive", GRACE)
         (0, 10, NONE, DONE, ScaleStep(10, True)),
     ],
 )
-def test_a_wish_is_bounded_and_written_as_in_knative(
+def test_a_proposal_is_bounded_and_written_as_in_knative(
     current: int, wanted: int, bounds: ReplicaBounds, activity: Activity, want: ScaleStep
 ) -> None:
     assert step_to(wanted, current, bounds, TO_ZERO, activity, NOW) == want
@@ -67,7 +67,7 @@ def test_a_wish_is_bounded_and_written_as_in_knative(
         (3, 0, 0, False, BUSY, ScaleStep(0, True)),
     ],
 )
-def test_so_many_are_wanted_at_the_start(
+def test_the_initial_scale_bounds_the_first_step(
     current: int, wanted: int, initial: int, initialized: bool, activity: Activity, want: ScaleStep
 ) -> None:
     bounds = ReplicaBounds(minimum=0, initial=initial, initialized=initialized)
@@ -87,23 +87,23 @@ def test_so_many_are_wanted_at_the_start(
         (being("activating", 630_000), True, ScaleStep(0, True)),
     ],
 )
-def test_the_last_pod_goes_after_idleness_the_probe_and_the_grace(
+def test_the_last_pod_is_deleted_after_the_idle_time_the_probe_and_the_grace_period(
     activity: Activity, answered: bool, want: ScaleStep
 ) -> None:
     assert step_to(0, 1, NONE, TO_ZERO, activity, NOW, answered=answered) == want
 
 
-def test_what_may_not_be_zero_keeps_one() -> None:
+def test_a_target_that_may_not_be_scaled_to_zero_keeps_one_pod() -> None:
     assert step_to(0, 3, NONE, ZeroRules(), DONE, NOW) == ScaleStep(1, True)
 
 
-def test_the_last_pod_is_retained_longer_where_that_is_asked_for() -> None:
+def test_the_last_pod_is_retained_longer_if_configured() -> None:
     slow = ZeroRules(allowed=True, idle=IDLE, retention=2 * GRACE)
     assert step_to(0, 1, NONE, slow, DONE, NOW) == ScaleStep(0, False)
     assert step_to(0, 1, NONE, slow, being("inactive", 2 * GRACE), NOW) == ScaleStep(0, True)
 
 
-def test_the_probe_is_asked_only_when_it_matters() -> None:
+def test_the_probe_is_sent_only_when_it_matters() -> None:
     assert asks_probe(0, NONE, TO_ZERO, DONE)
     assert not asks_probe(0, NONE, TO_ZERO, BUSY)
     assert not asks_probe(0, ReplicaBounds(minimum=1), TO_ZERO, DONE)
@@ -114,7 +114,7 @@ def test_the_probe_is_asked_only_when_it_matters() -> None:
     ("current", "ready", "want"),
     [(0, 0, "inactive"), (2, 0, "activating"), (2, 1, "active"), (0, 1, "active")],
 )
-def test_at_first_a_target_is_what_its_pods_say(current: int, ready: int, want: str) -> None:
+def test_the_first_activity_is_derived_from_the_pods(current: int, ready: int, want: str) -> None:
     assert activity_after(1, current, ready, TO_ZERO, None, 7) == Activity(want, 7)  # type: ignore[arg-type]
 
 
@@ -132,13 +132,13 @@ def test_at_first_a_target_is_what_its_pods_say(current: int, ready: int, want: 
         (1, 0, being("inactive", 5), being("activating", 0)),
     ],
 )
-def test_an_activity_lasts_until_what_is_there_or_wished_for_ends_it(
+def test_an_activity_lasts_until_the_pods_or_the_proposal_end_it(
     wanted: int, ready: int, before: Activity, want: Activity
 ) -> None:
     assert activity_after(wanted, 2, ready, TO_ZERO, before, NOW) == want
 
 
-def test_a_target_goes_from_activating_over_active_to_inactive_and_back() -> None:
+def test_a_target_goes_from_activating_through_active_to_inactive_and_back() -> None:
     seen = activity_after(1, 0, 0, TO_ZERO, None, 0)
     assert seen.phase == "inactive"
     seen = activity_after(1, 0, 0, TO_ZERO, seen, 1_000)
@@ -191,7 +191,7 @@ def test_a_schedule_covers_its_hours_on_its_days_in_its_zone(one: Schedule, time
     assert one.covers(utc(time)) is want
 
 
-def test_the_first_schedule_that_covers_now_counts_and_leaves_other_bounds_alone() -> None:
+def test_the_first_schedule_that_covers_the_time_wins_and_leaves_other_bounds_alone() -> None:
     found = active_schedule(
         [schedule("01:00", "02:00"), schedule("03:00", "05:00"), schedule("04:00", "06:00")],
         utc("2026-11-20T04:30"),
@@ -204,7 +204,7 @@ def test_the_first_schedule_that_covers_now_counts_and_leaves_other_bounds_alone
 
 
 @given(some.times(), some.times(), some.datetimes(timezones=some.just(datetime.UTC)))
-def test_a_schedule_and_the_rest_of_the_day_cover_every_time_once(
+def test_a_schedule_and_its_complement_cover_every_time_exactly_once(
     start: datetime.time, end: datetime.time, now: datetime.datetime
 ) -> None:
     if start == end:
@@ -214,7 +214,9 @@ def test_a_schedule_and_the_rest_of_the_day_cover_every_time_once(
 
 
 @given(some.integers(-1, 100), some.integers(0, 50), some.integers(0, 20), some.integers(1, 50))
-def test_what_is_written_is_always_within_bounds(wanted: int, current: int, least: int, more: int) -> None:
+def test_the_written_number_is_always_within_the_bounds(
+    wanted: int, current: int, least: int, more: int
+) -> None:
     bounds = ReplicaBounds(minimum=least, maximum=least + more)
     step = step_to(wanted, current, bounds, TO_ZERO, DONE, NOW)
     if step.write:

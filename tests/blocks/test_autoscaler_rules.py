@@ -80,7 +80,7 @@ def replicas(
         (rules(1), 100, 101, 10, 100),
     ],
 )
-def test_totals_ask_for_as_many_pods_as_in_knative(
+def test_totals_need_as_many_pods_as_in_knative(
     how: DemandRules, stable: float, panic: float, ready: int, want: int
 ) -> None:
     assert replicas(how, stable, panic, ready) == want
@@ -91,25 +91,23 @@ def test_totals_ask_for_as_many_pods_as_in_knative(
     ("target", "burst", "panic", "want"),
     [(10, 101, 10, -98), (10, 100, 50, -137), (181, -1, 26, -1), (10, 0, 49, 0)],
 )
-def test_what_pods_could_take_besides_is_as_in_knative(
-    target: int, burst: int, panic: int, want: int
-) -> None:
+def test_the_excess_burst_capacity_is_as_in_knative(target: int, burst: int, panic: int, want: int) -> None:
     assert demand(rules(target, burst=burst * 1000), 50, panic)[0].excess == want
 
 
-def test_what_pods_could_take_is_by_the_target_over_seven_tenths_where_no_capacity_is_said() -> None:
+def test_without_a_capacity_the_excess_assumes_a_target_utilisation_of_seven_tenths() -> None:
     found = by_demand(DemandRules(target=7_000, burst=1), Sum(0), Sum(2_000), 3, 0, CALM)
     assert found[0].excess == 27  # 3 * 10 - 2, and the thousandth of a burst
 
 
 @pytest.mark.rule("kpa-4d-03")
 @pytest.mark.parametrize(("stable", "want"), [(50, 50), (20, 30)])
-def test_in_panic_the_higher_window_counts(stable: int, want: int) -> None:
+def test_in_panic_the_higher_of_both_windows_counts(stable: int, want: int) -> None:
     assert replicas(rules(1), stable, 30, 5, 5_000, Panic(0, 5)) == want
 
 
 @pytest.mark.rule("kpa-4d-04")
-def test_growth_without_an_end_is_followed() -> None:
+def test_unlimited_growth_is_followed() -> None:
     state, ready = CALM, 1
     for value in (6, 36, 216, 1296, 1296):
         found, state = demand(rules(1), value, value, ready, 0, state)
@@ -118,7 +116,7 @@ def test_growth_without_an_end_is_followed() -> None:
 
 
 @pytest.mark.rule("kpa-4d-05")
-def test_panic_ends_when_no_burst_was_seen_for_a_stable_window() -> None:
+def test_panic_ends_after_a_stable_window_without_a_burst() -> None:
     found, state = demand(rules(1), 11, 25, 10, 0)
     assert (found.replicas, state.since) == (25, 0)
     found, state = demand(rules(1), 30, 41, 40, 30_000, state)
@@ -128,14 +126,14 @@ def test_panic_ends_when_no_burst_was_seen_for_a_stable_window() -> None:
 
 
 @pytest.mark.rule("kpa-4d-06")
-def test_a_further_burst_makes_panic_last_longer() -> None:
+def test_another_burst_prolongs_panic() -> None:
     _, state = demand(rules(1), 11, 25, 10, 0)
     found, state = demand(rules(1), 30, 80, 40, 30_000, state)
     assert (found.replicas, state.since) == (80, 30_000)
 
 
 @pytest.mark.rule("kpa-4d-07")
-def test_in_panic_nothing_goes_down() -> None:
+def test_in_panic_nothing_is_scaled_down() -> None:
     how = rules(10)
     found, state = demand(how, 100, 100, 1, 0)
     assert found.replicas == 10
@@ -148,7 +146,7 @@ def test_in_panic_nothing_goes_down() -> None:
 
 
 @pytest.mark.rule("kpa-4d-08")
-def test_without_data_or_a_count_of_pods_nothing_is_decided() -> None:
+def test_without_data_or_a_pod_count_nothing_is_decided() -> None:
     gone = Missing("NoData")
     assert by_demand(rules(10), gone, Sum(1), 1, 0, CALM) == gone
     assert by_demand(rules(10), Sum(1), gone, 1, 0, CALM) == gone
@@ -157,7 +155,7 @@ def test_without_data_or_a_count_of_pods_nothing_is_decided() -> None:
 
 
 @pytest.mark.rule("kpa-4d-09")
-def test_one_that_starts_with_several_ready_pods_starts_in_panic() -> None:
+def test_an_autoscaler_that_starts_with_several_ready_pods_starts_in_panic() -> None:
     assert Panic.at_start(0, 5) == Panic.at_start(1, 5) == CALM
     assert Panic.at_start(2, 5) == Panic(5, 2)
     assert replicas(rules(10), 0, 0, 3, 5, Panic.at_start(3, 5)) == 3
@@ -189,12 +187,12 @@ def by_use(current: int, use: int, rates: Rates, target: int = 30) -> int:
         (2, 27, Rates(), 2),
     ],
 )
-def test_a_ratio_asks_for_as_many_pods_as_in_aibrix(current: int, use: int, rates: Rates, want: int) -> None:
+def test_a_ratio_needs_as_many_pods_as_in_aibrix(current: int, use: int, rates: Rates, want: int) -> None:
     assert by_use(current, use, rates) == want
 
 
 @pytest.mark.rule("apa-4d-02")
-def test_a_target_of_nothing_asks_for_one_pod() -> None:
+def test_a_target_without_load_needs_one_pod() -> None:
     assert by_ratio(Estimate(10_000, 2), 0, 2, Rates()) == 1
     assert by_ratio(Estimate(3, 2), 1, 2, Rates()) == 3
 
@@ -203,7 +201,7 @@ def test_a_target_of_nothing_asks_for_one_pod() -> None:
 @pytest.mark.parametrize(
     ("total", "close"), [(8_999, False), (9_000, True), (10_000, True), (12_000, True), (12_001, False)]
 )
-def test_a_total_is_close_up_to_the_very_tolerance(total: int, close: bool) -> None:
+def test_a_total_is_close_up_to_and_including_the_tolerance(total: int, close: bool) -> None:
     assert Rates(tolerance_down=100, tolerance_up=200).close(total, 10_000) is close
 
 
@@ -217,7 +215,7 @@ def test_a_total_is_close_up_to_the_very_tolerance(total: int, close: bool) -> N
         (4_000, 10, 12, 8),
     ],
 )
-def test_a_ratio_never_goes_against_the_direction_of_what_was_measured(
+def test_a_ratio_never_scales_against_the_direction_of_the_measurement(
     total: int, pods: int, current: int, want: int
 ) -> None:
     assert by_ratio(Estimate(total, pods), HALF, current, Rates()) == want
@@ -236,7 +234,7 @@ def test_a_ratio_never_goes_against_the_direction_of_what_was_measured(
         (4, 5, 5, {}, CALM, 2),
     ],
 )
-def test_totals_ask_for_as_many_pods_as_in_aibrix(
+def test_totals_need_as_many_pods_as_in_aibrix(
     current: int, stable: int, panic: int, changed: dict[str, Any], state: Panic, want: int
 ) -> None:
     how = evolve(rules(10, up=2000, down=2000), **changed)
@@ -254,14 +252,14 @@ def of_pods(samples: Samples, current: int = 10) -> int | Missing:
 
 
 @pytest.mark.rule("kpa-4d-12")
-def test_taking_waiting_pods_for_missing_ones_would_stay_too_high_as_in_the_incident() -> None:
+def test_counting_pending_pods_as_missing_would_scale_too_high_as_in_the_incident() -> None:
     found = estimate(Samples(known=(100,) * 6, missing={"Pending": 4}), HALF, Rates())
     assert isinstance(found, Estimate)
     assert by_ratio(found, HALF, 10, Rates()) == 6
 
 
 @pytest.mark.rule("kpa-4d-15")
-def test_where_no_pod_answers_nothing_is_known() -> None:
+def test_if_no_pod_answers_the_value_is_missing() -> None:
     refused = Missing("NoneAnswered", "no Ready pod gave a value: ConnectionRefused")
     assert of_pods(Samples(missing={"ConnectionRefused": 6}, unready=4)) == refused
     nobody = Missing("NoReadyPods", "there is no Ready pod with an address to ask")
@@ -269,7 +267,7 @@ def test_where_no_pod_answers_nothing_is_known() -> None:
 
 
 @pytest.mark.rule("autoscale-min-known")
-def test_where_too_few_pods_answer_nothing_is_known() -> None:
+def test_if_too_few_pods_answer_the_value_is_missing() -> None:
     few = Samples(known=(100,) * 4, missing={"NoAnswerInTime": 1, "Late": 1, "ConnectionRefused": 4})
     too_few = Missing("TooFewKnown", "too few of the Ready pods gave a value: ConnectionRefused")
     assert estimate(few, HALF, Rates()) == too_few
@@ -296,7 +294,7 @@ def test_where_too_few_pods_answer_nothing_is_known() -> None:
         (Samples((1_101, 1_100), {"Late": 1}, unready=1), Estimate(2_201, 4, over=True)),
     ],
 )
-def test_pods_without_a_value_count_by_the_direction_of_those_with_one(
+def test_pods_without_a_value_are_filled_in_against_the_direction_of_the_others(
     samples: Samples, want: Estimate
 ) -> None:
     assert estimate(samples, HALF, Rates()) == want
@@ -311,7 +309,7 @@ def test_ten_pods_at_nine_tenths_of_a_target_of_a_half_need_eighteen() -> None:
 @pytest.mark.parametrize(
     ("pods", "each", "target", "want"), [(6, 900, 500, 11), (10, 950, 500, 19), (4, 70_000, 50_000, 6)]
 )
-def test_an_average_is_never_taken_for_a_total(pods: int, each: int, target: int, want: int) -> None:
+def test_an_average_is_never_mistaken_for_a_total(pods: int, each: int, target: int, want: int) -> None:
     how = DemandRules(target=target)
     total = PerPodAverage(each).over(pods)
     found = by_demand(how, total, total, pods, 0, CALM)
@@ -326,7 +324,7 @@ def test_an_average_is_never_taken_for_a_total(pods: int, each: int, target: int
     ("pods", "want"),
     [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (10, 7), (100, 14), (588, 15), (589, 16), (1000, 16)],
 )
-def test_as_many_pods_are_asked_as_in_knative(pods: int, want: int) -> None:
+def test_the_number_of_sampled_pods_is_as_in_knative(pods: int, want: int) -> None:
     assert sample_size(pods) == want
 
 
@@ -345,7 +343,7 @@ rates = some.builds(
 
 
 @given(loads, targets, counts, counts, some.integers(1, 60), rates)
-def test_pods_without_a_value_never_turn_the_direction(
+def test_pods_without_a_value_never_reverse_the_direction(
     known: list[int], target: int, lost: int, unready: int, current: int, how: Rates
 ) -> None:
     found = estimate(Samples(tuple(known), {"lost": lost}, unready=unready), target, how, min_known=0)
@@ -358,7 +356,7 @@ def test_pods_without_a_value_never_turn_the_direction(
 
 
 @given(loads, targets, counts, some.integers(1, 60), rates)
-def test_more_missing_pods_never_move_it_further(
+def test_more_missing_pods_never_amplify_the_change(
     known: list[int], target: int, lost: int, current: int, how: Rates
 ) -> None:
     """Going up they are idle, going down they are busy."""
@@ -374,7 +372,7 @@ def test_more_missing_pods_never_move_it_further(
 
 
 @given(loads, targets)
-def test_a_total_and_an_average_ask_for_the_same(known: list[int], target: int) -> None:
+def test_a_total_and_an_average_give_the_same_number_of_pods(known: list[int], target: int) -> None:
     pods, each = len(known), sum(known) // len(known)
     how = DemandRules(target=target)
     by_total = by_demand(how, Sum(each * pods), Sum(each * pods), pods, 0, CALM)
@@ -385,7 +383,7 @@ def test_a_total_and_an_average_ask_for_the_same(known: list[int], target: int) 
 @given(
     some.integers(0, 10**7), some.integers(0, 10**7), targets, some.integers(0, 100), some.integers(0, 10**6)
 )
-def test_more_load_never_asks_for_fewer(less: int, more: int, target: int, ready: int, now: int) -> None:
+def test_more_load_never_needs_fewer_pods(less: int, more: int, target: int, ready: int, now: int) -> None:
     less, more = sorted((less, more))
     how = DemandRules(target=target)
     found = [by_demand(how, Sum(total), Sum(total), ready, now, CALM) for total in (less, more)]
@@ -398,7 +396,7 @@ def test_more_load_never_asks_for_fewer(less: int, more: int, target: int, ready
         some.tuples(some.integers(0, 10**6), some.integers(0, 10**6), some.integers(0, 50)), max_size=20
     )
 )
-def test_in_panic_the_wish_never_falls(steps: list[tuple[int, int, int]]) -> None:
+def test_in_panic_the_proposal_never_falls(steps: list[tuple[int, int, int]]) -> None:
     how, state, now, before = rules(10), CALM, 0, 0
     for stable, panic, ready in steps:
         now += 2_000

@@ -96,7 +96,7 @@ def asked(
 
 
 @pytest.mark.rule("autoscale-candidates")
-def test_only_ready_pods_with_an_address_that_are_not_going_are_asked() -> None:
+def test_only_ready_pods_with_an_address_that_are_not_terminating_are_scraped() -> None:
     net = Net()
     pods = [
         pod(1),
@@ -121,14 +121,14 @@ def test_a_pod_that_fails_is_replaced_by_the_next_oldest() -> None:
 
 
 @pytest.mark.rule("kpa-4d-18")
-def test_a_sample_that_cannot_be_filled_says_so_and_still_has_what_it_has() -> None:
+def test_an_incomplete_sample_is_marked_and_keeps_its_values() -> None:
     (heard,), _ = asked([pod(n) for n in range(4)], Net({"pod-0000": "ConnectionRefused"}), sampled=True)
     assert not heard.filled
     assert (len(heard.known), heard.wanted) == (3, 4)
 
 
 @pytest.mark.rule("kpa-4d-19")
-def test_without_pods_nothing_is_asked_and_the_oldest_come_first() -> None:
+def test_without_pods_nothing_is_scraped_and_the_oldest_are_scraped_first() -> None:
     net = Net()
     (heard,), _ = asked([], net, sampled=True)
     assert heard == Samples()
@@ -141,7 +141,7 @@ def test_without_pods_nothing_is_asked_and_the_oldest_come_first() -> None:
 
 @pytest.mark.rule("autoscale-deadline")
 @pytest.mark.parametrize("dead", [0, 1, 100, 1000])
-def test_a_pass_takes_no_longer_however_many_pods_hang(dead: int) -> None:
+def test_the_duration_of_a_scrape_does_not_grow_with_the_number_of_hanging_pods(dead: int) -> None:
     net = Net({f"pod-{number:04d}": 3600.0 for number in range(dead)})
     (heard,), seconds = asked([pod(number) for number in range(1000)], net)
     assert seconds <= ScrapeLimits().run_seconds
@@ -150,14 +150,14 @@ def test_a_pass_takes_no_longer_however_many_pods_hang(dead: int) -> None:
 
 
 @pytest.mark.rule("autoscale-backoff")
-def test_a_pod_that_failed_is_left_alone_and_counts_as_missing_meanwhile() -> None:
+def test_a_failed_pod_is_skipped_for_a_while_and_counts_as_missing() -> None:
     net = Net({"pod-0000": "ConnectionRefused"})
     heard, _ = asked([pod(0), pod(1)], net, times=3)
     assert net.asked.count("pod-0000") == 1
     assert all(one.missing == {"ConnectionRefused": 1} for one in heard)
 
 
-def test_a_pod_that_failed_is_asked_again_later() -> None:
+def test_a_failed_pod_is_scraped_again_later() -> None:
     async def run() -> list[int]:
         net = Net({"pod-0000": "ConnectionRefused"})
         scraper = Scraper(VirtualClock(0), ScrapeLimits(backoff=5.0, backoff_limit=20.0), net)
@@ -176,7 +176,7 @@ def test_a_pod_that_failed_is_asked_again_later() -> None:
 
 
 @given(some.lists(some.sampled_from([b"load 0\n", b"", b"\xff", "Refused", 3600.0]), max_size=12))
-def test_what_is_not_known_is_never_zero(answers: list[Answer]) -> None:
+def test_an_unknown_value_is_never_zero(answers: list[Answer]) -> None:
     net = Net({f"pod-{number:04d}": answer for number, answer in enumerate(answers)})
     (heard,), _ = asked([pod(number) for number in range(len(answers))], net)
     assert len(heard.known) == answers.count(b"load 0\n")
@@ -213,14 +213,14 @@ def test_a_value_is_found_by_name_and_labels(series: MetricSeries, want: int | s
 
 @pytest.mark.rule("autoscale-bad-page")
 @pytest.mark.parametrize("page", [b"<html>load</html>", b'{"load": 1}', b"\xff\xfe", b"load one", b"load{ 1"])
-def test_what_is_not_prometheus_text_is_missing(page: bytes) -> None:
+def test_text_that_is_not_in_the_prometheus_format_has_no_value(page: bytes) -> None:
     found = MetricSeries("load").value(page)
     assert isinstance(found, Missing)
     assert found.reason == "NotPrometheusText"
 
 
 @given(some.binary(max_size=200))
-def test_no_page_breaks_the_reader(page: bytes) -> None:
+def test_no_page_crashes_the_parser(page: bytes) -> None:
     assert isinstance(MetricSeries("load").value(page), int | Missing)
     assert isinstance(MetricSeries("load").value(b"load 1\nload " + page), int | Missing)
 
@@ -260,7 +260,7 @@ async def test_a_page_is_fetched_over_http() -> None:
 
 
 @pytest.mark.rule("autoscale-bad-page")
-async def test_an_endless_page_ends_by_its_bytes() -> None:
+async def test_an_endless_page_is_cut_off_by_its_size() -> None:
     async def page(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
         await answer.prepare(request)
@@ -273,7 +273,7 @@ async def test_an_endless_page_ends_by_its_bytes() -> None:
 
 
 @pytest.mark.rule("autoscale-bad-page")
-async def test_a_page_that_trickles_ends_by_its_time() -> None:
+async def test_a_trickling_page_is_cut_off_by_its_duration() -> None:
     async def page(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
         await answer.prepare(request)

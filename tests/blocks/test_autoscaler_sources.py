@@ -92,7 +92,7 @@ AMOUNT = ResourceMetric(resource="cpu", target=500)
 
 
 @pytest.mark.rule("autoscale-apis")
-def test_the_use_of_a_resource_is_read_for_each_pod() -> None:
+def test_the_usage_of_a_resource_is_read_for_each_pod() -> None:
     answer = Answer(used(a="250m", b="1"))
     assert read(AMOUNT, answer, pod("a"), pod("b")) == Samples((250, 1000), wanted=2)
     path, query = answer.asked[0]
@@ -101,12 +101,12 @@ def test_the_use_of_a_resource_is_read_for_each_pod() -> None:
 
 
 @pytest.mark.rule("autoscale-apis")
-def test_a_share_is_of_what_the_pod_requests_in_percent() -> None:
+def test_a_share_is_a_percentage_of_the_requests_of_the_pod() -> None:
     assert read(SHARE, Answer(used(a="250m")), pod("a")) == Samples((50_000,), wanted=1)
 
 
 @pytest.mark.rule("autoscale-apis")
-def test_pods_that_are_not_measured_are_missing_and_not_idle() -> None:
+def test_pods_without_measurements_are_missing_and_not_idle() -> None:
     found = read(SHARE, Answer(used(a="250m")), pod("a"), pod("b"), pod("c", cpu=None), pod("d", ready=False))
     assert found == Samples((50_000,), {"NotMeasured": 2}, unready=1, wanted=3)
     assert read(SHARE, Answer(used(a="1")), pod("a", cpu="0")) == Samples(
@@ -153,7 +153,7 @@ def test_an_external_metric_is_a_total_of_all_its_series() -> None:
     ],
     ids=lambda answer: str(answer.status if answer.status != 200 else answer.body)[:12],
 )
-def test_an_api_that_does_not_answer_well_is_missing_within_its_time(
+def test_a_failing_metrics_api_gives_a_missing_value_within_its_time(
     source: MetricSource, answer: Answer
 ) -> None:
     found = read(source, answer, pod("a"))
@@ -161,7 +161,7 @@ def test_an_api_that_does_not_answer_well_is_missing_within_its_time(
     assert found.reason == "MetricsApiFailed"
 
 
-def test_a_page_elsewhere_is_a_total_or_missing() -> None:
+def test_an_external_page_gives_a_total_or_a_missing_value() -> None:
     found = read(PageMetric(metric="load", target=1, url="http://10.1.1.1:80/m"), Answer())
     assert isinstance(found, Missing)
     assert found.reason == "PageUnread"

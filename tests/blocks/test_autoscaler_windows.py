@@ -43,7 +43,7 @@ def fives() -> AverageWindow:
         ),
     ],
 )
-def test_the_highest_of_the_last_five_counts(values: list[int], want: list[int]) -> None:
+def test_the_highest_value_of_the_last_five_seconds_counts(values: list[int], want: list[int]) -> None:
     window, seen = MaxWindow(5), []
     for second, value in enumerate(values):
         window = window.write(at(second), value)
@@ -70,7 +70,7 @@ def test_the_average_is_of_the_last_five_seconds() -> None:
 
 
 @pytest.mark.rule("kpa-4d-22")
-def test_late_writes_count_as_long_as_they_are_within_the_window() -> None:
+def test_late_writes_count_if_they_are_within_the_window() -> None:
     window = fives().write(at(6), 91_000).write(at(66), 1_984_000)
     assert window.average(at(66)) == 1_984_000
     window = window.write(at(63), 4_000)
@@ -89,7 +89,7 @@ def test_the_newest_second_weighs_as_much_as_in_knative(steps: int, want: int) -
     assert abs(smoothing_share(steps) - want) <= 10
 
 
-def test_a_smoothed_average_leans_to_what_is_newer() -> None:
+def test_a_smoothed_average_favours_newer_values() -> None:
     window = AverageWindow(6_000, silence="unknown")
     for second, value in enumerate([0, 0, 0, 0, 0, 60_000]):
         window = window.write(at(second), value)
@@ -99,7 +99,7 @@ def test_a_smoothed_average_leans_to_what_is_newer() -> None:
 
 
 @pytest.mark.rule("autoscale-expire")
-def test_however_long_a_window_is_what_is_in_it_is_known_smoothed_too() -> None:
+def test_a_window_of_any_length_has_a_smoothed_value_for_its_content() -> None:
     window = AverageWindow(3_600_000, silence="unknown").write(at(0), 7)
     assert window.smoothed(at(3_599.9)) == window.average(at(3_599.9)) == 7
     assert window.smoothed(at(3_600)) is window.average(at(3_600)) is None
@@ -141,7 +141,7 @@ def round_half_up(values: Sequence[int]) -> int:
     ),
     some.integers(0, 2 * STEPS * STEP),
 )
-def test_averages_are_of_the_steps_of_the_window(
+def test_averages_are_computed_over_the_steps_of_the_window(
     silence: Any, steps: list[tuple[int, int]], wait: int
 ) -> None:
     window, now, writes = AverageWindow(STEPS * STEP, STEP, silence), START, []
@@ -158,20 +158,20 @@ def test_averages_are_of_the_steps_of_the_window(
         assert found == (want if want is None else pytest.approx(want, abs=2))
 
 
-def test_nothing_written_is_nothing_known() -> None:
+def test_an_empty_window_has_no_value() -> None:
     for window in (AverageWindow(5_000), AverageWindow(5_000, silence="unknown")):
         assert window.average(at(0)) is window.smoothed(at(0)) is None
     assert MaxWindow(5).highest(at(0)) is None
 
 
 @pytest.mark.rule("autoscale-expire")
-def test_a_highest_value_counts_as_long_as_the_window_and_not_a_moment_more() -> None:
+def test_a_maximum_expires_exactly_with_its_window() -> None:
     window = MaxWindow(5).write(at(0), 9)
     assert window.highest(at(4.999)) == 9
     assert window.highest(at(5)) is None
 
 
-def test_an_average_holds_no_more_steps_than_its_window_has() -> None:
+def test_an_average_stores_no_more_steps_than_its_window_has() -> None:
     window = AverageWindow(5_000)
     for second in range(100):
         window = window.write(at(second), second)
@@ -179,7 +179,7 @@ def test_an_average_holds_no_more_steps_than_its_window_has() -> None:
     assert window.average(at(99)) == 97
 
 
-def test_what_can_not_be_the_highest_any_more_is_not_held() -> None:
+def test_values_that_can_no_longer_be_the_maximum_are_not_stored() -> None:
     window = MaxWindow(5)
     for second in range(100):
         window = window.write(at(second), 1_000 - second)
@@ -197,7 +197,7 @@ def delayed(steps: list[tuple[float, int]]) -> list[int]:
 
 
 @pytest.mark.rule("kpa-4d-24")
-def test_what_was_wanted_within_the_delay_still_is() -> None:
+def test_the_highest_proposal_within_the_delay_is_kept() -> None:
     assert delayed([(2, 4), (300, 0), (302, 0)]) == [4, 4, 0]
     minutes = [(9, 4), (10, 3), (11, 0), (14, 0), (15, 0)]
     assert delayed([(60 * minute, value) for minute, value in minutes]) == [4, 4, 4, 3, 0]
@@ -205,7 +205,7 @@ def test_what_was_wanted_within_the_delay_still_is() -> None:
 
 @pytest.mark.rule("autoscale-expire")
 @given(some.integers(1, 100), some.integers(0, 10**6), some.integers(0, 10**6))
-def test_what_was_not_written_lately_is_not_known(length: int, value: int, later: int) -> None:
+def test_without_recent_writes_the_average_is_unknown(length: int, value: int, later: int) -> None:
     window = AverageWindow(length * 1000, silence="unknown").write(at(0), value)
     known = window.average(at(0) + later)
     assert known == (value if later < length * 1000 else None)
@@ -213,7 +213,7 @@ def test_what_was_not_written_lately_is_not_known(length: int, value: int, later
 
 @pytest.mark.rule("autoscale-silence")
 @given(some.lists(some.tuples(some.integers(0, 20_000), some.integers(0, 10**6)), min_size=1, max_size=30))
-def test_where_silence_is_not_zero_an_average_is_between_what_was_written(
+def test_an_average_lies_between_the_written_values_unless_silence_counts_as_zero(
     writes: list[tuple[int, int]],
 ) -> None:
     window, now = AverageWindow(10_000, silence="unknown"), START
@@ -228,7 +228,7 @@ def test_where_silence_is_not_zero_an_average_is_between_what_was_written(
 
 
 @pytest.mark.rule("autoscale-stabilise")
-def test_going_down_the_highest_wish_counts_and_going_up_the_lowest() -> None:
+def test_scaling_down_uses_the_highest_proposal_and_scaling_up_the_lowest() -> None:
     seen = Recommendations.of(up=30_000, down=60_000).add(at(0), 8).add(at(20), 4)
     assert seen.within(10, at(20)) == 8
     assert seen.within(10, at(70)) == 4
@@ -237,14 +237,14 @@ def test_going_down_the_highest_wish_counts_and_going_up_the_lowest() -> None:
     assert seen.within(5, at(40)) == 9
 
 
-def test_without_windows_the_newest_wish_counts_at_once() -> None:
+def test_without_windows_the_newest_proposal_counts_at_once() -> None:
     seen = Recommendations.of(up=0, down=0).add(START, 8).add(START + 1, 2)
     assert seen.within(10, START + 1) == 2
     assert seen.add(START + 2, 20).within(10, START + 2) == 20
 
 
 @pytest.mark.rule("autoscale-stabilise")
-def test_other_windows_count_at_once_for_what_was_wanted_before() -> None:
+def test_changed_windows_apply_at_once_to_earlier_proposals() -> None:
     seen = Recommendations.of(up=30_000, down=60_000).add(at(0), 8).add(at(20), 4)
     assert seen.over(up=30_000, down=20_001).within(10, at(20)) == 8
     assert seen.over(up=30_000, down=20_000).within(10, at(20)) == 4
@@ -256,7 +256,7 @@ def test_other_windows_count_at_once_for_what_was_wanted_before() -> None:
 
 
 @pytest.mark.rule("autoscale-stabilise")
-def test_windows_are_as_long_as_they_are_said_to_the_millisecond() -> None:
+def test_windows_are_exact_to_the_millisecond() -> None:
     low = Recommendations.of(up=3, down=3).add(START, 8).add(START + 2, 2)
     assert low.within(10, START + 2) == 8
     assert low.within(10, START + 3) == 2
@@ -272,7 +272,7 @@ def test_windows_are_as_long_as_they_are_said_to_the_millisecond() -> None:
     some.integers(0, 200_000),
     some.integers(0, 200_000),
 )
-def test_stabilised_wishes_lie_between_what_is_there_and_the_newest_wish(
+def test_stabilised_proposals_lie_between_the_current_and_the_newest_number(
     wishes: list[tuple[int, int]], current: int, up: int, down: int
 ) -> None:
     seen, now = Recommendations.of(up=up, down=down), START

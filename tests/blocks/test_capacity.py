@@ -61,7 +61,7 @@ def placed(one: PodNeeds, template: NodeTemplate) -> bool:
 
 
 @pytest.mark.rule("capacity-milli")
-def test_requests_are_added_in_thousandths_without_rounding_on_the_way() -> None:
+def test_requests_are_added_in_thousandths_without_intermediate_rounding() -> None:
     containers = [{"name": str(n), "resources": {"requests": {"cpu": "0.1"}}} for n in range(3)]
     assert requests_of({"containers": containers}) == {"cpu": 300, "pods": 1000}
     assert amounts_of({"cpu": "1n", "memory": "1Ki"}) == {"cpu": 1, "memory": 1024_000}
@@ -71,7 +71,7 @@ def test_requests_are_added_in_thousandths_without_rounding_on_the_way() -> None
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_node_takes_what_it_has_room_for_to_the_last_thousandth() -> None:
+def test_a_node_is_filled_to_the_last_thousandth() -> None:
     assert placed(pod(cpu="4"), node())
     assert not placed(pod(cpu="4.001"), node())
     assert not placed(pod(memory="8.1Gi"), node())
@@ -79,7 +79,7 @@ def test_a_node_takes_what_it_has_room_for_to_the_last_thousandth() -> None:
 
 
 @pytest.mark.rule("capacity-fit")
-def test_no_more_pods_go_to_a_node_than_it_may_have() -> None:
+def test_a_node_gets_no_more_pods_than_its_pod_limit() -> None:
     tiny = [pod(f"p{n}", "1m", "1Mi") for n in range(7)]
     assert pack(tiny, node(pods="3"), 10).nodes == 3
 
@@ -100,14 +100,14 @@ UNMODELLED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.rule("capacity-unmodelled")
 @pytest.mark.parametrize("what", UNMODELLED)
-def test_a_pod_with_what_is_not_modelled_is_named_and_left_alone(what: str) -> None:
+def test_a_pod_with_an_unmodelled_feature_is_reported_and_left_alone(what: str) -> None:
     decision = CapacityPools().decide([pod(**UNMODELLED[what])], [], [pool("a")], NOW)
     assert decision.growths == ()
     assert decision.left == {"d/p": f"not modelled: {what}"}
 
 
 @pytest.mark.rule("capacity-unmodelled")
-def test_what_is_only_preferred_is_no_reason_to_leave_a_pod_alone() -> None:
+def test_a_mere_preference_does_not_exclude_a_pod() -> None:
     spread = [{"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]
     preferred = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}
     one = pod(topologySpreadConstraints=spread, affinity=preferred)
@@ -131,13 +131,13 @@ MICRO, T2, T3, M4 = "my-asg.t2.micro", "my-asg.t2.large", "my-asg.t3.large", "my
         (CONFIG, [T2, T3, MICRO], [T2, T3]),
     ],
 )
-def test_the_highest_priority_with_a_match_wins(config: str, offered: list[str], chosen: list[str]) -> None:
+def test_the_highest_matching_priority_wins(config: str, offered: list[str], chosen: list[str]) -> None:
     found = Priorities.parse(config)(options(*offered))
     assert [one.pool for one in found.options] == chosen
 
 
 @pytest.mark.rule("capacity-expanders")
-def test_least_waste_takes_what_leaves_the_least_unused_and_counts_exactly() -> None:
+def test_least_waste_chooses_the_smallest_unused_share_and_computes_it_exactly() -> None:
     small, large = node("2", "2Gi"), node("8", "8Gi")
     rooms = {"large": large, "small": small}
     found = [ExpanderOption(name, room, pack([pod()], room, 1)) for name, room in rooms.items()]
@@ -146,7 +146,7 @@ def test_least_waste_takes_what_leaves_the_least_unused_and_counts_exactly() -> 
 
 
 @pytest.mark.rule("capacity-decide")
-def test_a_pool_that_cannot_take_all_grows_as_far_as_it_may_and_the_next_takes_the_rest() -> None:
+def test_a_pool_that_is_too_small_grows_to_its_limit_and_the_next_takes_the_rest() -> None:
     first = Priorities.parse("9:\n- best\n1:\n- second\n")
     pods = [pod(f"p{n}", "3") for n in range(5)]
     decision = CapacityPools([first]).decide(pods, [], [pool("best", 2, 5), pool("second", 0, 5)], NOW)
@@ -155,7 +155,7 @@ def test_a_pool_that_cannot_take_all_grows_as_far_as_it_may_and_the_next_takes_t
 
 
 @pytest.mark.rule("capacity-decide")
-def test_pods_with_room_on_nodes_that_are_there_or_coming_need_no_new_ones() -> None:
+def test_pods_that_fit_on_existing_or_upcoming_nodes_need_no_new_ones() -> None:
     pods = [pod(f"p{n}", "3") for n in range(3)]
     upcoming = pool("a", 2, 10, upcoming=1)
     decision = CapacityPools().decide(pods, [node()], [upcoming], NOW)
@@ -164,7 +164,7 @@ def test_pods_with_room_on_nodes_that_are_there_or_coming_need_no_new_ones() -> 
 
 
 @pytest.mark.rule("capacity-decide")
-def test_a_pool_that_cannot_grow_is_skipped_and_says_why() -> None:
+def test_a_pool_that_cannot_grow_is_skipped_with_a_reason() -> None:
     backoff = after_failure(None, NOW, "no capacity")
     pools = [
         pool("full", 3, 3),
@@ -200,7 +200,7 @@ def refilled(pods: Sequence[PodNeeds], template: NodeTemplate, nodes: int) -> di
 @pytest.mark.rule("capacity-law")
 @settings(max_examples=60, deadline=None)
 @given(pods=PODS, most=st.integers(0, 40), chance=st.randoms(use_true_random=False))
-def test_every_pod_is_placed_or_told_why_not_whatever_their_order(
+def test_every_pod_is_placed_or_gets_a_reason_regardless_of_order(
     pods: list[PodNeeds], most: int, chance: Any
 ) -> None:
     packing = pack(pods, node(), most)
@@ -215,7 +215,7 @@ def test_every_pod_is_placed_or_told_why_not_whatever_their_order(
 @pytest.mark.rule("capacity-law")
 @settings(max_examples=60, deadline=None)
 @given(pods=PODS)
-def test_no_node_is_ever_overfull_and_the_nodes_that_were_counted_are_enough(pods: list[PodNeeds]) -> None:
+def test_no_node_is_overfull_and_the_counted_nodes_are_enough(pods: list[PodNeeds]) -> None:
     packing = pack(pods, node(), 100)
     found = refilled(pods, node(), packing.nodes)
     assert sorted(one.name for ones in found.values() for one in ones) == list(packing.placed)
@@ -227,7 +227,7 @@ def test_no_node_is_ever_overfull_and_the_nodes_that_were_counted_are_enough(pod
 @pytest.mark.rule("capacity-law")
 @settings(max_examples=60, deadline=None)
 @given(pods=PODS, size=st.integers(0, 5), room=st.integers(0, 30))
-def test_decided_again_with_its_nodes_coming_nothing_more_grows(
+def test_a_second_decision_with_upcoming_nodes_adds_no_nodes(
     pods: list[PodNeeds], size: int, room: int
 ) -> None:
     before = pool("a", size, size + room)
@@ -243,7 +243,7 @@ def test_decided_again_with_its_nodes_coming_nothing_more_grows(
 @pytest.mark.rule("capacity-law")
 @settings(max_examples=40, deadline=None)
 @given(pods=PODS, more=st.tuples(AMOUNTS, AMOUNTS))
-def test_one_more_pod_never_leaves_more_than_itself_without_a_place(
+def test_adding_a_pod_leaves_no_other_pod_without_a_place(
     pods: list[PodNeeds], more: tuple[int, int]
 ) -> None:
     one = pod("zz", f"{more[0]}m", f"{more[1]}Mi")
@@ -257,7 +257,7 @@ TERMS = BackoffTerms(first=60, longest=180, forgotten=10_800)
 
 
 @pytest.mark.rule("capi-2d-backoff")
-def test_a_failure_within_a_back_off_moves_its_end_and_not_its_length() -> None:
+def test_a_failure_during_a_back_off_moves_its_end_but_keeps_its_length() -> None:
     first = after_failure(None, NOW, terms=TERMS)
     again = after_failure(first, NOW + seconds(30), terms=TERMS)
     assert (again.seconds, again.until) == (60, NOW + seconds(90))
@@ -281,7 +281,7 @@ def test_a_failure_within_a_back_off_moves_its_end_and_not_its_length() -> None:
         (NotFound(404, "NotFound", "gone"), "gone"),
     ],
 )
-def test_only_a_quota_is_a_lack_of_capacity_among_failed_requests(error: Any, kind: str) -> None:
+def test_among_failed_requests_only_an_exceeded_quota_is_a_lack_of_capacity(error: Any, kind: str) -> None:
     assert class_of(error) == kind
     assert (kind in LACKING) == (kind == "quota")
 
@@ -301,7 +301,7 @@ def test_the_page_is_short() -> None:
 
 
 @pytest.mark.rule("capacity-decide")
-async def test_racks_grow_by_what_pods_need_and_not_again_while_their_machines_come() -> None:
+async def test_racks_grow_for_pending_pods_and_not_again_while_their_machines_are_coming() -> None:
     spec = NAMES["RackSpec"]
     client = FakeClient(Rack(metadata=ObjectMeta("a", "default"), spec=spec(most=1)))
     await client.create(Rack(metadata=ObjectMeta("b", "default"), spec=spec()))

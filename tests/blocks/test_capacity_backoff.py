@@ -25,12 +25,12 @@ from reconcile.errors import ApiError, Unreachable
         (400, "BadRequest", "what?", "invalid"),
     ],
 )
-def test_an_answer_is_of_one_sort(code: int, reason: str, message: str, what: str) -> None:
+def test_every_error_has_one_class(code: int, reason: str, message: str, what: str) -> None:
     status = {"kind": "Status", "code": code, "reason": reason, "message": message}
     assert class_of(error_from_status(status)) == what
 
 
-def test_no_answer_passes_by_itself() -> None:
+def test_a_missing_answer_is_a_transient_error() -> None:
     assert class_of(Unreachable("nobody there")) == "transient"
     assert class_of(ApiError("cut off")) == "transient"
 
@@ -39,7 +39,7 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 @pytest.mark.rule("capi-2d-backoff")
-def test_a_first_failure_is_five_minutes_and_no_back_off_is_longer_than_half_an_hour() -> None:
+def test_the_first_back_off_is_five_minutes_and_the_longest_half_an_hour() -> None:
     backoff, now, lengths = after_failure(None, NOW, "no machines"), NOW, [300.0]
     assert backoff == PoolBackoff(NOW + datetime.timedelta(minutes=5), 300.0, NOW, "no machines")
     for _ in range(4):
@@ -51,7 +51,7 @@ def test_a_first_failure_is_five_minutes_and_no_back_off_is_longer_than_half_an_
 
 
 @pytest.mark.rule("capi-2d-backoff")
-def test_a_back_off_is_forgotten_when_more_than_its_time_has_passed_since_the_last_failure() -> None:
+def test_a_back_off_is_forgotten_once_its_time_has_passed_since_the_last_failure() -> None:
     terms = BackoffTerms(first=60, longest=600, forgotten=100)
     backoff = PoolBackoff(NOW, 240.0, NOW, "quota")
     just, over = (NOW + datetime.timedelta(seconds=seconds) for seconds in (100, 100.5))

@@ -26,14 +26,14 @@ from tests.blocks.capacity import node, options, pod, pool
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-def test_of_what_expanders_leave_the_first_by_name_is_taken_and_no_other() -> None:
+def test_the_first_option_by_name_is_chosen_among_those_the_expanders_leave() -> None:
     assert choose(options("b", "a"), [least_waste]) == ExpanderChoice(tuple(options("a")))
     assert choose(options("b", "a"), []) == ExpanderChoice(tuple(options("a")))
     assert choose([], [least_waste]) == ExpanderChoice(())
 
 
 @pytest.mark.rule("capacity-expanders")
-def test_what_each_expander_says_is_said_once_and_in_order() -> None:
+def test_the_notices_of_expanders_are_joined_in_order_without_duplicates() -> None:
     def says(*unmatched: str, notice: str = "", leaves: int = 9) -> object:
         return lambda given: ExpanderChoice(tuple(given)[:leaves], unmatched, notice)
 
@@ -46,7 +46,7 @@ def test_what_each_expander_says_is_said_once_and_in_order() -> None:
 
 
 @pytest.mark.rule("capi-2d-priority")
-def test_priorities_that_say_nothing_leave_all_and_say_so() -> None:
+def test_missing_priorities_leave_all_options_and_give_a_notice() -> None:
     chosen = choose(options("b", "a"), [Priorities()])
     assert chosen == ExpanderChoice(tuple(options("a")), (), "there are no priorities")
     assert Priorities(fault="not valid YAML")(options("b", "a")) == ExpanderChoice(
@@ -55,7 +55,7 @@ def test_priorities_that_say_nothing_leave_all_and_say_so() -> None:
 
 
 @pytest.mark.rule("capi-2d-priority")
-def test_a_pool_has_the_highest_priority_of_those_that_match_anywhere_in_its_name() -> None:
+def test_a_pool_has_the_highest_priority_whose_pattern_matches_anywhere_in_its_name() -> None:
     said = Priorities.parse("1:\n- gpu\n7:\n- ^a\n- z$\n-3:\n- cpu\n")
     assert [said.of(name) for name in ("a-gpu", "my-gpu", "b-cpu-z", "cpu", "other")] == [7, 1, 7, -3, None]
     offered = options("my-gpu", "other", "cpu")
@@ -81,7 +81,7 @@ def test_a_pool_has_the_highest_priority_of_those_that_match_anywhere_in_its_nam
         ("5: ['[']", "priority 5 has an invalid expression: unterminated character set at position 0"),
     ],
 )
-def test_a_text_that_says_no_priorities_is_told_where_it_is_wrong(text: str, told: str) -> None:
+def test_a_text_without_priorities_is_refused_with_its_fault(text: str, told: str) -> None:
     with pytest.raises(BadPriorities, match=f"^{re.escape(told)}$"):
         Priorities.parse(text)
 
@@ -91,7 +91,7 @@ def option(name: str, free: dict[str, int], nodes: int, **used: int) -> Expander
 
 
 @pytest.mark.rule("capacity-expanders")
-def test_waste_is_what_no_pod_takes_of_all_new_nodes_together() -> None:
+def test_waste_is_the_unused_share_of_all_new_nodes_together() -> None:
     half = option("half", {"cpu": 4, "memory": 10}, 2, cpu=6, memory=15)
     assert half.waste == Fraction(1, 4) + Fraction(1, 4)
     assert option("idle", {"cpu": 4, "memory": 10}, 2).waste == 2
@@ -103,7 +103,7 @@ def test_waste_is_what_no_pod_takes_of_all_new_nodes_together() -> None:
 
 
 @pytest.mark.rule("capacity-expanders")
-def test_chance_takes_one_and_of_none_none() -> None:
+def test_the_random_expander_chooses_one_option_and_none_if_there_are_none() -> None:
     given = options("a", "b", "c")
     assert [at_random(lambda n=n: n / 6)(given).options[0].pool for n in range(6)] == list("aabbcc")  # type: ignore[misc]
     assert at_random(lambda: 0.5)([]) == ExpanderChoice(())
@@ -126,12 +126,12 @@ def test_chance_takes_one_and_of_none_none() -> None:
         (pool("a", 10, 10, backoff=PoolBackoff(NOW.replace(hour=1), 1, NOW)), "in back-off"),
     ],
 )
-def test_a_pool_says_why_it_cannot_grow(given: Pool, why: str) -> None:
+def test_a_pool_reports_why_it_cannot_grow(given: Pool, why: str) -> None:
     assert out_of_question(given, NOW) == why
 
 
 @pytest.mark.rule("capacity-decide")
-def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
+def test_a_decision_covers_every_pod_and_every_pool() -> None:
     pods = [
         pod("there", "4"),
         pod("comes", "3500m"),
@@ -166,7 +166,7 @@ def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
 
 
 @pytest.mark.rule("capacity-decide")
-def test_a_pod_that_fits_nowhere_is_told_of_each_pool_and_expanders_are_quoted_once() -> None:
+def test_a_pod_that_fits_nowhere_gets_a_reason_per_pool_and_notices_are_not_repeated() -> None:
     small, narrow = pool("b", 0, 5, template=node("1")), pool("a", 0, 5, template=node(memory="1Mi"))
     bad = Priorities(fault="not valid YAML")
     decision = CapacityPools([bad]).decide([pod("p", "3")], [], [small, narrow], NOW)

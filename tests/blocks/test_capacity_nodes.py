@@ -13,7 +13,7 @@ TEAM = Taint("team", "a", "NoSchedule")
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_node_is_read_as_empty_by_what_it_allows() -> None:
+def test_a_node_template_is_an_empty_node_with_its_allocatable_resources() -> None:
     manifest = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -34,7 +34,7 @@ def test_a_node_is_read_as_empty_by_what_it_allows() -> None:
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_node_that_does_not_say_what_it_allows_offers_what_it_has() -> None:
+def test_a_node_without_allocatable_resources_offers_its_capacity() -> None:
     assert node_template({"status": {"capacity": {"cpu": "4"}, "allocatable": None}}).free == {"cpu": 4000}
     nothing = NodeTemplate({})
     assert node_template({}) == nothing
@@ -80,13 +80,13 @@ def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: Toleration, pu
         (PodShape((), (("zone", "b"),), unmodelled=("volumes", "claims")), "not modelled: volumes, claims"),
     ],
 )
-def test_a_node_says_what_keeps_a_pod_off_it(shape: PodShape, why: str) -> None:
+def test_a_node_reports_why_it_repels_a_pod(shape: PodShape, why: str) -> None:
     soft, hard = Taint("soft", "", "PreferNoSchedule"), Taint("b", "", "NoExecute")
     assert NodeTemplate({}, {"zone": "a"}, (soft, TEAM, hard)).bars(shape) == why
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_node_says_of_what_it_has_too_little() -> None:
+def test_a_node_reports_the_resource_it_lacks() -> None:
     node = NodeTemplate({"cpu": 2, "memory": 1}, ports=(HostPort(80), HostPort(81)))
     assert node.lacks(PodShape((("cpu", 2), ("memory", 1)))) == ""
     assert node.lacks(PodShape((("cpu", 3), ("memory", 2)))) == "cpu"
@@ -97,7 +97,7 @@ def test_a_node_says_of_what_it_has_too_little() -> None:
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_pod_takes_its_share_of_a_node_and_its_ports() -> None:
+def test_a_pod_takes_its_share_of_a_node_and_its_host_ports() -> None:
     node = NodeTemplate({"cpu": 5, "memory": 1}, {"zone": "a"}, (TEAM,), (HostPort(80),))
     taken = node.with_pod(PodShape((("cpu", 2), ("memory", 4), ("gpu", 1)), ports=(HostPort(81),)))
     assert taken == evolve(node, free={"cpu": 3, "memory": 0}, ports=(HostPort(80), HostPort(81)))

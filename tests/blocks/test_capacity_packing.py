@@ -78,7 +78,7 @@ NODES = st.lists(
 @pytest.mark.rule("capacity-law")
 @settings(max_examples=80, deadline=None)
 @given(pods=PODS, nodes=NODES)
-def test_each_pod_goes_to_the_first_node_with_room_the_largest_first(
+def test_each_pod_goes_to_the_first_node_with_room_and_the_largest_pods_go_first(
     pods: list[PodNeeds], nodes: list[NodeTemplate]
 ) -> None:
     cpu, memory = (sum(one.free[name] for one in nodes) for name in ("cpu", "memory"))
@@ -88,7 +88,7 @@ def test_each_pod_goes_to_the_first_node_with_room_the_largest_first(
 @pytest.mark.rule("capacity-law")
 @settings(max_examples=80, deadline=None)
 @given(pods=PODS, most=st.integers(0, 8), dear=st.booleans())
-def test_no_node_is_counted_before_the_others_have_no_room(
+def test_a_node_is_added_only_when_the_others_have_no_room(
     pods: list[PodNeeds], most: int, dear: bool
 ) -> None:
     template = node(taints=(DEAR,) if dear else (), ports=(HostPort(81),) if most % 2 else ())
@@ -106,7 +106,7 @@ def test_no_node_is_counted_before_the_others_have_no_room(
 
 
 @pytest.mark.rule("capacity-law")
-def test_many_shapes_are_packed_as_few_are() -> None:
+def test_many_shapes_are_packed_like_few() -> None:
     """More shapes than are handled between two looks for full nodes."""
     pods = [PodNeeds(f"p{n:03}", shape(9 - n % 9, n * 5 % 11, n % 4 // 3)) for n in range(90)]
     places, states = first_fit(in_order(pods, 8, 12), [], node(), 99)
@@ -115,7 +115,7 @@ def test_many_shapes_are_packed_as_few_are() -> None:
 
 
 @pytest.mark.rule("capacity-law")
-def test_a_node_without_room_for_the_smallest_may_have_room_for_others_before_them() -> None:
+def test_a_node_without_room_for_the_smallest_pod_can_have_room_for_larger_ones() -> None:
     """Sixteen that leave a twentieth of a cpu, one that takes memory alone, and small ones that take cpu."""
     asked = [*((95, n) for n in range(1, 17)), (1, 900), *((20, n) for n in range(101, 118))]
     pods = [PodNeeds(f"p{cpu}-{memory}", shape(cpu, memory)) for cpu, memory in asked]
@@ -123,12 +123,12 @@ def test_a_node_without_room_for_the_smallest_may_have_room_for_others_before_th
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_port_that_is_in_use_is_looked_for_on_the_next_node() -> None:
+def test_a_pod_whose_port_is_taken_goes_to_the_next_node() -> None:
     pods = [PodNeeds(name, shape(1, 1, ports=(HostPort(80),))) for name in "abc"]
     assert fill(pods, [node(ports=(HostPort(80),)), node(), node()]) == {"a": 1, "b": 2}
 
 
-def test_what_no_node_has_at_all_is_lacking() -> None:
+def test_a_resource_that_no_node_has_is_lacking() -> None:
     bare = NodeTemplate({"pods": 5})
     pods = [PodNeeds("c", shape(1, 0)), PodNeeds("m", shape(0, 1)), PodNeeds("n", shape(0, 0))]
     assert pack(pods, bare, 1) == Packing(1, ("n",), {"c": "cpu", "m": "memory"}, {"pods": 1})
@@ -139,17 +139,19 @@ def test_what_no_node_has_at_all_is_lacking() -> None:
 
 @pytest.mark.rule("capacity-law")
 @pytest.mark.parametrize(("larger", "smaller"), [(shape(1, 2), shape(0, 3)), (shape(1, 2), shape(2, 0))])
-def test_what_is_not_asked_for_has_no_share(larger: PodShape, smaller: PodShape) -> None:
+def test_a_resource_that_is_not_requested_does_not_affect_the_order(
+    larger: PodShape, smaller: PodShape
+) -> None:
     """Of a node of 8 and 12, where 1 and 2 are 7/24, and the others 6/24."""
     assert fill([PodNeeds("s", smaller), PodNeeds("l", larger)], [node(pods=1)]) == {"l": 0}
 
 
-def test_a_node_that_has_none_of_a_resource_has_no_room_for_the_least_of_it() -> None:
+def test_a_node_without_a_resource_has_no_room_for_any_amount_of_it() -> None:
     pods = [PodNeeds("a", shape(1, 1, 1)), PodNeeds("b", shape(1, 1, 1))]
     assert fill(pods, [node(gpu=0), node(gpu=1)]) == {"a": 1}
 
 
-def test_pods_are_put_together_by_shape_in_the_order_of_their_names() -> None:
+def test_pods_are_grouped_by_shape_and_sorted_by_name() -> None:
     one, other = shape(1, 1), shape(1, 1, ports=(HostPort(80),))
     pods = [PodNeeds("c", one), PodNeeds("b", other), PodNeeds("a", one)]
     assert by_shape(pods) == [(one, ["a", "c"]), (other, ["b"])]

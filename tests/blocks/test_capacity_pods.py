@@ -60,7 +60,7 @@ WHOLE: dict[str, Any] = {
 
 
 @pytest.mark.rule("capacity-fit", "capacity-unmodelled")
-def test_all_that_is_heeded_of_a_pod_is_in_its_shape_and_the_rest_is_named() -> None:
+def test_a_shape_has_every_supported_part_of_a_pod_and_the_rest_is_reported() -> None:
     none = (NodeRequirement("", "Exists"),)
     assert pod_needs(WHOLE) == PodNeeds(
         "d/p",
@@ -106,19 +106,19 @@ def test_all_that_is_heeded_of_a_pod_is_in_its_shape_and_the_rest_is_named() -> 
         {"spec": {"containers": [{"resources": {"limits": None, "requests": None}}], "hostNetwork": True}},
     ],
 )
-def test_a_pod_that_asks_for_nothing_takes_the_place_of_one_pod(manifest: dict[str, Any]) -> None:
+def test_a_pod_without_requests_takes_one_pod_slot(manifest: dict[str, Any]) -> None:
     assert pod_needs(manifest) == PodNeeds("/", PodShape((("pods", 1000),)))
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_pod_in_the_network_of_its_node_takes_the_ports_of_its_containers() -> None:
+def test_a_host_network_pod_takes_the_ports_of_its_containers() -> None:
     ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}, {}]
     spec = {"hostNetwork": True, "containers": [{"ports": ports}]}
     assert pod_needs({"spec": spec}).shape.ports == (HostPort(80), HostPort(8081))
 
 
 @pytest.mark.rule("capacity-fit")
-def test_requests_are_the_most_that_a_pod_takes_at_any_time() -> None:
+def test_requests_are_the_most_that_a_pod_uses_at_any_time() -> None:
     def container(policy: str = "", **requests: str) -> dict[str, Any]:
         return {"resources": {"requests": requests}, **({"restartPolicy": policy} if policy else {})}
 
@@ -165,12 +165,14 @@ def test_requests_are_the_most_that_a_pod_takes_at_any_time() -> None:
         (NodeRequirement("none", "Gt", ("-5",)), False),
     ],
 )
-def test_an_expression_holds_by_the_label_that_a_node_has(requirement: NodeRequirement, holds: bool) -> None:
+def test_an_expression_is_evaluated_on_the_labels_of_a_node(
+    requirement: NodeRequirement, holds: bool
+) -> None:
     assert requirement.holds({"zone": "a", "cores": "4", "empty": ""}) is holds
 
 
 @pytest.mark.rule("capacity-fit")
-def test_a_node_is_accepted_by_the_whole_selector_and_all_of_one_term() -> None:
+def test_a_node_must_match_the_whole_selector_and_all_of_one_term() -> None:
     zone, disk = NodeRequirement("zone", "In", ("a",)), NodeRequirement("disk", "Exists")
     both = PodShape((), (("zone", "a"), ("disk", "ssd")))
     assert both.accepts({"zone": "a", "disk": "ssd", "more": "b"})
@@ -197,12 +199,12 @@ def test_a_node_is_accepted_by_the_whole_selector_and_all_of_one_term() -> None:
         (HostPort(80, address="10.0.0.1"), HostPort(81, address="10.0.0.1"), False),
     ],
 )
-def test_ports_clash_where_one_node_cannot_have_both(one: HostPort, other: HostPort, clash: bool) -> None:
+def test_host_ports_clash_if_one_node_cannot_have_both(one: HostPort, other: HostPort, clash: bool) -> None:
     assert one.clashes(other) is clash
     assert other.clashes(one) is clash
 
 
-def test_amounts_are_added_taken_away_and_compared_by_name() -> None:
+def test_amounts_are_added_subtracted_and_compared_by_resource() -> None:
     one, other = {"a": 3, "b": 1}, {"b": 5, "c": 2}
     assert add(one, other) == {"a": 3, "b": 6, "c": 2}
     assert less(one, other) == {"a": 3, "b": 0}

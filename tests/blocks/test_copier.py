@@ -72,7 +72,7 @@ def test_the_page_is_under_fifty_lines() -> None:
     assert len(PAGE.read_text().splitlines()) < 44
 
 
-async def test_the_controller_of_the_page_copies_follows_and_cleans_up() -> None:
+async def test_the_controller_on_the_page_copies_updates_and_cleans_up() -> None:
     client = FakeClient(*spaces("a", "b"), CA, team("a", "b"))
     made = await run_once(teams, "teams/blue", client)
     assert made.error is None
@@ -92,7 +92,7 @@ async def test_the_controller_of_the_page_copies_follows_and_cleans_up() -> None
     assert await client.find(Team, "blue", "teams") is None
 
 
-async def test_a_namespace_is_made_only_where_that_is_asked_for() -> None:
+async def test_a_namespace_is_created_only_if_requested() -> None:
     client = FakeClient(CA, team("a"))
     made = await run_once(teams, "teams/blue", client)
     assert (made.error, made.conditions["Ready"]["message"]) == (None, "there is no Namespace a")
@@ -103,7 +103,7 @@ async def test_a_namespace_is_made_only_where_that_is_asked_for() -> None:
     assert set(await copied(client)) == {"a"}
 
 
-async def test_what_fails_in_one_namespace_holds_up_no_other_and_is_said_without_the_servers_words() -> None:
+async def test_a_failure_in_one_namespace_blocks_no_other_and_its_report_omits_the_servers_words() -> None:
     refused = Refuse(403, "Forbidden", "quoting Y2E=")
     plan = FaultPlan((Fault(When("create", "*/namespaces/a/secrets"), refused),))
     client = FakeClient(*spaces("a", "b"), CA, team("a", "b"), plan=plan)
@@ -116,7 +116,7 @@ async def test_what_fails_in_one_namespace_holds_up_no_other_and_is_said_without
     assert set(await copied(client)) == {"a", "b"}
 
 
-async def test_a_copy_that_appears_while_it_is_made_is_decided_on_anew() -> None:
+async def test_a_copy_that_appears_during_its_creation_is_decided_again() -> None:
     exists = Refuse(409, "AlreadyExists", "there already")
     client = FakeClient(
         *spaces("a"), CA, team("a"), plan=FaultPlan((Fault(When("create", "*/secrets"), exists),))
@@ -128,7 +128,7 @@ async def test_a_copy_that_appears_while_it_is_made_is_decided_on_anew() -> None
     assert set(await copied(client)) == {"a"}
 
 
-async def test_what_others_wrote_on_a_copy_survives_its_replacement() -> None:
+async def test_additions_of_others_to_a_copy_survive_its_replacement() -> None:
     client = FakeClient(*spaces("a"), CA, team("a"))
     await run_once(teams, "teams/blue", client)
     copy = await client.get(Secret, "ca", "a")
@@ -145,7 +145,7 @@ async def test_what_others_wrote_on_a_copy_survives_its_replacement() -> None:
     assert mended.metadata.annotations["why"] == "so"
 
 
-async def test_copiers_of_other_names_leave_each_others_copies_alone() -> None:
+async def test_copiers_with_different_names_leave_each_others_copies_alone() -> None:
     def tokens(team: Any) -> list[Copy]:
         content = Content.of_text(token="t")
         return [Copy(Key(name, "token"), content=content) for name in team.spec.namespaces]
@@ -160,7 +160,7 @@ async def test_copiers_of_other_names_leave_each_others_copies_alone() -> None:
     assert await client.find(Secret, "token", "a") is not None
 
 
-async def test_a_spec_without_a_meaning_touches_nothing_and_holds_up_no_removal() -> None:
+async def test_an_unusable_spec_changes_nothing_and_does_not_block_removal() -> None:
     def copies(team: Any) -> list[Copy]:
         if not team.spec.namespaces:
             raise Unusable("NoNamespaces", "spec.namespaces is empty")
@@ -204,7 +204,7 @@ def simulated(scenario: Callable[[World], Awaitable[None]], seed: int = 0) -> No
 
 @pytest.mark.parametrize("seed", range(5))
 @in_world(simulated)
-async def test_sources_copies_and_namespaces_wake_exactly_whom_they_concern(here: World, seed: int) -> None:
+async def test_sources_copies_and_namespaces_wake_exactly_the_affected_owners(here: World, seed: int) -> None:
     async with here.running(teams) as recorded:
         await here.user.create(team("a", "later"))
         await here.user.create(team("b", name="red"))
@@ -229,7 +229,7 @@ async def test_sources_copies_and_namespaces_wake_exactly_whom_they_concern(here
         assert again == [("create", "/api/v1/namespaces/a/secrets")]
 
 
-def test_a_kind_without_namespaces_keeps_copies_too_however_long_its_names() -> None:
+def test_a_cluster_scoped_kind_with_long_names_can_have_copies() -> None:
     name = "north-" + "x" * 100
     copier = Copier(Region, lambda region: [Copy(Key("a", "ca"), Key("shared", "ca"))], name="r" * 80)
 
@@ -264,9 +264,7 @@ def test_a_kind_without_namespaces_keeps_copies_too_however_long_its_names() -> 
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(simulated)
-async def test_a_manager_that_dies_within_a_rotation_writes_each_copy_once_all_the_same(
-    here: World, seed: int
-) -> None:
+async def test_a_manager_killed_during_a_rotation_still_writes_each_copy_once(here: World, seed: int) -> None:
     source = await here.user.create(CA)
     await here.user.create(team("a", "b"))
     async with here.running(teams):
@@ -284,7 +282,7 @@ async def test_a_manager_that_dies_within_a_rotation_writes_each_copy_once_all_t
 
 
 @in_world(simulated)
-async def test_no_value_of_a_source_is_in_what_is_stored_of_the_object(here: World) -> None:
+async def test_no_value_of_a_source_is_stored_with_the_owner(here: World) -> None:
     await here.user.create(CA)
     await here.user.create(team("a"))
     async with here.running(teams):

@@ -105,7 +105,7 @@ def written(plan: CopyPlan) -> list[tuple[str, Key]]:
     return [(write.verb, write.to) for write in plan.write]
 
 
-def test_every_copy_that_is_missing_is_made_of_its_source() -> None:
+def test_every_missing_copy_is_created_from_its_source() -> None:
     plan = planned()
     assert written(plan) == [("create", place) for place in PLACES]
     assert plan.write[0].content == Content({"password": b64(PASSWORD)})
@@ -117,19 +117,19 @@ def test_every_copy_that_is_missing_is_made_of_its_source() -> None:
     ]
 
 
-def test_copies_that_are_right_are_left_however_often_it_is_planned() -> None:
+def test_correct_copies_are_left_alone_however_often_they_are_planned() -> None:
     plans = [planned(existing=copied()) for _ in range(100)]
     assert all(is_idle(plan) for plan in plans)
     assert len({plan.verdicts() for plan in plans}) == 1
 
 
-def test_a_source_that_is_touched_without_a_change_of_content_changes_nothing_said_of_the_copies() -> None:
+def test_a_source_touched_without_a_content_change_leaves_the_copy_statuses_unchanged() -> None:
     plan = planned(origin=source(version="9"), existing=copied())
     assert is_idle(plan)
     assert {one.source_resource_version for one in plan.held} == {"7"}
 
 
-def test_a_rotated_source_is_written_into_each_copy_once() -> None:
+def test_a_rotated_source_is_written_to_each_copy_once() -> None:
     rotated = source("8", password=b64("new"))
     plan = planned(origin=rotated, existing=copied())
     assert written(plan) == [("update", place) for place in PLACES]
@@ -145,31 +145,31 @@ def test_copies_are_kept_when_the_source_is_gone() -> None:
     assert verdict(plan, "Ready") == Condition("Ready", "False", "SourceNotFound", message)
 
 
-def test_a_source_that_was_emptied_empties_no_copy() -> None:
+def test_a_source_that_was_emptied_does_not_empty_its_copies() -> None:
     plan = planned(origin=source().replace(data={}), existing=copied())
     assert is_idle(plan)
     assert verdict(plan, "SourceFound").reason == "Empty"
 
 
-def test_one_source_that_is_unusable_does_not_hold_up_copies_of_another() -> None:
+def test_one_unusable_source_does_not_block_copies_of_another() -> None:
     copies = [Copy(PLACES[0], Key("shared", "other")), COPIES[1]]
     plan = planned(copies)
     assert written(plan) == [("create", PLACES[1])]
     assert verdict(plan, "Ready").status == "False"
 
 
-def test_what_is_wanted_no_more_is_deleted_unless_it_is_to_be_kept() -> None:
+def test_a_copy_that_is_no_longer_desired_is_deleted_unless_it_is_to_be_kept() -> None:
     plan = planned(COPIES[:1], existing=copied())
     assert [secret.key for secret in plan.delete] == [PLACES[1]]
     assert is_idle(planned(COPIES[:1], existing=copied(), removal="keep"))
 
 
-def test_a_copy_that_is_going_already_is_not_deleted_again() -> None:
+def test_a_copy_that_is_already_being_deleted_is_not_deleted_again() -> None:
     going = [changed(one, {"deletion_timestamp": "now"}) for one in copied()]
     assert is_idle(planned((), existing=going))
 
 
-def test_where_nothing_is_wanted_nothing_is_said_of_a_source() -> None:
+def test_with_nothing_to_copy_no_condition_mentions_a_source() -> None:
     plan = planned(())
     assert [(one.type, one.reason) for one in plan.verdicts()] == [
         ("Ready", "NothingToCopy"),
@@ -177,7 +177,7 @@ def test_where_nothing_is_wanted_nothing_is_said_of_a_source() -> None:
     ]
 
 
-def test_a_missing_namespace_is_made_where_that_is_wanted_and_waited_for_elsewhere() -> None:
+def test_a_missing_namespace_is_created_if_requested_and_otherwise_waited_for() -> None:
     plan = planned(spaces=SPACES[:1], namespaces=("test", "prod"))
     assert plan.namespaces == ("prod",)
     assert len(plan.write) == 2
@@ -193,28 +193,28 @@ def test_a_missing_namespace_is_made_where_that_is_wanted_and_waited_for_elsewhe
         space("test").replace(status=NamespaceStatus(phase="Terminating")),
     ],
 )
-def test_a_namespace_with_either_sign_of_its_end_is_waited_for(ending: Namespace) -> None:
+def test_a_namespace_that_is_being_deleted_is_waited_for(ending: Namespace) -> None:
     plan = planned(spaces=[ending, SPACES[1]], namespaces=("test", "prod"))
     assert written(plan) == [("create", PLACES[1])]
     assert plan.namespaces == ()
     assert verdict(plan, "Ready").message == "Namespace test is being deleted"
 
 
-def test_a_copy_on_its_way_out_is_waited_for() -> None:
+def test_a_copy_that_is_being_deleted_is_waited_for() -> None:
     first, second = copied()
     plan = planned(existing=[changed(first, {"deletion_timestamp": "now"}), second])
     assert is_idle(plan)
     assert verdict(plan, "Ready").message == "Secret test/login is being deleted"
 
 
-def test_namespaces_go_only_where_they_were_made_and_are_wanted_by_nobody() -> None:
+def test_a_namespace_is_deleted_only_if_the_copier_created_it_and_nothing_needs_it() -> None:
     made = [space(name, labels=OWNER.labels()) for name in ("test", "prod", "old", "gone", "shared-too")]
     plan = planned(existing=copied(), made=made, needed={"shared-too"}.__contains__, removal="namespaces")
     assert [one.name for one in plan.delete_namespaces] == ["gone", "old"]
     assert is_idle(planned(existing=copied(), made=made))
 
 
-def test_a_foreign_secret_in_the_place_is_a_conflict_and_stays() -> None:
+def test_a_foreign_secret_at_the_target_is_a_conflict_and_stays() -> None:
     theirs = Secret(metadata=ObjectMeta("login", "test", uid="theirs"), data={"k": b64("v")})
     plan = planned(existing=[theirs])
     assert plan.conflicts == (PLACES[0],)
@@ -233,7 +233,7 @@ def test_the_copy_of_another_owner_is_a_conflict_too(other: CopyOwner) -> None:
     assert (len(plan.conflicts), is_idle(plan)) == (2, True)
 
 
-def test_a_foreign_secret_may_be_taken_over_by_choice() -> None:
+def test_a_foreign_secret_is_taken_over_if_configured() -> None:
     theirs = [changed(one, {"labels": {"helm": "yes"}}) for one in copied()]
     plan = planned(existing=theirs, adopts=lambda secret: secret.metadata.labels == {"helm": "yes"})
     assert written(plan) == [("update", place) for place in PLACES]
@@ -257,13 +257,13 @@ def test_a_copy_edited_by_hand_is_repaired_once(edit: dict[str, Any]) -> None:
     assert is_idle(planned(existing=after(plan, existing)))
 
 
-def test_labels_that_others_add_to_a_copy_are_no_change() -> None:
+def test_labels_that_others_add_to_a_copy_cause_no_write() -> None:
     existing = [changed(one, {"labels": {**one.metadata.labels, "team": "a"}}) for one in copied()]
     assert is_idle(planned(existing=existing))
 
 
 @pytest.mark.parametrize("edit", [{"type": "kubernetes.io/tls"}, {"immutable": True, "data": {}}])
-def test_what_cannot_be_changed_is_replaced(edit: dict[str, Any]) -> None:
+def test_a_copy_that_cannot_be_changed_is_replaced(edit: dict[str, Any]) -> None:
     first, second = copied()
     plan = planned(existing=[changed(first, **edit), second])
     assert written(plan) == [("replace", PLACES[0])]
@@ -275,7 +275,7 @@ def test_an_owner_restored_from_a_backup_takes_its_copies_back() -> None:
     assert (plan.conflicts, [verb for verb, _ in written(plan)]) == ((), ["update", "update"])
 
 
-def test_two_copies_in_one_place_are_refused() -> None:
+def test_two_copies_to_the_same_place_are_refused() -> None:
     with pytest.raises(Unusable, match=r"^more than one copy is asked for as Secret test/login$") as raised:
         checked([COPIES[0], Copy(PLACES[0], content=Content({}))])
     assert raised.value.reason == "SamePlaceTwice"
@@ -317,24 +317,24 @@ THEIRS = "not written, as these Secrets belong to someone else: test/login, prod
         ),
     ],
 )
-def test_a_plan_says_what_stands_in_its_way_the_source_first_then_strangers_then_what_it_waits_for(
+def test_a_plan_reports_source_problems_first_then_conflicts_then_what_it_waits_for(
     plan: CopyPlan, verdicts: list[Condition]
 ) -> None:
     assert list(plan.verdicts()) == verdicts
 
 
-def test_a_copy_that_turns_out_to_wait_is_not_held_any_more() -> None:
+def test_a_copy_that_turns_out_to_be_waiting_is_no_longer_held() -> None:
     held = tuple(CopyStatus(*place, "7") for place in PLACES)
     plan = CopyPlan(held=held, waiting=("one",)).held_up({PLACES[0]: "other", Key("else", "x"): "one"})
     assert plan == CopyPlan(held=held[1:], waiting=("one", "other"))
 
 
-def test_the_end_of_a_namespace_is_waited_for_also_where_nothing_is_copied() -> None:
+def test_the_deletion_of_a_namespace_is_waited_for_even_if_nothing_is_copied() -> None:
     plan = planned((), spaces=[space("test", deletion_timestamp="now")], namespaces=("test",))
     assert plan.waiting == ("Namespace test is being deleted",)
 
 
-def test_a_difference_is_the_patch_that_makes_it_good() -> None:
+def test_a_difference_is_the_patch_that_corrects_the_copy() -> None:
     wanted = Content({"same": b64("1"), "other": b64("2"), "new": b64("3")}, "kubernetes.io/tls")
     labels = {**OWNER.labels(), "team": "a", "reconcile-runtime/owner-uid": "old"}
     stands = Secret(
@@ -349,14 +349,14 @@ def test_a_difference_is_the_patch_that_makes_it_good() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "", "Opaque"])
-def test_a_type_that_no_server_has_filled_in_is_opaque(kind: str | None) -> None:
+def test_a_secret_without_a_type_is_opaque(kind: str | None) -> None:
     assert as_it_is(source().replace(type=kind)) == Content({"password": b64(PASSWORD)}, "Opaque")
     assert is_idle(planned(existing=[changed(one, type=kind) for one in copied()]))
     edited = [changed(one, type=kind, data={}) for one in copied()]
     assert [verb for verb, _ in written(planned(existing=edited))] == ["update", "update"]
 
 
-def test_a_copy_has_the_type_of_its_source_or_the_one_that_its_content_says() -> None:
+def test_a_copy_has_the_type_of_its_source_or_of_its_content() -> None:
     assert as_it_is(source().replace(type="kubernetes.io/tls")).type == "kubernetes.io/tls"
     made = Content.of_text("kubernetes.io/basic-auth", username="robot")
     assert made == Content({"username": b64("robot")}, "kubernetes.io/basic-auth")
@@ -366,12 +366,12 @@ def test_a_copy_has_the_type_of_its_source_or_the_one_that_its_content_says() ->
 
 
 @pytest.mark.parametrize(("of", "kind"), [(ConfigMap, "ConfigMap"), (Ingress, "Ingress.networking.k8s.io")])
-def test_an_owner_is_named_by_its_kind_and_group(of: type[ConfigMap | Ingress], kind: str) -> None:
+def test_an_owner_is_identified_by_its_kind_and_group(of: type[ConfigMap | Ingress], kind: str) -> None:
     obj = of(metadata=ObjectMeta("shop", "teams", uid="owner-uid"))
     assert CopyOwner.of("tenants", obj) == evolve(OWNER, kind=kind)
 
 
-def test_an_object_is_found_by_the_labels_of_its_owner_and_by_all_of_them_only() -> None:
+def test_an_object_is_indexed_only_if_it_has_all_labels_of_its_owner() -> None:
     def owners(labels: dict[str, str]) -> tuple[tuple[str, ...], ...]:
         return owners_in(Secret(metadata=ObjectMeta("login", "test", labels=labels)))
 
@@ -392,17 +392,17 @@ def test_an_object_is_found_by_the_labels_of_its_owner_and_by_all_of_them_only()
         ("a" * 64, f"{'a' * 52}-ffe054fe7a"),  # stands in clusters: another one would lose their copies
     ],
 )
-def test_a_name_that_no_label_may_hold_is_its_beginning_and_a_hash(name: str, label: str) -> None:
+def test_a_name_too_long_for_a_label_becomes_its_beginning_and_a_hash(name: str, label: str) -> None:
     assert label_value(name) == label
 
 
-def test_a_copy_has_either_a_source_and_a_function_or_a_content() -> None:
+def test_a_copy_has_either_a_source_with_a_function_or_a_content() -> None:
     for wrong in ({"source": SOURCE, "content": Content({})}, {"content": as_it_is}, {}):
         with pytest.raises(TypeError, match="copy to test/login: content= is"):
             Copy(PLACES[0], **wrong)
 
 
-def test_no_value_is_in_what_a_plan_or_a_content_shows() -> None:
+def test_the_repr_of_a_plan_or_a_content_has_no_value() -> None:
     shown = repr((planned(), planned(existing=copied()), planned(()), Content.of_text(password=PASSWORD)))
     assert "login" in shown
     assert PASSWORD not in shown
@@ -410,7 +410,7 @@ def test_no_value_is_in_what_a_plan_or_a_content_shows() -> None:
 
 
 @given(st.text("abc-.", min_size=1, max_size=253), st.text("abc-.", min_size=1, max_size=253))
-def test_names_of_any_length_are_told_apart_by_their_labels(one: str, other: str) -> None:
+def test_names_of_any_length_have_distinct_labels(one: str, other: str) -> None:
     first, second = evolve(OWNER, name=one), evolve(OWNER, name=other)
     assert len(label_value(one)) <= 63
     assert first.owns(second.labels()) is (one == other)
@@ -447,7 +447,7 @@ def test_a_plan_carried_out_leaves_nothing_to_do(
 
 
 @given(WANTED, st.booleans(), EXISTING)
-def test_what_is_not_ours_is_neither_written_nor_deleted(
+def test_objects_of_others_are_neither_written_nor_deleted(
     copies: list[Copy], missing: bool, existing: list[Secret]
 ) -> None:
     plan = planned(copies, existing=existing, missing=missing)

@@ -49,14 +49,14 @@ def deleted(plan: GroupPlan[Host]) -> list[str]:
 
 @pytest.mark.rule("kuberay-1d-07")
 @pytest.mark.parametrize(("replicas", "hosts"), [(1, 4), (3, 12)])
-def test_a_replica_is_as_many_hosts_as_it_has(replicas: int, hosts: int) -> None:
+def test_a_replica_has_the_configured_number_of_hosts(replicas: int, hosts: int) -> None:
     plan = ReplicaGroup(replicas, 4).plan(list[Host](), NOW)
     assert plan.creates == hosts
     assert [one.hosts for one in plan.create] == [(0, 1, 2, 3)] * replicas
 
 
 @pytest.mark.rule("kuberay-1d-07")
-def test_a_replica_that_lacks_two_hosts_is_made_anew_as_a_whole() -> None:
+def test_a_replica_that_lacks_two_hosts_is_recreated_as_a_whole() -> None:
     plan = ReplicaGroup(1, 4).plan(atom("a", 4)[:2], NOW)
     assert deleted(plan) == ["a-0", "a-1"]
     assert {removal.reason for removal in plan.delete} == {"incomplete"}
@@ -80,13 +80,13 @@ def test_a_listed_host_takes_its_replica_with_it() -> None:
     assert plan.creates == 2
 
 
-def test_too_many_replicas_become_fewer_whole_ones() -> None:
+def test_surplus_replicas_are_deleted_as_a_whole() -> None:
     plan = ReplicaGroup(1, 2).plan([*atom("a", 2, age=10), *atom("b", 2, age=900)], NOW)
     assert deleted(plan) == ["a-0", "a-1"]
     assert plan.creates == 0
 
 
-def test_a_replica_of_which_a_host_is_going_goes_and_is_replaced() -> None:
+def test_a_replica_with_a_terminating_host_is_deleted_and_replaced() -> None:
     hosts = atom("a", 2)
     hosts[0] = evolve(hosts[0], terminating=True)
     plan = ReplicaGroup(1, 2).plan(hosts, NOW)
@@ -94,20 +94,20 @@ def test_a_replica_of_which_a_host_is_going_goes_and_is_replaced() -> None:
     assert [one.name for one in plan.waiting] == ["a-0"]
 
 
-def test_what_was_never_whole_is_completed_and_nothing_of_it_deleted() -> None:
+def test_a_replica_that_was_never_complete_is_completed_without_deletions() -> None:
     """A quota stopped it half-way, or a crash: deleting it would only begin the same again (kuberay#4540)."""
     hosts = [evolve(one, whole=False, replica_index=3, failures=2) for one in atom("a", 4)[:2]]
     plan = ReplicaGroup(1, 4).plan(hosts, NOW)
     assert (deleted(plan), plan.create) == ([], (NewReplica(3, (2, 3), 2, "a"),))
 
 
-def test_what_lacks_its_first_host_has_lost_it_since_hosts_are_made_in_order() -> None:
+def test_an_incomplete_replica_without_its_first_host_has_lost_it_and_is_recreated() -> None:
     hosts = [evolve(one, whole=False) for one in atom("a", 4)[1:]]
     plan = ReplicaGroup(1, 4).plan(hosts, NOW)
     assert (deleted(plan), plan.creates) == (["a-1", "a-2", "a-3"], 4)
 
 
-def test_a_replica_that_has_become_whole_is_marked_once() -> None:
+def test_a_replica_that_has_become_complete_is_marked_once() -> None:
     hosts = [evolve(one, whole=False) for one in atom("a", 2)]
     plan = ReplicaGroup(1, 2).plan(hosts, NOW)
     assert [one.name for one in plan.mark] == ["a-0"]
@@ -115,13 +115,13 @@ def test_a_replica_that_has_become_whole_is_marked_once() -> None:
     assert ReplicaGroup(1).plan([host("b")], NOW).mark == ()
 
 
-def test_a_group_whose_number_of_hosts_changed_is_made_anew() -> None:
+def test_a_group_whose_number_of_hosts_changed_is_recreated() -> None:
     plan = ReplicaGroup(2, 2).plan([host("alone"), *atom("a", 4)], NOW)
     assert deleted(plan) == ["a-0", "a-1", "a-2", "a-3", "alone"]
     assert plan.creates == 4
 
 
-def test_new_replicas_get_the_lowest_indexes_that_are_free() -> None:
+def test_new_replicas_get_the_lowest_free_indexes() -> None:
     hosts = [
         host("a", replica_index=0),
         host("b", replica_index=2),
@@ -131,7 +131,7 @@ def test_new_replicas_get_the_lowest_indexes_that_are_free() -> None:
     assert [one.index for one in plan.create] == [1, 3, 4]
 
 
-def test_hosts_of_one_replica_share_a_name_and_single_ones_have_none() -> None:
+def test_hosts_of_one_replica_share_a_name_and_single_hosts_have_none() -> None:
     names = iter(["x", "y"])
     made = list(new_hosts(NewReplica(4, (0, 1), 2), 2, lambda: next(names)))
     assert made == [NewHost("x", 4, 0, 2), NewHost("x", 4, 1, 2)]
@@ -139,7 +139,7 @@ def test_hosts_of_one_replica_share_a_name_and_single_ones_have_none() -> None:
     assert list(new_hosts(NewReplica(0, (1,), name="old"), 2, lambda: next(names))) == [NewHost("old", 0, 1)]
 
 
-def test_what_is_marked_is_read_again() -> None:
+def test_marks_written_to_a_host_are_read_back() -> None:
     manifest = NewHost("render-1", 4, 1, 2).marked({"metadata": {"labels": {"app": "render"}}}, MARKS)
     created = NOW.isoformat().replace("+00:00", "Z")
     metadata = ObjectMeta(
@@ -152,7 +152,7 @@ def test_what_is_marked_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(("replicas", "hosts"), [(-1, 1), (1, 0)])
-def test_a_group_that_makes_no_sense_is_an_error(replicas: int, hosts: int) -> None:
+def test_an_invalid_group_is_an_error(replicas: int, hosts: int) -> None:
     with pytest.raises(ValueError, match="0 replicas or more of 1 host or more"):
         ReplicaGroup(replicas, hosts)
 
@@ -160,11 +160,11 @@ def test_a_group_that_makes_no_sense_is_an_error(replicas: int, hosts: int) -> N
 # Failures.
 
 
-def test_the_first_failure_is_replaced_at_once_and_the_next_ones_later_each_time() -> None:
+def test_the_first_failure_is_replaced_at_once_and_later_ones_with_growing_delays() -> None:
     assert [wait_after(failures) for failures in range(8)] == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
-def test_a_replica_that_breaks_right_after_another_is_replaced_only_after_its_wait() -> None:
+def test_a_replacement_that_fails_is_replaced_only_after_its_delay() -> None:
     broken = host("b", finished=True, age=4, failures=1)
     plan = ReplicaGroup(1).plan([broken], NOW)
     assert (plan.is_idle, plan.after) == (True, 6.0)
@@ -172,12 +172,12 @@ def test_a_replica_that_breaks_right_after_another_is_replaced_only_after_its_wa
     assert (deleted(later), later.create) == (["b"], (NewReplica(0, (0,), failures=2),))
 
 
-def test_a_replica_that_lived_long_starts_a_count_of_its_own() -> None:
+def test_a_long_lived_replica_starts_a_new_failure_count() -> None:
     plan = ReplicaGroup(1).plan([host("b", finished=True, age=3600, failures=5)], NOW)
     assert plan.create == (NewReplica(0, (0,), failures=1),)
 
 
-def test_a_broken_replica_that_is_not_needed_goes_at_once() -> None:
+def test_a_broken_surplus_replica_is_deleted_at_once() -> None:
     plan = ReplicaGroup(1).plan([host("a"), host("b", finished=True, age=0, failures=3)], NOW)
     assert (deleted(plan), plan.create, plan.after) == (["b"], (), None)
 
@@ -251,7 +251,7 @@ def test_a_plan_carried_out_leaves_nothing_to_do_but_to_wait(
 
 
 @given(groups(), st.booleans())
-def test_a_group_ends_at_its_number_save_for_what_may_not_be_chosen_or_has_to_wait(
+def test_a_group_reaches_its_size_except_for_replicas_that_must_wait_or_cannot_be_chosen(
     given: tuple[ReplicaGroup, list[Host]], gone: bool
 ) -> None:
     group, observed = given
@@ -266,7 +266,7 @@ def test_a_group_ends_at_its_number_save_for_what_may_not_be_chosen_or_has_to_wa
 
 
 @given(groups())
-def test_there_is_one_deletion_for_each_replica_too_many_and_none_while_others_are_made(
+def test_each_surplus_replica_is_deleted_once_and_none_while_others_are_created(
     given: tuple[ReplicaGroup, list[Host]],
 ) -> None:
     group, observed = given
@@ -281,7 +281,7 @@ def test_there_is_one_deletion_for_each_replica_too_many_and_none_while_others_a
 
 
 @given(groups())
-def test_no_replica_is_left_in_part(given: tuple[ReplicaGroup, list[Host]]) -> None:
+def test_a_replica_is_deleted_as_a_whole_or_not_at_all(given: tuple[ReplicaGroup, list[Host]]) -> None:
     group, observed = given
     plan = group.plan(observed, NOW)
     doomed = {removal.host.name for removal in plan.delete}

@@ -59,7 +59,7 @@ async def test_a_farm_gets_its_pods_and_is_then_left_alone() -> None:
     assert (await run_once(farms, "default/farm", client)).writes == []
 
 
-async def test_a_pod_that_is_retired_takes_its_replica_with_it() -> None:
+async def test_a_retired_pod_is_deleted_with_its_whole_replica() -> None:
     client = FakeClient(farm(renderers=2, hosts=2))
     await run_once(farms, "default/farm", client)
     pods = await run_all(client)
@@ -70,7 +70,7 @@ async def test_a_pod_that_is_retired_takes_its_replica_with_it() -> None:
     assert len(await client.list(Pod, "default")) == 2
 
 
-async def test_a_quota_that_ends_in_the_midst_of_a_replica_causes_no_deletions() -> None:
+async def test_a_quota_that_interrupts_a_replica_causes_no_deletions() -> None:
     """What was never whole is completed, as often as it takes (ray-project/kuberay#4540)."""
     quota = Refuse(403, "Forbidden", "exceeded quota: pods=2")
     full = FaultPlan(tuple(Fault(When("create", "*/pods", nth=nth), quota) for nth in (3, 4, 5)))
@@ -88,7 +88,7 @@ async def test_a_quota_that_ends_in_the_midst_of_a_replica_causes_no_deletions()
 
 @pytest.mark.parametrize("seed", range(4))
 @simulated
-async def test_on_late_watches_one_replica_goes_for_each_that_is_too_many(seed: int) -> None:
+async def test_with_late_watches_one_replica_is_deleted_for_each_surplus_one(seed: int) -> None:
     async with world(seed, definition_of(RenderFarm), delays=Delays(0.2, 3.0)) as here:
         watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
         async with watching as observer, here.running(farms, lag=(0.2, 1.0)):
@@ -103,7 +103,7 @@ async def test_on_late_watches_one_replica_goes_for_each_that_is_too_many(seed: 
 
 
 @simulated
-async def test_a_pod_that_fails_at_once_is_made_ever_less_often() -> None:
+async def test_a_pod_that_fails_at_once_is_recreated_less_and_less_often() -> None:
     async with world(1, definition_of(RenderFarm), delays=Delays(0.2, 0.2)) as here:
         watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
         async with watching as observer, here.running(farms):

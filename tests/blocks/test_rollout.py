@@ -46,7 +46,7 @@ def after(rollout: Rollout, new: RevisionSet | None, *old: RevisionSet) -> dict[
         ("1%", "99%", 101, (2, 99)),
     ],
 )
-def test_shares_of_a_surge_are_rounded_up_and_those_that_may_be_missing_down(
+def test_shares_of_a_surge_are_rounded_up_and_shares_of_unavailable_replicas_down(
     surge: int | str, unavailable: int | str, replicas: int, bounds: tuple[int, int]
 ) -> None:
     assert bounds_of(surge, unavailable, replicas) == RolloutBounds(*bounds)
@@ -81,7 +81,7 @@ def test_an_invalid_amount_is_refused(amount: int | str) -> None:
         (8, 4, (2, 2), (4, 4)),
     ],
 )
-def test_a_change_of_replicas_within_a_rollout_is_shared_out_by_size(
+def test_scaling_during_a_rollout_is_distributed_by_size(
     replicas: int, was: int, sizes: tuple[int, ...], wanted: tuple[int, ...]
 ) -> None:
     sets = [one(f"v{9 - age}", size, age=age, of=was, limit=was) for age, size in enumerate(sizes)]
@@ -91,20 +91,20 @@ def test_a_change_of_replicas_within_a_rollout_is_shared_out_by_size(
 
 
 @pytest.mark.rule("aibrix-3d-proportional")
-def test_the_surge_is_shared_out_as_well() -> None:
+def test_the_surge_is_distributed_too() -> None:
     new, old = one("new", 6, of=10, limit=12), one("old", 6, age=1, of=10, limit=12)
     assert after(Rollout(20, 4, 1), new, old) == {"new": 12, "old": 12}
 
 
 @pytest.mark.rule("aibrix-3d-proportional")
-def test_a_change_of_replicas_makes_no_new_set_at_once() -> None:
+def test_a_scale_up_precedes_the_creation_of_a_new_set() -> None:
     old = one("old", 3, of=3)
     assert after(Rollout(5), None, old) == {"old": 5}
     assert after(Rollout(5), None, evolve(old, replicas=5, desired=5, present=5, available=5))["made"] == 2
 
 
 @pytest.mark.rule("aibrix-3d-recreate")
-def test_recreate_makes_the_new_one_when_the_old_ones_are_gone_for_good() -> None:
+def test_recreate_creates_the_new_set_only_after_the_old_replicas_are_gone() -> None:
     rollout, old = Rollout(3, recreate=True), one("old", 3, of=3)
     plan = rollout.plan(None, [old])
     assert (plan.sizes, plan.create, plan.waiting) == ({"old": 0}, None, True)
@@ -116,7 +116,7 @@ def test_recreate_makes_the_new_one_when_the_old_ones_are_gone_for_good() -> Non
     assert rollout.plan(None, [gone]).create == 3
 
 
-def test_a_scale_down_within_a_rollout_takes_what_does_not_serve_rather_than_break_a_bound() -> None:
+def test_a_scale_down_during_a_rollout_removes_unavailable_replicas_within_the_bounds() -> None:
     new = evolve(one("new", 5, of=10, limit=11), available=0)
     assert after(Rollout(5, 1, 0), new, one("old", 5, age=1, of=10, limit=11)) == {"new": 1, "old": 5}
 
@@ -251,7 +251,7 @@ ACTS = ("roll", "roll", "look", "work", "hear", "hear", "serve", "serve", "chang
 @pytest.mark.rule("aibrix-3d-rolling", "aibrix-fleet-bounds")
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), surge=AMOUNTS, unavailable=AMOUNTS, replicas=st.integers(0, 7))
-def test_no_schedule_breaks_a_bound_and_every_rollout_comes_to_its_end(
+def test_no_schedule_breaks_a_bound_and_every_rollout_completes(
     seed: int, surge: int | str, unavailable: int | str, replicas: int
 ) -> None:
     whole = Whole(random.Random(seed), Rollout(replicas, surge, unavailable))
@@ -274,7 +274,7 @@ VIEWS = st.builds(
     replicas=st.integers(0, 9), surge=AMOUNTS, unavailable=AMOUNTS, paused=st.booleans(),
     views=st.lists(VIEWS, max_size=4), newest=st.booleans(),
 )  # fmt: skip
-def test_no_plan_breaks_a_bound_whatever_it_is_shown(
+def test_no_plan_breaks_a_bound_for_any_observed_state(
     replicas: int,
     surge: int | str,
     unavailable: int | str,

@@ -43,14 +43,14 @@ def respecified(shop: Any, spec: Any) -> Any:
     return shop.replace(spec=spec)
 
 
-def test_an_author_writes_few_lines() -> None:
+def test_the_author_of_a_rollout_writes_few_lines() -> None:
     body = code().split("@frozen", 1)[1]
     lines = [line for line in body.splitlines() if line.strip()]
     assert len(lines) < LINES_OF_AN_AUTHOR
 
 
 @pytest.mark.rule("aibrix-fleet-bounds")
-async def test_the_code_of_the_page_rolls_out_within_its_bounds(names: dict[str, Any]) -> None:
+async def test_the_code_on_the_page_rolls_out_within_its_bounds(names: dict[str, Any]) -> None:
     container = {"name": "web", "image": "shop:1"}
     spec = names["ShopSpec"]({"spec": {"containers": [container]}}, 3)
     client = FakeClient(names["Shop"](metadata=ObjectMeta("corner", "default"), spec=spec))

@@ -80,13 +80,13 @@ def test_one_step_of_a_rollout(
         (Rollout(0, recreate=True), [], RolloutPlan(create=0)),
     ],
 )
-def test_the_new_set_is_made_of_the_size_that_there_is_room_for(
+def test_the_new_set_is_created_at_the_size_that_fits(
     rollout: Rollout, old: list[RevisionSet], plan: RolloutPlan
 ) -> None:
     assert rollout.plan(None, old) == plan
 
 
-def test_a_plan_is_idle_when_nothing_is_to_be_resized_or_made() -> None:
+def test_a_plan_is_idle_when_nothing_is_to_be_resized_or_created() -> None:
     assert RolloutPlan().is_idle
     assert RolloutPlan(waiting=True).is_idle
     assert not RolloutPlan({"a": 0}).is_idle
@@ -105,7 +105,7 @@ def test_a_plan_is_idle_when_nothing_is_to_be_resized_or_made() -> None:
         (evolve(a("new", 1), observed=False), [], RolloutPlan()),
     ],
 )
-def test_recreate_takes_up_a_set_that_is_there_already(
+def test_recreate_continues_with_an_existing_set(
     new: RevisionSet, old: list[RevisionSet], plan: RolloutPlan
 ) -> None:
     assert Rollout(3, recreate=True).plan(new, old) == plan
@@ -131,21 +131,21 @@ def test_recreate_takes_up_a_set_that_is_there_already(
         (sized(a("new", 4), 3), [sized(a("z", 1), 4, 5)], {}),
     ],
 )
-def test_a_paused_rollout_follows_by_the_set_that_has_replicas_and_else_by_the_newest(
+def test_a_paused_rollout_scales_its_active_set_or_else_its_newest(
     new: RevisionSet | None, old: list[RevisionSet], sizes: dict[str, int]
 ) -> None:
     assert Rollout(4, 1, 1, paused=True).plan(new, old) == RolloutPlan(sizes)
 
 
 @pytest.mark.rule("aibrix-3d-recreate")
-def test_recreate_shares_nothing_out_and_keeps_what_does_not_serve() -> None:
+def test_recreate_distributes_nothing_and_keeps_unavailable_replicas() -> None:
     new, old = sized(a("new", 3, 0), 6), sized(a("old", 3), 6)
     assert Rollout(8, recreate=True).plan(new, [old]) == RolloutPlan()
     assert Rollout(2, recreate=True).plan(new, [old]) == RolloutPlan()
 
 
 @pytest.mark.rule("aibrix-3d-proportional")
-def test_what_is_still_there_has_its_room_before_anything_grows() -> None:
+def test_replicas_that_still_exist_take_up_room_before_any_set_grows() -> None:
     new, old, gone = sized(a("new", 2), 5, 5), sized(a("old", 3), 5, 5), a("gone", 0, present=3)
     rollout = Rollout(10, 0, 10)
     assert rollout.plan(new, [old]) == RolloutPlan({"new": 4, "old": 6})
@@ -155,7 +155,7 @@ def test_what_is_still_there_has_its_room_before_anything_grows() -> None:
 
 
 @pytest.mark.rule("aibrix-3d-proportional")
-def test_a_share_is_of_the_limit_that_a_set_was_sized_by() -> None:
+def test_a_share_is_relative_to_the_limit_that_the_set_was_sized_with() -> None:
     new, old = sized(a("new", 3), 6, 4), sized(a("old", 3), 6, 4)
     assert Rollout(5, 0, 5).plan(new, [old]) == RolloutPlan({"new": 2})
     assert Rollout(5, 0, 5).plan(evolve(new, limit=9), [evolve(old, limit=9)]) == RolloutPlan({"new": 2})
@@ -166,7 +166,7 @@ def test_a_share_is_of_the_limit_that_a_set_was_sized_by() -> None:
     )
 
 
-def test_of_what_does_not_serve_no_more_goes_than_has_to() -> None:
+def test_no_more_unavailable_replicas_are_removed_than_necessary() -> None:
     sets = sized(a("new", 4, 0), 10, 12), sized(a("mid", 3, 0), 10, 12), sized(a("old", 5), 10, 12)
     assert Rollout(6, 1, 0).plan(sets[0], sets[1:]) == RolloutPlan({"new": 0, "mid": 2})
 
@@ -186,7 +186,7 @@ def stored(spec: dict[str, object], status: dict[str, int] | None, **annotations
     return decode(Deployment, {**base, **made, **({} if status is None else {"status": status})})
 
 
-def test_a_set_is_read_from_its_spec_its_status_and_its_notes() -> None:
+def test_a_set_is_read_from_its_spec_status_and_annotations() -> None:
     status = {"replicas": 3, "availableReplicas": 2, "observedGeneration": 2}
     obj = stored({"replicas": 4}, status, **{DESIRED: "5", LIMIT: "6"})
     assert revision_set_of(obj, 7) == RevisionSet("x", START, 4, 3, 2, True, 5, 6, 7)
@@ -195,14 +195,14 @@ def test_a_set_is_read_from_its_spec_its_status_and_its_notes() -> None:
     assert bare == RevisionSet("x", START, 1, 0, 0, False, None, None, 0)
 
 
-def test_an_object_that_was_not_read_is_no_set() -> None:
+def test_an_object_that_was_not_read_is_not_accepted_as_a_set() -> None:
     obj = stored({}, None).with_metadata(creation_timestamp=None)
     with pytest.raises(ValueError, match=r"^Deployment 'y/x' has no creationTimestamp: it was not read$"):
         revision_set_of(obj)
 
 
 @pytest.mark.rule("aibrix-3d-bounds")
-def test_the_refusal_of_an_invalid_amount_says_what_is_expected() -> None:
+def test_the_refusal_of_an_invalid_amount_names_the_expected_form() -> None:
     share = "expected a number of replicas or a share (`25%`), got "
     for amount, text in (
         ("oops", share + "'oops'"),

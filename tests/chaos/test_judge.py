@@ -46,7 +46,7 @@ def wrote(user: str, leader: str, **more: Any) -> Asked:
     return Asked(at=1.0, user=user, method="PATCH", path="/api/v1/x", status=200, leader=leader, **more)
 
 
-def test_correct_states_and_writes_are_no_violations(tmp_path: Path) -> None:
+def test_correct_states_and_writes_are_not_violations(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     judge.asked(wrote("one", "one"))
     judge.asked(Asked(1.0, "two", "GET", "/api/v1/x", 200, leader="one"))
@@ -56,7 +56,7 @@ def test_correct_states_and_writes_are_no_violations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leader", ["two", ""])
-def test_a_write_of_a_replica_that_does_not_lead_is_a_violation(leader: str) -> None:
+def test_a_write_by_a_replica_that_does_not_lead_is_a_violation(leader: str) -> None:
     judge = Judge(["one", "two"])
     judge.asked(wrote("one", leader))
     assert len(judge.violations) == 1
@@ -75,7 +75,7 @@ def test_too_many_requests_in_a_second_are_one_violation() -> None:
     assert len(judge.violations) == 1
 
 
-def test_a_second_child_for_a_slot_is_a_violation_even_if_it_goes_again(tmp_path: Path) -> None:
+def test_a_second_child_for_a_slot_is_a_violation_even_if_it_is_deleted_again(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     second = child("web-z9", part="generated", slot="0")
     judge.changed(2.0, "configmaps", False, second)
@@ -83,7 +83,7 @@ def test_a_second_child_for_a_slot_is_a_violation_even_if_it_goes_again(tmp_path
     assert len(judge.violations) == 1
 
 
-def test_a_child_that_replaces_a_deleted_one_is_no_violation(tmp_path: Path) -> None:
+def test_a_child_that_replaces_a_deleted_one_is_not_a_violation(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     judge.changed(2.0, "configmaps", True, CHILDREN["web-x7"][1])
     judge.changed(2.1, "configmaps", False, child("web-z9", part="generated", slot="0"))
@@ -91,7 +91,9 @@ def test_a_child_that_replaces_a_deleted_one_is_no_violation(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("numbers", [[3], [1]])
-def test_a_number_beyond_its_goal_or_a_step_back_is_a_violation(tmp_path: Path, numbers: list[int]) -> None:
+def test_a_number_that_exceeds_its_goal_or_goes_back_is_a_violation(
+    tmp_path: Path, numbers: list[int]
+) -> None:
     judge = in_order(tmp_path)
     for number in numbers:
         judge.changed(2.0, "deployments", False, child("web", spec={"replicas": number}))
@@ -121,20 +123,20 @@ def test_an_object_that_stays_terminating_is_reported(tmp_path: Path) -> None:
     assert judge.amiss(tmp_path) == ["Fleet web does not go"]
 
 
-def test_a_missing_resource_outside_and_an_old_status_are_reported(tmp_path: Path) -> None:
+def test_a_missing_external_resource_and_a_stale_status_are_reported(tmp_path: Path) -> None:
     judge = in_order(tmp_path)
     let_go(tmp_path, "w")
     judge.changed(2.0, "fleets", False, {**FLEET, "status": {"slots": 1, "revision": 3}})
     assert len(judge.amiss(tmp_path)) == 2
 
 
-def test_a_released_resource_is_not_taken_again(tmp_path: Path) -> None:
+def test_a_released_resource_is_not_acquired_again(tmp_path: Path) -> None:
     let_go(tmp_path, "w")
     take_hold(tmp_path, "w")
     assert (tmp_path / "w").read_text() == "gone"
 
 
-def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"a": 1}\n{"a"')
     tail = Tail(path)

@@ -67,7 +67,7 @@ async def test_an_honest_proxy_passes_everything_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ANY_WRITE, ids=lambda fault: fault.name)
-async def test_a_write_is_carried_out_when_its_fault_says_so(
+async def test_a_write_is_executed_at_the_time_that_its_fault_specifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: ProxyFault
 ) -> None:
     """And not before; a fault that is carried out late is so after the client has given up."""
@@ -95,7 +95,7 @@ async def test_a_write_is_carried_out_when_its_fault_says_so(
         assert isinstance(answer, ApiError)
 
 
-async def test_nothing_passes_a_proxy_that_is_cut(tmp_path: Path) -> None:
+async def test_a_severed_proxy_passes_nothing_on(tmp_path: Path) -> None:
     async with way(tmp_path) as one:
         one.proxy.break_all()
         assert isinstance(await one.create(), ApiError)
@@ -116,7 +116,7 @@ WATCHED: dict[WatchFault, tuple[bytes, ...]] = {
 
 
 @pytest.mark.parametrize("what", WATCH_FAULTS)
-async def test_a_watch_is_treated_as_its_fault_says(
+async def test_a_watch_is_treated_as_its_fault_specifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: WatchFault
 ) -> None:
     monkeypatch.setattr(proxy_module, "choose", lambda *_: None)

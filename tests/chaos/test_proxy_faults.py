@@ -16,14 +16,14 @@ def test_every_fault_is_chosen_for_some_write() -> None:
 
 
 @pytest.mark.parametrize("request_", [ProxiedRequest("GET"), ProxiedRequest("POST", generates_name=True)])
-def test_reads_and_creates_whose_name_the_server_chooses_are_not_carried_out_late(
+def test_reads_and_creates_with_generated_names_are_not_executed_late(
     request_: ProxiedRequest,
 ) -> None:
     late = {fault.name for fault in ANY_WRITE if fault.execution == "after the client gave up"}
     assert not chosen(request_) & late
 
 
-def test_a_watch_that_begins_is_never_carried_out_without_its_answer() -> None:
+def test_a_starting_watch_is_never_executed_without_its_answer() -> None:
     assert {"410", "refused", "garbage"} <= chosen(ProxiedRequest("GET", watch=True)) - {
         "500 after",
         "cut after",
@@ -36,7 +36,7 @@ def test_every_fault_is_chosen_for_some_watch() -> None:
     assert {what for what, _ in filter(None, found)} == set(WATCH_FAULTS)
 
 
-def test_a_seed_chooses_the_same_faults_again() -> None:
+def test_a_seed_always_chooses_the_same_faults() -> None:
     chances = random.Random("7 one"), random.Random("7 one")
     runs = [[choose(chance, ProxiedRequest("PATCH")) for _ in range(100)] for chance in chances]
     assert runs[0] == runs[1]

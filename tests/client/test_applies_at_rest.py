@@ -60,7 +60,7 @@ async def all_applied(client: Client, intents: Iterable[Intent[Any]]) -> None:
 # --- many -------------------------------------------------------------------------------------------
 
 
-async def test_over_ten_thousand_children_that_another_process_applied_not_one_is_sent() -> None:
+async def test_for_ten_thousand_children_applied_by_another_process_no_apply_is_sent() -> None:
     fake = FakeClient()
     await fake.with_options(field_manager="mine").apply(config("c-number", x="number"))
     (made,) = fake.request("GET", CONFIG.path("default"))["items"]
@@ -81,7 +81,7 @@ async def test_over_ten_thousand_children_that_another_process_applied_not_one_i
     assert len(fake.transport.requests) == sent + 1
 
 
-async def test_what_comes_back_as_it_was_sent_takes_no_memory_but_its_mark() -> None:
+async def test_an_object_returned_as_it_was_sent_takes_no_memory_beyond_its_mark() -> None:
     fake = FakeClient()
     client = cached(fake, CONFIG)
     intents = [config(f"c-{number}", x=str(number)) for number in range(100)]
@@ -95,7 +95,7 @@ async def test_what_comes_back_as_it_was_sent_takes_no_memory_but_its_mark() -> 
     assert {sys.getsizeof(snapshot.applied) for snapshot in store} == {48}
 
 
-async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_process() -> None:
+async def test_an_intent_that_the_server_normalises_is_applied_once_by_each_process() -> None:
     fake = FakeClient()
     client = cached(fake, DEPLOYMENT)
     for _ in range(3):
@@ -112,7 +112,7 @@ async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_p
     assert applies(fake) == 2
 
 
-async def test_what_a_server_defaults_in_a_typed_pod_template_is_not_applied_again() -> None:
+async def test_server_defaults_in_a_typed_pod_template_cause_no_further_apply() -> None:
     main = Container(
         "main",
         image="i",
@@ -141,7 +141,7 @@ async def test_what_a_server_defaults_in_a_typed_pod_template_is_not_applied_aga
     assert stored.resources.limits == {"cpu": Quantity("1"), "memory": Quantity("1Gi")}
 
 
-async def test_what_was_learned_of_an_object_goes_with_it() -> None:
+async def test_knowledge_about_an_object_is_dropped_with_it() -> None:
     fake = FakeClient()
     client = cached(fake, DEPLOYMENT)
     assert client.cache is not None
@@ -162,7 +162,7 @@ async def test_what_was_learned_of_an_object_goes_with_it() -> None:
 
 
 @pytest.mark.parametrize("cache", [True, False])
-async def test_what_a_former_manager_still_owns_is_made_over_though_the_intent_holds(cache: bool) -> None:
+async def test_fields_of_a_former_manager_are_handed_over_even_if_the_intent_holds(cache: bool) -> None:
     fake = FakeClient()
     await fake.with_options(field_manager="former").apply(config(x="1", dropped="2"))
     await fake.with_options(field_manager="mine").apply(config(x="1"))  # and then the process was killed
@@ -188,7 +188,7 @@ async def test_a_kind_that_no_controller_declares_is_applied_once_by_each_proces
 
 
 @pytest.mark.parametrize("declared", [True, False])
-async def test_an_intent_without_fields_makes_an_object_and_is_left_out_then(declared: bool) -> None:
+async def test_an_intent_without_fields_creates_an_object_and_is_then_skipped(declared: bool) -> None:
     fake = FakeClient()
     names = kind_of(Namespace).resource
     await cached(fake, names).apply(Intent(Namespace, metadata=ObjectMeta("n")))
@@ -208,7 +208,7 @@ async def test_an_intent_without_fields_makes_an_object_and_is_left_out_then(dec
         InformerOptions(transform=lambda obj: {**obj, "data": {}}),
     ],
 )
-async def test_where_the_cache_has_less_than_the_object_it_is_read_instead_of_applied(
+async def test_an_object_of_which_the_cache_drops_parts_is_read_instead_of_applied(
     options: InformerOptions,
 ) -> None:
     fake = FakeClient()

@@ -213,7 +213,7 @@ async def check(gadgets: Gadgets, intent: dict[str, Any], subresource: str = "",
 @pytest.mark.rule("write-7")
 @settings(max_examples=150, deadline=None)
 @given(acted=acts(plain))
-def test_an_apply_is_left_out_exactly_if_it_would_change_nothing(acted: list[tuple[str, Any]]) -> None:
+def test_an_apply_is_skipped_exactly_if_it_would_change_nothing(acted: list[tuple[str, Any]]) -> None:
     anyio.run(lambda: play(acted, exact=True))
 
 
@@ -228,7 +228,7 @@ def test_an_apply_is_left_out_exactly_if_it_would_change_nothing(acted: list[tup
     ]
 )
 @given(acted=acts(odd))
-def test_what_a_server_keeps_in_its_own_way_is_sent_once_and_then_left_out(
+def test_an_intent_that_the_server_normalises_is_sent_once_and_then_skipped(
     acted: list[tuple[str, Any]],
 ) -> None:
     anyio.run(lambda: play(acted, exact=False))
@@ -237,5 +237,5 @@ def test_what_a_server_keeps_in_its_own_way_is_sent_once_and_then_left_out(
 @pytest.mark.rule("write-7")
 @settings(max_examples=50, deadline=None)
 @given(acted=acts(plain))
-def test_a_cache_that_drops_what_is_applied_knows_as_much(acted: list[tuple[str, Any]]) -> None:
+def test_a_cache_that_drops_applied_fields_skips_the_same_applies(acted: list[tuple[str, Any]]) -> None:
     anyio.run(lambda: play(acted, exact=True, drop=("/metadata/managedFields", "/spec", "/status")))

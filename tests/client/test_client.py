@@ -28,7 +28,7 @@ async def stored(client: Client) -> ConfigMap:
     return await client.get(ConfigMap, "settings", "default")
 
 
-async def test_a_missing_object_is_not_found_and_named() -> None:
+async def test_a_missing_object_raises_not_found_with_its_name() -> None:
     with pytest.raises(NotFound, match='configmaps "nobody" not found'):
         await FakeClient().get(ConfigMap, "nobody", "default")
     assert await FakeClient().find(ConfigMap, "nobody", "default") is None
@@ -61,7 +61,7 @@ async def test_modify_sends_nothing_when_nothing_changes() -> None:
     assert client.transport.writes == []
 
 
-async def test_what_somebody_has_changed_is_not_deleted_if_it_was_to_be_unchanged() -> None:
+async def test_delete_with_if_unchanged_refuses_a_changed_object() -> None:
     client = FakeClient(SETTINGS)
     old = await stored(client)
     client.fail("delete", ConfigMap, Meanwhile(Edit("", {"metadata": {"labels": {"keep": ""}}})))
@@ -72,7 +72,7 @@ async def test_what_somebody_has_changed_is_not_deleted_if_it_was_to_be_unchange
     assert await client.find(ConfigMap, "settings", "default") is None
 
 
-async def test_a_namesake_is_no_changed_object() -> None:
+async def test_delete_with_if_unchanged_reports_a_recreated_object_as_replaced() -> None:
     client = FakeClient(SETTINGS)
     old = await stored(client)
     await client.delete(old, if_unchanged=True)
@@ -81,19 +81,19 @@ async def test_a_namesake_is_no_changed_object() -> None:
         await client.delete(old, if_unchanged=True)
 
 
-async def test_what_was_not_read_cannot_be_unchanged() -> None:
+async def test_delete_with_if_unchanged_needs_an_object_that_was_read() -> None:
     with pytest.raises(ValueError, match="was not read"):
         await FakeClient(SETTINGS).delete(SETTINGS, if_unchanged=True)
 
 
-async def test_delete_of_what_is_gone_is_no_error() -> None:
+async def test_deleting_an_object_that_is_gone_is_not_an_error() -> None:
     client = FakeClient(SETTINGS)
     old = await stored(client)
     await client.delete(old)
     await client.delete(old)
 
 
-async def test_a_scale_is_changed_only_from_the_number_that_was_expected() -> None:
+async def test_a_scale_is_changed_only_if_it_has_the_expected_number() -> None:
     client = FakeClient(deployment(replicas=3))
     made = await client.get(Deployment, "d", "default")
     await client.raw.set_scale(made, 0, expect=3)
@@ -105,14 +105,14 @@ async def test_a_scale_is_changed_only_from_the_number_that_was_expected() -> No
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 2
 
 
-async def test_a_lost_reply_is_an_unknown_outcome_and_the_write_may_have_happened() -> None:
+async def test_after_a_lost_reply_the_outcome_is_unknown_and_the_write_may_have_happened() -> None:
     client = FakeClient(plan=FaultPlan((Fault(When("create"), LoseReply()),)))
     with pytest.raises(OutcomeUnknown):
         await client.create(SETTINGS)
     assert (await stored(client)).data == SETTINGS.data
 
 
-async def test_lists_narrow_by_namespace_labels_and_owner() -> None:
+async def test_lists_can_be_restricted_by_namespace_labels_and_owner() -> None:
     owner = ConfigMap(metadata=ObjectMeta("owner", "default"))
     client = FakeClient(owner)
     owner = await client.get(ConfigMap, "owner", "default")

@@ -51,7 +51,7 @@ def stored(owned: dict[str, Any] | None, **data: str) -> Snapshot:
         ({**INTENT, "data": {"y": "2", "x": "1"}}, stored(OWNED, y="2"), True),
     ],
 )
-def test_an_intent_holds_while_it_is_what_its_manager_applied_and_nothing_of_it_has_changed(
+def test_an_intent_holds_if_its_manager_applied_it_and_none_of_it_has_changed(
     intent: dict[str, Any], cached: Snapshot, holds: bool
 ) -> None:
     intents = AppliedIntents()
@@ -60,7 +60,7 @@ def test_an_intent_holds_while_it_is_what_its_manager_applied_and_nothing_of_it_
     assert not intents.holds(PLACE._replace(subresource="status").mark(intent), cached)
 
 
-def test_an_intent_of_nothing_holds_where_every_apply_would_have_been_seen() -> None:
+def test_an_empty_intent_holds_only_if_every_apply_would_have_been_seen() -> None:
     nothing = PLACE.mark({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
     intents = AppliedIntents()
     assert intents.holds(nothing, stored(None))
@@ -68,7 +68,7 @@ def test_an_intent_of_nothing_holds_where_every_apply_would_have_been_seen() -> 
     assert not intents.holds(nothing, stored(OWNED, y="2"))
 
 
-def test_of_objects_without_a_cache_the_last_ten_thousand_are_known() -> None:
+def test_without_a_cache_the_last_ten_thousand_objects_are_remembered() -> None:
     intents = AppliedIntents()
     places = [PLACE._replace(key=Key("default", str(number))) for number in range(REMEMBERED + 1)]
     for place in places:
@@ -87,7 +87,7 @@ def test_of_objects_without_a_cache_the_last_ten_thousand_are_known() -> None:
         ({"metadata": {"name": "c"}, "spec": {"ports": []}}, True),
     ],
 )
-def test_an_answer_without_managed_fields_teaches_nothing_of_an_intent_that_claims_some(
+def test_an_answer_without_managed_fields_is_not_remembered_for_an_intent_with_fields(
     intent: dict[str, Any], learned: bool
 ) -> None:
     intents = AppliedIntents()
@@ -98,7 +98,7 @@ def test_an_answer_without_managed_fields_teaches_nothing_of_an_intent_that_clai
 # --- what is an intent --------------------------------------------------------------------------------------
 
 
-def test_an_intent_says_all_but_the_status_or_the_status_and_whose_it_is() -> None:
+def test_an_intent_has_either_the_status_or_all_but_the_status_and_its_identity() -> None:
     labelled = ObjectMeta("a", "default", labels={"l": "v"})
     toy = Toy(metadata=labelled, spec=ToySpec(3), status=ToyStatus(2))
     head = {"apiVersion": "toys.example.com/v1", "kind": "Toy"}
@@ -115,7 +115,7 @@ def test_an_intent_says_all_but_the_status_or_the_status_and_whose_it_is() -> No
 
 
 @pytest.mark.rule("write-6")
-def test_the_refusal_of_an_object_that_was_read_says_what_to_do() -> None:
+def test_the_refusal_of_an_object_that_was_read_explains_what_to_do() -> None:
     with pytest.raises(TypeError) as refused:
         intent_of(ConfigMap(metadata=ObjectMeta("c", "default", uid="u", generation=2)), "")
     assert str(refused.value) == (
@@ -126,7 +126,7 @@ def test_the_refusal_of_an_object_that_was_read_says_what_to_do() -> None:
 
 
 @pytest.mark.rule("write-6")
-async def test_an_object_that_was_read_is_no_intent() -> None:
+async def test_an_object_that_was_read_is_refused_as_an_intent() -> None:
     client = FakeClient()
     await client.apply(config(a="1"))
     read = await client.get(ConfigMap, "c", "default")
@@ -145,7 +145,7 @@ async def test_a_manifest_with_an_empty_creation_time_is_an_intent() -> None:
     assert made.name == "c"
 
 
-async def test_a_client_without_a_cache_applies_at_once_what_it_has_not_applied_before() -> None:
+async def test_a_client_without_a_cache_applies_what_it_has_not_applied_before() -> None:
     client = FakeClient()
     await client.apply(config(a="1", b="2"))
     restarted = Client(client.transport, clock=client.clock)
@@ -153,7 +153,7 @@ async def test_a_client_without_a_cache_applies_at_once_what_it_has_not_applied_
     assert (await client.get(ConfigMap, "c", "default")).data == {"a": "1"}
 
 
-async def test_two_field_managers_do_not_take_each_others_intent_for_their_own() -> None:
+async def test_two_field_managers_with_the_same_intent_each_apply_it() -> None:
     client = FakeClient()
     one, two = client.with_options(field_manager="one"), client.with_options(field_manager="two")
     await one.apply(config(a="1"))
@@ -163,7 +163,7 @@ async def test_two_field_managers_do_not_take_each_others_intent_for_their_own()
 
 
 @pytest.mark.rule("write-7")
-async def test_drift_is_repaired_while_foreign_changes_beside_it_cause_no_apply() -> None:
+async def test_drift_is_repaired_while_unrelated_foreign_changes_cause_no_apply() -> None:
     client = FakeClient()
     await client.apply(deployment(replicas=2))
     path = "/apis/apps/v1/namespaces/default/deployments/d"
@@ -176,7 +176,7 @@ async def test_drift_is_repaired_while_foreign_changes_beside_it_cause_no_apply(
     assert (applies(client), live["spec"]["replicas"]) == (2, 2)
 
 
-async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift() -> None:
+async def test_a_value_that_the_server_normalises_is_not_drift() -> None:
     container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m"}}}
     manifest: dict[str, Any] = {
         "apiVersion": "v1",
@@ -193,7 +193,7 @@ async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift() -> No
     assert applies(client) == 1
 
 
-async def test_named_fields_are_left_to_their_owner_and_all_others_taken_over() -> None:
+async def test_unforced_fields_are_left_to_their_owner_and_all_others_taken_over() -> None:
     client = FakeClient()
     scaler = client.with_options(field_manager="scaler")
     await scaler.apply(deployment(replicas=5))
@@ -204,7 +204,7 @@ async def test_named_fields_are_left_to_their_owner_and_all_others_taken_over() 
     assert taken["spec"]["replicas"] == 2
 
 
-async def test_a_named_field_that_nobody_owns_is_applied() -> None:
+async def test_an_unforced_field_without_an_owner_is_applied() -> None:
     client = FakeClient()
     made = await client.apply(deployment(replicas=2), unforced=[".spec.replicas"])
     assert made["spec"]["replicas"] == 2
@@ -226,7 +226,7 @@ async def test_a_status_is_applied_by_itself() -> None:
     assert (live.spec.replicas, live.status.ready_replicas) == (2, 1)
 
 
-async def test_a_dry_run_is_checked_and_not_carried_out_nor_remembered() -> None:
+async def test_a_dry_run_is_validated_but_neither_executed_nor_remembered() -> None:
     client = FakeClient()
     dry = client.with_options(dry_run=True)
     answer = await dry.apply(config(a="1"))

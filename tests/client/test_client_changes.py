@@ -76,7 +76,7 @@ def last_body(client: FakeClient) -> Any:
 
 
 @pytest.mark.rule("write-1")
-async def test_a_draft_sends_what_was_set_and_the_uid() -> None:
+async def test_a_draft_sends_the_changes_and_the_uid() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
     async with client.editing(plan) as draft:
@@ -89,7 +89,7 @@ async def test_a_draft_sends_what_was_set_and_the_uid() -> None:
 
 
 @pytest.mark.rule("write-1")
-async def test_a_draft_that_ends_as_it_began_sends_nothing() -> None:
+async def test_a_draft_that_ends_unchanged_sends_nothing() -> None:
     client = planned()
     async with client.editing(await client.get(Plan, "p", "default")) as draft:
         draft.spec.count = 5
@@ -154,7 +154,7 @@ async def test_members_that_the_model_does_not_know_survive_inside_a_changed_lis
 
 
 @pytest.mark.rule("write-2")
-async def test_a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() -> None:
+async def test_a_list_that_another_writer_changed_meanwhile_is_not_overwritten() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
     client.request("PATCH", PATH, {"spec": {"steps": [{"name": "theirs"}]}})
@@ -165,7 +165,7 @@ async def test_a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() 
 
 
 @pytest.mark.rule("write-4")
-async def test_a_namesake_made_anew_is_never_patched() -> None:
+async def test_a_recreated_object_is_never_patched() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
     await client.delete(plan)
@@ -179,7 +179,7 @@ async def test_a_namesake_made_anew_is_never_patched() -> None:
 
 
 @pytest.mark.rule("patch-1")
-async def test_a_patch_of_what_was_not_read_is_refused_unless_a_blind_one_is_meant() -> None:
+async def test_a_patch_of_an_object_that_was_not_read_is_refused_unless_the_guard_is_waived() -> None:
     client = planned()
     named = Plan(metadata=ObjectMeta("p", "default"))
     with pytest.raises(ValueError, match="would be blind"):
@@ -192,7 +192,7 @@ async def test_a_patch_of_what_was_not_read_is_refused_unless_a_blind_one_is_mea
 
 
 @pytest.mark.rule("patch-1")
-async def test_every_diff_carries_the_uid_and_one_of_a_list_the_version() -> None:
+async def test_every_diff_carries_the_uid_and_a_diff_of_a_list_also_the_version() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
     await client.raw.merge(plan, {"spec": {"count": 2}})
@@ -212,7 +212,7 @@ async def test_a_client_without_a_cache_remembers_none_of_its_writes() -> None:
     assert not core_of(client).journal
 
 
-async def test_modify_does_not_go_on_with_a_namesake() -> None:
+async def test_modify_does_not_continue_with_a_recreated_object() -> None:
     client = planned()
 
     def replaced(plan: Plan) -> Plan:
@@ -226,7 +226,7 @@ async def test_modify_does_not_go_on_with_a_namesake() -> None:
 
 
 @simulated
-async def test_modify_goes_on_as_long_as_others_are_faster_and_gives_up_at_last() -> None:
+async def test_modify_retries_while_others_write_and_finally_gives_up() -> None:
     def refused(times: int) -> Fault:
         return Fault(When("patch", times=times), RefuseAsStale())
 
@@ -238,7 +238,7 @@ async def test_modify_goes_on_as_long_as_others_are_faster_and_gives_up_at_last(
         await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(2)))
 
 
-async def test_a_write_to_status_that_changes_more_is_refused_unsent() -> None:
+async def test_a_status_write_that_changes_other_fields_is_refused_before_it_is_sent() -> None:
     client = planned()
     with pytest.raises(ValueError, match=r"changes status alone, and this one changes spec"):
         await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(3)), subresource="status")
@@ -246,7 +246,7 @@ async def test_a_write_to_status_that_changes_more_is_refused_unsent() -> None:
 
 
 @simulated
-async def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
+async def test_a_path_that_the_cache_dropped_is_diffed_against_a_live_read() -> None:
     client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1", "b": "2"}))
     cache = Cache(client.transport, defaults=InformerOptions(drop=("/data",)), clock=client.clock)
     cache.declare(kind_of(ConfigMap).resource)

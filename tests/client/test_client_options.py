@@ -43,7 +43,7 @@ async def family() -> FakeClient:
     ],
 )
 @simulated
-async def test_what_becomes_of_dependents_is_as_asked(propagation: Any, left: list[str]) -> None:
+async def test_the_propagation_policy_decides_about_dependents(propagation: Any, left: list[str]) -> None:
     client = await family()
     async with anyio.create_task_group() as group:
         group.start_soon(client.server.run)
@@ -57,7 +57,7 @@ async def test_what_becomes_of_dependents_is_as_asked(propagation: Any, left: li
 
 
 @pytest.mark.parametrize(("grace", "gone"), [(0, True), (5, False), (None, False)])
-async def test_a_pod_has_the_grace_that_it_is_given(grace: int | None, gone: bool) -> None:
+async def test_a_pod_is_deleted_with_the_given_grace_period(grace: int | None, gone: bool) -> None:
     client = FakeClient(SCHEDULED)
     pod = await client.get(Pod, "p", "default")
     await client.delete(pod, grace_seconds=grace)
@@ -83,7 +83,7 @@ async def test_a_pod_is_bound_and_evicted_through_its_subresources() -> None:
     assert (await client.get(Pod, "p", "default")).terminating
 
 
-async def test_a_dry_run_is_checked_by_the_server_and_changes_nothing() -> None:
+async def test_a_dry_run_is_validated_by_the_server_and_changes_nothing() -> None:
     client = FakeClient(
         SCHEDULED, deployment(), ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1"})
     )
@@ -126,7 +126,7 @@ async def test_writes_are_recorded_under_the_name_of_controller_or_manager(world
     assert len(asked) == 3
 
 
-async def test_what_nobody_asked_for_is_not_in_a_request() -> None:
+async def test_options_that_are_not_set_are_not_sent() -> None:
     client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
     plain = Client(client.transport, clock=client.clock)
     await plain.delete(await plain.get(ConfigMap, "c", "default"))

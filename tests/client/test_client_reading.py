@@ -56,7 +56,7 @@ SELECTORS = [
 
 @pytest.mark.parametrize(("selector", "found"), SELECTORS)
 @pytest.mark.parametrize("where", ["cache", "server"])
-async def test_a_label_selector_finds_the_same_in_the_cache_as_on_the_server(
+async def test_a_label_selector_finds_the_same_objects_in_the_cache_as_on_the_server(
     where: str, selector: str, found: str
 ) -> None:
     client = several()
@@ -68,7 +68,7 @@ async def test_a_label_selector_finds_the_same_in_the_cache_as_on_the_server(
 
 
 @pytest.mark.parametrize("where", ["cache", "server"])
-async def test_the_selector_of_an_object_finds_what_its_text_finds(where: str) -> None:
+async def test_a_selector_object_finds_the_same_as_its_text(where: str) -> None:
     client = several()
     reader = cached(client) if where == "cache" else client
     selector = LabelSelector({"rank": "1"}, (LabelRequirement("tier", "In", ("web", "db")),))
@@ -77,7 +77,7 @@ async def test_the_selector_of_an_object_finds_what_its_text_finds(where: str) -
 
 
 @pytest.mark.parametrize("wrong", ["a in b", "a=b=c", "a (b)", "rank>x", "=b", "a b"])
-async def test_what_is_no_label_selector_is_refused_before_it_is_sent(wrong: str) -> None:
+async def test_an_invalid_label_selector_is_refused_before_it_is_sent(wrong: str) -> None:
     client = several()
     with pytest.raises(ValueError, match=r"label selector"):
         await client.list(ConfigMap, labels=wrong)
@@ -89,14 +89,14 @@ def test_labels_as_a_mapping_and_as_text_mean_the_same(labels: dict[str, str]) -
     assert parse_labels(label_text(labels)) == parse_labels(labels)
 
 
-async def test_a_field_selector_is_answered_by_the_server_also_where_a_kind_is_cached() -> None:
+async def test_a_field_selector_is_answered_by_the_server_even_if_the_kind_is_cached() -> None:
     client = several()
     found = await cached(client).list(ConfigMap, "default", fields={"metadata.name": "b"})
     assert [o.name for o in found] == ["b"]
     assert client.transport.requests[-1].query["fieldSelector"] == "metadata.name=b"
 
 
-async def test_an_index_is_read_from_the_cache_and_nowhere_else() -> None:
+async def test_an_index_is_read_only_from_the_cache() -> None:
     client = several()
     reader = cached(client)
     assert [o.name for o in await reader.list(ConfigMap, index=("tier", "db"))] == ["b"]
@@ -106,7 +106,7 @@ async def test_an_index_is_read_from_the_cache_and_nowhere_else() -> None:
         await client.list(ConfigMap, index=("tier", "db"))
 
 
-async def test_pages_come_one_by_one_and_show_one_state() -> None:
+async def test_pages_arrive_one_at_a_time_and_show_a_single_state() -> None:
     client = several()
     pages: list[list[str]] = []
     async for page in client.pages(ConfigMap, "default", size=2):
@@ -115,7 +115,7 @@ async def test_pages_come_one_by_one_and_show_one_state() -> None:
     assert pages == [["a", "b"], ["c", "d"]]
 
 
-async def test_a_list_whose_pages_expire_is_read_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_whose_pages_expire_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconcile.client.object_reads.PAGE", 2)
     gone = FaultPlan((Fault(When("list", "*/configmaps", nth=2), Refuse(410, "Expired")),))
     client = FakeClient(*(config(name) for name in "abcd"), plan=gone)
@@ -143,7 +143,7 @@ async def test_a_view_of_a_namespace_reaches_nothing_else() -> None:
         await view.delete(await client.get(ConfigMap, "there", "two"))
 
 
-async def test_delete_all_deletes_what_fits_and_what_is_there_now() -> None:
+async def test_delete_all_deletes_only_matching_objects_that_exist_now() -> None:
     client = several()
     assert await client.raw.delete_all(ConfigMap, "default", labels={"tier": "web"}) == 1
     assert sorted(o.name for o in await client.list(ConfigMap, "default")) == ["b", "c", "d"]
@@ -152,14 +152,14 @@ async def test_delete_all_deletes_what_fits_and_what_is_there_now() -> None:
     assert await client.raw.delete_all(ConfigMap, "default") == 0
 
 
-async def test_delete_all_passes_over_what_is_going_already() -> None:
+async def test_delete_all_skips_objects_that_are_already_being_deleted() -> None:
     client = FakeClient(config("held").with_metadata(finalizers=("example.com/x",)))
     assert await client.raw.delete_all(ConfigMap, "default") == 1
     assert await client.raw.delete_all(ConfigMap, "default") == 0
 
 
 @simulated
-async def test_a_watch_tells_events_bookmarks_and_errors_as_they_are() -> None:
+async def test_a_watch_yields_events_bookmarks_and_errors_unchanged() -> None:
     client = FakeClient(config("a"), plan=FaultPlan((Fault(When("watch", nth=2), Expire(1)),)))
     async with client.watch(ConfigMap, "default") as events:
         first = await anext(events)
@@ -192,7 +192,7 @@ async def test_any_subresource_can_be_read() -> None:
 
 @pytest.mark.rule("write-5")
 @simulated
-async def test_two_scalers_both_count() -> None:
+async def test_two_concurrent_scale_changes_both_count() -> None:
     client = FakeClient(deployment(replicas=3))
     made = await client.get(Deployment, "d", "default")
     path = "/apis/apps/v1/namespaces/default/deployments/d/scale"
@@ -210,7 +210,7 @@ async def test_two_scalers_both_count() -> None:
 
 
 @simulated
-async def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
+async def test_a_scale_can_be_set_to_zero_and_back_and_left_unchanged() -> None:
     client = FakeClient(deployment(replicas=3))
     made = await client.get(Deployment, "d", "default")
     assert await client.scale(made, lambda _: 0) == 0
@@ -220,7 +220,7 @@ async def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
     assert len(client.transport.writes) == before
 
 
-async def test_a_kind_that_is_not_cached_is_asked_of_the_server() -> None:
+async def test_a_kind_that_is_not_cached_is_read_from_the_server() -> None:
     client = several()
     reader = cached(client)
     assert await reader.find(Pod, "nobody", "default") is None

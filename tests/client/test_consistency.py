@@ -70,7 +70,7 @@ class Answers:
 
 @pytest.mark.rule("inv-37")
 @simulated
-async def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing() -> None:
+async def test_an_object_created_after_it_was_found_absent_blocks_nothing() -> None:
     """Its create was lost and is carried out late; the cache still shows a former one of its name."""
     resource = kind_of(ConfigMap).resource
     former, late = config("former", 3), config("late", 8)
@@ -89,7 +89,7 @@ async def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_silent_watch_is_healed_by_one_list(seed: int) -> None:
+def test_a_silent_watch_is_repaired_by_one_list(seed: int) -> None:
     async def again(ctx: Context[Toy]) -> Result:
         await ensure_one(ctx)
         return Result(requeue_after=1)
@@ -112,7 +112,7 @@ async def test_a_cancelled_write_is_looked_for_before_the_next_run_decides(world
         assert len(await world.client.list(ConfigMap, "default")) <= 1
 
 
-def test_a_name_that_turns_out_to_be_taken_is_seen_by_the_next_run() -> None:
+def test_a_name_that_turns_out_to_be_taken_is_visible_to_the_next_run() -> None:
     outcomes: list[str] = []
 
     async def create_if_missing(ctx: Context[Toy]) -> None:
@@ -138,7 +138,7 @@ def test_a_name_that_turns_out_to_be_taken_is_seen_by_the_next_run() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
+async def test_a_refused_write_is_not_sent_again_before_its_object_has_been_seen_again(
     world: World, seed: int
 ) -> None:
     """News of its neighbours brings the store past the refused version, and says nothing of the object."""
@@ -170,7 +170,7 @@ async def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_a_deletion_that_was_refused_is_decided_anew_on_what_has_changed(
+async def test_a_refused_deletion_is_decided_again_on_the_changed_state(
     seed: int, cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     async def clear(ctx: Context[ConfigMap]) -> None:

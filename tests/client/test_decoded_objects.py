@@ -18,13 +18,13 @@ def test_one_state_is_decoded_once() -> None:
     assert decoded.of(ConfigMap, state) is decoded.of(ConfigMap, state)
 
 
-def test_the_answer_to_a_write_and_the_news_of_it_are_decoded_once() -> None:
+def test_the_answer_to_a_write_and_its_watch_event_are_decoded_once() -> None:
     decoded, answer, news = DecodedObjects(), snapshot(1, a="1"), snapshot(1, a="1")
     assert answer is not news
     assert decoded.of(ConfigMap, news) is decoded.of(ConfigMap, answer)
 
 
-def test_what_is_not_to_be_kept_is_given_where_it_is_there_already() -> None:
+def test_an_object_that_is_already_decoded_is_reused_even_if_it_is_not_to_be_kept() -> None:
     decoded, state = DecodedObjects(), snapshot(1, a="1")
     first = decoded.of(ConfigMap, state, keep=False)
     kept = decoded.of(ConfigMap, state)
@@ -32,12 +32,12 @@ def test_what_is_not_to_be_kept_is_given_where_it_is_there_already() -> None:
     assert decoded.of(ConfigMap, state, keep=False) is kept
 
 
-def test_another_state_of_the_same_object_is_decoded_anew_even_at_the_same_version() -> None:
+def test_another_state_of_an_object_is_decoded_again_even_at_the_same_version() -> None:
     decoded = DecodedObjects()
     assert [decoded.of(ConfigMap, snapshot(1, a=value)).data["a"] for value in ("1", "2")] == ["1", "2"]
 
 
-def test_two_models_of_one_kind_are_kept_apart() -> None:
+def test_two_models_of_one_kind_are_kept_separately() -> None:
     decoded, state = DecodedObjects(), snapshot(1, a="1")
     plain = unstructured_kind("v1", "ConfigMap")
     assert isinstance(decoded.of(ConfigMap, state), ConfigMap)
@@ -45,7 +45,7 @@ def test_two_models_of_one_kind_are_kept_apart() -> None:
     assert decoded.of(plain, state) is not decoded.of(plain, state)
 
 
-def test_what_is_kept_stays_within_its_budget() -> None:
+def test_decoded_objects_stay_within_their_budget() -> None:
     decoded, first = DecodedObjects(), snapshot(1, a="x" * 1000)
     known = decoded.of(ConfigMap, first)
     for number in range(BUDGET // 1000 + 1):

@@ -43,7 +43,7 @@ class Nesting(PassingTransport):
 @pytest.mark.rule("unreadable")
 @pytest.mark.parametrize("depth", [100, 400, 900, 960, 990, 2_000, 20_000])
 @in_world(played)
-async def test_an_object_nested_at_any_depth_fails_no_runs_but_its_own(world: World, depth: int) -> None:
+async def test_a_deeply_nested_object_fails_no_runs_but_its_own(world: World, depth: int) -> None:
     world.transport = Nesting(world.transport, depth)  # type: ignore[assignment]
     await world.make("deep", size=MARK)
     await world.make("flat", size=2)
@@ -102,7 +102,7 @@ class Unspeakable(Exception):
 
 @pytest.mark.parametrize("secretive", [False, True])
 @in_world(played)
-async def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other(
+async def test_an_error_whose_text_cannot_be_read_is_a_failed_run_like_any_other(
     world: World, secretive: bool
 ) -> None:
     async def fail_once(ctx: Context[Toy]) -> None:

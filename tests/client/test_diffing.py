@@ -37,7 +37,7 @@ def test_a_diff_applied_to_the_state_before_gives_the_state_after(before: Any, a
 
 
 @given(OBJECTS)
-def test_equal_states_differ_by_nothing(state: Any) -> None:
+def test_equal_states_have_an_empty_diff(state: Any) -> None:
     assert merge_diff(state, state) == {}
 
 
@@ -74,7 +74,7 @@ def test_a_changed_element_keeps_its_own_hidden_members_wherever_it_moves() -> N
     }
 
 
-def test_a_new_element_in_the_place_of_another_gets_nothing_of_it() -> None:
+def test_a_new_element_does_not_inherit_from_the_one_it_replaces() -> None:
     stored = [{"name": "a", "secret": "of a"}]
     assert merge_diff({"l": [{"name": "a"}]}, {"l": [{"name": "b"}]}, {"l": stored}) == {"l": [{"name": "b"}]}
 
@@ -88,7 +88,7 @@ def test_hidden_members_of_lists_in_lists_survive() -> None:
     }
 
 
-def test_what_did_not_change_in_an_element_stays_as_it_is_stored_whatever_the_view_makes_of_it() -> None:
+def test_unchanged_parts_of_an_element_stay_as_they_are_stored_however_the_view_shows_them() -> None:
     """A view may show a number as a text, a default that is not stored, and leave out a null."""
     before = {"a": {"l": ["1", "2", {"name": "p", "cpu": "1", "proto": "TCP", "port": 1}]}}
     changed = {"name": "p", "cpu": "1", "proto": "TCP", "port": 2, "note": "new", "more": {}}
@@ -120,14 +120,14 @@ def test_what_did_not_change_in_an_element_stays_as_it_is_stored_whatever_the_vi
         ),
     ],
 )  # fmt: skip
-def test_elements_are_known_again(before: Any, after: Any, stored: str, written: Any) -> None:
+def test_elements_are_matched_across_changes(before: Any, after: Any, stored: str, written: Any) -> None:
     full = [{**element, "h": hidden} for element, hidden in zip(before, stored, strict=True)]
     patch = merge_diff({"l": before}, {"l": after}, {"l": full})
     assert patch == {"l": written}
 
 
 @given(OBJECTS, OBJECTS)
-def test_an_overlay_changes_what_the_view_changes_and_else_nothing(before: Any, after: Any) -> None:
+def test_an_overlay_changes_what_the_view_changes_and_nothing_else(before: Any, after: Any) -> None:
     stored = with_hidden(before)
     assert overlaid(before, before, stored) == stored
     assert same(without_hidden(overlaid(before, after, stored)), after)
@@ -137,7 +137,7 @@ def test_an_overlay_changes_what_the_view_changes_and_else_nothing(before: Any, 
     ("before", "after", "stored"),
     [({"a": 1}, {"a": 2}, "text"), ({"a": 1}, 5, {"a": 1}), (5, {"a": 1}, {"a": 1}), ([1], [2], None)],
 )
-def test_what_is_stored_in_quite_another_form_is_written_as_the_view_has_it(
+def test_a_value_stored_in_an_unexpected_form_is_written_as_the_view_has_it(
     before: Any, after: Any, stored: Any
 ) -> None:
     assert overlaid(before, after, stored) == after
@@ -167,7 +167,7 @@ def test_an_explicit_zero_is_a_value_like_any_other(zero: Any) -> None:
         ({"v": {"emptyDir": {}}}, {"v": {"hostPath": {"path": "/"}}}, True),
     ],
 )
-def test_a_patch_that_could_undo_what_others_did_needs_a_version(
+def test_a_patch_that_could_undo_changes_of_others_needs_a_version(
     before: Any, after: Any, needed: bool
 ) -> None:
     assert needs_version(merge_diff(before, after), before) is needed
@@ -179,11 +179,11 @@ def test_a_patch_names_the_paths_it_changes() -> None:
 
 
 @given(OBJECTS, OBJECTS)
-def test_what_is_merged_into_a_state_shows_in_its_projection(live: Any, intent: Any) -> None:
+def test_an_intent_merged_into_a_state_equals_the_projection_of_the_result(live: Any, intent: Any) -> None:
     assert same(projected(merged(live, intent), intent), intent)
 
 
-def test_a_projection_goes_as_deep_as_the_intent_and_takes_lists_of_another_length_whole() -> None:
+def test_a_projection_follows_the_intent_and_takes_lists_of_another_length_whole() -> None:
     live = {"a": {"b": 1, "c": 2}, "l": [{"a": 1, "x": 2}], "longer": [{"a": 1, "x": 2}, 3], "text": "t"}
     intent = {"a": {"b": 0}, "l": [{"a": 0}], "longer": [{"a": 0}], "text": {"a": 0}, "absent": 0}
     assert projected(live, intent) == {
@@ -192,12 +192,12 @@ def test_a_projection_goes_as_deep_as_the_intent_and_takes_lists_of_another_leng
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_projection_has_nothing_beside_the_intent(live: Any, intent: Any) -> None:
+def test_a_projection_has_nothing_outside_the_intent(live: Any, intent: Any) -> None:
     assert projected(live, intent).keys() <= intent.keys()
     assert same(projected({**live, "beside": 1}, intent), projected(live, intent))
 
 
-def test_lists_are_the_same_as_tuples_of_the_same() -> None:
+def test_lists_equal_tuples_with_the_same_items() -> None:
     assert same({"l": [1, (2, "3")]}, {"l": (1, [2, "3"])})
 
 
@@ -205,12 +205,12 @@ def test_lists_are_the_same_as_tuples_of_the_same() -> None:
     ("one", "other"),
     [(True, 1), (False, 0), (0, ""), ([], {}), (None, False), ([True], [1]), ([1], [1, 1])],
 )
-def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -> None:
+def test_json_values_of_different_types_are_not_equal(one: Any, other: Any) -> None:
     assert not same(one, other)
     assert merge_diff({"x": one}, {"x": other}) == {"x": other}
 
 
-def test_a_merge_keeps_what_the_patch_leaves_out_and_replaces_what_is_no_mapping() -> None:
+def test_a_merge_keeps_what_the_patch_omits_and_replaces_values_that_are_not_mappings() -> None:
     target = {"kept": 1, "gone": 2, "deep": {"kept": 3, "new": 0}, "text": "a"}
     patch = {"gone": None, "never there": None, "deep": {"new": 4}, "text": {"now": "a mapping"}}
     assert merged(target, patch) == {"kept": 1, "deep": {"kept": 3, "new": 4}, "text": {"now": "a mapping"}}

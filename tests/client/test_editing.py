@@ -33,7 +33,7 @@ def whole() -> Whole:
     return Whole((Part("a", ("x",)), Part("b")), {"c": Part("c")}, ["n"])
 
 
-def test_what_is_set_at_any_depth_is_in_the_result_and_not_in_the_original() -> None:
+def test_changes_at_any_depth_are_in_the_result_and_not_in_the_original() -> None:
     before = whole()
     draft: Any = Draft(before)
     draft.size = 2
@@ -52,7 +52,7 @@ def test_what_is_set_at_any_depth_is_in_the_result_and_not_in_the_original() -> 
     assert repr(draft) == f"Draft({finished(draft)!r})"
 
 
-def test_a_draft_that_was_only_looked_at_becomes_an_equal_object_and_one_that_was_not_the_same() -> None:
+def test_a_draft_that_was_only_read_becomes_an_equal_object_and_an_untouched_one_the_same() -> None:
     before = whole()
     draft: Any = Draft(before)
     assert finished(draft) is before

@@ -86,7 +86,7 @@ def creates_a_child(method: str, path: str) -> bool:
 @pytest.mark.rule("inv-37")
 @pytest.mark.parametrize("answer", UNKNOWN, ids=lambda answer: f"{answer.status}-{answer.body[:20]!r}")
 @in_world(played)
-async def test_a_child_is_made_once_whatever_is_answered_to_its_creation(
+async def test_a_child_is_created_once_whatever_the_answer_to_its_creation(
     world: World, answer: Response
 ) -> None:
     world.transport = Answering(world.transport, answer, creates_a_child)  # type: ignore[assignment]
@@ -113,13 +113,13 @@ async def test_a_child_is_made_once_whatever_is_answered_to_its_creation(
         (400, {}, "", False),
     ],
 )
-def test_a_failed_write_may_have_acted_unless_the_server_provably_did_not_begin(
+def test_a_failed_write_may_have_acted_unless_the_server_provably_did_not_start_it(
     code: int, headers: dict[str, str], body: str, acted: bool
 ) -> None:
     assert error_from_response(code, headers, body.encode()).may_have_acted is acted
 
 
-async def test_a_deletion_that_something_else_answers_is_not_taken_for_done() -> None:
+async def test_a_deletion_answered_by_something_else_does_not_count_as_done() -> None:
     inner = InProcessTransport(ApiServer())
     config = await Client(inner).create(ConfigMap(metadata=ObjectMeta("a", "default")))
     portal = Client(Answering(inner, Response(200, {}, b"<html>"), lambda method, _: method == "DELETE"))
@@ -243,7 +243,7 @@ CALLS: Mapping[str, Callable[[Client], Awaitable[Any]]] = {
 @example(answers=[Response(200, {}, b'{"metadata":{"":""}}')])
 @given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=3))
 @simulated
-async def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_and_a_bounded_wait(
+async def test_every_call_ends_in_a_result_or_an_api_error_after_few_requests_and_a_bounded_wait(
     name: str, answers: list[Response]
 ) -> None:
 
@@ -287,7 +287,7 @@ it, and what is answered before."""
 
 
 @pytest.mark.parametrize(("name", "missing"), [(name, part) for name in GOES_ON for part in GOES_ON[name][1]])
-async def test_an_object_without_what_every_stored_object_has_is_an_unreadable_answer(
+async def test_an_answer_without_the_metadata_of_a_stored_object_is_unreadable(
     name: str, missing: str
 ) -> None:
     metadata = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}

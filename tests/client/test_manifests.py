@@ -67,14 +67,14 @@ async def test_a_manifest_is_created_and_may_be_a_child() -> None:
         ("kind: ConfigMap", "needs apiVersion and kind"),
     ],
 )
-async def test_a_text_that_is_no_manifest_is_refused_with_the_reason(text: str, why: str) -> None:
+async def test_text_that_is_not_a_manifest_is_refused_with_the_reason(text: str, why: str) -> None:
     client = FakeClient()
     with pytest.raises(ValueError, match=why):
         await client.apply(text)
     assert client.transport.requests == []
 
 
-def test_times_stay_the_text_that_they_are() -> None:
+def test_timestamps_remain_text() -> None:
     assert manifest_of("at: 2026-01-01T00:00:00Z\nday: 2026-01-01") == {
         "at": "2026-01-01T00:00:00Z",
         "day": "2026-01-01",
@@ -82,10 +82,10 @@ def test_times_stay_the_text_that_they_are() -> None:
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=2), JSON, min_size=1, max_size=3))
-def test_what_is_written_as_yaml_is_read_as_the_same(manifest: dict[str, object]) -> None:
+def test_a_manifest_written_as_yaml_is_read_back_unchanged(manifest: dict[str, object]) -> None:
     assert manifest_of(yaml.safe_dump(manifest)) == manifest
 
 
-def test_anchors_and_merges_are_understood() -> None:
+def test_anchors_and_merges_are_resolved() -> None:
     text = "base: &b {x: 1, y: 2}\nmore:\n  <<: *b\n  y: 3\n"
     assert manifest_of(text)["more"] == {"x": 1, "y": 3}

@@ -11,14 +11,14 @@ from reconcile.kinds import LabelRequirement, LabelSelector
 SELECTOR = LabelSelector({"b": "2", "a": "1"}, (LabelRequirement("c", "In", ("y", "x")),))
 
 
-def test_labels_come_as_text_as_a_mapping_and_as_the_selector_of_an_object() -> None:
+def test_labels_can_be_a_text_a_mapping_or_the_selector_of_an_object() -> None:
     one, two = Requirement("a", "in", ("1",)), Requirement("b", "in", ("2",))
     assert parse_labels("a=1,b=2") == parse_labels({"a": "1", "b": "2"}) == (one, two)
     assert parse_labels(SELECTOR)[:2] == (one, two)
     assert parse_labels(None) == parse_labels("") == parse_labels(LabelSelector()) == ()
 
 
-def test_a_selector_is_written_as_a_query_carries_it() -> None:
+def test_a_selector_is_written_as_a_query_parameter() -> None:
     assert label_text(SELECTOR) == "a=1,b=2,c in (x,y)"
     assert label_text({"b": "2", "a": ""}) == "b=2,a="
     assert label_text("a, b") == "a, b"

@@ -128,7 +128,7 @@ FAULTS = st.lists(
     every=st.sampled_from([0.1, 0.5, 2.0]),
     timeout=st.sampled_from([0.5, 300.0]),
 )
-def test_the_missing_one_is_never_created_twice(**circumstances: Any) -> None:
+def test_a_missing_object_is_never_created_twice(**circumstances: Any) -> None:
     assert created(**circumstances) == 1
 
 
@@ -170,7 +170,7 @@ def informed(version: int) -> tuple[Cache, Informer]:
 
 
 @simulated
-async def test_a_store_that_is_up_to_date_is_asked_about_once() -> None:
+async def test_an_up_to_date_store_is_confirmed_with_one_request() -> None:
     cache, _ = informed(7)
     live, freshness = Elsewhere(7), Freshness()
     assert [await freshness.confirm(cache, live, CONFIG) for _ in range(3)] == [True] * 3
@@ -181,7 +181,7 @@ async def test_a_store_that_is_up_to_date_is_asked_about_once() -> None:
 
 
 @simulated
-async def test_a_store_that_is_behind_is_waited_for_and_the_decision_is_not_trusted() -> None:
+async def test_a_store_that_is_behind_is_waited_for_and_the_decision_discarded() -> None:
     cache, informer = informed(6)
     live, freshness, answers = Elsewhere(7), Freshness(), []
 
@@ -201,7 +201,7 @@ async def test_a_store_that_is_behind_is_waited_for_and_the_decision_is_not_trus
 
 
 @simulated
-async def test_a_store_that_stays_behind_is_an_error_and_not_a_permission() -> None:
+async def test_a_store_that_stays_behind_is_an_error_and_permits_nothing() -> None:
     cache, _ = informed(6)
     with pytest.raises(CacheBehind):
         await Freshness().confirm(cache, Elsewhere(NEVER), CONFIG)
@@ -209,7 +209,7 @@ async def test_a_store_that_stays_behind_is_an_error_and_not_a_permission() -> N
 
 @pytest.mark.rule("write-9")
 @simulated
-async def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
+async def test_a_deletion_decided_on_stale_state_is_decided_again() -> None:
     client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
     cache = Cache(client.transport, clock=client.clock)
     informer = cache.declare(CONFIG)
@@ -235,7 +235,7 @@ async def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
 
 @pytest.mark.rule("write-9")
 @simulated
-async def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_again() -> None:
+async def test_a_child_with_a_generated_name_decided_on_stale_state_is_decided_again() -> None:
     """A leader that has just taken over may not have been shown yet what its predecessor created."""
 
     client = FakeClient(ConfigMap(metadata=ObjectMeta("c-x7", "default")))

@@ -30,7 +30,7 @@ async def test_a_name_that_would_lead_to_another_path_is_not_found_and_not_sent(
 
 @pytest.mark.rule("tenant-08")
 @pytest.mark.parametrize("api_version", ["../api/v1", "apps/v1/../..", "v1?watch=1", "", "a b/v1", "v%31"])
-async def test_an_api_version_that_would_lead_elsewhere_is_unknown_and_not_sent(
+async def test_an_api_version_that_would_lead_to_another_path_is_unknown_and_not_sent(
     api_version: str,
 ) -> None:
     client = FakeClient()

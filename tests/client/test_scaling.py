@@ -76,7 +76,7 @@ async def test_the_scale_of_a_custom_object_cannot_be_applied_as_on_a_real_serve
 
 @pytest.mark.rule("scale-1")
 @pytest.mark.rule("write-4")
-async def test_a_scale_is_not_applied_to_a_namesake() -> None:
+async def test_a_scale_is_not_applied_to_a_recreated_object() -> None:
     client = FakeClient(deployment("f", replicas=2))
     fleet = await client.get(Deployment, "f", "default")
     await client.delete(fleet)
@@ -89,7 +89,7 @@ async def test_a_scale_is_not_applied_to_a_namesake() -> None:
 
 
 @pytest.mark.rule("scale-1")
-async def test_an_applied_scale_is_noted_like_any_write_and_a_dry_run_is_not() -> None:
+async def test_an_applied_scale_is_recorded_like_any_write_and_a_dry_run_is_not() -> None:
     client = FakeClient(deployment("f", replicas=2))
     fleet = await client.get(Deployment, "f", "default")
     journal = Journal()
@@ -102,7 +102,7 @@ async def test_an_applied_scale_is_noted_like_any_write_and_a_dry_run_is_not() -
 
 
 @pytest.mark.rule("scale-2")
-async def test_the_selector_of_the_scale_contract_is_filled_from_a_typed_one() -> None:
+async def test_the_selector_of_the_scale_subresource_is_filled_from_a_typed_one() -> None:
     selector = LabelSelector({"fleet": "f", "app": "x"})
 
     async def keep(ctx: Context[Fleet]) -> None:
@@ -118,7 +118,7 @@ async def test_the_selector_of_the_scale_contract_is_filled_from_a_typed_one() -
     assert (await run_once(Controller(Fleet, keep), FLEET, client)).writes == []
 
 
-async def test_a_selector_for_another_field_is_no_text() -> None:
+async def test_a_selector_in_another_status_field_is_refused() -> None:
     async def keep(ctx: Context[Fleet]) -> None:
         ctx.status(note=LabelSelector({"a": "b"}))
 

@@ -67,7 +67,7 @@ def traced() -> tuple[InMemorySpanExporter, TracerProvider]:
 
 @pytest.mark.parametrize("cached", [True, False])
 @in_world(played)
-async def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
+async def test_secrets_in_errors_causes_log_lines_and_events_are_shown_nowhere(
     world: World,
     cached: bool,
     everything_logged: io.StringIO,
@@ -135,7 +135,7 @@ async def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_n
         assert [planted for planted in PLANTED if planted in place] == []
 
 
-def test_values_of_a_patch_and_of_string_data_are_known_and_short_ones_left_alone() -> None:
+def test_values_of_a_patch_and_of_string_data_are_hidden_and_short_ones_left_alone() -> None:
     values = SecretValues()
     values.add(SECRETS, b'{"metadata":{"name":"shown"},"stringData":{"a":"plain-text","b":"no"}}')
     values.add(SECRETS, b'[{"op":"add","path":"/data/a","value":"' + encoded("patched").encode() + b'"}]')
@@ -181,7 +181,7 @@ SERVICE_ACCOUNT = json.dumps(
     ],
 )
 @pytest.mark.parametrize("how", ["base64", "text"])
-def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str, shown: str) -> None:
+def test_a_value_is_hidden_in_every_form_in_which_it_is_shown(how: str, value: str, shown: str) -> None:
     values = SecretValues()
     part = {"data": {"a": encoded(value)}} if how == "base64" else {"stringData": {"a": value}}
     values.add(SECRETS, json.dumps({"metadata": {"name": "of-no-interest"}, **part}).encode())
@@ -190,13 +190,13 @@ def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str
     assert values.redact(text) == f"of-no-interest {HIDDEN} data {HIDDEN} {HIDDEN}!"
 
 
-def test_of_a_value_that_is_not_base64_from_end_to_end_no_part_is_decoded() -> None:
+def test_no_part_is_decoded_of_a_value_that_is_not_base64_throughout() -> None:
     values = SecretValues()
     values.add(SECRETS, json.dumps({"stringData": {"a": f"!{encoded('innocent')}"}}).encode())
     assert values.redact("innocent") == "innocent"
 
 
-def test_the_longest_value_is_hidden_first_so_that_no_rest_of_it_is_left() -> None:
+def test_the_longest_value_is_hidden_first_so_that_no_part_of_it_remains() -> None:
     values = SecretValues()
     values.add(SECRETS, json.dumps({"stringData": {"a": "hors", "b": "horse-battery", "c": "tin"}}).encode())
     values.add(SECRETS, json.dumps({"stringData": {"a": "battery"}}).encode())
@@ -211,7 +211,7 @@ def a_run_that_saw() -> Iterator[SecretValues]:
     seen.reset(token)
 
 
-def test_nothing_is_changed_outside_of_runs_and_in_those_that_saw_no_secret(
+def test_nothing_is_redacted_outside_of_runs_or_in_runs_that_read_no_secret(
     a_run_that_saw: SecretValues,
 ) -> None:
     event = {"event": PASSWORD, "exc_info": True}
@@ -246,7 +246,7 @@ def assert_veiled(error: BaseException) -> None:
 
 @pytest.mark.rule("told-once")
 @in_world(played)
-async def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local_variables(
+async def test_the_recorded_error_of_a_failed_run_has_no_secret_not_even_in_local_variables(
     world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -270,7 +270,7 @@ async def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in
     assert encoded(PASSWORD) not in text
 
 
-def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_what_shows_nothing(
+def test_a_log_line_is_redacted_in_text_values_and_traceback_and_other_values_keep_their_types(
     a_run_that_saw: SecretValues,
 ) -> None:
     a_run_that_saw.add(
@@ -319,7 +319,7 @@ async def by_watch(ctx: Context[Toy]) -> str:
 
 @pytest.mark.parametrize("read", [by_pages, by_watch])
 @in_world(played)
-async def test_what_pages_and_watches_of_secrets_show_is_hidden_in_errors(
+async def test_secrets_read_through_pages_and_watches_are_hidden_in_errors(
     world: World, read: Any, everything_logged: io.StringIO
 ) -> None:
     async def leak(ctx: Context[Toy]) -> None:
@@ -360,7 +360,7 @@ def test_a_secret_is_hidden_however_it_is_encoded(form: Any, secret: str) -> Non
     assert secret not in unquote_plus(clean)
 
 
-def test_what_proves_who_we_are_has_a_silent_repr() -> None:
+def test_credentials_are_not_shown_in_a_repr() -> None:
     assert "hunter2" not in repr(Proof("Bearer hunter2", (b"hunter2", None, None)))
     assert "hunter2" not in repr(Plugin(["aws"], {"TOKEN": "hunter2"}))
 
@@ -390,7 +390,7 @@ async def tell_of_gone(gone: Any) -> None:
     ids=["to", "wakes of a watch", "wakes", "by", "on_deleted"],
 )
 @in_world(played)
-async def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
+async def test_secrets_in_errors_of_functions_outside_of_runs_are_hidden(
     world: World, controller: Any, everything_logged: io.StringIO
 ) -> None:
     data = {"password": encoded(PASSWORD)}

@@ -69,7 +69,7 @@ def refusal(kind: type[Any], code: int, **more: Any) -> Any:
         (refusal(Invalid, 422), False, False),
     ],
 )
-def test_a_request_is_sent_again_only_where_that_is_safe(error: ApiError, read: bool, write: bool) -> None:
+def test_a_request_is_retried_only_if_that_is_safe(error: ApiError, read: bool, write: bool) -> None:
     assert (retry_wait("GET", error, 0, float) is not None) is read
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert (retry_wait(method, error, 0, float) is not None) is write
@@ -81,7 +81,7 @@ def test_a_request_is_sent_again_only_where_that_is_safe(error: ApiError, read: 
     ("fault", "made"), [(Drop(), 1), (Refuse(429, "TooManyRequests", retry_after=2), 1), (LoseReply(), 1)]
 )
 @simulated
-async def test_a_create_is_never_carried_out_twice(fault: Any, made: int) -> None:
+async def test_a_create_is_never_executed_twice(fault: Any, made: int) -> None:
     plan = FaultPlan((Fault(When("create", "*/configmaps", times=2), fault),))
     client = FakeClient(plan=plan)
     try:
@@ -92,7 +92,7 @@ async def test_a_create_is_never_carried_out_twice(fault: Any, made: int) -> Non
 
 
 @simulated
-async def test_a_server_that_stays_away_is_given_up_after_so_many_tries() -> None:
+async def test_an_unreachable_server_is_given_up_after_the_last_retry() -> None:
     plan = FaultPlan((Fault(When("get", times=None), Drop()),))
     client = FakeClient(SETTINGS, plan=plan)
     with pytest.raises(Unreachable):
@@ -102,7 +102,7 @@ async def test_a_server_that_stays_away_is_given_up_after_so_many_tries() -> Non
 
 
 @simulated
-async def test_a_server_is_asked_again_when_it_said() -> None:
+async def test_a_retry_waits_as_long_as_the_server_requested() -> None:
     plan = FaultPlan((Fault(When("get"), Refuse(503, "ServiceUnavailable", retry_after=3)),))
     client = FakeClient(SETTINGS, plan=plan)
     started = anyio.current_time()
@@ -114,7 +114,7 @@ def headed(headers: Mapping[str, str]) -> Response:
     return Response(200, headers, b"{}")
 
 
-async def test_what_a_server_warns_of_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_warning_of_the_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     one = '299 - "batch/v1beta1 CronJob is deprecated"'
     sends = sender(
         headed({"warning": one}),
@@ -129,7 +129,7 @@ async def test_what_a_server_warns_of_is_logged_once(caplog: pytest.LogCaptureFi
     assert texts == ["batch/v1beta1 CronJob is deprecated", 'unknown field "spec.x"']
 
 
-async def test_a_refusal_by_rbac_names_the_rule_that_is_missing() -> None:
+async def test_a_refusal_by_rbac_names_the_missing_rule() -> None:
     message = (
         'pods "p" is forbidden: User "system:serviceaccount:default:op" cannot patch resource '
         '"pods/status" in API group "" in the namespace "default"'
@@ -141,7 +141,7 @@ async def test_a_refusal_by_rbac_names_the_rule_that_is_missing() -> None:
     assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
 
 
-async def test_a_refusal_that_is_not_of_rbac_is_left_as_it_is() -> None:
+async def test_a_refusal_that_is_not_from_rbac_is_left_unchanged() -> None:
     message = 'pods "p" is forbidden: exceeded quota: compute'
     body = msgspec.json.encode({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message})
     with pytest.raises(Forbidden) as caught:
@@ -150,7 +150,9 @@ async def test_a_refusal_that_is_not_of_rbac_is_left_as_it_is() -> None:
 
 
 @given(st.integers(1, 20), st.floats(0.5, 100), st.lists(st.floats(0, 1), min_size=1, max_size=60))
-def test_never_more_than_the_burst_and_the_rate_allow(burst: int, qps: float, gaps: list[float]) -> None:
+def test_the_request_rate_never_exceeds_the_burst_and_the_refill(
+    burst: int, qps: float, gaps: list[float]
+) -> None:
     limiter, now, times = RequestLimiter(qps, burst), 0.0, []
     for gap in gaps:
         now += gap
@@ -163,12 +165,12 @@ def test_never_more_than_the_burst_and_the_rate_allow(burst: int, qps: float, ga
 
 
 @pytest.mark.parametrize(("qps", "burst"), [(0, 1), (-1, 1), (1, 0)])
-def test_a_limit_that_lets_nothing_pass_is_refused(qps: float, burst: int) -> None:
+def test_a_limit_that_admits_nothing_is_refused(qps: float, burst: int) -> None:
     with pytest.raises(ValueError, match="a limit needs"):
         RequestLimiter(qps, burst)
 
 
-async def test_unknown_fields_are_treated_as_asked(
+async def test_unknown_fields_are_handled_as_requested(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     manifest = {

@@ -186,7 +186,7 @@ def contains(whole: Any, part: Any) -> bool:
     st.lists(st.sampled_from(sorted(FOREIGN)), min_size=1, max_size=4, unique=True),
 )
 @simulated
-async def test_what_somebody_adds_between_our_read_and_our_write_survives(
+async def test_concurrent_additions_between_read_and_write_survive(
     write: WayToWrite, additions: list[str]
 ) -> None:
 
@@ -214,7 +214,7 @@ async def test_what_somebody_adds_between_our_read_and_our_write_survives(
 
 @pytest.mark.rule("write-4")
 @pytest.mark.parametrize("write", [edit, edit_a_part, edit_status, merge, scale, set_scale, update, delete])
-async def test_a_namesake_is_touched_by_no_way_to_write(write: WayToWrite) -> None:
+async def test_no_way_to_write_touches_a_recreated_object(write: WayToWrite) -> None:
     client = served(BOX)
     box = await client.get(Box, "b", "default")
     await client.delete(box)
@@ -229,7 +229,7 @@ async def test_a_namesake_is_touched_by_no_way_to_write(write: WayToWrite) -> No
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.sampled_from(["modify", "scale", "late"]), min_size=2, max_size=4))
 @simulated
-async def test_writers_of_one_number_lose_no_update(seed: int, writers: list[str]) -> None:
+async def test_concurrent_increments_lose_no_update(seed: int, writers: list[str]) -> None:
     """Each adds 1 three times, through the object or its scale, on a server that answers late."""
 
     client = served(BOX)
@@ -275,7 +275,7 @@ INTENTS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(INTENTS, st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from("123"), min_size=1))
 @simulated
-async def test_after_an_apply_there_is_the_intent_and_what_others_own_and_nothing_else(
+async def test_after_an_apply_the_object_has_the_intent_and_the_fields_of_others_and_nothing_else(
     intents: list[tuple[dict[str, str], bool]], theirs: dict[str, str]
 ) -> None:
     """A field that the intent drops disappears, also where the process was started anew in between."""
@@ -303,7 +303,7 @@ async def test_after_an_apply_there_is_the_intent_and_what_others_own_and_nothin
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["a", "b"]), st.sampled_from(["drift", None]))
 @in_world(played)
-async def test_drift_is_repaired_by_the_next_run_and_others_news_cause_no_apply(
+async def test_drift_is_repaired_by_the_next_run_and_changes_of_others_cause_no_apply(
     world: World, seed: int, field: str, drifted: str | None
 ) -> None:
     """A minute in which somebody says something new each second, and once changes what is intended."""
@@ -361,7 +361,7 @@ async def zeroes_created(client: FakeClient, box: Box) -> None:
 @pytest.mark.parametrize(
     "write", [zeroes_edited, zeroes_modified, zeroes_applied, zeroes_put, zeroes_created]
 )
-async def test_zero_false_and_nothing_are_sent_by_every_way_to_write(write: Any) -> None:
+async def test_zero_false_and_empty_values_are_sent_by_every_way_to_write(write: Any) -> None:
     client = served(BOX)
     await write(client, await client.get(Box, "b", "default"))
     spec = (await stored(client))["spec"]
@@ -405,7 +405,7 @@ async def was_replaced(client: Client, box: Box) -> None:
         (was_replaced, PreconditionFailed),
     ],
 )
-async def test_each_kind_of_409_is_a_type_and_only_a_stale_one_is_repeated_at_once(
+async def test_each_kind_of_409_has_its_own_type_and_only_a_stale_version_is_retried_at_once(
     write: WayToWrite, kind: type[Conflict]
 ) -> None:
     client = served(BOX)

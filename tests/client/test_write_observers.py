@@ -46,7 +46,7 @@ def observed(fake: FakeClient, *observers: WriteObserver) -> Client:
     return bound(fake, Journal(), observers=observers)
 
 
-async def test_all_observers_get_a_step_of_a_write_before_any_gets_the_next() -> None:
+async def test_each_step_of_a_write_reaches_all_observers_before_the_next_step() -> None:
     steps: list[Any] = []
     client = observed(FakeClient(), Noting("first", steps), Noting("second", steps))
     await client.create(config())
@@ -65,7 +65,7 @@ async def test_all_observers_get_a_step_of_a_write_before_any_gets_the_next() ->
     assert len({id(step[2]) for step in steps}) == 2
 
 
-async def test_a_write_that_an_observer_refuses_is_not_sent_and_has_no_end() -> None:
+async def test_a_write_that_an_observer_refuses_is_not_sent_and_has_no_final_step() -> None:
     steps: list[Any] = []
     fake = FakeClient()
     client = observed(fake, Noting("first", steps), Noting("second", steps, refuses=True))
@@ -79,7 +79,7 @@ async def test_a_write_that_an_observer_refuses_is_not_sent_and_has_no_end() -> 
     ("patch_type", "patch"),
     [("merge", {"data": {"x": "2"}}), ("json", [{"op": "replace", "path": "/data/x", "value": "2"}])],
 )
-async def test_a_patch_of_each_type_is_for_the_state_that_its_guard_names(
+async def test_a_patch_of_each_type_applies_to_the_state_that_its_guard_names(
     patch_type: PatchName, patch: Any
 ) -> None:
     client = FakeClient(config())

@@ -68,7 +68,7 @@ def until(met: Callable[[], Any], process: "subprocess.Popen[str]") -> Any:
     return found
 
 
-def test_an_operator_awaits_its_kind_and_sees_its_objects_made_changed_and_deleted(
+def test_an_operator_waits_for_its_kind_and_sees_its_objects_created_changed_and_deleted(
     client: lightkube.Client, operator: "subprocess.Popen[str]"
 ) -> None:
     def phase() -> Any:

@@ -39,7 +39,7 @@ async def new_gizmo(api: Any, name: str, **more: Any) -> APIObject:
     return made
 
 
-async def test_objects_are_made_patched_scaled_and_deleted(api: Any) -> None:
+async def test_objects_are_created_patched_scaled_and_deleted(api: Any) -> None:
     made = await new_gizmo(api, "a", size=1, replicas=1)
     await made.patch({"spec": {"size": 2}})
     assert made.spec.to_dict() == {"size": 2, "color": "red", "replicas": 1}
@@ -51,7 +51,7 @@ async def test_objects_are_made_patched_scaled_and_deleted(api: Any) -> None:
     assert not await made.exists()
 
 
-async def test_objects_are_found_by_their_kinds_name_through_discovery(api: Any) -> None:
+async def test_objects_are_found_by_the_name_of_their_kind_through_discovery(api: Any) -> None:
     made = await new_gizmo(api, "found", size=1)
     await made.label({"of": "kr8s"})
     found = [item.name async for item in api.get(f"gizmos.{GROUP}", label_selector={"of": "kr8s"})]
@@ -59,7 +59,7 @@ async def test_objects_are_found_by_their_kinds_name_through_discovery(api: Any)
     await made.delete()
 
 
-async def test_an_apply_goes_through_its_open_door(api: Any) -> None:
+async def test_an_apply_works_through_call_api(api: Any) -> None:
     intent = {**gadget(GROUP, "applied", size=1), "kind": "Gizmo"}
     async with api.call_api(
         "PATCH",
@@ -77,7 +77,7 @@ async def test_an_apply_goes_through_its_open_door(api: Any) -> None:
     await made.wait("delete", timeout=5)
 
 
-async def test_a_watch_sees_a_finalizer_hold_and_let_go(api: Any) -> None:
+async def test_a_watch_sees_a_finalizer_hold_and_release_an_object(api: Any) -> None:
     made = await new_gizmo(api, "held", size=1, finalizers=(FINALIZER,))
     await made.delete()
     seen = []

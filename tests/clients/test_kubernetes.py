@@ -69,7 +69,7 @@ def test_the_informer_follows_config_maps(api: client.ApiClient) -> None:
         follower.stop()
 
 
-def test_custom_objects_are_made_patched_watched_and_deleted(api: client.ApiClient) -> None:
+def test_custom_objects_are_created_patched_watched_and_deleted(api: client.ApiClient) -> None:
     custom = client.CustomObjectsApi(api)
     before = custom.list_namespaced_custom_object(*PLACE)["metadata"]["resourceVersion"]
     custom.create_namespaced_custom_object(*PLACE, gadget(GROUP, "a", size=1))
@@ -121,7 +121,7 @@ def test_the_dynamic_client_discovers_and_applies(api: client.ApiClient) -> None
     gadgets.delete(name="applied", namespace="default")
 
 
-def test_an_eviction_and_a_token_are_had_through_typed_calls(api: client.ApiClient) -> None:
+def test_an_eviction_and_a_token_are_obtained_through_typed_calls(api: client.ApiClient) -> None:
     core = client.CoreV1Api(api)
     core.create_namespaced_service_account("default", {"metadata": {"name": "typed"}})
     made = core.create_namespaced_service_account_token(

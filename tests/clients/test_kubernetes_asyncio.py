@@ -43,7 +43,7 @@ async def define(api: client.ApiClient, group: str) -> None:
     raise AssertionError("the definition was not established")
 
 
-async def test_typed_objects_are_made_read_changed_and_deleted(api: client.ApiClient) -> None:
+async def test_typed_objects_are_created_read_changed_and_deleted(api: client.ApiClient) -> None:
     core = client.CoreV1Api(api)
     metadata = client.V1ObjectMeta(name="typed", labels={"app": "a"})
     made = await core.create_namespaced_config_map(
@@ -61,7 +61,7 @@ async def test_typed_objects_are_made_read_changed_and_deleted(api: client.ApiCl
     assert gone.status == "Success"
 
 
-async def test_typed_workloads_come_back_as_they_went(api: client.ApiClient) -> None:
+async def test_typed_workloads_are_returned_as_they_were_sent(api: client.ApiClient) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "serviceName": "s"}
     apps = client.AppsV1Api(api)
@@ -122,7 +122,7 @@ async def test_an_invalid_object_is_a_422_that_names_the_field(api: client.ApiCl
     assert "spec.size" in invalid.value.body
 
 
-async def test_a_watch_sees_what_happens_after_a_list(api: client.ApiClient) -> None:
+async def test_a_watch_sees_changes_after_a_list(api: client.ApiClient) -> None:
     custom = client.CustomObjectsApi(api)
     listed = await custom.list_namespaced_custom_object(*PLACE)
     await custom.create_namespaced_custom_object(*PLACE, gadget(GROUP, "watched", size=1))
@@ -169,7 +169,7 @@ async def test_the_dynamic_client_discovers_applies_and_watches(api: client.ApiC
     await gadgets.delete(name="applied", namespace="default")
 
 
-async def test_the_dynamic_client_patches_watches_and_lets_go(api: client.ApiClient) -> None:
+async def test_the_dynamic_client_patches_watches_and_deletes(api: client.ApiClient) -> None:
     dyn = await dynamic.DynamicClient(api)
     gadgets = await dyn.resources.get(api_version=f"{GROUP}/v1", kind="Gadget")
     made = await gadgets.create(body=gadget(GROUP, "dynamic", size=1, finalizers=(FINALIZER,)))
@@ -203,7 +203,7 @@ async def test_the_dynamic_client_patches_watches_and_lets_go(api: client.ApiCli
     assert seen == ["MODIFIED"] * 5 + ["DELETED"]
 
 
-async def test_a_user_is_held_to_its_role(api: client.ApiClient) -> None:
+async def test_a_user_is_limited_to_its_role(api: client.ApiClient) -> None:
     api.set_default_header("Impersonate-User", "system:serviceaccount:default:nobody")
     with pytest.raises(ApiException) as refused:
         await client.CoreV1Api(api).list_namespaced_secret("default")

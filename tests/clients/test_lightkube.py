@@ -31,7 +31,7 @@ def client(kubeconfig: Path) -> Iterator[lightkube.Client]:
         yield made
 
 
-def test_typed_objects_are_made_read_changed_and_deleted(client: lightkube.Client) -> None:
+def test_typed_objects_are_created_read_changed_and_deleted(client: lightkube.Client) -> None:
     made = client.create(ConfigMap(metadata=ObjectMeta(name="light", namespace="default"), data={"k": "1"}))
     assert made.metadata
     assert made.metadata.uid

@@ -22,7 +22,9 @@ def address_of(command: Command) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_prints_its_address_and_ends_soon_after_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_command_prints_its_address_and_ends_soon_after_a_signal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with running("apiserver", "--insecure-http", home=tmp_path) as command:
         url = address_of(command)
         assert url.startswith("http://127.0.0.1:")
@@ -50,7 +52,7 @@ def test_json_gives_the_address_in_one_line(tmp_path: Path) -> None:
         assert (len(command.lines), command.complaints) == (1, "")
 
 
-def test_a_kubeconfig_that_was_asked_for_stays_and_a_second_start_overwrites_it(tmp_path: Path) -> None:
+def test_a_requested_kubeconfig_stays_and_a_second_start_overwrites_it(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     seen = []
     for _ in range(2):

@@ -166,7 +166,7 @@ def test_fields_that_became_required_are_reported(run: Run, tmp_path: Path) -> N
     assert "Bad .spec.owner: it is required now" in said
 
 
-def test_another_kind_s_definition_is_refused(run: Run, tmp_path: Path) -> None:
+def test_the_definition_of_another_kind_is_refused(run: Run, tmp_path: Path) -> None:
     _, before = run("crds", GOOD)
     assert yaml.safe_load(before)["metadata"]["name"] == "goods.example.com"
     (tmp_path / "crd.yaml").write_text(before)
@@ -175,7 +175,7 @@ def test_another_kind_s_definition_is_refused(run: Run, tmp_path: Path) -> None:
     assert "has no goods.example.com" in said
 
 
-def test_fields_of_one_name_in_json_are_reported(run: Run) -> None:
+def test_fields_with_the_same_json_name_are_reported(run: Run) -> None:
     status, said = run("check", CLASH)
     assert status == 2
     assert "Spec.pod_ip and .other are both 'podIp' in JSON" in said

@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_written_is_reported_in_one_line(
     assert main(["crds", module, "--out", "crds", "--json"]) == 2
 
 
-def test_out_writes_a_file_for_each_and_the_same_ones_again(module: str) -> None:
+def test_out_writes_a_file_for_each_kind_and_the_same_ones_again(module: str) -> None:
     first = CliRunner().invoke(reconcile, ["crds", module, "--out", "a"])
     second = CliRunner().invoke(reconcile, ["crds", module, "--out", "b"])
     assert (first.exit_code, second.exit_code) == (0, 0)

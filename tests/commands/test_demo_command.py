@@ -94,7 +94,7 @@ def test_the_report_has_our_counts_and_those_of_the_original(offer: Offer, home:
     }
 
 
-def test_a_sabotaged_incident_fails_the_run_and_the_others_are_played_as_ever(
+def test_a_sabotaged_incident_fails_the_run_and_the_others_are_unaffected(
     offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer(fake_incidents.quick, fake_incidents.lucky)
@@ -113,7 +113,7 @@ def test_one_incident_can_be_played_alone(offer: Offer, home: Path) -> None:
     assert [incident["name"] for incident in played] == ["lucky"]
 
 
-def test_incidents_are_played_side_by_side_the_longest_first_and_reported_in_order(
+def test_incidents_run_side_by_side_longest_first_and_are_reported_in_order(
     offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counts, incidents = fake_incidents.crowd("abcde")
@@ -164,7 +164,7 @@ def test_an_incident_that_does_not_end_is_given_up(
     assert "it took longer than 0.2 s" in capsys.readouterr().out
 
 
-def test_nothing_is_left_of_a_demo_that_went_well(offer: Offer, home: Path) -> None:
+def test_a_successful_demo_leaves_nothing_behind(offer: Offer, home: Path) -> None:
     assert main(["demo", "--once"]) == 0
     assert list(home.glob("reconcile-*")) == []
 
@@ -177,7 +177,7 @@ def test_an_unknown_incident_cannot_be_sabotaged(offer: Offer, capsys: pytest.Ca
     assert "the incidents are quick, lucky" in complaint(capsys, "demo", "--sabotage", "nonsense")
 
 
-def test_only_refuses_unknown_incidents_and_a_sabotage_of_one_that_is_left_out(
+def test_the_option_only_refuses_unknown_incidents_and_sabotage_of_an_omitted_one(
     offer: Offer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer(fake_incidents.quick, fake_incidents.lucky)
@@ -185,7 +185,7 @@ def test_only_refuses_unknown_incidents_and_a_sabotage_of_one_that_is_left_out(
     assert "the incidents are lucky" in complaint(capsys, "demo", "--only", "lucky", "--sabotage", "quick")
 
 
-def test_a_report_that_cannot_be_written_is_found_before_the_start(
+def test_a_report_that_cannot_be_written_is_detected_before_the_start(
     offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "No such file or directory" in complaint(
@@ -221,7 +221,7 @@ def rendered(play: IncidentPlay, width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [44, 60, 80, 110])
-def test_the_table_fits_and_says_all_without_colours(width: int) -> None:
+def test_the_table_fits_and_is_complete_without_colours(width: int) -> None:
     text = rendered(held(), width)
     assert max(len(line) for line in text.splitlines()) <= width
     for word in ("quick", "3 deleted", "2 created", "1 deleted", "0 created", "holds"):
@@ -234,18 +234,18 @@ def test_the_table_shows_how_long_a_side_has_been_played() -> None:
     assert "playing 2 s" in rendered(play, 110)
 
 
-def test_a_failed_incident_stands_in_capitals() -> None:
+def test_a_failed_incident_is_shown_in_capitals() -> None:
     play = IncidentPlay(fake_incidents.quick, sabotaged=True)
     play.original = play.ours = SideResult(IncidentVerdict(ok=False, deleted=3, created=2))
     assert "FAILED" in rendered(play, 110)
     assert "sabotaged" in rendered(play, 110)
 
 
-def test_a_result_is_both_sides_on_one_line() -> None:
+def test_a_result_line_shows_both_sides() -> None:
     assert result_line(held()) == "original: 3 deleted, 2 created | ours: 1 deleted, 0 created | holds"
 
 
-def test_commands_to_try_stand_in_the_samples_and_are_sorted_by_number() -> None:
+def test_commands_to_try_are_read_from_the_samples_and_sorted_by_number() -> None:
     samples = ["# try 3: c d\nkind: A\n", "# A sample\n# try 1: a\n# try 2: b; c\nkind: B\n"]
     assert commands_in(samples) == ["a", "b; c", "c d"]
 

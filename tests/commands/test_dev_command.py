@@ -51,7 +51,7 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
-def test_an_operator_works_is_reloaded_and_ends(greeter: Path, command: Command) -> None:
+def test_an_operator_runs_is_reloaded_and_ends(greeter: Path, command: Command) -> None:
     kubeconfig = command.wait_for("export KUBECONFIG=").partition("=")[2]
 
     def kubectl(*arguments: str) -> str:
@@ -94,7 +94,7 @@ def test_an_operator_works_is_reloaded_and_ends(greeter: Path, command: Command)
     [((), "2", "True"), (("--no-workloads",), "", "False")],
     ids=["workloads", "no-workloads"],
 )
-def test_a_site_becomes_ready_unless_somebody_else_makes_the_pods(
+def test_a_site_becomes_ready_unless_something_else_creates_its_pods(
     tmp_path: Path, options: tuple[str, ...], pods: str, ready: str
 ) -> None:
     shutil.copytree(SITE, tmp_path / "site")
@@ -197,7 +197,7 @@ def names(sources: Sources) -> list[str]:
     return [controller.name for controller in sources.reload().manager.controllers]
 
 
-def test_a_change_of_a_module_beside_it_is_a_change(sources: Sources, tmp_path: Path) -> None:
+def test_a_change_of_a_neighbouring_module_is_detected(sources: Sources, tmp_path: Path) -> None:
     assert [one.name for one in sources.load().manager.controllers] == ["first"]
     assert not sources.changed()
     (tmp_path / "beside_it.py").write_text("name = 'second'\n")
@@ -270,7 +270,7 @@ def with_errors(verbose: bool) -> Shown:
 
 @pytest.mark.rule("told-place")
 @pytest.mark.parametrize("verbose", [False, True])
-def test_the_view_has_errors_with_their_place_and_if_asked_for_the_traceback(verbose: bool) -> None:
+def test_the_view_shows_errors_with_their_place_and_on_request_the_traceback(verbose: bool) -> None:
     console = Console(file=StringIO(), width=120, record=True)
     console.print(view_of(with_errors(verbose)))
     said = console.export_text()
@@ -287,7 +287,7 @@ def test_a_line_of_a_failed_run_has_the_place() -> None:
     assert ": OSError: no disk, at sites.py:12, woken by" in line
 
 
-def test_the_view_says_that_nothing_runs_yet() -> None:
+def test_the_view_shows_that_nothing_runs_yet() -> None:
     console = Console(file=StringIO(), width=120, record=True)
     console.print(view_of(Shown([], "", [], {})))
     said = console.export_text()

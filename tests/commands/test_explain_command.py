@@ -229,7 +229,7 @@ async def test_a_web_page_cannot_start_an_action(
 
 
 @pytest.mark.rule("storm-desk")
-async def test_a_question_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_get_request_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     def get(address: str) -> int:
         connection = http.client.HTTPConnection(address, timeout=5)
         connection.request("GET", "/debug/trigger?kind=Toy&key=default/a", headers={"X-Reconcile": "1"})
@@ -256,7 +256,7 @@ async def test_a_question_changes_nothing(capsys: pytest.CaptureFixture[str]) ->
         ("localhost.example.com", False),
     ],
 )
-def test_only_names_of_this_machine_are_local(host: str, local: bool) -> None:
+def test_only_the_names_of_this_machine_are_local(host: str, local: bool) -> None:
     assert is_local_name(host) is local
 
 
@@ -278,13 +278,13 @@ def run(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_failed_run_says_what_failed_and_how_often_before() -> None:
+def test_a_failed_run_shows_its_error_and_how_often_it_failed_before() -> None:
     lines = list(chain(run(result="error", error="ValueError: no", attempt=2)))
     assert lines[-1] == "    result    error in 12.0 ms, after 2 failures: ValueError: no"
 
 
 @pytest.mark.rule("told-place")
-def test_a_failed_run_says_where() -> None:
+def test_a_failed_run_shows_where_it_failed() -> None:
     lines = list(chain(run(result="error", error="ValueError: no", at="sites.py:12")))
     assert lines[-1] == "    at        sites.py:12"
 
@@ -298,7 +298,7 @@ def test_a_storm_is_shown_before_the_runs() -> None:
     assert lines[2] == "  slowed to one run every 60 s"
 
 
-def test_the_rate_of_a_key_is_what_ran_in_the_last_minute_and_of_rarer_runs_what_is_remembered() -> None:
+def test_the_rate_of_a_key_counts_the_last_minute_or_else_the_remembered_runs() -> None:
     assert rate([run(ended_ago=4.0), run(ended_ago=3.0), run(ended_ago=2.0)], 180) == 180.0
     assert rate([run(ended_ago=310.0), run(ended_ago=10.0)], 1) == 1.0
     assert rate([run(ended_ago=390.0), run(ended_ago=90.0)], 0) == 0.2
@@ -313,7 +313,7 @@ def test_a_key_that_is_idle_after_a_burst_is_not_shown_as_busy() -> None:
 
 
 @given(st.lists(st.floats(0, 300, allow_nan=False), max_size=60))
-def test_the_runs_of_the_last_minute_are_counted_to_five_seconds(ends: list[float]) -> None:
+def test_the_runs_of_the_last_minute_are_counted_to_within_five_seconds(ends: list[float]) -> None:
     slots: Slots = {}
     for end in sorted(ends):
         count_end(slots, end)

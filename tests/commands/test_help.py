@@ -23,7 +23,7 @@ def test_every_command_shows_an_example(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_stands_in_the_reference(command: str) -> None:
+def test_every_command_is_in_the_reference(command: str) -> None:
     assert f"`{command}`" in PAGE
 
 

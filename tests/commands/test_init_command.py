@@ -167,7 +167,7 @@ def test_an_image_installs_by_hash_once_there_is_a_lock(made: Path, tmp_path: Pa
     assert said.read_text().splitlines() == (hashed if locked else ["install --no-cache-dir wheels/*.whl ."])
 
 
-def test_the_same_files_make_the_same_wheel_with_all_that_is_installed() -> None:
+def test_the_same_files_build_the_same_wheel_with_all_installed_files() -> None:
     first, again = wheel(), wheel()
     assert first is not None
     assert first == again

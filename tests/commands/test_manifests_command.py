@@ -160,14 +160,14 @@ def arguments_in(made: Sequence[Document]) -> list[str]:
 
 
 @pytest.mark.rule("declared-metrics")
-def test_without_a_certificate_only_the_pod_itself_gets_metrics() -> None:
+def test_without_a_certificate_metrics_are_served_only_inside_the_pod() -> None:
     assert "--serve-metrics=local" in arguments_in(documents())
     assert "--serve-metrics=local" in arguments_in(documents("--namespaces", "shop"))
     assert not [one for one in documents() if "reader" in one["metadata"]["name"]]
 
 
 @pytest.mark.rule("declared-metrics")
-def test_over_tls_the_api_server_decides_who_gets_metrics(
+def test_over_tls_the_api_server_authorises_access_to_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "m = Manager(Controller(Pod, keep), serve_certificates='/certificates')"
@@ -193,7 +193,7 @@ def flags_in(made: Sequence[Document]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("options", [(), ("--namespaces", "shop")])
-def test_the_arguments_of_a_pod_are_options_that_a_manager_takes(options: tuple[str, ...]) -> None:
+def test_the_arguments_of_the_pod_are_options_of_the_manager(options: tuple[str, ...]) -> None:
     manager = Manager(environ={})
     manager.configure(from_flags(flags_in(documents(*options))))
     assert (manager.options["serve"], manager.options["serve_metrics"]) == (":8080", "local")
@@ -295,17 +295,17 @@ async def test_one_run_reports_writes_that_are_not_declared(
     assert done.undeclared == said
 
 
-async def test_what_a_site_does_is_declared() -> None:
+async def test_a_site_has_no_undeclared_writes() -> None:
     site = Site(metadata=ObjectMeta("web", "default"), spec=SiteSpec("nginx:1"))
     assert (await run_once(sites, site, FakeClient(site))).undeclared == []
 
 
-def test_a_write_with_a_verb_that_no_role_knows_is_refused() -> None:
+def test_a_write_with_an_unknown_verb_is_refused() -> None:
     with pytest.raises(ValueError, match="'apply' is not an RBAC verb: use 'patch'"):
         Write(Pod, ("apply",))
 
 
-def test_several_declarations_of_one_kind_make_one_rule() -> None:
+def test_several_declarations_of_one_kind_become_one_rule() -> None:
     watches: list[Watch[ConfigMap, Secret]] = [Watch(Secret, by=lambda _: "s")]
     rights = granted(
         Controller(
@@ -319,7 +319,7 @@ def test_finalizers_of_owners_are_allowed_on_request() -> None:
     assert granted(sites, owner_finalizers=True)["sites/finalizers"] == ("update",)
 
 
-def test_an_operator_with_a_predecessor_may_look_for_it() -> None:
+def test_an_operator_with_a_predecessor_may_list_it() -> None:
     original = Predecessor("Rival", leases=("rival",), images=("rival",))
     allowed = predecessor_permissions([Controller(ConfigMap, keep, predecessor=original)])
     assert [(one.resource, one.verbs) for one in allowed] == [
@@ -328,7 +328,7 @@ def test_an_operator_with_a_predecessor_may_look_for_it() -> None:
     ]
 
 
-def test_a_kind_is_custom_if_a_definition_makes_it() -> None:
+def test_a_kind_is_custom_if_it_needs_a_definition() -> None:
     assert is_custom(Site)
     assert not any(map(is_custom, (Deployment, Pod)))
 
@@ -358,7 +358,7 @@ def test_a_kind_is_custom_if_a_definition_makes_it() -> None:
         ("c = Controller(Pod, keep)", ("--name", "Big"), "'Big' is not a valid operator name"),
     ],
 )
-def test_an_impossible_request_is_reported_with_the_next_step(
+def test_a_request_that_cannot_be_met_is_reported_with_the_next_step(
     source: str, options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = "from reconcile import *\nfrom reconcile.kinds import *\nasync def keep(ctx): ...\n"
@@ -371,7 +371,7 @@ def test_an_impossible_request_is_reported_with_the_next_step(
     assert result.exception.hint
 
 
-def test_controllers_without_a_manager_are_run_by_their_names(
+def test_controllers_without_a_manager_are_run_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "two_of_them.py").write_text(
@@ -386,7 +386,7 @@ def test_controllers_without_a_manager_are_run_by_their_names(
     assert arguments[:3] == ["run", "two_of_them:pods", "two_of_them:secrets"]
 
 
-def test_a_bundled_controller_is_refused_as_its_kinds_may_be_defined_already() -> None:
+def test_a_bundled_controller_is_refused_because_its_kinds_may_already_be_defined() -> None:
     result = CliRunner().invoke(reconcile, ["manifests", "worker-groups"], standalone_mode=False)
     assert isinstance(result.exception, Problem)
     assert "worker-groups may be defined by another project" in result.exception.message

@@ -22,7 +22,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progressing, "PATIENCE", 0.02)
 
 
-def test_a_slow_command_says_so_on_a_terminal(
+def test_a_slow_command_shows_its_progress_on_a_terminal(
     impatient: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

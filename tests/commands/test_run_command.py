@@ -79,12 +79,12 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("attribute", ["sites", "more"])
-def test_a_module_of_the_current_directory_gives_a_controller_or_a_list_of_them(attribute: str) -> None:
+def test_a_module_of_the_current_directory_provides_one_controller_or_a_list(attribute: str) -> None:
     manager = targets.load_manager([f"site_operator:{attribute}"])
     assert [controller.name for controller in manager.controllers] == ["site"]
 
 
-def test_a_module_gives_its_manager_or_else_its_controllers(here: Path) -> None:
+def test_a_module_provides_its_manager_or_else_its_controllers(here: Path) -> None:
     (here / "whole.py").write_text("from site_operator import manager, sites\n")
     (here / "parts.py").write_text("from site_operator import sites\nagain = sites\n")
     assert targets.load_manager(["whole"]).options["namespace"] == "shop"
@@ -93,7 +93,7 @@ def test_a_module_gives_its_manager_or_else_its_controllers(here: Path) -> None:
     assert len(targets.load_manager(["worker-groups", "parts"]).controllers) == 2
 
 
-def test_a_manager_is_run_with_what_it_was_set_up_with() -> None:
+def test_a_manager_runs_with_its_own_configuration() -> None:
     manager = targets.load_manager(["site_operator:manager"])
     assert isinstance(manager, Manager)
     assert manager.options["namespace"] == "shop"
@@ -105,7 +105,7 @@ def test_controllers_of_several_targets_share_one_manager() -> None:
     assert len(manager.controllers) == 2
 
 
-def test_bundled_controllers_run_where_an_operator_has_a_package_controllers_of_its_own(here: Path) -> None:
+def test_bundled_controllers_run_beside_a_package_named_controllers(here: Path) -> None:
     (here / "controllers").mkdir()
     (here / "controllers" / "__init__.py").write_text("from site_operator import sites\n")
     with running("run", "worker-groups", "controllers:sites", "--embedded", home=here) as command:
@@ -153,7 +153,7 @@ def test_two_controllers_of_one_name_are_refused(capsys: pytest.CaptureFixture[s
     assert "two controllers are named 'site'" in err
 
 
-def test_a_manager_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_manager_is_run_only_without_other_targets(capsys: pytest.CaptureFixture[str]) -> None:
     _, err = output_and_complaint(capsys, "run", "site_operator:manager", "worker-groups", "--embedded")
     assert "name it alone" in err
 
@@ -191,7 +191,7 @@ def test_a_remote_server_needs_yes_without_a_terminal(here: Path, capsys: pytest
     assert "--yes" in err
 
 
-def test_each_of_several_clusters_is_named_and_asked_about(
+def test_each_of_several_clusters_is_named_and_must_be_confirmed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters = ("--clusters", "east=embedded,west=embedded", "--sync-seconds", "1")
@@ -208,7 +208,7 @@ def test_each_of_several_clusters_is_named_and_asked_about(
     assert "--yes" in err
 
 
-def test_with_yes_a_remote_server_is_tried(
+def test_with_yes_a_remote_server_is_used(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
@@ -250,7 +250,7 @@ def test_a_bad_kubeconfig_is_reported_in_one_line(
     assert out == ""
 
 
-def test_no_cluster_at_all_points_to_the_embedded_server(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_cluster_the_embedded_server_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     _, err = output_and_complaint(capsys, "run", "site_operator:sites")
     assert "--embedded" in err
 

@@ -16,17 +16,17 @@ OURS, *OTHERS = OPERATORS
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_the_lines_of_code_are_those_of_the_page() -> None:
+def test_the_line_counts_match_the_page() -> None:
     assert ROWS["lines of code"] == tuple(str(lines_of(operator)) for operator in OPERATORS)
 
 
-def test_our_requests_are_those_of_the_page(tmp_path: Path) -> None:
+def test_our_request_counts_match_the_page(tmp_path: Path) -> None:
     for phase, asked in requests_of(OURS, tmp_path, quiet=0.5).items():
         assert ROWS[phase][0] == counted(asked), asked
 
 
 @pytest.mark.parametrize("operator", OTHERS, ids=lambda operator: operator.name)
-def test_the_operators_of_the_page_keep_a_site(operator: Operator, tmp_path: Path) -> None:
+def test_the_operators_on_the_page_keep_a_site(operator: Operator, tmp_path: Path) -> None:
     with staged(operator, tmp_path) as stage:
         stage.quiet = 0.1
         stage.start()

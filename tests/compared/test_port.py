@@ -51,7 +51,7 @@ def kopf(server: ListeningServer, log: Path) -> Iterator[None]:
             process.wait()
 
 
-async def test_notebooks_that_kopf_made_go_on_under_the_port(
+async def test_notebooks_created_under_kopf_are_taken_over_by_the_port(
     api_server: ListeningServer, manager: ManagerRunner, tmp_path: Path
 ) -> None:
     where = api_server.namespace

@@ -128,13 +128,13 @@ def _parameter(title: str) -> Any:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("title", [_parameter(title) for title in SCENARIOS])
-def test_the_server_answers_as_a_real_one_did(title: str, over_http: Results) -> None:
+def test_the_server_answers_like_a_real_one(title: str, over_http: Results) -> None:
     assert not over_http[title], _told(over_http[title])
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("title", [_parameter(title) for title in SCENARIOS if title not in NOT_IN_PROCESS])
-def test_in_process_the_server_answers_as_a_real_one_did(title: str, in_process: Results) -> None:
+def test_in_process_the_server_answers_like_a_real_one(title: str, in_process: Results) -> None:
     assert not in_process[title], _told(in_process[title])
 
 
@@ -142,13 +142,13 @@ def _told(differences: list[tuple[str, str]]) -> str:
     return "\n".join(f"[{step}] {problem}" for step, problem in differences)
 
 
-def test_what_is_not_yet_conformant_exists_and_says_why() -> None:
+def test_every_nonconformant_scenario_exists_and_has_a_reason() -> None:
     assert set(NOT_YET) | set(NOT_IN_PROCESS) <= set(SCENARIOS)
     assert all(NOT_YET.values())
     assert all(NOT_IN_PROCESS.values())
 
 
-def test_what_nearly_every_controller_depends_on_is_conformant() -> None:
+def test_the_features_that_nearly_every_controller_needs_are_conformant() -> None:
     areas = {"crud", "concurrency", "metadata", "subresources", "watch"}
     must = {s.title for s in SCENARIOS.values() if s.doc["area"] in areas and s.doc["level"] == "must"}
     assert must

@@ -38,7 +38,7 @@ class Tasks:
 
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_a_task_begins_with_its_object_and_ends_with_it_or_with_the_manager(
+async def test_a_task_starts_with_its_object_and_ends_with_it_or_with_the_manager(
     world: World, seed: int
 ) -> None:
     tasks = Tasks()
@@ -75,7 +75,7 @@ async def test_a_task_has_ended_before_cleanup_runs(world: World, seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(world: World, seed: int) -> None:
+async def test_a_recreated_object_gets_a_task_after_the_old_one_has_ended(world: World, seed: int) -> None:
     tasks = Tasks(ending_seconds=3)
     async with world.running(Controller(Toy, idle, background=tasks.listen)) as manager:
         for _ in range(4):
@@ -93,7 +93,7 @@ async def test_an_object_made_again_gets_a_task_when_the_old_one_has_ended(world
 
 
 @in_world(played)
-async def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_that_returns_is_not(
+async def test_a_failed_task_is_restarted_with_growing_delays_and_a_returned_one_is_not(
     world: World,
 ) -> None:
     starts: dict[str, list[float]] = {}
@@ -113,7 +113,7 @@ async def test_a_task_that_fails_is_started_anew_with_growing_delays_and_one_tha
 
 
 @in_world(played)
-async def test_a_task_sees_its_object_as_it_is_and_asks_for_runs(world: World) -> None:
+async def test_a_task_sees_the_current_object_and_can_request_runs(world: World) -> None:
     sizes: list[int | None] = []
     causes: list[str] = []
 
@@ -142,7 +142,7 @@ async def test_a_task_sees_its_object_as_it_is_and_asks_for_runs(world: World) -
 
 
 @in_world(played)
-async def test_no_task_begins_before_leadership(world: World) -> None:
+async def test_no_task_starts_before_leadership(world: World) -> None:
     tasks = Tasks()
     await world.make()
     terms = LeaderElection("toys", "default", identity="first")

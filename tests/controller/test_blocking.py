@@ -62,7 +62,7 @@ async def test_a_plain_function_is_a_reconciler_in_virtual_time_too(world: World
         assert (status.failures, status.queue.delayed) == (0, 1)
 
 
-async def test_a_plain_function_runs_in_one_pass_of_a_test_and_says_what_it_wrote() -> None:
+async def test_a_plain_function_works_in_run_once_and_its_writes_are_reported() -> None:
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
     done = await run_once(Controller(Toy, keep_plainly, owns=[ConfigMap]), "a", client)
     assert (done.error, done.result) == (None, Result(requeue_after=60))
@@ -94,7 +94,7 @@ async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on() -> None:
 
 
 @simulated
-async def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
+async def test_the_blocking_client_does_the_same_as_the_client() -> None:
     def everything(client: SyncClient) -> None:
         made = client.create(config("one", a="1"))
         assert client.get(ConfigMap, "one", "default").uid == made.uid
@@ -135,7 +135,7 @@ async def test_the_client_of_a_plain_function_does_what_the_client_does() -> Non
         (Context, SyncContext, {"run_sync"}),
     ],
 )
-def test_a_face_that_blocks_has_each_public_name_of_its_source(
+def test_a_blocking_class_has_every_public_name_of_its_source(
     source: type, face: type, without: set[str]
 ) -> None:
     names = {name for name in dir(source) if not name.startswith("_")}
@@ -158,13 +158,13 @@ class Keeper:
 @pytest.mark.parametrize(
     "function", [Keeper(), functools.partial(Keeper.__call__, Keeper()), Keeper().__call__]
 )
-async def test_what_gives_a_coroutine_is_recognised_in_other_forms_too(function: Any) -> None:
+async def test_other_forms_of_coroutine_functions_are_recognised(function: Any) -> None:
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
     assert (await run_once(Controller(Toy, function), "a", client)).error is None
     assert (await client.get(Toy, "a", "default")).status.size == 9
 
 
-async def test_a_plain_function_that_returns_a_coroutine_is_told_so_and_not_tried_again() -> None:
+async def test_a_plain_function_that_returns_a_coroutine_is_reported_and_not_retried() -> None:
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
     done = await run_once(Controller(Toy, wrapped), "a", client)
     assert isinstance(done.error, TerminalError)
@@ -173,7 +173,7 @@ async def test_a_plain_function_that_returns_a_coroutine_is_told_so_and_not_trie
 
 
 @pytest.mark.parametrize("option", ["on_deleted", "background"])
-def test_what_runs_in_the_loop_may_not_be_a_plain_function(option: str) -> None:
+def test_functions_that_run_in_the_event_loop_must_be_async(option: str) -> None:
     plain: Any = {option: lambda given: None}
     with pytest.raises(TypeError, match=f"{option}= is an `async def`"):
         Controller(Toy, keep_plainly, **plain)
@@ -204,7 +204,7 @@ async def wait_until(reached: Callable[[], bool]) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_a_thread_that_takes_too_long_keeps_its_key_until_it_returns_and_that_is_said(
+async def test_an_overdue_thread_holds_its_key_until_it_returns_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     release = threading.Event()
@@ -231,7 +231,7 @@ async def test_a_thread_that_takes_too_long_keeps_its_key_until_it_returns_and_t
         assert after[0] == "over"
 
 
-async def test_a_stop_waits_for_threads_beyond_its_deadline_and_says_so(
+async def test_stopping_waits_for_threads_beyond_its_deadline_and_logs_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     release, ended = threading.Event(), threading.Event()
@@ -251,7 +251,7 @@ async def test_a_stop_waits_for_threads_beyond_its_deadline_and_says_so(
     timer.join()
 
 
-async def test_no_more_threads_run_at_a_time_than_were_allowed_and_the_others_wait() -> None:
+async def test_no_more_threads_run_at_a_time_than_allowed_and_the_others_wait() -> None:
     running, most = 0, 0
     lock = threading.Lock()
 
@@ -271,7 +271,7 @@ async def test_no_more_threads_run_at_a_time_than_were_allowed_and_the_others_wa
     assert most == 3
 
 
-async def test_a_call_that_waits_for_its_turn_is_given_up_at_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_that_waits_for_a_thread_is_cancelled_at_once(caplog: pytest.LogCaptureFixture) -> None:
     threads, release = Threads(1), threading.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(threads.call, lambda: release.wait(10), LOG)
@@ -283,7 +283,7 @@ async def test_a_call_that_waits_for_its_turn_is_given_up_at_once(caplog: pytest
         release.set()
 
 
-async def test_an_error_of_blocking_code_comes_out_as_it_is() -> None:
+async def test_an_error_in_blocking_code_is_raised_unchanged() -> None:
     def fail() -> None:
         raise ZeroDivisionError("in a thread")
 
@@ -295,7 +295,7 @@ async def test_an_error_of_blocking_code_comes_out_as_it_is() -> None:
 
 
 @simulated
-async def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None:
+async def test_in_step_a_timed_out_run_ends_the_requests_of_its_code() -> None:
     seen: list[str] = []
 
     def ask_twice(ask: Any) -> None:
@@ -312,7 +312,7 @@ async def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -
     assert seen == ["over at 5"] * 2
 
 
-def test_the_test_kit_lets_no_other_thread_start() -> None:
+def test_the_test_kit_refuses_to_start_other_threads() -> None:
     async def run() -> None:
         await InStep().call_with_loop(lambda ask: None, LOG)
         threading.Thread(target=print).start()
@@ -322,7 +322,7 @@ def test_the_test_kit_lets_no_other_thread_start() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_plain_functions_in_virtual_time_play_the_same_story_for_the_same_seed(seed: int) -> None:
+def test_plain_functions_in_virtual_time_are_deterministic_for_a_seed(seed: int) -> None:
     def story() -> list[str]:
         told: list[str] = []
 

@@ -31,7 +31,7 @@ from workqueue.entries import MAX_CAUSES, NO_CAUSES, joined
 CONFIG = kind_of(ConfigMap).resource
 
 
-def test_above_so_many_warnings_the_oldest_is_logged_again(
+def test_a_warning_forgotten_above_the_bound_is_logged_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logged: list[str] = []
@@ -52,7 +52,7 @@ def test_above_so_many_warnings_the_oldest_is_logged_again(
     assert logged[-2:] == [f"warning {WARNINGS_REMEMBERED}", "warning 0"]
 
 
-async def test_of_so_many_keys_the_last_runs_are_known() -> None:
+async def test_the_last_runs_are_remembered_for_a_bounded_number_of_keys() -> None:
     history = RunHistory()
     requests = [Request("default", str(number)) for number in range(KEYS_REMEMBERED + 1)]
     for request in requests:
@@ -69,21 +69,21 @@ def test_a_run_shows_its_first_reads() -> None:
     assert [key.name for _, key in record.reads if key is not None] == [str(n) for n in range(READS_KEPT)]
 
 
-def test_a_key_has_its_newest_causes_and_the_number_of_the_others() -> None:
+def test_a_key_keeps_its_newest_causes_and_the_number_of_the_others() -> None:
     causes = NO_CAUSES
     for number in range(MAX_CAUSES + 1):
         causes = joined(causes, ((number,), 0))
     assert causes == (tuple(range(1, MAX_CAUSES + 1)), 1)
 
 
-async def test_above_so_many_callers_of_pages_the_server_is_asked_again() -> None:
+async def test_a_caller_forgotten_above_the_bound_is_reviewed_again() -> None:
     memory = _AnswerCache()
     for number in range(REVIEWS_REMEMBERED + 1):
         memory.keep(number, True, 60.0)
     assert [memory.get(number) for number in (0, 1, REVIEWS_REMEMBERED)] == [None, True, True]
 
 
-async def test_above_so_many_writes_of_a_shadow_the_oldest_is_logged_again(
+async def test_a_shadow_write_forgotten_above_the_bound_is_logged_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logged: list[str] = []
@@ -99,7 +99,7 @@ async def test_above_so_many_writes_of_a_shadow_the_oldest_is_logged_again(
     assert logged[SHADOW_REMEMBERED:] == [f"/{SHADOW_REMEMBERED}", "/2"]
 
 
-def test_above_so_many_keys_with_writes_under_way_the_oldest_wakes_for_its_own() -> None:
+def test_above_the_bound_the_oldest_key_with_pending_writes_is_woken_by_its_own_writes() -> None:
     echoes = Echoes()
     write = sent({}, None, state(5), fresh=True)
     for number in range(ECHOES_REMEMBERED + 1):
@@ -108,7 +108,7 @@ def test_above_so_many_keys_with_writes_under_way_the_oldest_wakes_for_its_own()
     assert echoes.classify(Request("default", "0"), CONFIG, Delta(None, state(5))) is Origin.FOREIGN
 
 
-def test_declarations_of_more_controllers_than_are_kept_are_read_again(
+def test_declarations_forgotten_above_the_bound_are_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(declarations_module, "_KNOWN", {})
@@ -119,12 +119,12 @@ def test_declarations_of_more_controllers_than_are_kept_are_read_again(
         assert len(declarations_module._KNOWN) == 1
 
 
-def test_a_pointer_is_split_alike_however_many_there_were() -> None:
+def test_a_pointer_is_split_correctly_above_the_bound_of_the_cache() -> None:
     for number in range(2_000):
         assert pointer_steps(f"/spec/{number % 1_500}") == ("spec", str(number % 1_500))
 
 
-def test_a_snapshot_reads_alike_however_many_labels_there_were() -> None:
+def test_a_snapshot_is_read_correctly_above_the_bound_of_the_cache() -> None:
     for number in (*range(5_000), 0):
         metadata = {"name": "a", "labels": {"n": str(number)}, "finalizers": [f"x/{number}"]}
         read = Snapshot.from_json(msgspec.json.encode({"metadata": metadata}))
@@ -141,7 +141,7 @@ async def test_a_run_shows_its_first_writes() -> None:
     assert len(history.past(request)[0].writes) == WRITES_KEPT
 
 
-async def test_pages_of_more_lists_than_are_kept_are_of_the_state_with_which_they_began() -> None:
+async def test_pages_whose_snapshot_was_forgotten_still_show_the_state_at_their_start() -> None:
     client = FakeClient(*(ConfigMap(metadata=ObjectMeta(f"a-{n}", "default")) for n in range(3)))
     pages = [client.pages(ConfigMap, "default", size=2) for _ in range(_KEPT_SNAPSHOTS + 1)]
     for number, page in enumerate(pages):

@@ -85,7 +85,7 @@ async def relabel(world: World, labels: Mapping[str, str], name: str = "a") -> N
         LabelSelector(match_expressions=(LabelRequirement("team", "NotIn", ("red",)),)),
     ],
 )
-async def test_objects_that_are_not_chosen_are_left_alone(selector: Any) -> None:
+async def test_objects_that_are_not_selected_are_left_alone(selector: Any) -> None:
     seen = Seen()
     blue, red = toy("blue"), toy("red", RED)
     client = FakeClient(blue, red)
@@ -98,7 +98,7 @@ async def test_objects_that_are_not_chosen_are_left_alone(selector: Any) -> None
 
 
 @pytest.mark.parametrize("selector", ["team=(blue", "a b", LabelSelector(match_expressions=()), "", None, {}])
-def test_a_selector_is_checked_when_it_is_given(selector: Any) -> None:
+def test_a_selector_is_validated_on_construction(selector: Any) -> None:
     if selector in ("team=(blue", "a b"):
         with pytest.raises(ValueError, match="is not a label selector"):
             Controller(Toy, Seen().keep, selector=selector)
@@ -109,7 +109,7 @@ def test_a_selector_is_checked_when_it_is_given(selector: Any) -> None:
 @pytest.mark.rule("selector-objects")
 @pytest.mark.parametrize("wakes", [predicates.default, predicates.generation])
 @in_world(played)
-async def test_an_object_begins_to_be_kept_when_its_labels_do_and_is_left_alone_when_they_do_no_more(
+async def test_an_object_is_reconciled_only_while_its_labels_match_the_selector(
     world: World, wakes: Any
 ) -> None:
     seen = Seen()
@@ -143,7 +143,7 @@ async def test_an_object_begins_to_be_kept_when_its_labels_do_and_is_left_alone_
 
 @pytest.mark.rule("selector-held")
 @in_world(played)
-async def test_an_object_that_is_held_is_cleaned_up_also_when_it_is_not_chosen_any_more(world: World) -> None:
+async def test_an_object_with_a_finalizer_is_cleaned_up_even_if_no_longer_selected(world: World) -> None:
     seen = Seen()
     async with world.running(Controller(Toy, seen.keep, cleanup=seen.clean, selector="team=blue")):
         await world.client.create(toy())
@@ -176,7 +176,7 @@ async def test_controllers_with_different_selectors_share_an_informer(world: Wor
 
 @pytest.mark.rule("selector-objects")
 @in_world(played)
-async def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor_triggers_nor_resyncs(
+async def test_objects_that_are_not_selected_are_woken_neither_by_children_watches_triggers_nor_resyncs(
     world: World,
 ) -> None:
     seen = Seen()
@@ -219,7 +219,7 @@ async def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor
 
 @pytest.mark.rule("selector-objects")
 @in_world(played)
-async def test_the_end_of_a_chosen_object_is_told_also_where_another_of_its_name_is_not_chosen(
+async def test_the_deletion_of_a_selected_object_is_reported_even_if_its_successor_is_not_selected(
     world: World,
 ) -> None:
     seen = Seen()
@@ -234,7 +234,7 @@ async def test_the_end_of_a_chosen_object_is_told_also_where_another_of_its_name
 
 @pytest.mark.rule("selector-objects")
 @in_world(played)
-async def test_the_selectors_of_manager_and_controller_both_hold(world: World) -> None:
+async def test_the_selectors_of_manager_and_controller_must_both_match(world: World) -> None:
     seen = Seen()
     controller = Controller(Toy, seen.keep, selector="team=blue")
     async with world.running(controller, selector="trial"):
@@ -245,7 +245,7 @@ async def test_the_selectors_of_manager_and_controller_both_hold(world: World) -
     assert seen.runs == ["both"]
 
 
-def test_a_controller_with_a_selector_survives_whatever_goes_wrong() -> None:
+def test_a_controller_with_a_selector_survives_every_fault() -> None:
     async def keep(ctx: Context[Toy]) -> None:
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(ctx.object.name), data={"a": "1"}))
 
@@ -268,9 +268,7 @@ STATES = st.none() | st.builds(snapshot_of, st.sampled_from([BLUE, RED, {}]), st
 
 
 @given(STATES, STATES)
-def test_a_change_is_narrowed_to_what_happens_among_chosen_objects(
-    old: Snapshot | None, new: Snapshot | None
-) -> None:
+def test_a_change_is_narrowed_to_selected_objects(old: Snapshot | None, new: Snapshot | None) -> None:
     if old is None and new is None:
         return
     keeps = Controller(Toy, Seen().keep, selector="team=blue").keeps

@@ -63,7 +63,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-async def test_what_is_out_of_bounds_fails_the_run_with_the_bound(case: str) -> None:
+async def test_a_condition_out_of_bounds_fails_the_run_with_the_bound(case: str) -> None:
     name, status, reason, message = BAD[case]
 
     async def keep(ctx: Context[Toy]) -> None:
@@ -74,7 +74,7 @@ async def test_what_is_out_of_bounds_fails_the_run_with_the_bound(case: str) -> 
     assert re.search(message, str(done.error))
 
 
-async def test_a_message_that_is_too_long_is_cut_and_the_status_written() -> None:
+async def test_a_message_that_is_too_long_is_truncated_and_the_status_written() -> None:
     async def keep(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", False, reason="Failed", message="é" * 40_000)
 
@@ -102,7 +102,9 @@ async def test_an_error_of_any_name_and_text_becomes_a_condition() -> None:
 
 
 @given(st.text(), st.sampled_from(["True", "False", "Unknown"]), st.text(), st.text())
-def test_what_is_accepted_a_server_takes(name: str, status: str, reason: str, message: str) -> None:
+def test_every_accepted_condition_is_accepted_by_the_server_too(
+    name: str, status: str, reason: str, message: str
+) -> None:
     """And the name of any class gives a reason that is accepted."""
     made = checked_condition(
         "Ready", status, reason_for(type(name.replace("\0", ""), (Exception,), {})()), message

@@ -33,7 +33,7 @@ def by_type(conditions: Any) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.rule("condition-1")
 @given(BEFORE, WANTED)
-def test_a_time_moves_exactly_when_the_status_does(before: Any, wanted: Any) -> None:
+def test_a_transition_time_changes_exactly_when_the_status_does(before: Any, wanted: Any) -> None:
     old, new = by_type(before), by_type(merge_conditions(before, wanted, "t1", 3))
     for name, condition in by_type(wanted).items():
         moved = name not in old or old[name]["status"] != condition["status"]
@@ -43,7 +43,7 @@ def test_a_time_moves_exactly_when_the_status_does(before: Any, wanted: Any) -> 
 
 @pytest.mark.rule("condition-2")
 @given(BEFORE, WANTED, st.integers(1, 9))
-def test_a_condition_says_of_which_generation_it_speaks(before: Any, wanted: Any, generation: int) -> None:
+def test_a_condition_has_the_generation_that_it_describes(before: Any, wanted: Any, generation: int) -> None:
     new = by_type(merge_conditions(before, wanted, "t1", generation))
     for name in by_type(wanted):
         assert new[name]["observedGeneration"] == generation
@@ -53,14 +53,16 @@ def test_a_condition_says_of_which_generation_it_speaks(before: Any, wanted: Any
 
 @pytest.mark.rule("condition-3")
 @given(BEFORE, WANTED, st.sets(TYPES, max_size=2))
-def test_saying_the_same_again_changes_nothing(before: Any, wanted: Any, removed: set[str]) -> None:
+def test_setting_the_same_condition_again_changes_nothing(
+    before: Any, wanted: Any, removed: set[str]
+) -> None:
     once = merge_conditions(before, wanted, "t1", 3, removed)
     assert merge_conditions(once, wanted, "t2", 3, removed) == once
 
 
 @pytest.mark.rule("condition-4")
 @given(BEFORE, WANTED, st.sets(TYPES, max_size=2))
-def test_others_conditions_stay_in_their_places_with_all_they_hold(
+def test_conditions_of_others_keep_their_places_and_contents(
     before: Any, wanted: Any, removed: set[str]
 ) -> None:
     merged = merge_conditions(before, wanted, "t1", 3, removed)
@@ -81,14 +83,14 @@ def test_a_condition_without_a_time_gets_one() -> None:
     assert condition == {"type": "A", "status": "True", "lastTransitionTime": "t1"}
 
 
-def test_a_condition_that_names_no_type_stays_as_it_is_in_its_place() -> None:
+def test_a_condition_without_a_type_is_left_in_place() -> None:
     before = [{"type": "A", "status": "True"}, {"status": "?"}, {"type": "B", "status": "True"}]
     merged = merge_conditions(before, [{"type": "C", "status": "True"}], "t1", None, removed=["A"])
     assert merged == [*before[1:], {"type": "C", "status": "True", "lastTransitionTime": "t1"}]
 
 
 @pytest.mark.rule("condition-2")
-def test_a_condition_that_speaks_of_an_older_generation_is_not_true_of_this_one() -> None:
+def test_a_condition_of_an_older_generation_does_not_hold_for_the_current_one() -> None:
     conditions = (
         Condition("Ready", "True", observed_generation=2),
         Condition("Odd", "Unknown"),
@@ -105,7 +107,7 @@ def test_a_condition_that_speaks_of_an_older_generation_is_not_true_of_this_one(
 
 
 @pytest.mark.rule("condition-3")
-async def test_conditions_are_written_once_and_only_where_they_change() -> None:
+async def test_conditions_are_written_once_and_only_if_they_change() -> None:
     said: dict[str, Any] = {"status": True, "message": "m"}
 
     async def say(ctx: Context[Toy]) -> None:
@@ -124,7 +126,7 @@ async def test_conditions_are_written_once_and_only_where_they_change() -> None:
 
 
 @pytest.mark.rule("condition-4")
-async def test_a_condition_that_is_meant_no_more_is_taken_away_and_no_other() -> None:
+async def test_a_removed_condition_is_deleted_and_no_other() -> None:
     async def remove(ctx: Context[Toy]) -> None:
         ctx.remove_condition("Mine")
         ctx.remove_condition("Never")
@@ -142,7 +144,7 @@ async def test_a_condition_that_is_meant_no_more_is_taken_away_and_no_other() ->
     assert (await run_once(Controller(Toy, remove), toy, client)).writes == []
 
 
-async def test_the_condition_of_a_built_in_kind_names_no_generation_and_is_written_once() -> None:
+async def test_a_condition_of_a_built_in_kind_has_no_generation_and_is_written_once() -> None:
     async def keep(ctx: Context[Deployment]) -> None:
         ctx.condition("Available", True, reason="Up")
 

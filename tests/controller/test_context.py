@@ -42,7 +42,7 @@ async def test_status_is_collected_and_written_once_at_the_end() -> None:
     assert (await run_once(controller(twice), THING, client)).writes == []
 
 
-async def test_a_status_field_set_to_none_is_taken_away() -> None:
+async def test_a_status_field_set_to_none_is_removed() -> None:
     async def clear(ctx: Context[Toy]) -> None:
         ctx.status(note=None)
 
@@ -52,7 +52,7 @@ async def test_a_status_field_set_to_none_is_taken_away() -> None:
     assert (status.note, status.size) == (None, 2)
 
 
-async def test_a_status_field_that_the_model_does_not_have_is_a_mistake() -> None:
+async def test_a_status_field_that_the_model_lacks_is_an_error() -> None:
     async def wrong(ctx: Context[Toy]) -> None:
         ctx.status(sizes=1)
 
@@ -61,7 +61,7 @@ async def test_a_status_field_that_the_model_does_not_have_is_a_mistake() -> Non
     assert "has no field 'sizes'" in str(done.error)
 
 
-async def test_what_a_run_said_before_it_failed_is_still_written() -> None:
+async def test_a_status_set_before_a_failure_is_still_written() -> None:
     async def fail(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", False, reason="Quota", message="too many")
         ctx.event("Failed", "quota", warning=True)
@@ -75,7 +75,7 @@ async def test_what_a_run_said_before_it_failed_is_still_written() -> None:
 
 
 @simulated
-async def test_what_a_run_said_before_it_took_too_long_is_still_written() -> None:
+async def test_a_status_set_before_a_timeout_is_still_written() -> None:
     async def hang(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", False, reason="Waiting")
         ctx.event("Waiting", "for ever")
@@ -88,7 +88,7 @@ async def test_what_a_run_said_before_it_took_too_long_is_still_written() -> Non
 
 
 @simulated
-async def test_a_status_that_cannot_be_written_in_time_holds_nothing_up() -> None:
+async def test_a_status_that_cannot_be_written_in_time_blocks_nothing() -> None:
     async def hang(ctx: Context[Toy]) -> None:
         ctx.status(size=1)
         await anyio.sleep_forever()
@@ -99,7 +99,7 @@ async def test_a_status_that_cannot_be_written_in_time_holds_nothing_up() -> Non
     assert anyio.current_time() < 10
 
 
-async def test_the_same_news_counts_up_one_event() -> None:
+async def test_repeated_events_are_counted_in_one() -> None:
     async def tell(ctx: Context[Toy]) -> None:
         ctx.event("Told", "news")
         ctx.event("Told", "news")
@@ -108,7 +108,7 @@ async def test_the_same_news_counts_up_one_event() -> None:
     assert (await run_once(controller(tell), THING, client)).events == ["Normal Told: news (2 times)"]
 
 
-async def test_a_stale_status_ends_the_pass_to_be_repeated() -> None:
+async def test_a_stale_status_ends_the_run_and_it_is_retried() -> None:
     async def ready(ctx: Context[Toy]) -> None:
         ctx.condition("Ready", True, reason="Done")
 
@@ -118,7 +118,7 @@ async def test_a_stale_status_ends_the_pass_to_be_repeated() -> None:
     assert (await run_once(controller(ready), THING, client)).retry is False
 
 
-async def test_a_child_is_owned_and_lands_in_the_namespace_of_its_owner() -> None:
+async def test_a_child_is_owned_and_placed_in_the_namespace_of_its_owner() -> None:
     async def one_child(ctx: Context[Toy]) -> None:
         await ctx.apply(ConfigMap(metadata=ObjectMeta("child"), data={"k": "v"}))
         assert [child.name for child in await ctx.owned(ConfigMap)] == ["child"]
@@ -167,7 +167,7 @@ async def test_an_object_of_another_namespace_is_not_owned() -> None:
     assert (await client.get(ConfigMap, "far", "kube-system")).metadata.owner_references == ()
 
 
-async def test_a_missing_object_is_nothing_to_do() -> None:
+async def test_a_run_for_a_missing_object_does_nothing() -> None:
     async def never(ctx: Context[Toy]) -> None:
         raise AssertionError("called for an object that is not there")
 
@@ -184,7 +184,7 @@ async def test_a_terminating_object_is_not_reconciled() -> None:
     assert (await run_once(controller(never), THING, client)).error is None
 
 
-async def test_an_object_that_does_not_fit_the_model_is_a_lasting_error_with_its_path() -> None:
+async def test_an_object_that_does_not_fit_the_model_is_a_terminal_error_with_its_path() -> None:
     async def keep(ctx: Context[Toy]) -> None:
         raise AssertionError(f"{ctx.object} does not fit")
 
@@ -229,7 +229,7 @@ async def test_blocking_code_runs_inline_under_run_once() -> None:
 
 
 @pytest.mark.rule("write-4")
-async def test_the_status_of_a_namesake_is_not_written() -> None:
+async def test_the_status_of_a_recreated_object_is_not_written() -> None:
     client = FakeClient(THING)
 
     async def replaced_meanwhile(ctx: Context[Toy]) -> None:
@@ -242,7 +242,7 @@ async def test_the_status_of_a_namesake_is_not_written() -> None:
     assert (await client.get(Toy, "thing", "default")).status.size == 0
 
 
-async def test_a_run_that_writes_its_own_object_writes_its_status_on_top_of_that() -> None:
+async def test_a_run_that_writes_its_own_object_writes_its_status_on_top_of_it() -> None:
     async def both(ctx: Context[Toy]) -> None:
         async with ctx.client.editing(ctx.object) as draft:
             draft.metadata.annotations["run"] = ctx.clock.uuid().hex
@@ -258,7 +258,7 @@ class QuotaExceeded(Exception):
     """What a system outside says."""
 
 
-async def test_a_failure_becomes_a_condition_and_goes_on() -> None:
+async def test_a_listed_failure_becomes_a_condition_and_is_still_raised() -> None:
     fails = True
 
     async def ask(ctx: Context[Toy]) -> None:
@@ -278,7 +278,7 @@ async def test_a_failure_becomes_a_condition_and_goes_on() -> None:
     assert (await run_once(controller(ask), THING, client)).conditions["Synced"]["status"] == "True"
 
 
-async def test_another_failure_becomes_no_condition() -> None:
+async def test_an_unlisted_failure_becomes_no_condition() -> None:
     async def ask(ctx: Context[Toy]) -> None:
         with ctx.false_on_failure("Synced", QuotaExceeded):
             raise ZeroDivisionError
@@ -288,7 +288,7 @@ async def test_another_failure_becomes_no_condition() -> None:
     assert done.conditions == {}
 
 
-async def test_a_condition_of_a_failure_does_not_tell_what_a_secret_holds() -> None:
+async def test_a_condition_for_a_failure_does_not_reveal_a_secret() -> None:
     def ask(ctx: SyncContext[Toy]) -> None:
         secret = ctx.client.get(Secret, "login", "default")
         with ctx.false_on_failure("Synced", QuotaExceeded):
@@ -302,7 +302,7 @@ async def test_a_condition_of_a_failure_does_not_tell_what_a_secret_holds() -> N
 
 
 @pytest.mark.rule("condition-2")
-async def test_a_condition_speaks_of_the_generation_that_the_run_saw() -> None:
+async def test_a_condition_has_the_generation_that_the_run_saw() -> None:
     async def change_the_spec(ctx: Context[Toy]) -> None:
         async with ctx.client.editing(ctx.object) as draft:
             draft.spec.size = 4

@@ -23,7 +23,7 @@ def sized(size: int) -> Callable[[Toy], Toy]:
 @pytest.mark.rule("inv-12")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_a_key_that_asks_to_run_at_once_runs_after_itself_and_never_beside_itself(
+async def test_a_key_requeued_at_once_runs_after_itself_and_never_beside_itself(
     world: World, seed: int
 ) -> None:
     running: set[str] = set()
@@ -50,7 +50,7 @@ async def test_a_key_that_asks_to_run_at_once_runs_after_itself_and_never_beside
 
 @pytest.mark.rule("inv-13")
 @in_world(played)
-async def test_an_exception_is_a_failure_of_its_key_and_of_nothing_else(world: World) -> None:
+async def test_an_exception_fails_its_own_key_and_nothing_else(world: World) -> None:
     async def fail_one(ctx: Context[Toy]) -> None:
         if ctx.object.name == "bad":
             raise ZeroDivisionError
@@ -68,7 +68,7 @@ async def test_an_exception_is_a_failure_of_its_key_and_of_nothing_else(world: W
 
 @pytest.mark.rule("inv-14")
 @in_world(played)
-async def test_no_key_runs_before_the_first_lists_of_every_source_are_there(world: World) -> None:
+async def test_no_key_runs_before_the_first_lists_of_all_sources_are_complete(world: World) -> None:
     runs: list[float] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -95,7 +95,7 @@ class BrokenTransport(InProcessTransport):
 
 @pytest.mark.rule("M2")
 @in_world(played)
-async def test_an_error_of_a_part_reaches_the_caller_and_leaves_no_task(world: World) -> None:
+async def test_an_error_of_a_component_reaches_the_caller_and_leaves_no_task(world: World) -> None:
     before = asyncio.all_tasks()
     controller = Controller(Toy, keep_size, owns=[ConfigMap])
     with pytest.raises(ZeroDivisionError):

@@ -22,7 +22,7 @@ from tests.helpers.scenarios import in_world
 @pytest.mark.rule("inv-11")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_failures_count_until_success_or_a_wished_time_and_a_final_error_leaves_the_count(
+async def test_failures_count_until_success_or_requeue_after_and_a_terminal_error_keeps_the_count(
     world: World, seed: int
 ) -> None:
     attempts: list[int] = []
@@ -53,7 +53,7 @@ async def test_failures_count_until_success_or_a_wished_time_and_a_final_error_l
 @pytest.mark.rule("P3")
 @pytest.mark.rule("result-priority")
 @in_world(played)
-async def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_result_says_another(
+async def test_a_key_keeps_its_priority_through_retries_and_requeues_unless_the_result_sets_another(
     world: World,
 ) -> None:
     seen: list[tuple[str, int]] = []
@@ -86,7 +86,7 @@ async def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_
 
 @pytest.mark.rule("result-again")
 @in_world(played)
-async def test_again_waits_longer_each_time_in_a_row_and_starts_anew_after_another_result(
+async def test_requeue_backs_off_while_repeated_and_restarts_after_another_result(
     world: World,
 ) -> None:
     times: list[float] = []
@@ -112,7 +112,7 @@ async def test_again_waits_longer_each_time_in_a_row_and_starts_anew_after_anoth
 
 @pytest.mark.rule("result-after")
 @in_world(played)
-async def test_a_wished_time_is_kept_and_a_sooner_wake_up_takes_its_place(world: World) -> None:
+async def test_requeue_after_is_kept_and_an_earlier_wake_up_replaces_it(world: World) -> None:
     times: list[float] = []
 
     async def act(ctx: Context[Toy]) -> Result:
@@ -131,7 +131,7 @@ async def test_a_wished_time_is_kept_and_a_sooner_wake_up_takes_its_place(world:
 
 @pytest.mark.rule("result-error")
 @in_world(played)
-async def test_after_an_error_only_the_back_off_counts_and_a_final_one_waits_for_a_change(
+async def test_after_an_error_only_the_back_off_counts_and_a_terminal_error_waits_for_a_change(
     world: World,
 ) -> None:
     times: list[float] = []
@@ -159,7 +159,7 @@ async def test_after_an_error_only_the_back_off_counts_and_a_final_one_waits_for
 @pytest.mark.rule("priority-initial")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_what_changes_now_goes_before_what_was_there_at_the_start(world: World, seed: int) -> None:
+async def test_new_changes_run_before_the_objects_of_the_initial_list(world: World, seed: int) -> None:
     order: list[str] = []
 
     async def slow(ctx: Context[Toy]) -> None:
@@ -177,7 +177,7 @@ async def test_what_changes_now_goes_before_what_was_there_at_the_start(world: W
 
 
 @in_world(played)
-async def test_a_result_with_only_a_priority_asks_for_nothing_also_of_a_cleanup(world: World) -> None:
+async def test_a_result_with_only_a_priority_requests_no_run_even_from_a_cleanup(world: World) -> None:
     calls: list[str] = []
 
     async def clean(ctx: Context[Toy]) -> Result:
@@ -193,7 +193,7 @@ async def test_a_result_with_only_a_priority_asks_for_nothing_also_of_a_cleanup(
     assert calls == ["clean"]
 
 
-def test_a_result_may_say_its_time_as_a_duration() -> None:
+def test_a_result_accepts_its_time_as_a_duration() -> None:
     assert Result(requeue_after=timedelta(minutes=2, milliseconds=500)) == Result(requeue_after=120.5)
 
 
@@ -209,13 +209,13 @@ def test_a_result_may_say_its_time_as_a_duration() -> None:
         {"priority": "high"},
     ],
 )
-def test_a_result_that_makes_no_sense_is_refused_where_it_is_made(result: dict[str, Any]) -> None:
+def test_an_invalid_result_is_refused_on_construction(result: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError), match="Result"):
         Result(**result)
 
 
 @given(seconds=st.floats(max_value=0.0, allow_nan=False))
-def test_a_time_that_has_passed_is_now(seconds: float) -> None:
+def test_a_negative_requeue_time_means_now(seconds: float) -> None:
     assert Result(requeue_after=seconds) == Result(requeue_after=0.0)
     assert Result(requeue_after=seconds).wants_run
 
@@ -223,7 +223,7 @@ def test_a_time_that_has_passed_is_now(seconds: float) -> None:
 @pytest.mark.rule("result-at-once")
 @pytest.mark.parametrize("after", [0, -5, timedelta(), timedelta(seconds=-1)])
 @in_world(played)
-async def test_a_key_that_asks_to_run_at_once_is_paced_and_lets_others_pass(
+async def test_a_key_requeued_at_once_is_paced_and_lets_others_run(
     world: World, after: float | timedelta
 ) -> None:
     order: list[tuple[str, float]] = []
@@ -246,7 +246,7 @@ async def test_a_key_that_asks_to_run_at_once_is_paced_and_lets_others_pass(
 
 @pytest.mark.rule("inv-13")
 @in_world(played)
-async def test_only_the_controllers_own_deadline_is_told_as_its_time_out(world: World) -> None:
+async def test_only_the_controllers_own_deadline_is_reported_as_its_timeout(world: World) -> None:
     async def act(ctx: Context[Toy]) -> None:
         if ctx.object.name == "own":
             raise TimeoutError("a socket's")
@@ -265,9 +265,7 @@ async def test_only_the_controllers_own_deadline_is_told_as_its_time_out(world: 
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_every_object_runs_again_on_a_timer_of_its_own_until_it_is_gone(
-    world: World, seed: int
-) -> None:
+async def test_every_object_runs_again_on_its_own_timer_until_it_is_deleted(world: World, seed: int) -> None:
     times: dict[str, list[float]] = {}
 
     async def note(ctx: Context[Toy]) -> None:
@@ -291,7 +289,7 @@ async def test_every_object_runs_again_on_a_timer_of_its_own_until_it_is_gone(
 
 
 @in_world(played)
-async def test_the_timer_does_not_shorten_a_back_off_and_a_sooner_result_counts(world: World) -> None:
+async def test_the_timer_does_not_shorten_a_back_off_and_an_earlier_requeue_wins(world: World) -> None:
     times: list[float] = []
 
     async def note(ctx: Context[Toy]) -> Result:
@@ -311,7 +309,7 @@ async def test_the_timer_does_not_shorten_a_back_off_and_a_sooner_result_counts(
 
 @pytest.mark.rule("inv-11")
 @in_world(played)
-async def test_a_controller_may_say_how_long_its_failures_wait(world: World) -> None:
+async def test_a_controller_can_set_the_back_off_of_its_failures(world: World) -> None:
     times: list[float] = []
 
     async def fail(ctx: Context[Toy]) -> None:
@@ -328,7 +326,9 @@ async def test_a_controller_may_say_how_long_its_failures_wait(world: World) -> 
 
 @pytest.mark.rule("priority-initial")
 @in_world(played)
-async def test_a_resync_runs_all_objects_past_the_predicates_behind_all_else(world: World) -> None:
+async def test_a_resync_runs_all_objects_regardless_of_predicates_and_after_everything_else(
+    world: World,
+) -> None:
     seen: list[tuple[int, str]] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -347,9 +347,7 @@ async def test_a_resync_runs_all_objects_past_the_predicates_behind_all_else(wor
 
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_that_failed(
-    world: World, seed: int
-) -> None:
+async def test_on_deleted_gets_the_last_state_once_and_again_after_a_failure(world: World, seed: int) -> None:
     told: list[tuple[str, int]] = []
     runs: list[str] = []
 
@@ -375,7 +373,7 @@ async def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again
         assert not manager._runners[0]._executor.tombstones._deleted
 
 
-async def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_again(
+async def test_a_last_state_that_does_not_fit_the_model_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def forget(gone: Deleted[Toy]) -> None:
@@ -392,14 +390,16 @@ async def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_c
 
 
 @pytest.mark.parametrize("option", ["timeout", "every", "resync"])
-def test_options_in_seconds_are_above_zero(option: str) -> None:
+def test_options_in_seconds_must_be_positive(option: str) -> None:
     wrong: Any = {option: 0}
     with pytest.raises(ValueError, match=f"{option}= is a number of seconds above 0"):
         Controller(Toy, idle, **wrong)
 
 
 @in_world(played)
-async def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go(world: World) -> None:
+async def test_a_manager_that_stops_watching_a_namespace_does_not_report_its_objects_as_deleted(
+    world: World,
+) -> None:
     told: list[str] = []
 
     async def forget(gone: Deleted[Toy]) -> None:

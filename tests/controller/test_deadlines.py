@@ -10,7 +10,7 @@ from tests.helpers.scenarios import simulated
 
 
 @simulated
-async def test_each_scope_is_cancelled_when_its_own_time_is_over() -> None:
+async def test_each_scope_is_cancelled_at_its_own_deadline() -> None:
     ended: list[tuple[str, float]] = []
 
     async def hold(deadlines: Deadlines, name: str, seconds: float) -> None:
@@ -43,7 +43,7 @@ async def test_each_scope_is_cancelled_when_its_own_time_is_over() -> None:
 
 
 @simulated
-async def test_after_the_end_nothing_strikes() -> None:
+async def test_no_deadline_fires_after_closing() -> None:
     deadlines = Deadlines(10)
     with anyio.CancelScope() as scope:
         deadlines.watch(scope)
@@ -53,7 +53,7 @@ async def test_after_the_end_nothing_strikes() -> None:
 
 
 @simulated
-async def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_others() -> None:
+async def test_a_limit_cancels_only_the_blocks_of_a_task_that_exceed_it() -> None:
     lengths = [3.0, 100.0, 9.0, 100.0, 4.0]
     done: list[float] = []
 
@@ -73,7 +73,7 @@ async def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_oth
 
 
 @simulated
-async def test_a_limit_lets_errors_and_the_cancellation_of_others_pass() -> None:
+async def test_a_limit_passes_on_errors_and_foreign_cancellations() -> None:
     with closing(RunLimit(Deadlines(10))) as limit:
         with pytest.raises(LookupError), limit:
             raise LookupError

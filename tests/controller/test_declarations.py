@@ -41,7 +41,7 @@ def resource(kind: type[Object]) -> APIResource:
 
 
 @pytest.mark.rule("declared-refused")
-async def test_a_pass_that_writes_what_is_not_declared_fails_with_the_line_to_add_and_sends_nothing() -> None:
+async def test_an_undeclared_write_fails_the_run_with_the_line_to_add_and_sends_nothing() -> None:
     client = FakeClient(SOURCE)
     done = await run_once(Controller(ConfigMap, make_secret, name="toy"), SOURCE, client)
     error = done.error
@@ -58,7 +58,7 @@ async def test_a_pass_that_writes_what_is_not_declared_fails_with_the_line_to_ad
 
 
 @pytest.mark.rule("declared-refused")
-async def test_what_is_declared_so_is_written() -> None:
+async def test_a_declared_write_is_sent() -> None:
     controller = Controller(
         ConfigMap, make_secret, name="toy", writes=[Write(Secret, "create")], operator="example.com"
     )
@@ -69,7 +69,7 @@ async def test_what_is_declared_so_is_written() -> None:
 
 
 @pytest.mark.rule("declared-refused")
-def test_a_manager_refuses_under_a_clock_of_tests_and_warns_under_the_real_one() -> None:
+def test_a_manager_refuses_undeclared_writes_under_a_virtual_clock_and_warns_under_the_real_one() -> None:
     def refuses(**options: Any) -> bool:
         manager = Manager(environ=options.pop("environ", {}), **options)
         manager.configure()
@@ -85,7 +85,7 @@ def test_a_manager_refuses_under_a_clock_of_tests_and_warns_under_the_real_one()
 
 
 @pytest.mark.rule("declared-refused")
-async def test_the_check_of_purity_asks_too() -> None:
+async def test_assert_deterministic_refuses_undeclared_writes_too() -> None:
     with pytest.raises(UndeclaredWrite):
         await assert_deterministic(Controller(ConfigMap, make_secret), SOURCE, FakeClient(SOURCE))
 
@@ -95,7 +95,7 @@ async def test_the_check_of_purity_asks_too() -> None:
 
 @pytest.mark.rule("declared-warned")
 @simulated
-async def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
+async def test_a_manager_in_a_cluster_sends_an_undeclared_write_and_warns_once_per_kind_and_verb(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -142,7 +142,7 @@ async def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_
         ({"writes": [Write(Pod, "create", subresource="eviction")]}, "POST", Pod, "eviction", ""),
     ],
 )
-def test_each_verb_of_each_part_is_asked_for_by_itself(
+def test_each_verb_and_subresource_must_be_declared_separately(
     options: dict[str, Any], method: str, kind: type[Object], part: str, lacking: str
 ) -> None:
     declarations = asked(Controller(ConfigMap, idle, operator="example.com", **options), refuse=False)
@@ -157,12 +157,12 @@ def test_events_need_no_declaration() -> None:
         asked(Controller(ConfigMap, idle)).check(method, events, "")
 
 
-def test_any_kind_stands_for_a_part_of_objects_and_never_for_whole_ones() -> None:
+def test_object_may_stand_for_any_kind_only_with_a_subresource() -> None:
     with pytest.raises(TypeError, match="Object is not a kind"):
         Write(Object)
 
 
-def test_blocks_say_what_to_declare_for_them() -> None:
+def test_blocks_list_the_writes_to_declare_for_them() -> None:
     copier = Copier(ConfigMap, lambda one: ())
     assert [write.kind for write in copier.writes] == [Secret]
     making = Copier(ConfigMap, lambda one: (), namespaces=lambda one: ["a"], removal=lambda one: "namespaces")

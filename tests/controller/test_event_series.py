@@ -24,7 +24,7 @@ MADE = EventContent(ABOUT, "Normal", "Made", "made pod 0", "Scale")
 
 
 @pytest.mark.rule("event-2")
-def test_a_series_ends_with_a_silence_and_is_of_one_sort_of_news() -> None:
+def test_a_series_ends_after_a_silence_and_covers_one_kind_of_event() -> None:
     ledger = EventLedger()
     for now in (0.0, SERIES_ENDS_AFTER, 2 * SERIES_ENDS_AFTER):
         series = ledger.count(MADE, START + datetime.timedelta(seconds=now), now)
@@ -41,7 +41,7 @@ def test_a_series_ends_with_a_silence_and_is_of_one_sort_of_news() -> None:
 
 
 @pytest.mark.rule("event-2")
-def test_what_is_combined_says_all_else_that_the_news_said_until_the_time_for_similar_notes_is_over() -> None:
+def test_combined_events_keep_all_other_fields_until_the_window_for_similar_notes_ends() -> None:
     ledger = EventLedger()
 
     def heard(number: int, now: float) -> str:
@@ -57,7 +57,7 @@ def test_what_is_combined_says_all_else_that_the_news_said_until_the_time_for_si
 
 
 @pytest.mark.rule("event-3")
-def test_a_burst_is_to_the_last_write_what_it_says_and_each_refill_is_one_more() -> None:
+def test_a_burst_has_exactly_its_size_and_each_refill_adds_one_write() -> None:
     ledger = EventLedger()
     assert [ledger.may_write(ABOUT, 5.0) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
     later = 5.0 + 2 * REFILL_SECONDS
@@ -74,7 +74,7 @@ def about(number: int) -> EventSubject:
 
 
 @pytest.mark.rule("event-3")
-def test_of_however_many_objects_news_count_up_one_event_each() -> None:
+def test_repeated_events_of_any_number_of_objects_are_counted_in_one_each() -> None:
     ledger = EventLedger()
     for count in (1, 2, 3):
         told = [ledger.count(evolve(MADE, subject=about(n)), START, float(count)) for n in range(MANY)]
@@ -82,13 +82,13 @@ def test_of_however_many_objects_news_count_up_one_event_each() -> None:
 
 
 @pytest.mark.rule("event-3")
-def test_the_burst_of_each_of_however_many_objects_is_limited() -> None:
+def test_the_burst_is_limited_per_object_for_any_number_of_objects() -> None:
     ledger = EventLedger()
     allowed = [[ledger.may_write(about(n), 5.0) for n in range(MANY)] for _ in range(BURST + 1)]
     assert [set(turn) for turn in allowed] == [{True}] * BURST + [{False}]
 
 
-def test_what_makes_no_difference_any_more_is_forgotten() -> None:
+def test_entries_that_no_longer_make_a_difference_are_forgotten() -> None:
     ledger = EventLedger()
     for number in range(MANY):
         ledger.count(evolve(MADE, subject=about(number)), START, 0.0)
@@ -110,6 +110,8 @@ def test_what_makes_no_difference_any_more_is_forgotten() -> None:
         ("\udcff" * 2000, "?" * 1024),
     ],
 )
-def test_a_note_is_cut_between_characters_and_what_is_no_character_is_replaced(note: str, kept: str) -> None:
+def test_a_note_is_truncated_between_characters_and_invalid_characters_are_replaced(
+    note: str, kept: str
+) -> None:
     assert evolve(MADE, note=note).note == kept
     assert evolve(MADE, reason=f"R{note}").reason == f"R{note}"[:128]

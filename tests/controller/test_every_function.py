@@ -175,14 +175,14 @@ PLACES: Mapping[str, Place] = {
 }
 
 ASKED_ELSEWHERE: Mapping[str, str] = {
-    "Manager.liveness": "test_a_health_check_that_misbehaves_fails_and_nothing_else",
-    "Manager.readiness": "test_a_health_check_that_misbehaves_fails_and_nothing_else",
-    "InformerOptions.transform": "test_an_object_whose_transform_fails_is_kept_whole_and_the_log_says_which",
-    "Context.run_sync": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
-    "Context.generate_once": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
-    "Client.modify": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
-    "Client.scale": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
-    "SyncContext.run_sync": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
+    "Manager.liveness": "test_a_misbehaving_health_check_fails_and_nothing_else",
+    "Manager.readiness": "test_a_misbehaving_health_check_fails_and_nothing_else",
+    "InformerOptions.transform": "test_an_object_whose_transform_fails_is_stored_whole_and_named_in_the_log",
+    "Context.run_sync": "test_a_misbehaving_function_passed_on_by_a_run_fails_only_that_run",
+    "Context.generate_once": "test_a_misbehaving_function_passed_on_by_a_run_fails_only_that_run",
+    "Client.modify": "test_a_misbehaving_function_passed_on_by_a_run_fails_only_that_run",
+    "Client.scale": "test_a_misbehaving_function_passed_on_by_a_run_fails_only_that_run",
+    "SyncContext.run_sync": "test_a_misbehaving_function_passed_on_by_a_run_fails_only_that_run",
 }
 
 # What takes no function of an author's: values, and objects whose methods requests of a run call.
@@ -235,7 +235,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "mode", "kind"), CASES)
 @in_world(played)
-async def test_no_function_ends_the_manager_or_loses_a_change(
+async def test_no_user_function_ends_the_manager_or_loses_a_change(
     world: World, name: str, mode: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     place, seen = PLACES[name], Seen()
@@ -293,7 +293,7 @@ def _held(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["raises", "cancelled", "exits"])
 @in_world(played)
-async def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(world: World, mode: str) -> None:
+async def test_on_deleted_is_called_for_a_deleted_object_until_it_succeeds(world: World, mode: str) -> None:
     told: list[str] = []
 
     async def on_deleted(gone: Deleted[Toy]) -> None:
@@ -310,7 +310,7 @@ async def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(worl
 
 
 @in_world(played)
-async def test_what_a_source_yields_after_garbage_is_taken(world: World) -> None:
+async def test_requests_that_a_source_yields_after_garbage_are_accepted(world: World) -> None:
     seen: list[str] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -324,7 +324,7 @@ async def test_what_a_source_yields_after_garbage_is_taken(world: World) -> None
 
 
 @in_world(played)
-async def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run_alone(world: World) -> None:
+async def test_a_background_task_that_ignores_cancellation_blocks_only_its_own_key(world: World) -> None:
     async def stubborn(given: Background[Toy]) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.sleep(100)
@@ -344,7 +344,7 @@ async def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run
 
 
 @pytest.mark.parametrize("mode", ["raises", "cancelled", "exits", "false", "waits"])
-def test_a_health_check_that_misbehaves_fails_and_nothing_else(mode: str) -> None:
+def test_a_misbehaving_health_check_fails_and_nothing_else(mode: str) -> None:
     async def late() -> None:
         """Never awaited."""
 
@@ -368,7 +368,7 @@ PASSED_ON: Mapping[str, Callable[[Context[Any], Any], Any]] = {
 @pytest.mark.parametrize("mode", ["raises", "unspeakable", "garbage", "cancelled", "exits"])
 @pytest.mark.parametrize("how", PASSED_ON)
 @in_world(played)
-async def test_a_function_that_a_run_passes_on_fails_that_run_alone(
+async def test_a_misbehaving_function_passed_on_by_a_run_fails_only_that_run(
     world: World, how: str, mode: str
 ) -> None:
     async def pass_on(ctx: Context[Toy]) -> None:

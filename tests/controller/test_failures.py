@@ -129,7 +129,9 @@ def test_a_failed_run_names_the_authors_innermost_line_key_controller_and_error_
 
 
 @pytest.mark.rule("told-place")
-def test_of_a_group_each_error_is_told_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_error_of_an_exception_group_is_reported_with_its_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     record = failures_of(fail_twice, caplog)[0]
     error = vars(record)["error"]
     assert error.startswith("ExceptionGroup: ")
@@ -139,7 +141,7 @@ def test_of_a_group_each_error_is_told_with_its_place(caplog: pytest.LogCaptureF
 
 
 @given(st.integers(1, 20))
-def test_of_a_large_group_the_first_errors_are_told_and_the_others_counted(size: int) -> None:
+def test_the_first_errors_of_a_large_group_are_reported_and_the_others_counted(size: int) -> None:
     group = ExceptionGroup("many", [ExceptionGroup("inner", [ValueError(str(n))]) for n in range(size)])
     shown = min(size, MEMBERS_SHOWN)
     assert [one.error for one in members_of(group)] == [f"ValueError: {number}" for number in range(shown)]
@@ -170,7 +172,7 @@ def failed(number: int) -> LoggedFailure:
 
 
 @pytest.mark.rule("told-once")
-def test_above_the_bound_the_error_that_was_not_seen_for_longest_is_forgotten() -> None:
+def test_above_the_bound_the_least_recently_seen_error_is_forgotten() -> None:
     failures = Failures(get_logger("t"))
     assert all(failures.note(failed(number), number) for number in range(ERRORS_REMEMBERED))
     assert not failures.note(failed(0), 1000.0)  # seen again, so the second one is the oldest now
@@ -208,14 +210,14 @@ LIBRARY = str(Path(reconcile.__file__).parent)
         ([], None),
     ],
 )
-def test_the_authors_innermost_frame_is_found_whatever_is_installed_where(
+def test_the_authors_innermost_frame_is_found_wherever_packages_are_installed(
     files: list[str], innermost: int | None
 ) -> None:
     assert authors([Frame(file, 1, "f") for file in files]) == innermost
 
 
 @given(st.lists(st.sampled_from([f"{LIBRARY}/a.py", "/me/a.py", SITE + "b/b.py", STANDARD + "c.py"])))
-def test_what_is_chosen_is_never_the_librarys_nor_pythons_and_nothing_of_the_author_is_inside_it(
+def test_the_chosen_frame_is_the_authors_innermost_and_never_in_the_libraries(
     files: list[str],
 ) -> None:
     number = authors([Frame(file, 1, "f") for file in files])
@@ -227,7 +229,7 @@ def test_what_is_chosen_is_never_the_librarys_nor_pythons_and_nothing_of_the_aut
     assert "/me/a.py" not in files[number + 1 :]
 
 
-def test_an_error_that_was_never_raised_has_no_place_and_one_of_the_library_alone_has_its_line() -> None:
+def test_an_error_never_raised_has_no_place_and_one_of_the_library_alone_has_its_line() -> None:
     assert place_text(ValueError("no")) == ""
     assert place_text(None) == ""
     try:
@@ -254,7 +256,7 @@ def state_after(function: Any) -> Any:
 
 
 @pytest.mark.rule("told-place")
-def test_state_explain_and_top_have_the_place_the_members_and_each_distinct_error() -> None:
+def test_state_explain_and_top_show_the_place_the_members_and_each_distinct_error() -> None:
     state = state_after(fail_twice)
     run = state["controllers"]["toys"]["recent"]["default/a0"][-1]
     places = [one["at"] for one in run["members"]]
@@ -272,7 +274,7 @@ def test_state_explain_and_top_have_the_place_the_members_and_each_distinct_erro
     assert "in read_disk" in distinct["traceback"]
 
 
-def test_a_run_that_did_not_fail_has_no_place() -> None:
+def test_a_successful_run_has_no_place() -> None:
     async def keep(ctx: Context[Toy]) -> None:
         ctx.status(size=1)
 
@@ -282,7 +284,7 @@ def test_a_run_that_did_not_fail_has_no_place() -> None:
 
 
 @in_world(played)
-async def test_the_removal_of_the_last_finalizer_is_told_as_the_end_of_the_object(world: World) -> None:
+async def test_the_removal_of_the_last_finalizer_is_recorded_as_a_delete(world: World) -> None:
     async def clean(ctx: Context[Toy]) -> None:
         return
 
@@ -331,7 +333,7 @@ def logged(**options: Any) -> str:
 
 
 @pytest.mark.rule("told-logging")
-def test_lines_are_json_away_from_a_terminal_and_text_where_that_is_asked_for() -> None:
+def test_log_lines_are_json_except_on_a_terminal_or_if_text_is_requested() -> None:
     lines = [json.loads(line) for line in logged().splitlines()]
     assert [(line["event"], line["level"]) for line in lines] == [
         ("failed", "warning"),
@@ -346,7 +348,7 @@ def test_lines_are_json_away_from_a_terminal_and_text_where_that_is_asked_for() 
     assert "looked" not in text
 
 
-def test_the_level_is_that_of_the_library_and_others_stay_at_info() -> None:
+def test_the_level_applies_to_the_library_and_others_stay_at_info() -> None:
     text = logged(level="debug", format="text")
     assert "looked" in text
     assert "unseen" not in text

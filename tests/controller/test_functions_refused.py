@@ -88,7 +88,7 @@ WRONG: Sequence[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.rule("survival-functions")
 @pytest.mark.parametrize(("give", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_a_function_that_cannot_fit_is_refused_where_it_is_given(
+def test_a_function_with_the_wrong_signature_is_refused_on_construction(
     give: Callable[[], Any], message: str
 ) -> None:
     with pytest.raises(TypeError, match=message) as caught:
@@ -106,7 +106,7 @@ class Callables:
         """An object that is called."""
 
 
-def test_what_may_fit_is_taken_whatever_it_is() -> None:
+def test_a_function_that_might_fit_is_accepted() -> None:
     @functools.wraps(of_two)
     async def injected(*given: Any) -> None:
         await of_two(*given, 5)
@@ -139,7 +139,7 @@ def test_what_may_fit_is_taken_whatever_it_is() -> None:
 @pytest.mark.parametrize("result", [True, 5, {"after": 5}, "soon"])
 @pytest.mark.parametrize("blocking", [False, True])
 @in_world(played)
-async def test_a_result_that_is_none_fails_the_run_for_good_and_names_the_function(
+async def test_an_invalid_result_fails_the_run_for_good_and_names_the_function(
     world: World, result: Any, blocking: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def keep_wrongly(ctx: Context[Toy]) -> Any:
@@ -160,7 +160,7 @@ async def test_a_result_that_is_none_fails_the_run_for_good_and_names_the_functi
     assert re.search(r"keep_wrongly\w* returned (bool|int|dict|str): expected a Result or None", error)
 
 
-async def test_run_sync_refuses_what_it_would_not_await() -> None:
+async def test_run_sync_refuses_an_async_function() -> None:
     async def call_wrongly(ctx: Context[Any]) -> None:
         await ctx.run_sync(fits, ctx)
 

@@ -67,7 +67,7 @@ def resized(size: int) -> Any:
 @pytest.mark.rule("watch-owner")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_child_wakes_its_controlling_owner_when_it_comes_changes_and_goes(
+async def test_a_child_wakes_its_controlling_owner_when_created_changed_and_deleted(
     world: World, seed: int
 ) -> None:
     runs = Runs()
@@ -96,7 +96,7 @@ async def test_a_child_wakes_its_controlling_owner_when_it_comes_changes_and_goe
     ],
 )
 @in_world(played)
-async def test_only_the_owner_is_woken_whatever_version_of_its_kind_is_named(
+async def test_only_the_owner_is_woken_whichever_version_of_its_kind_the_reference_names(
     world: World, reference: dict[str, Any], woken: list[str]
 ) -> None:
     runs = Runs()
@@ -109,7 +109,7 @@ async def test_only_the_owner_is_woken_whatever_version_of_its_kind_is_named(
 
 @pytest.mark.rule("watch-owner")
 @in_world(played)
-async def test_a_child_that_changes_hands_wakes_both_owners(world: World) -> None:
+async def test_a_child_that_changes_owners_wakes_both(world: World) -> None:
     runs = Runs()
     async with world.running(Controller(Toy, runs.note, owns=[ConfigMap])):
         first, second = await world.make("a"), await world.make("b")
@@ -125,7 +125,7 @@ async def test_a_child_that_changes_hands_wakes_both_owners(world: World) -> Non
 @pytest.mark.rule("watch-owner")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_a_recreated_owner_is_not_woken_by_children_of_its_former_self_nor_counts_them(
+async def test_a_recreated_owner_is_neither_woken_by_nor_credited_with_its_predecessors_children(
     world: World, seed: int
 ) -> None:
     runs, counts = Runs(), []
@@ -154,7 +154,7 @@ async def test_a_recreated_owner_is_not_woken_by_children_of_its_former_self_nor
 @pytest.mark.rule("watch-by")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_an_object_wakes_exactly_who_names_it_now(world: World, seed: int) -> None:
+async def test_an_object_wakes_exactly_the_objects_that_name_it_now(world: World, seed: int) -> None:
     runs = Runs()
     watch: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: toy.spec.secret)
     async with world.running(Controller(Toy, runs.note, watches=[watch])):
@@ -186,7 +186,9 @@ async def test_an_object_wakes_exactly_who_names_it_now(world: World, seed: int)
     ],
 )
 @in_world(played)
-async def test_by_may_name_several_and_other_namespaces(world: World, named: Any, woken: bool) -> None:
+async def test_by_can_name_several_objects_and_other_namespaces(
+    world: World, named: Any, woken: bool
+) -> None:
     runs = Runs()
     watch: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: named)
     async with world.running(Controller(Toy, runs.note, watches=[watch])):
@@ -198,7 +200,7 @@ async def test_by_may_name_several_and_other_namespaces(world: World, named: Any
 
 @pytest.mark.rule("watch-by")
 @in_world(played)
-async def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it_is_logged(
+async def test_if_by_fails_every_change_wakes_that_object_alone_and_it_is_logged(
     world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -228,7 +230,7 @@ async def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it
 @pytest.mark.rule("watch-labels")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_an_object_wakes_exactly_those_whose_selector_chooses_it_or_did_before(
+async def test_an_object_wakes_exactly_those_whose_selector_matches_it_or_did_before(
     world: World, seed: int
 ) -> None:
     runs = Runs()
@@ -262,7 +264,7 @@ async def test_an_object_wakes_exactly_those_whose_selector_chooses_it_or_did_be
 
 @pytest.mark.rule("watch-labels")
 @in_world(played)
-async def test_an_empty_selector_chooses_what_is_in_no_namespace_too(world: World) -> None:
+async def test_an_empty_selector_matches_cluster_scoped_objects_too(world: World) -> None:
     runs = Runs()
     watch: Watch[Toy, Namespace] = Watch(Namespace, by_labels=lambda toy: LabelSelector())
     async with world.running(Controller(Toy, runs.note, watches=[watch])):
@@ -275,7 +277,7 @@ async def test_an_empty_selector_chooses_what_is_in_no_namespace_too(world: Worl
 @pytest.mark.rule("watch-to")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_map_function_is_asked_about_the_old_and_the_new_state(world: World, seed: int) -> None:
+async def test_a_map_function_is_called_with_the_old_and_the_new_state(world: World, seed: int) -> None:
     runs = Runs()
 
     def concerned(config: ConfigMap) -> Iterable[Request]:
@@ -305,7 +307,7 @@ async def test_a_map_function_is_asked_about_the_old_and_the_new_state(world: Wo
     ],
 )
 @in_world(played)
-async def test_wakes_chooses_among_the_changes_of_a_watched_object(world: World, how: dict[str, Any]) -> None:
+async def test_wakes_filters_the_changes_of_a_watched_object(world: World, how: dict[str, Any]) -> None:
     runs = Runs()
     watch: Watch[Toy, ConfigMap] = Watch(ConfigMap, wakes=predicates.labels, **how)
     async with world.running(Controller(Toy, runs.note, watches=[watch])):
@@ -334,7 +336,7 @@ async def test_wakes_chooses_among_the_changes_of_a_watched_object(world: World,
         (predicates.default, False, True),
     ],
 )
-def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning(
+def test_a_replacement_that_a_list_shows_as_one_change_is_a_deletion_and_a_creation(
     predicate: predicates.Predicate, kept: bool, replaced: bool
 ) -> None:
     def state(uid: str, version: int) -> Snapshot:
@@ -355,7 +357,7 @@ def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning
 @pytest.mark.rule("watch-wakes")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_an_object_made_again_wakes_whatever_the_predicate_says_of_changes(
+async def test_a_recreated_object_wakes_whatever_the_predicate_says_of_changes(
     world: World, seed: int
 ) -> None:
     uids: list[str] = []
@@ -373,7 +375,7 @@ async def test_an_object_made_again_wakes_whatever_the_predicate_says_of_changes
         assert uids[-1] == latter.uid
 
 
-def test_a_watch_says_one_way_and_not_two() -> None:
+def test_a_watch_takes_exactly_one_way_to_map_objects() -> None:
     neither_or_both: list[Any] = [{}, {"by": lambda toy: None, "to": lambda secret: []}]
     for wrong in neither_or_both:
         with pytest.raises(TypeError, match="give by=, by_labels= or to=, one of the three"):
@@ -382,7 +384,7 @@ def test_a_watch_says_one_way_and_not_two() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_kind_that_is_looked_up_is_cached_and_wakes_nobody(world: World, seed: int) -> None:
+async def test_a_kind_that_is_looked_up_is_cached_and_wakes_nothing(world: World, seed: int) -> None:
     runs, seen = Runs(), list[str]()
 
     async def look(ctx: Context[Toy]) -> None:

@@ -42,7 +42,7 @@ async def stored(client: FakeClient) -> dict[str, Any]:
 
 
 @pytest.mark.rule("identity-finalizer")
-async def test_two_operators_on_one_kind_both_clean_up_before_an_object_goes() -> None:
+async def test_two_operators_on_one_kind_both_clean_up_before_an_object_is_removed() -> None:
     client, cleanups = FakeClient(MAP), Cleanups()
     operators = [cleanups.of("one.example.com"), cleanups.of("two.example.com")]
     for controller in operators:
@@ -87,7 +87,7 @@ class Gateway(Object):
         ({"cleanup": idle, "finalizer": "me.example.com/a"}, "field manager"),
     ],
 )
-def test_a_controller_of_a_kind_that_is_nobodys_names_its_operator(
+def test_a_controller_of_a_kind_without_an_operators_domain_must_name_its_operator(
     kind: type[Any], options: dict[str, Any], what: str
 ) -> None:
     expected = (
@@ -123,7 +123,7 @@ def test_a_controller_of_a_kind_that_is_nobodys_names_its_operator(
         ({"former_field_managers": ["toys.example.com/toy"]}, "'toys.example.com/toy' is the present name"),
     ],
 )
-def test_names_that_a_server_would_refuse_are_refused_when_they_are_given(
+def test_names_that_a_server_would_refuse_are_refused_on_construction(
     options: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ValueError, match=fault):
@@ -171,7 +171,7 @@ def test_field_managers_of_clients_and_managers_are_checked_too() -> None:
     ],
 )
 @in_world(played)
-async def test_the_controllers_of_a_manager_have_names_of_their_own(
+async def test_the_controllers_of_a_manager_have_distinct_names(
     world: World, first: dict[str, Any], second: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ValueError, match=fault):
@@ -187,7 +187,7 @@ HELD = MAP.with_metadata(finalizers=("core/configmap", "other.example.com/x"))
 
 
 @pytest.mark.rule("identity-former-finalizer")
-async def test_a_living_object_gets_the_present_finalizer_for_the_former_one_in_one_write() -> None:
+async def test_a_live_object_gets_the_new_finalizer_in_place_of_the_former_in_one_write() -> None:
     client, cleanups = FakeClient(HELD), Cleanups()
     controller = cleanups.of("one.example.com", former_finalizers="core/configmap")
     done = await run_once(controller, HELD, client)
@@ -198,7 +198,7 @@ async def test_a_living_object_gets_the_present_finalizer_for_the_former_one_in_
 
 
 @pytest.mark.rule("identity-former-finalizer")
-async def test_what_a_former_finalizer_holds_is_cleaned_up_and_let_go() -> None:
+async def test_an_object_held_by_a_former_finalizer_is_cleaned_up_and_released() -> None:
     client, cleanups = FakeClient(HELD), Cleanups()
     await client.delete(await client.get(ConfigMap, "map", "default"))
     controller = cleanups.of("one.example.com", former_finalizers="core/configmap")
@@ -212,7 +212,7 @@ async def test_what_a_former_finalizer_holds_is_cleaned_up_and_let_go() -> None:
 @pytest.mark.rule("identity-former-finalizer")
 @pytest.mark.parametrize("going", [False, True])
 @pytest.mark.parametrize("options", [{}, {"on_terminating": idle}], ids=["plain", "on_terminating"])
-async def test_a_controller_that_cleans_up_no_more_lets_go_of_what_it_held(
+async def test_a_controller_without_cleanup_releases_the_objects_that_it_held(
     going: bool, options: dict[str, Any]
 ) -> None:
     client = FakeClient(HELD)
@@ -226,7 +226,7 @@ async def test_a_controller_that_cleans_up_no_more_lets_go_of_what_it_held(
 
 
 @pytest.mark.rule("identity-former-finalizer")
-def test_an_upgrade_of_a_finalizer_survives_whatever_goes_wrong() -> None:
+def test_an_upgrade_of_a_finalizer_survives_every_fault() -> None:
     held = {
         **encode(MAP),
         "metadata": {"name": "map", "namespace": "default", "finalizers": ["core/configmap"]},
@@ -265,7 +265,7 @@ def keeping(
 
 
 @pytest.mark.rule("identity-field-manager")
-async def test_two_operators_with_controllers_of_one_name_drop_no_fields_of_each_other() -> None:
+async def test_two_operators_with_controllers_of_one_name_drop_none_of_each_others_fields() -> None:
     client = FakeClient(TOY)
     one, two = keeping("one.example.com", a="1"), keeping("two.example.com", b="2")
     await run_once(one, TOY, client)
@@ -275,7 +275,7 @@ async def test_two_operators_with_controllers_of_one_name_drop_no_fields_of_each
 
 @pytest.mark.rule("identity-former-manager")
 @pytest.mark.parametrize("unforced", [(), (".data.a",), (".data.b",)])
-async def test_what_was_applied_under_a_former_name_can_be_dropped_under_the_present_one(
+async def test_fields_applied_under_a_former_name_can_be_dropped_under_the_new_one(
     unforced: tuple[str, ...],
 ) -> None:
     client = FakeClient(TOY)
@@ -288,7 +288,7 @@ async def test_what_was_applied_under_a_former_name_can_be_dropped_under_the_pre
 
 
 @pytest.mark.rule("identity-former-manager")
-async def test_fields_of_others_stay_theirs_when_a_field_manager_is_renamed() -> None:
+async def test_fields_of_others_keep_their_owner_when_a_field_manager_is_renamed() -> None:
     client = FakeClient(TOY)
     await run_once(keeping("old.example.com", a="1", b="2"), TOY, client)
     other = client.with_options(field_manager="other")
@@ -310,7 +310,7 @@ async def test_a_rename_costs_one_read_and_two_writes_for_each_object_once() -> 
     assert (await run_once(now, TOY, client)).writes in ([], [apply])
 
 
-def test_a_rename_survives_whatever_goes_wrong() -> None:
+def test_a_rename_survives_every_fault() -> None:
     def controllers() -> Controller[Toy]:
         return keeping("new.example.com", "old.example.com/toy", a="1")
 
@@ -367,5 +367,5 @@ def test_a_rename_loses_no_field_and_touches_no_other_manager(entries: list[dict
 
 
 @given(FIELDS, FIELDS)
-def test_joined_sets_of_fields_have_what_either_has(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_joined_field_sets_have_the_fields_of_both(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert paths(joined(one, other)) == paths(one) | paths(other)

@@ -63,7 +63,7 @@ async def test_an_index_finds_the_objects_of_a_cache_as_they_change(world: World
 
 
 @pytest.mark.rule("indexes")
-async def test_without_a_cache_an_index_reads_the_server_so_a_test_of_one_run_needs_no_other_code() -> None:
+async def test_without_a_cache_an_index_is_computed_from_a_live_list() -> None:
     names: list[str] = []
 
     async def look(ctx: Context[Toy]) -> None:
@@ -82,7 +82,7 @@ async def test_without_a_cache_an_index_reads_the_server_so_a_test_of_one_run_ne
 
 @pytest.mark.rule("indexes")
 @in_world(played)
-async def test_two_controllers_may_share_a_name_of_an_index_and_an_unknown_name_is_an_error(
+async def test_two_controllers_may_use_the_same_index_name_and_an_unknown_name_is_an_error(
     world: World,
 ) -> None:
     found: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ async def test_two_controllers_may_share_a_name_of_an_index_and_an_unknown_name_
     assert "has no index 'other'; Controller(indexes=) declares: ['it']" in errors[0]
 
 
-async def test_an_index_that_no_controller_declares_is_not_to_be_had_without_a_cache() -> None:
+async def test_an_undeclared_index_cannot_be_read_without_a_cache() -> None:
     with pytest.raises(NotCached, match="no index 'by-tier'"):
         await FakeClient().list(ConfigMap, index=("by-tier", "web"))
 
@@ -116,7 +116,7 @@ async def test_an_index_that_no_controller_declares_is_not_to_be_had_without_a_c
 @pytest.mark.parametrize(
     ("result", "found"), [(None, []), ("x", ["x"]), (["x", 5], ["x", 5]), (7, None), ([[]], None)]
 )
-async def test_an_index_takes_text_or_several_hashable_values(result: object, found: object) -> None:
+async def test_an_index_accepts_text_or_several_hashable_values(result: object, found: object) -> None:
     client = FakeClient(CONFIGS[0])
     (snapshot,) = await client.raw.snapshots(ConfigMap.__kind__.resource)
     index = Index(ConfigMap, lambda config: result)  # type: ignore[arg-type, return-value]

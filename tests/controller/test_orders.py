@@ -207,7 +207,7 @@ def is_survived(story: Story) -> bool:
 
 @settings(deadline=None, max_examples=25)
 @given(story=stories.filter(is_survived))
-def test_after_whatever_came_and_went_every_object_is_as_it_should_be(story: Story) -> None:
+def test_every_object_ends_in_its_desired_state_after_any_order_of_events(story: Story) -> None:
     async def scenario(world: World) -> None:
         player = Player(story, world)
         async with player.manager:

@@ -133,28 +133,30 @@ async def pass_through(shop: Shop, weather: Weather, seconds: float) -> None:
 @pytest.mark.rule("outage-1")
 @pytest.mark.parametrize("elected", [False, True])
 @pytest.mark.parametrize("seconds", [5, 30, 600])
-def test_an_outage_is_outlived_without_a_flood_of_requests(seconds: float, elected: bool) -> None:
+def test_an_outage_is_survived_without_a_flood_of_requests(seconds: float, elected: bool) -> None:
     shop = played(lambda shop: pass_through(shop, refused, seconds), seed=1, elected=elected)
     assert (shop.starts == 1) is (seconds == 5 or not elected)
 
 
 @pytest.mark.rule("outage-1")
 @pytest.mark.parametrize("elected", [False, True])
-def test_a_token_that_expires_and_is_renewed_is_outlived(elected: bool) -> None:
+def test_an_expired_and_renewed_token_is_survived(elected: bool) -> None:
     played(lambda shop: pass_through(shop, unauthorized, 60), seed=2, elected=elected)
 
 
 @pytest.mark.rule("outage-1")
 @pytest.mark.parametrize("elected", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_one_request_in_ten_that_fails_is_outlived_and_costs_no_lease(seed: int, elected: bool) -> None:
+def test_failures_of_one_request_in_ten_are_survived_without_losing_the_lease(
+    seed: int, elected: bool
+) -> None:
     shop = played(lambda shop: pass_through(shop, stumbling(shop.chance), 300), seed=seed, elected=elected)
     assert shop.starts == 1
 
 
 @pytest.mark.rule("outage-1")
 @pytest.mark.parametrize("elected", [False, True])
-def test_a_server_that_restarts_without_its_data_is_taken_as_it_now_is(elected: bool) -> None:
+def test_a_server_that_restarts_without_its_data_is_reconciled_from_its_new_state(elected: bool) -> None:
     async def scenario(shop: Shop) -> None:
         began = anyio.current_time()
         shop.lead_to(ApiServer(clock=shop.clock))

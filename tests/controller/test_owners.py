@@ -35,7 +35,7 @@ def names_owner(one: OwnerReference) -> bool:
 
 @pytest.mark.rule("K8")
 @given(REFERENCES, st.booleans())
-def test_an_owner_is_set_once_and_nobody_else_s_reference_is_touched(
+def test_an_owner_is_set_once_and_references_of_others_are_untouched(
     present: tuple[OwnerReference, ...], controller: bool
 ) -> None:
     child = CHILD.with_metadata(owner_references=present)
@@ -80,7 +80,7 @@ def test_an_owner_that_was_not_read_is_refused() -> None:
 
 
 @pytest.mark.rule("owner-2")
-def test_one_controller_is_not_put_in_the_place_of_another() -> None:
+def test_a_controller_reference_does_not_replace_another() -> None:
     first = with_owner(CHILD, OWNER, controller=True)
     assert controller_of(CHILD) is None
     assert controller_of(first) == first.metadata.owner_references[0]
@@ -93,7 +93,7 @@ def test_one_controller_is_not_put_in_the_place_of_another() -> None:
 
 
 @pytest.mark.rule("K8")
-def test_a_namesake_of_another_group_is_another_owner() -> None:
+def test_an_owner_of_the_same_name_in_another_group_is_a_different_owner() -> None:
     toy = Toy(metadata=ObjectMeta("owner", "default", uid="u1"))
     present = [
         OwnerReference(f"{group}/v2", "Toy", "owner", "u0")
@@ -108,7 +108,7 @@ def test_a_namesake_of_another_group_is_another_owner() -> None:
 
 
 @pytest.mark.rule("owner-3")
-def test_a_controller_holds_up_a_foreground_deletion_and_another_owner_does_not() -> None:
+def test_a_controlling_owner_blocks_foreground_deletion_and_any_other_owner_does_not() -> None:
     (reference,) = with_owner(CHILD, OWNER, controller=True).metadata.owner_references
     assert (reference.controller, reference.block_owner_deletion) == (True, True)
     (reference,) = with_owner(CHILD, OWNER).metadata.owner_references
@@ -116,14 +116,14 @@ def test_a_controller_holds_up_a_foreground_deletion_and_another_owner_does_not(
 
 
 @pytest.mark.rule("owner-3")
-def test_a_namesake_of_a_former_owner_owns_nothing() -> None:
+def test_a_recreated_owner_owns_nothing_of_its_predecessor() -> None:
     owned = with_owner(CHILD, OWNER)
     assert not is_owned(owned, OWNER.with_metadata(uid="another"))
     assert not is_owned(CHILD, OWNER.with_metadata(uid=""))
 
 
 @pytest.mark.rule("owner-2")
-async def test_a_child_of_another_controller_is_taken_neither_by_intent_nor_by_force() -> None:
+async def test_a_child_of_another_controller_is_taken_over_neither_by_intent_nor_by_force() -> None:
     other = ConfigMap(metadata=ObjectMeta("other", "default"))
     toy = Toy(metadata=ObjectMeta("toy", "default"))
     client = FakeClient(toy, other)
@@ -153,7 +153,7 @@ def claiming(adopt: bool) -> Controller[Toy]:
 
 
 @pytest.mark.rule("owner-4")
-async def test_an_object_of_nobody_is_adopted_unless_adopting_was_ruled_out() -> None:
+async def test_an_object_without_a_controller_is_adopted_unless_adoption_is_disabled() -> None:
     toy = Toy(metadata=ObjectMeta("a", "default"))
     client = FakeClient(toy, ConfigMap(metadata=ObjectMeta("c", "default"), data={"by": "somebody"}))
     done = await run_once(claiming(adopt=False), toy, client)
@@ -165,7 +165,7 @@ async def test_an_object_of_nobody_is_adopted_unless_adopting_was_ruled_out() ->
 
 
 @pytest.mark.rule("owner-4")
-async def test_without_adopting_an_own_child_is_made_and_kept() -> None:
+async def test_without_adoption_an_own_child_is_created_and_kept() -> None:
     toy, other = (Toy(metadata=ObjectMeta(name, "default")) for name in "ab")
     client = FakeClient(toy, other)
     assert (await run_once(claiming(adopt=False), toy, client)).writes == ["apply configmaps default/c"]
@@ -176,7 +176,7 @@ async def test_without_adopting_an_own_child_is_made_and_kept() -> None:
 
 
 @pytest.mark.rule("owner-4")
-async def test_what_cannot_be_owned_cannot_be_told_from_what_is_foreign() -> None:
+async def test_adoption_cannot_be_disabled_for_an_object_that_cannot_be_owned() -> None:
     async def keep(ctx: Context[Toy]) -> None:
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("c", "kube-system"), data={}), adopt=False)
 

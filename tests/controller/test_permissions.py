@@ -98,7 +98,7 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else(
     assert permissions_of([controller]) == rights
 
 
-def test_owners_get_the_right_to_their_finalizers_only_where_they_own_and_it_is_asked_for() -> None:
+def test_the_right_to_owners_finalizers_is_granted_only_if_needed_and_requested() -> None:
     owner, other = Controller(Toy, idle, owns=[ConfigMap]), Controller(Plain, idle)
     asked = permissions_of([owner, other], owner_finalizers=True)
     assert [one for one in asked if one not in permissions_of([owner, other])] == [
@@ -114,7 +114,7 @@ def test_several_controllers_share_one_permission_for_each_resource() -> None:
     assert permissions_of([]) == [EVENTS]
 
 
-def test_named_objects_are_a_permission_of_their_own() -> None:
+def test_named_objects_need_a_separate_permission() -> None:
     one, named = Permission("g", "r", ("patch", "get")), Permission("g", "r", ("list",), ("n",))
     assert merged([named, one, Permission("g", "r", ("watch",), ("n",))]) == [
         Permission("g", "r", ("get", "patch")),
@@ -122,7 +122,7 @@ def test_named_objects_are_a_permission_of_their_own() -> None:
     ]
 
 
-def test_a_rule_names_objects_only_where_it_holds_for_some() -> None:
+def test_a_rule_lists_resource_names_only_if_it_is_limited_to_some() -> None:
     assert [one.rule() for one in lease_permissions("operator")] == [
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
         {
@@ -134,7 +134,7 @@ def test_a_rule_names_objects_only_where_it_holds_for_some() -> None:
     ]
 
 
-def test_a_review_may_be_asked_for_and_no_more() -> None:
+def test_the_review_permissions_only_allow_creating_reviews() -> None:
     assert review_permissions() == [
         Permission("authentication.k8s.io", "tokenreviews", ("create",)),
         Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),
@@ -156,14 +156,14 @@ DEPLOYMENTS = Permission("apps", "deployments", ("list",))
         (Predecessor("x", leases=("x",), images=("x",)), [LEASES, DEPLOYMENTS]),
     ],
 )
-def test_what_is_looked_for_of_another_operator_may_be_listed_and_nothing_else(
+def test_a_predecessor_may_be_listed_and_nothing_else(
     original: Predecessor | None, rights: list[Permission]
 ) -> None:
     others: list[Controller[Any]] = [Controller(Toy, idle), Controller(Plain, idle, predecessor=original)]
     assert predecessor_permissions(others) == rights
 
 
-def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
+def test_each_reason_why_namespaced_roles_do_not_suffice_is_reported_once() -> None:
     controllers: list[Controller[Any]] = [
         Controller(
             Node,
@@ -189,6 +189,6 @@ def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
     assert beyond_namespaces([Controller(Toy, idle, owns=[ConfigMap], reads=[Pod])]) == []
 
 
-def test_a_kind_is_custom_by_its_group_whoever_wrote_the_model() -> None:
+def test_a_kind_is_custom_by_its_group_whatever_the_origin_of_its_model() -> None:
     kinds = (Toy, Plain, Beside, OfKubernetes, Deployment, Pod, Node)
     assert [kind for kind in kinds if is_custom(kind)] == [Toy, Plain, Beside]

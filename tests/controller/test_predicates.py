@@ -47,7 +47,7 @@ def test_each_predicate_sees_its_own_change_and_no_other(name: str, change: str)
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_is_put_together_is_asked_about_one_and_the_same_change(name: str, change: str) -> None:
+def test_combined_predicates_are_evaluated_on_the_same_change(name: str, change: str) -> None:
     one, other = getattr(predicates, name), getattr(predicates, change)
     old, new = snapshot(), snapshot(**CHANGES[change])
     seen = name == change
@@ -61,7 +61,7 @@ def test_what_is_put_together_is_asked_about_one_and_the_same_change(name: str, 
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_default_wakes_on_all_but_the_status(change: str) -> None:
+def test_the_default_predicate_wakes_on_everything_but_the_status(change: str) -> None:
     wakes = predicates.default.wakes(snapshot(), snapshot(**CHANGES[change]))
     assert wakes is (change != "version")
 
@@ -72,14 +72,14 @@ def test_a_kind_without_generation_wakes_on_every_change_by_default() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_appears_or_disappears_wakes_also_under_not(name: str) -> None:
+def test_creations_and_deletions_wake_even_under_negation(name: str) -> None:
     predicate: Predicate = getattr(predicates, name)
     for one in (predicate, ~predicate, ~predicate & predicate):
         assert one.wakes(None, snapshot())
         assert one.wakes(snapshot(), None)
 
 
-def test_a_selector_sees_an_object_come_change_leave_and_not_afterwards() -> None:
+def test_a_selector_wakes_while_an_object_matches_and_when_it_leaves() -> None:
     web = predicates.selector("app=web")
     inside, outside = snapshot(labels={"app": "web"}), snapshot(labels={"app": "db"})
     assert web.wakes(None, inside)
@@ -91,18 +91,18 @@ def test_a_selector_sees_an_object_come_change_leave_and_not_afterwards() -> Non
     assert not (~web).wakes(None, inside)
 
 
-def test_a_selector_of_fields_needs_no_labels() -> None:
+def test_a_selector_of_fields_works_without_labels() -> None:
     only = predicates.selector(fields="metadata.name=a")
     assert only.wakes(None, snapshot())
     assert not only.wakes(None, snapshot(name="b"))
 
 
-def test_a_selector_that_is_none_is_refused_at_once() -> None:
+def test_an_invalid_selector_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="is not a label selector"):
         predicates.selector("app in web")
 
 
-def test_a_function_can_stand_on_either_side() -> None:
+def test_a_function_can_be_either_operand() -> None:
     def larger(old: Snapshot, new: Snapshot) -> bool:
         return new.version > old.version
 
@@ -116,14 +116,14 @@ def test_a_function_can_stand_on_either_side() -> None:
         assert not one.wakes(old, new)
 
 
-def test_a_predicate_stays_itself_and_a_function_becomes_one_about_updates() -> None:
+def test_a_predicate_is_kept_and_a_function_becomes_a_predicate_on_updates() -> None:
     assert as_predicate(predicates.labels) is predicates.labels
     assert not as_predicate(lambda old, new: False).wakes(snapshot(), snapshot())
     assert updates(lambda old, new: False).wakes(None, snapshot())
 
 
 @given(VERDICTS, VERDICTS, VERDICTS)
-def test_and_or_and_not_obey_the_laws_of_logic_with_an_unknown(
+def test_and_or_and_not_obey_the_laws_of_three_valued_logic(
     a: bool | None, b: bool | None, c: bool | None
 ) -> None:
     one, two, three = says(a), says(b), says(c)
@@ -142,7 +142,7 @@ def test_and_or_and_not_obey_the_laws_of_logic_with_an_unknown(
 
 
 @in_world(played)
-async def test_a_controller_wakes_on_what_it_says_and_on_what_appears(world: World) -> None:
+async def test_a_controller_wakes_on_its_predicate_and_on_new_objects(world: World) -> None:
     seen: list[str] = []
 
     async def note(ctx: Context[Toy]) -> None:

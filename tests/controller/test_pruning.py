@@ -56,7 +56,7 @@ async def grown(plan: FaultPlan = NO_FAULTS) -> FakeClient:
 
 
 @pytest.mark.rule("prune-1")
-async def test_a_child_that_is_wanted_no_more_goes_by_its_uid() -> None:
+async def test_a_child_that_is_no_longer_desired_is_deleted_by_its_uid() -> None:
     client = await grown()
     uid = (await client.get(ConfigMap, "b", "default")).uid
     done = await Wanted("a", "c").run(client)
@@ -66,14 +66,14 @@ async def test_a_child_that_is_wanted_no_more_goes_by_its_uid() -> None:
 
 
 @pytest.mark.rule("prune-1")
-async def test_a_child_whose_apply_is_left_out_because_it_holds_is_wanted_all_the_same() -> None:
+async def test_a_child_whose_apply_is_skipped_as_unchanged_still_counts_as_desired() -> None:
     client = await grown()
     assert (await Wanted("a", "b", "c").run(client)).writes == []
     assert await names(client) == ["a", "b", "c"]
 
 
 @pytest.mark.rule("prune-1")
-async def test_children_that_were_created_edited_or_told_to_be_kept_stay() -> None:
+async def test_created_edited_or_explicitly_kept_children_stay() -> None:
     client = await grown()
 
     async def others(ctx: Context[Toy]) -> None:
@@ -88,7 +88,7 @@ async def test_children_that_were_created_edited_or_told_to_be_kept_stay() -> No
 
 
 @pytest.mark.rule("prune-1")
-async def test_the_pods_of_a_job_go_with_it() -> None:
+async def test_the_pods_of_a_pruned_job_are_deleted_with_it() -> None:
     async def keep(ctx: Context[Toy]) -> None:
         ctx.prune(Job)
 
@@ -104,7 +104,7 @@ async def test_the_pods_of_a_job_go_with_it() -> None:
 
 
 @pytest.mark.rule("prune-2")
-async def test_only_what_this_object_controls_of_the_declared_kinds_is_pruned() -> None:
+async def test_only_children_of_declared_kinds_that_the_object_controls_are_pruned() -> None:
     client = await grown()
     toy = await client.get(Toy, "toy", "default")
     mine = OwnerReference(api_version="toys.example.com/v1", kind="Toy", name="toy", uid=toy.uid)
@@ -171,7 +171,7 @@ async def test_nothing_is_pruned_after_an_error_even_one_that_was_swallowed(
 
 
 @pytest.mark.rule("prune-3")
-async def test_a_conflict_that_was_made_good_is_no_error() -> None:
+async def test_a_resolved_conflict_does_not_prevent_pruning() -> None:
     client = await grown(FaultPlan((Fault(When("patch", "*/configmaps/a", 2), RefuseAsStale()),)))
 
     async def count(ctx: Context[Toy]) -> None:
@@ -183,7 +183,7 @@ async def test_a_conflict_that_was_made_good_is_no_error() -> None:
 
 
 @pytest.mark.rule("prune-1")
-async def test_a_namesake_that_took_the_place_of_a_child_is_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recreated_child_is_not_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
     client = await grown()
     listed = ObjectReads.snapshots
 
@@ -203,9 +203,7 @@ async def test_a_namesake_that_took_the_place_of_a_child_is_spared(monkeypatch: 
 @pytest.mark.rule("prune-1")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_manager_prunes_each_child_once_and_none_that_its_late_cache_does_not_show(
-    world: World, seed: int
-) -> None:
+async def test_a_manager_prunes_each_child_once_even_with_a_stale_cache(world: World, seed: int) -> None:
     async def keep(ctx: Context[Toy]) -> None:
         for number in range(ctx.object.spec.size):
             await ctx.apply(child(f"{ctx.object.name}-{number}"))

@@ -67,7 +67,7 @@ def served(*, plan: FaultPlan = FaultPlan()) -> FakeClient:  # noqa: B008
 
 
 @pytest.mark.rule("event-1")
-async def test_an_event_says_what_was_done_to_which_object_by_whom() -> None:
+async def test_an_event_records_the_object_the_action_and_the_reporter() -> None:
     client = served()
     recorder = told(client)
     await tell(recorder, await subject(client), PendingEvent("Warning", "Failed", "no room", "Scale"))
@@ -87,7 +87,7 @@ async def test_an_event_says_what_was_done_to_which_object_by_whom() -> None:
 
 
 @pytest.mark.rule("event-2")
-async def test_the_same_news_counts_up_one_event() -> None:
+async def test_repeated_events_are_counted_in_one() -> None:
     client = served()
     recorder = told(client)
     for _ in range(3):
@@ -98,7 +98,7 @@ async def test_the_same_news_counts_up_one_event() -> None:
 
 @pytest.mark.rule("event-2")
 @simulated
-async def test_news_after_a_long_silence_begins_an_event_of_its_own() -> None:
+async def test_an_event_after_a_long_silence_starts_a_new_one() -> None:
     client = served()
     recorder = told(client)
     for pause in (0, 300, 361):
@@ -107,7 +107,7 @@ async def test_news_after_a_long_silence_begins_an_event_of_its_own() -> None:
     assert sorted(event.get("series", {}).get("count", 1) for event in await written(client)) == [1, 2]
 
 
-async def test_an_event_that_has_expired_is_made_anew() -> None:
+async def test_an_expired_event_is_recreated() -> None:
     client = served()
     recorder = told(client)
     await tell(recorder, await subject(client))
@@ -118,7 +118,7 @@ async def test_an_event_that_has_expired_is_made_anew() -> None:
 
 
 @pytest.mark.rule("event-2")
-async def test_too_many_different_notes_of_one_reason_become_one_event() -> None:
+async def test_too_many_different_notes_with_one_reason_become_one_event() -> None:
     client = served()
     recorder = told(client)
     for number in range(30):
@@ -133,7 +133,7 @@ async def test_too_many_different_notes_of_one_reason_become_one_event() -> None
 
 @pytest.mark.rule("event-3")
 @simulated
-async def test_writes_about_one_object_are_limited_and_nothing_is_lost_of_the_count() -> None:
+async def test_writes_about_one_object_are_limited_without_losing_the_count() -> None:
     client = FakeClient(*(ConfigMap(metadata=ObjectMeta(n, "default")) for n in ("c", "d")))
     recorder = told(client)
     other = await client.get(ConfigMap, "d", "default")
@@ -152,7 +152,7 @@ async def test_writes_about_one_object_are_limited_and_nothing_is_lost_of_the_co
 
 @pytest.mark.rule("event-3")
 @given(st.lists(st.floats(0, 400), min_size=1, max_size=80))
-def test_no_stretch_of_time_sees_more_writes_than_burst_and_refill(gaps: list[float]) -> None:
+def test_no_period_has_more_writes_than_burst_and_refill_allow(gaps: list[float]) -> None:
     ledger, now, allowed = EventLedger(), 0.0, []
     for gap in gaps:
         now += gap
@@ -165,7 +165,7 @@ def test_no_stretch_of_time_sees_more_writes_than_burst_and_refill(gaps: list[fl
 
 @pytest.mark.rule("event-4")
 @in_world(played)
-async def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it(world: World) -> None:
+async def test_a_run_neither_waits_for_an_event_nor_fails_with_it(world: World) -> None:
     runs: list[float] = []
 
     async def speak(ctx: Context[Toy]) -> Result:
@@ -200,7 +200,7 @@ async def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_tri
 
 
 @pytest.mark.rule("event-4")
-async def test_events_that_come_faster_than_they_can_be_written_are_dropped_and_said_so(
+async def test_events_beyond_the_queue_bound_are_dropped_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = served()
@@ -250,7 +250,7 @@ async def test_the_last_events_of_a_controller_are_written_before_it_ends(world:
 
 
 @pytest.mark.rule("event-1")
-async def test_the_role_of_the_page_is_enough_to_tell_and_to_count_up() -> None:
+async def test_the_role_on_the_page_is_enough_to_create_and_update_events() -> None:
     page = Path(__file__).parents[2] / "docs" / "explanation" / "events.md"
     role = manifest_of(page.read_text().split("```yaml\n")[1].split("```")[0])
     binding = {

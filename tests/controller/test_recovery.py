@@ -67,7 +67,7 @@ def restless(reconcile: Callable[[Context[Toy]], Awaitable[Any]] = keep_size) ->
 @pytest.mark.parametrize("weather", [refused, reset, bad_gateway, unavailable])
 @pytest.mark.parametrize("seconds", [1, 10, 60, 600])
 @in_world(partial(played, toys=5))
-async def test_keys_and_informers_go_on_at_once_when_the_server_answers_again(
+async def test_keys_and_informers_resume_at_once_when_the_server_answers_again(
     world: World, seconds: float, weather: Weather
 ) -> None:
     async with world.running(restless()):
@@ -84,9 +84,7 @@ async def is_done(world: World, size: int) -> bool:
 @pytest.mark.rule("outage-3")
 @pytest.mark.parametrize("seconds", [15, 60])
 @in_world(partial(played, toys=5))
-async def test_an_outage_in_which_nothing_answers_ends_for_what_hangs_too(
-    world: World, seconds: float
-) -> None:
+async def test_an_outage_without_answers_also_ends_for_hanging_requests(world: World, seconds: float) -> None:
     async with world.running(Controller(Toy, keep_size)):
         await anyio.sleep(5)
         await outage(world, silent, seconds)
@@ -96,7 +94,7 @@ async def test_an_outage_in_which_nothing_answers_ends_for_what_hangs_too(
 
 @pytest.mark.rule("outage-3")
 @in_world(partial(played, toys=3))
-async def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew(world: World) -> None:
+async def test_a_watch_that_fell_silent_in_an_outage_is_reopened(world: World) -> None:
     async with world.running(restless(), Controller(ConfigMap, idle, name="others")):
         await anyio.sleep(5)
         before = len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")])
@@ -110,7 +108,7 @@ async def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew(world: World
 @pytest.mark.parametrize("qps", [50.0, 0.0])
 @pytest.mark.parametrize("seconds", [1, 20])
 @in_world(partial(played, toys=150))
-async def test_the_first_second_after_an_outage_sees_at_most_a_hundred_requests(
+async def test_at_most_a_hundred_requests_are_sent_in_the_first_second_after_an_outage(
     world: World, seconds: float, qps: float
 ) -> None:
     async with world.running(Controller(Toy, build, workers=50, owns=[ConfigMap]), client_qps=qps):
@@ -156,7 +154,7 @@ async def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent(world:
     ),
 )
 @in_world(partial(played, toys=5))
-async def test_whatever_outages_come_all_is_done_soon_after_the_last(
+async def test_the_work_is_done_soon_after_the_last_of_any_series_of_outages(
     world: World, seed: int, outages: list[tuple[float, Weather, float, bool]]
 ) -> None:
 
@@ -173,7 +171,7 @@ async def test_whatever_outages_come_all_is_done_soon_after_the_last(
 
 @pytest.mark.rule("outage-5")
 @in_world(played)
-async def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
+async def test_an_outage_is_logged_in_two_lines_and_shown_in_the_status(
     world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -216,7 +214,7 @@ def screen_of(manager: Manager) -> str:
 
 @pytest.mark.rule("outage-5")
 @in_world(played)
-async def test_one_failed_request_on_a_server_that_is_up_is_no_outage(world: World) -> None:
+async def test_one_failed_request_to_a_server_that_is_up_is_not_an_outage(world: World) -> None:
     async with world.running(restless()) as manager:
         await anyio.sleep(5)
         for weather in (refused, reset, bad_gateway):
@@ -259,7 +257,7 @@ async def test_one_resource_that_a_gateway_refuses_stops_nothing_else(world: Wor
 @pytest.mark.rule("outage-4")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_server_that_answers_every_other_request_is_neither_flooded_nor_given_up(
+async def test_a_server_that_answers_every_other_request_is_neither_flooded_nor_abandoned(
     world: World, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -280,7 +278,7 @@ async def test_a_server_that_answers_every_other_request_is_neither_flooded_nor_
 
 @pytest.mark.rule("outage-4")
 @in_world(played)
-async def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_the_work_is_done(
+async def test_a_server_that_fails_every_other_second_gets_few_requests_and_the_work_is_done(
     world: World,
 ) -> None:
     async with world.running(Controller(Toy, build, owns=[ConfigMap], workers=20)):
@@ -296,7 +294,7 @@ async def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_t
 
 @pytest.mark.rule("outage-3")
 @in_world(partial(played, toys=1))
-async def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice(world: World) -> None:
+async def test_a_write_whose_answer_was_lost_in_an_outage_is_looked_up_and_not_repeated(world: World) -> None:
     made: list[str] = []
 
     async def make(ctx: Context[Toy]) -> None:
@@ -337,7 +335,7 @@ async def test_a_manager_stops_at_once_in_an_outage(world: World) -> None:
 
 @pytest.mark.rule("outage-3")
 @in_world(played)
-async def test_what_was_paused_stays_paused_after_an_outage(world: World) -> None:
+async def test_a_paused_controller_stays_paused_after_an_outage(world: World) -> None:
     async with world.running(Controller(Toy, keep_size, name="toys")) as manager:
         await anyio.sleep(5)
         manager.pause("toys")
@@ -351,7 +349,7 @@ async def test_what_was_paused_stays_paused_after_an_outage(world: World) -> Non
 
 @pytest.mark.rule("outage-3")
 @in_world(partial(played, toys=200))
-async def test_a_leader_outlives_an_outage_shorter_than_its_lease_and_goes_on_at_once(world: World) -> None:
+async def test_a_leader_survives_an_outage_shorter_than_its_lease_and_resumes_at_once(world: World) -> None:
     election = LeaderElection("toys", identity="only")
     async with world.running(
         Controller(Toy, build, workers=50, owns=[ConfigMap]), leader_election=election
@@ -365,7 +363,7 @@ async def test_a_leader_outlives_an_outage_shorter_than_its_lease_and_goes_on_at
 
 @pytest.mark.rule("outage-3")
 @in_world(played)
-async def test_an_outage_at_the_start_is_waited_for(world: World) -> None:
+async def test_startup_waits_for_an_outage_to_end(world: World) -> None:
     world.line.break_down(refused)
 
     async def clear_up() -> None:

@@ -56,7 +56,7 @@ async def lenient(ctx: Context[Toy]) -> None:
 @pytest.mark.rule("outage-3")
 @pytest.mark.parametrize("reconcile", [rewrap, within, together, lenient])
 @in_world(partial(played, toys=1))
-async def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_caught(
+async def test_an_outage_is_recognised_in_wrapped_grouped_and_caught_errors(
     world: World,
     reconcile: Callable[[Context[Toy]], Awaitable[Any]],
 ) -> None:
@@ -81,7 +81,7 @@ async def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_cau
 
 @pytest.mark.rule("outage-3")
 @simulated
-async def test_a_key_that_failed_for_another_cluster_goes_on_when_that_one_answers() -> None:
+async def test_a_key_that_failed_on_another_cluster_resumes_when_that_one_answers() -> None:
     runs: list[float] = []
 
     async def reach_across(ctx: Context[Toy]) -> None:
@@ -156,7 +156,7 @@ def in_a_circle() -> None:
         (TerminalError("for good"), False),
     ],
 )
-def test_an_error_is_of_an_outage_where_all_that_it_comes_from_is(
+def test_an_error_belongs_to_an_outage_only_if_all_its_causes_do(
     error: BaseException, expected: bool
 ) -> None:
     assert is_of_outage(error) is expected

@@ -52,7 +52,7 @@ LISTED = st.sets(NAMES, max_size=4)
 
 
 @pytest.mark.rule("replica-2")
-def test_who_is_listed_unready_cheap_new_and_first_in_the_alphabet_goes_first() -> None:
+def test_victims_are_ranked_by_listing_readiness_cost_age_and_name() -> None:
     ranked = [
         (replica("listed", 900, deletion_cost=9), "listed"),
         (replica("unready", 900, ready=False, deletion_cost=9), "not-ready"),
@@ -69,7 +69,7 @@ def test_who_is_listed_unready_cheap_new_and_first_in_the_alphabet_goes_first() 
 
 @pytest.mark.rule("replica-2")
 @given(REPLICAS, LISTED, st.integers(0, 9), st.randoms(use_true_random=False))
-def test_the_order_in_which_replicas_are_read_decides_nothing(
+def test_the_order_in_which_replicas_are_read_does_not_matter(
     observed: list[Replica], listed: set[str], desired: int, chance: random.Random
 ) -> None:
     shuffled = chance.sample(observed, len(observed))
@@ -78,7 +78,7 @@ def test_the_order_in_which_replicas_are_read_decides_nothing(
 
 @pytest.mark.rule("replica-1")
 @given(REPLICAS, LISTED, st.integers(0, 9))
-def test_as_many_are_active_afterwards_as_were_wanted(
+def test_a_diff_ends_with_the_desired_number_of_active_replicas(
     observed: list[Replica], listed: set[str], desired: int
 ) -> None:
     diff = diff_replicas(desired, observed, listed=listed)
@@ -91,7 +91,7 @@ def test_as_many_are_active_afterwards_as_were_wanted(
 
 @pytest.mark.rule("replica-1")
 @given(REPLICAS, st.integers(0, 9))
-def test_a_victim_that_lingers_in_terminating_is_neither_counted_nor_chosen_again(
+def test_a_terminating_victim_is_neither_counted_nor_chosen_again(
     observed: list[Replica], desired: int
 ) -> None:
     doomed = {victim.replica.name for victim in diff_replicas(desired, observed).delete}
@@ -104,7 +104,7 @@ def test_a_victim_that_lingers_in_terminating_is_neither_counted_nor_chosen_agai
 
 @pytest.mark.rule("replica-3")
 @given(REPLICAS, st.sets(NAMES, max_size=6))
-def test_a_desired_name_is_had_or_made_or_held_by_what_is_going(
+def test_a_desired_name_exists_is_created_or_is_held_by_a_terminating_replica(
     observed: list[Replica], desired: set[str]
 ) -> None:
     diff = diff_replicas(desired, observed)
@@ -116,7 +116,7 @@ def test_a_desired_name_is_had_or_made_or_held_by_what_is_going(
 
 
 @pytest.mark.rule("replica-3")
-def test_of_fixed_names_those_go_that_are_unwanted_or_listed_and_what_is_listed_goes_first() -> None:
+def test_with_fixed_names_undesired_and_listed_replicas_are_deleted_listed_ones_first() -> None:
     observed = [replica(name, ready=name != "unready") for name in ("kept", "unready", "listed", "unwanted")]
     diff = diff_replicas(["kept", "listed", "new"], observed, listed=["listed"])
     assert [(victim.replica.name, victim.reason) for victim in diff.delete] == [
@@ -129,7 +129,7 @@ def test_of_fixed_names_those_go_that_are_unwanted_or_listed_and_what_is_listed_
 
 @pytest.mark.rule("replica-1")
 @given(REPLICAS)
-def test_only_who_is_active_can_go_and_only_who_has_finished_and_stays_is_cleaned_up(
+def test_only_active_replicas_are_victims_and_only_finished_non_terminating_ones_are_cleaned_up(
     observed: list[Replica],
 ) -> None:
     active = {one.name for one in observed if not one.terminating and not one.finished}
@@ -176,7 +176,7 @@ def pod(**parts: Any) -> Object:
     return decode(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **parts})
 
 
-def test_a_pod_is_ready_by_its_condition_ready_alone() -> None:
+def test_a_pod_is_ready_only_by_its_ready_condition() -> None:
     for conditions, ready in [
         ([{"type": "Ready", "status": "False"}, {"type": "Initialized", "status": "True"}], False),
         ([{"type": "Initialized", "status": "False"}, {"type": "Ready", "status": "True"}], True),
@@ -211,7 +211,7 @@ def test_a_cost_is_read_as_kubernetes_reads_it(text: str, cost: int) -> None:
 @pytest.mark.rule("replica-3")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_name_that_a_terminating_object_holds_is_had_as_soon_as_it_has_gone(
+async def test_a_name_held_by_a_terminating_object_is_taken_as_soon_as_it_is_gone(
     world: World, seed: int
 ) -> None:
     """No polling: the deletion's event is what wakes the owner."""

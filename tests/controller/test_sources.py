@@ -51,7 +51,7 @@ async def test_a_trigger_runs_a_key_with_its_cause(world: World) -> None:
     [("a", ValueError), ("x/default/a", ValueError), ("default/", ValueError), (7, TypeError)],
 )
 @in_world(played)
-async def test_a_trigger_for_what_names_no_object_is_refused(
+async def test_a_trigger_with_an_invalid_key_is_refused(
     world: World, key: Any, error: type[Exception]
 ) -> None:
     async with world.running(Controller(Toy, Notes().note)) as manager:
@@ -76,7 +76,7 @@ async def test_a_trigger_is_refused_before_the_start_and_after_the_end_and_for_a
 
 @pytest.mark.rule("names")
 @in_world(played)
-async def test_an_evolved_controller_derives_its_own_names_and_works(world: World) -> None:
+async def test_an_evolved_controller_derives_its_own_names(world: World) -> None:
     async def clean(ctx: Context[Toy]) -> None:
         """Nothing to undo."""
 
@@ -118,7 +118,7 @@ async def test_a_trigger_from_another_thread_runs_the_key() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_stream_is_a_source_and_its_end_is_no_failure(world: World, seed: int) -> None:
+async def test_a_stream_is_a_source_and_its_end_is_not_a_failure(world: World, seed: int) -> None:
     notes = Notes()
     send, receive = anyio.create_memory_object_stream[Named | Synced](10)
     async with world.running(Controller(Toy, notes.note, sources=[receive])):
@@ -135,7 +135,7 @@ async def test_a_stream_is_a_source_and_its_end_is_no_failure(world: World, seed
 
 
 @in_world(played)
-async def test_a_source_that_fails_is_started_anew_with_growing_delays(
+async def test_a_failed_source_is_restarted_with_growing_delays(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     notes = Notes()
@@ -158,7 +158,7 @@ async def test_a_source_that_fails_is_started_anew_with_growing_delays(
 
 
 @in_world(played)
-async def test_a_ticker_runs_all_objects_again_and_again(world: World) -> None:
+async def test_a_ticker_runs_all_objects_repeatedly(world: World) -> None:
     notes = Notes()
     await world.make("a")
     await world.make("b")
@@ -169,13 +169,13 @@ async def test_a_ticker_runs_all_objects_again_and_again(world: World) -> None:
     assert sorted(notes.runs)[::9] == [("a", "triggered: ticker"), ("b", "triggered: ticker")]
 
 
-def test_a_ticker_needs_time() -> None:
+def test_a_ticker_needs_a_positive_interval() -> None:
     with pytest.raises(ValueError, match="seconds above 0"):
         ticker(0)
 
 
 @in_world(played)
-async def test_a_source_that_holds_up_the_workers_is_named_in_the_log(
+async def test_a_source_that_delays_the_workers_is_named_in_the_log(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     notes = Notes()
@@ -197,7 +197,7 @@ async def test_a_source_that_holds_up_the_workers_is_named_in_the_log(
 @pytest.mark.rule("inv-14")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_last(
+async def test_no_key_runs_before_every_source_has_synced_and_its_initial_keys_run_last(
     world: World, seed: int
 ) -> None:
     runs: list[tuple[float, int]] = []

@@ -78,7 +78,7 @@ WAYS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("workers", [1, 3])
 @in_world(played)
-async def test_a_run_that_is_cancelled_by_nothing_of_ours_is_a_failed_run_of_its_key(
+async def test_a_run_cancelled_by_foreign_code_is_a_failed_run_of_its_key(
     world: World, way: Callable[[Any], Any], workers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Controller(Toy, way, workers=workers, name="failing")
@@ -100,7 +100,7 @@ async def test_a_run_that_is_cancelled_by_nothing_of_ours_is_a_failed_run_of_its
 
 @pytest.mark.rule("survival-run")
 @in_world(played)
-async def test_a_run_that_cancels_its_task_and_returns_has_succeeded_and_harms_no_later_run(
+async def test_a_run_that_cancels_its_own_task_and_returns_succeeds_and_harms_no_later_run(
     world: World,
 ) -> None:
     async def rude(ctx: Context[Toy]) -> None:
@@ -118,7 +118,7 @@ async def test_a_run_that_cancels_its_task_and_returns_has_succeeded_and_harms_n
 
 @pytest.mark.rule("survival-run")
 @in_world(played)
-async def test_a_worker_that_other_code_cancels_while_it_waits_works_on(world: World) -> None:
+async def test_a_worker_cancelled_by_foreign_code_while_waiting_continues(world: World) -> None:
     tasks: list[asyncio.Task[Any]] = []
 
     async def note(ctx: Context[Toy]) -> None:
@@ -139,7 +139,7 @@ async def test_a_worker_that_other_code_cancels_while_it_waits_works_on(world: W
 
 @pytest.mark.rule("survival-run")
 @in_world(played)
-async def test_what_a_run_said_of_its_object_is_written_where_it_is_cancelled_too(world: World) -> None:
+async def test_the_status_of_a_cancelled_run_is_written_too(world: World) -> None:
     async def say_and_break(ctx: Context[Toy]) -> None:
         ctx.status(size=7)
         raise asyncio.CancelledError
@@ -151,7 +151,7 @@ async def test_what_a_run_said_of_its_object_is_written_where_it_is_cancelled_to
 
 
 @pytest.mark.rule("survival-run")
-async def test_a_cancellation_around_a_run_of_a_test_is_none_of_the_run() -> None:
+async def test_a_cancellation_around_run_once_is_not_attributed_to_the_run() -> None:
     toy = ConfigMap(metadata=ObjectMeta("a", "default"))
     done = await run_once(Controller(ConfigMap, raised), toy, FakeClient(toy))
     assert isinstance(done.error, Interrupted)
@@ -169,7 +169,7 @@ async def test_a_cancellation_around_a_run_of_a_test_is_none_of_the_run() -> Non
 
 
 @in_world(played)
-async def test_the_deadline_of_a_run_is_still_a_time_out_after_a_cancellation_of_its_own(
+async def test_the_deadline_of_a_run_is_still_a_timeout_after_the_run_cancelled_itself(
     world: World,
 ) -> None:
     errors: list[str] = []
@@ -218,7 +218,7 @@ async def _started(world: World, manager: Manager) -> None:
     ],
 )
 @in_world(played)
-async def test_a_manager_whose_task_is_cancelled_by_other_code_ends_with_an_error_that_says_so(
+async def test_a_manager_whose_task_is_cancelled_by_foreign_code_ends_with_a_clear_error(
     world: World, part: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = Controller(ConfigMap, idle)
@@ -237,7 +237,7 @@ async def test_a_manager_whose_task_is_cancelled_by_other_code_ends_with_an_erro
 
 @pytest.mark.rule("survival-end")
 @pytest.mark.parametrize("how", ["stop", "scope", "task"])
-def test_an_end_that_was_asked_for_is_no_error(how: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_requested_stop_is_not_an_error(how: str, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(world: World) -> None:
         manager = Manager(Controller(Toy, keep_size), transport=world.transport, clock=world.clock)
         task = asyncio.ensure_future(manager.run())
@@ -268,7 +268,7 @@ def test_an_end_that_was_asked_for_is_no_error(how: str, caplog: pytest.LogCaptu
 
 
 @pytest.mark.rule("survival-end")
-async def test_the_end_of_a_whole_event_loop_is_no_failure_of_its_runs(
+async def test_the_end_of_the_event_loop_is_not_a_failure_of_its_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def endless(ctx: Context[Any]) -> None:
@@ -292,7 +292,7 @@ async def test_the_end_of_a_whole_event_loop_is_no_failure_of_its_runs(
 
 
 @pytest.mark.rule("life-wait")
-async def test_an_application_learns_of_the_death_of_its_manager_while_it_is_inside_the_context() -> None:
+async def test_wait_raises_when_the_manager_dies_inside_its_context() -> None:
     client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
     manager = Manager(Controller(ConfigMap, raised), transport=client.transport)
     with pytest.raises(Interrupted):
@@ -304,7 +304,7 @@ async def test_an_application_learns_of_the_death_of_its_manager_while_it_is_ins
 
 
 @pytest.mark.rule("life-wait")
-async def test_a_manager_that_cannot_start_lets_those_who_wait_know() -> None:
+async def test_wait_raises_when_the_manager_cannot_start() -> None:
     manager = Manager(
         Controller(ConfigMap, raised), transport=FakeClient().transport, environ={"RECONCILE_NO_SUCH": "1"}
     )

@@ -41,15 +41,13 @@ class ForeignSigner(Object):
         (Toy, ("list", "deletecollection", "frobnicate")),
     ],
 )
-def test_what_a_server_asks_for_beside_requests_can_be_declared(
-    kind: type[Object], verbs: tuple[str, ...]
-) -> None:
+def test_verbs_outside_of_requests_can_be_declared(kind: type[Object], verbs: tuple[str, ...]) -> None:
     rights = permissions_of([Controller(Toy, idle, writes=[Write(kind, verbs)])])
     granted = {verb for one in rights for verb in one.verbs if one.resource == kind.__kind__.resource.plural}
     assert set(verbs) <= granted
 
 
-async def test_a_right_to_bind_is_no_right_to_write() -> None:
+async def test_permission_to_bind_does_not_permit_writes() -> None:
     async def write(ctx: Context[Toy]) -> None:
         await ctx.client.delete(await ctx.client.get(ConfigMap, "map", "default"))
 
@@ -86,7 +84,7 @@ async def test_a_right_to_bind_is_no_right_to_write() -> None:
         ),
     ],
 )
-def test_a_misspelt_or_misplaced_verb_is_refused_with_what_was_meant(
+def test_a_misspelt_or_misplaced_verb_is_refused_with_a_suggestion(
     kind: type[Object], verb: str, fault: str
 ) -> None:
     with pytest.raises(ValueError, match=fault):
@@ -94,7 +92,7 @@ def test_a_misspelt_or_misplaced_verb_is_refused_with_what_was_meant(
 
 
 @given(st.sampled_from(REQUEST_VERBS), st.integers(0, 20), st.sampled_from("abcxyz"))
-def test_one_wrong_letter_in_a_common_verb_is_never_taken(verb: str, place: int, letter: str) -> None:
+def test_a_common_verb_with_one_wrong_letter_is_never_accepted(verb: str, place: int, letter: str) -> None:
     at = place % len(verb)
     wrong = verb[:at] + letter + verb[at + 1 :]
     if wrong in REQUEST_VERBS or len(verb) < 4:
@@ -103,5 +101,5 @@ def test_one_wrong_letter_in_a_common_verb_is_never_taken(verb: str, place: int,
         check_verb(wrong, APIResource("", "v1", "Pod", "pods"))
 
 
-def test_a_rule_names_requests_first_and_the_rest_by_its_letters() -> None:
+def test_a_rule_lists_request_verbs_first_and_the_others_alphabetically() -> None:
     assert ordered({"sign", "patch", "approve", "get"}) == ("get", "patch", "approve", "sign")

@@ -21,7 +21,7 @@ from tests.helpers.scenarios import in_world
 @pytest.mark.rule("autoscale-scale-only")
 @pytest.mark.parametrize("strategy", ["KPA", "APA"])
 @in_world(told)
-async def test_a_deployment_follows_the_load_up_and_down_by_its_scale_alone(
+async def test_a_deployment_follows_the_load_up_and_down_through_its_scale_alone(
     here: Here, strategy: str
 ) -> None:
     here.metrics.load = 3.0
@@ -45,7 +45,7 @@ async def test_a_deployment_follows_the_load_up_and_down_by_its_scale_alone(
 
 @pytest.mark.rule("autoscale-quiet")
 @in_world(told)
-async def test_while_nothing_changes_nothing_is_written(here: Here) -> None:
+async def test_nothing_is_written_while_nothing_changes(here: Here) -> None:
     here.metrics.load = 1.0
     await here.deploy(3)
     await here.make()
@@ -58,7 +58,7 @@ async def test_while_nothing_changes_nothing_is_written(here: Here) -> None:
 
 @pytest.mark.rule("autoscale-quiet")
 @in_world(told)
-async def test_while_nothing_can_be_measured_nothing_is_written_either(here: Here) -> None:
+async def test_nothing_is_written_while_nothing_can_be_measured(here: Here) -> None:
     page = {"metricSourceType": "domain", "endpoint": "nowhere.example.com"}
     await here.deploy(3)
     await here.make(metricsSources=[{**page, "targetMetric": "load", "targetValue": "1"}])
@@ -70,7 +70,7 @@ async def test_while_nothing_can_be_measured_nothing_is_written_either(here: Her
 
 @pytest.mark.rule("autoscale-guarded")
 @in_world(told)
-async def test_a_number_that_another_changed_meanwhile_is_decided_anew(here: Here) -> None:
+async def test_a_number_changed_by_another_writer_meanwhile_is_decided_again(here: Here) -> None:
     here.metrics.load = 1.0
     await here.deploy(3)
     await here.make()
@@ -84,7 +84,7 @@ async def test_a_number_that_another_changed_meanwhile_is_decided_anew(here: Her
 
 @pytest.mark.rule("autoscale-guarded")
 @in_world(told)
-async def test_a_write_that_is_stale_is_decided_anew_until_it_is_not(here: Here) -> None:
+async def test_a_stale_write_is_decided_again_until_it_succeeds(here: Here) -> None:
     here.metrics.load = 3.0
     here.requests.add(Fault(When("patch", "*/model/scale", times=4), RefuseAsStale()))
     await here.deploy(2)
@@ -113,7 +113,7 @@ async def test_a_forbidden_scale_is_reported_once_and_retried(here: Here) -> Non
 
 @pytest.mark.rule("autoscale-unplaced")
 @in_world(partial(told, room=4))
-async def test_a_maximum_beyond_the_nodes_is_a_condition_and_no_error(here: Here) -> None:
+async def test_a_maximum_beyond_the_nodes_is_a_condition_and_not_an_error(here: Here) -> None:
     here.metrics.load = 5.0
     await here.deploy(2)
     await here.make()
@@ -190,7 +190,7 @@ TO_ZERO = {**QUICK, "autoscaling.aibrix.ai/scale-to-zero": "true"}
 
 @pytest.mark.rule("autoscale-zero")
 @pytest.mark.parametrize("answered", [True, False])
-def test_the_last_pod_goes_once_the_probe_has_answered(answered: bool) -> None:
+def test_the_last_pod_is_removed_once_the_probe_has_answered(answered: bool) -> None:
     async def story(here: Here) -> None:
         await here.deploy(3)
         await here.make(annotations=TO_ZERO, minReplicas=0)
@@ -204,7 +204,7 @@ def test_the_last_pod_goes_once_the_probe_has_answered(answered: bool) -> None:
 
 
 @in_world(told)
-async def test_a_target_at_zero_comes_back_when_a_metric_elsewhere_asks_for_it(here: Here) -> None:
+async def test_a_target_at_zero_is_scaled_up_when_an_external_metric_demands_it(here: Here) -> None:
     here.net.pods["gauge.example.com"] = Pod(metadata=ObjectMeta("gauge"))
     page = {"metricSourceType": "domain", "endpoint": "gauge.example.com"}
     await here.deploy(1)
@@ -248,7 +248,7 @@ async def test_a_target_scaled_to_zero_by_hand_is_left_alone(here: Here) -> None
 
 @pytest.mark.rule("autoscale-conflict")
 @in_world(told)
-async def test_of_two_with_one_target_one_sizes_it_until_it_goes(here: Here) -> None:
+async def test_of_two_autoscalers_with_one_target_one_sizes_it_until_it_is_deleted(here: Here) -> None:
     here.metrics.load = 1.0
     await here.deploy(3)
     await here.make("first", maxReplicas=8)
@@ -269,7 +269,7 @@ async def test_of_two_with_one_target_one_sizes_it_until_it_goes(here: Here) -> 
 
 @pytest.mark.rule("autoscale-uid")
 @in_world(told)
-async def test_another_autoscaler_of_the_same_name_knows_nothing_of_the_first(here: Here) -> None:
+async def test_an_autoscaler_with_a_reused_name_inherits_nothing(here: Here) -> None:
     here.metrics.load = 1.0
     await here.deploy(6)
     slow = {**QUICK, "autoscaling.aibrix.ai/scale-down-cooldown-window": "100s"}
@@ -291,7 +291,7 @@ CPU = [{"metricSourceType": "resource", "targetMetric": "cpu", "targetValue": "5
 
 @pytest.mark.rule("autoscale-hpa")
 @in_world(told)
-async def test_the_strategy_hpa_owns_an_object_that_follows_and_goes_with_it(here: Here) -> None:
+async def test_the_strategy_hpa_owns_an_object_that_is_updated_and_deleted_with_it(here: Here) -> None:
     await here.deploy(3)
     await here.make(scalingStrategy="HPA", metricsSources=CPU, maxReplicas=5)
     await anyio.sleep(10)
@@ -312,7 +312,7 @@ async def test_the_strategy_hpa_owns_an_object_that_follows_and_goes_with_it(her
 
 @pytest.mark.rule("autoscale-hpa")
 @in_world(told)
-async def test_what_the_object_of_the_strategy_hpa_has_come_to_is_shown(here: Here) -> None:
+async def test_the_status_of_the_object_of_the_strategy_hpa_is_shown(here: Here) -> None:
     await here.deploy(3)
     await here.make(scalingStrategy="HPA", metricsSources=CPU, minReplicas=5)
     await anyio.sleep(60)
@@ -327,7 +327,7 @@ async def test_what_the_object_of_the_strategy_hpa_has_come_to_is_shown(here: He
 
 
 @in_world(told)
-async def test_the_object_of_the_strategy_hpa_goes_with_the_autoscaler(here: Here) -> None:
+async def test_the_object_of_the_strategy_hpa_is_deleted_with_the_autoscaler(here: Here) -> None:
     await here.deploy(3)
     await here.make(scalingStrategy="HPA", metricsSources=CPU)
     await anyio.sleep(10)

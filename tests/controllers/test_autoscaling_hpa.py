@@ -68,12 +68,12 @@ def other(kind: str, metric: str, average: str) -> dict[str, Any]:
         (source("domain", "queue", "7.25"), other("External", "queue", "7250m")),
     ],
 )
-def test_a_metric_is_translated_to_one_of_the_hpa(given: dict[str, str], metric: dict[str, Any]) -> None:
+def test_a_metric_is_translated_into_one_of_the_hpa(given: dict[str, str], metric: dict[str, Any]) -> None:
     assert manifest_of(autoscaler(given), BOUNDS)["spec"]["metrics"] == [metric]
 
 
 @pytest.mark.rule("autoscale-hpa")
-def test_several_metrics_stay_in_their_order_and_one_replica_is_the_least() -> None:
+def test_several_metrics_keep_their_order_and_the_minimum_is_at_least_one() -> None:
     spec = manifest_of(autoscaler(source("pod", "a", "1"), source("pod", "b", "2")), BOUNDS)["spec"]
     assert [metric["pods"]["metric"]["name"] for metric in spec["metrics"]] == ["a", "b"]
     assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 3)
@@ -97,7 +97,7 @@ def test_several_metrics_stay_in_their_order_and_one_replica_is_the_least() -> N
         ([source("pod", "a", "half")], "InvalidSpec", "spec.metricsSources[0].targetValue is not a number"),
     ],
 )
-def test_what_the_cluster_cannot_measure_is_refused_with_its_place(
+def test_a_metric_that_the_cluster_cannot_measure_is_refused_with_its_path(
     sources: list[dict[str, str]], reason: str, message: str
 ) -> None:
     with pytest.raises(Unusable) as problem:
@@ -134,7 +134,7 @@ def kept(status: dict[str, Any]) -> Said:
 
 
 @pytest.mark.rule("autoscale-hpa")
-def test_the_numbers_and_two_conditions_of_the_clusters_autoscaler_are_shown() -> None:
+def test_the_numbers_and_two_conditions_of_the_hpa_are_shown() -> None:
     said = kept(
         {
             "desiredReplicas": 4,
@@ -155,7 +155,7 @@ def test_the_numbers_and_two_conditions_of_the_clusters_autoscaler_are_shown() -
 
 
 @pytest.mark.rule("autoscale-hpa")
-def test_of_an_autoscaler_of_the_cluster_that_has_said_nothing_yet_nothing_is_shown() -> None:
+def test_an_hpa_without_a_status_shows_nothing() -> None:
     said = kept({})
     assert said.told == {"desired_scale": None, "actual_scale": None, "last_scale_time": None}
     assert said.conditions == []

@@ -35,7 +35,7 @@ def test_the_replicas_follow_the_load_with_the_default_windows() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_original_stays_where_it_is(seed: int) -> None:
+def test_the_original_stays_at_its_number(seed: int) -> None:
     verdict = play(seed, "original", unready.LoadScenario())
     assert not verdict.ok
     assert re.match(r"(\d+) replicas under load, \1 after it", verdict.explanation)

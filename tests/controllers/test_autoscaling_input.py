@@ -49,7 +49,7 @@ from tests.helpers.scenarios import in_world, simulated
     ],
 )
 @in_world(told)
-async def test_a_failure_is_reported_in_a_condition_and_an_event_and_harms_no_other(
+async def test_a_failure_is_reported_in_a_condition_and_an_event_and_affects_no_other(
     here: Here, changed: dict[str, Any], condition: str, reason: str, named: str
 ) -> None:
     here.metrics.load = 1.0
@@ -99,7 +99,7 @@ async def test_a_page_that_is_not_prometheus_text_is_reported_and_changes_nothin
 
 @pytest.mark.rule("autoscale-bad-page")
 @in_world(told)
-async def test_a_page_without_end_is_named_changes_nothing_and_counts_again_once_it_has_one(
+async def test_an_oversized_page_is_reported_changes_nothing_and_counts_once_it_is_smaller(
     here: Here,
 ) -> None:
     here.metrics.page = "load 1\n" * (ScrapeLimits().page_bytes // 7 + 1)
@@ -117,7 +117,7 @@ async def test_a_page_without_end_is_named_changes_nothing_and_counts_again_once
 
 
 @in_world(told)
-async def test_the_mistakes_of_a_user_end_when_they_are_mended(here: Here) -> None:
+async def test_user_errors_are_cleared_when_they_are_corrected(here: Here) -> None:
     here.metrics.load = 3.0
     await here.deploy(2)
     await here.make(minReplicas=9)
@@ -139,7 +139,7 @@ def manifest(name: str) -> dict[str, Any]:
 @pytest.mark.rule("autoscale-samples")
 @pytest.mark.parametrize("crd", ["ours", "original"])
 @pytest.mark.parametrize("name", ["kpa", "apa"])
-def test_the_samples_of_aibrix_run_as_they_are(crd: str, name: str) -> None:
+def test_the_aibrix_samples_run_unchanged(crd: str, name: str) -> None:
     original = manifest("crd-podautoscalers") if crd == "original" else None
 
     async def story(here: Here) -> None:
@@ -165,7 +165,7 @@ def test_the_samples_of_aibrix_run_as_they_are(crd: str, name: str) -> None:
 
 
 @in_world(told)
-async def test_an_autoscaler_that_is_gone_leaves_its_target_alone(here: Here) -> None:
+async def test_a_deleted_autoscaler_leaves_its_target_alone(here: Here) -> None:
     here.metrics.load = 1.0
     await here.deploy(3)
     await here.make()

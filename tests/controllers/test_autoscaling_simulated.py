@@ -152,7 +152,7 @@ def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
 
 
 @pytest.mark.rule("autoscale-simulated")
-def test_replicas_follow_whatever_single_thing_goes_wrong() -> None:
+def test_replicas_follow_under_every_single_fault() -> None:
     report = sweep(scenario(), most=RUNS)
     told("sweep", report)
     assert report.runs == min(report.in_full or 0, RUNS or 10**9)

@@ -47,7 +47,7 @@ def schedule(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.rule("autoscale-samples")
-def test_the_sample_of_apa_is_read_as_it_is() -> None:
+def test_the_apa_sample_is_read_unchanged() -> None:
     policy = policy_of(changed("apa"))
     assert policy.target == ScaleTarget("apps/v1", "Deployment", "deepseek-r1-distill-llama-8b")
     assert policy.sources == (
@@ -60,14 +60,14 @@ def test_the_sample_of_apa_is_read_as_it_is() -> None:
 
 
 @pytest.mark.rule("autoscale-samples")
-def test_the_sample_of_kpa_is_read_as_it_is() -> None:
+def test_the_kpa_sample_is_read_unchanged() -> None:
     policy = policy_of(changed("kpa"))
     assert policy.how.rule == "demand"
     assert (policy.how.stable_window, policy.how.panic_window) == (600_000, 60_000)
     assert policy.sources == (ResourceMetric(resource="cpu", target=10_000, of_requests=True),)
 
 
-def test_what_is_not_said_is_as_in_aibrix() -> None:
+def test_the_defaults_are_those_of_aibrix() -> None:
     plain = Behaviour(
         rule="demand",
         bounds=ReplicaBounds(minimum=1, maximum=8),
@@ -120,7 +120,7 @@ def test_each_annotation_counts(name: str, text: str, read: Any) -> None:
 
 
 @pytest.mark.rule("autoscale-annotations")
-def test_of_an_annotation_and_its_older_name_the_newer_counts() -> None:
+def test_the_newer_of_two_names_of_an_annotation_wins() -> None:
     both = {f"{PREFIX}scale-up-tolerance": "0.2", f"{PREFIX}up-fluctuation-tolerance": "0.4"}
     assert behaviour_of(bare(both)).rates.tolerance_up == 200
 
@@ -152,7 +152,7 @@ def test_the_window_of_apa_is_set_by_an_annotation(text: str, window: int) -> No
         ("scale-to-zero", "maybe", "is not true or false"),
     ],
 )
-def test_an_annotation_without_a_meaning_is_named(name: str, text: str, says: str) -> None:
+def test_an_invalid_annotation_is_reported_by_name(name: str, text: str, says: str) -> None:
     with pytest.raises(Unusable) as problem:
         behaviour_of(bare({f"{PREFIX}{name}": text}))
     message = f"annotation autoscaling.aibrix.ai/{name} {says}"
@@ -160,7 +160,7 @@ def test_an_annotation_without_a_meaning_is_named(name: str, text: str, says: st
 
 
 @pytest.mark.rule("autoscale-bad-annotation")
-def test_a_window_of_nothing_is_named() -> None:
+def test_an_empty_window_is_reported() -> None:
     with pytest.raises(Unusable, match=r"^annotation apa\.autoscaling\.aibrix\.ai/window is too small$"):
         behaviour_of(bare({"apa.autoscaling.aibrix.ai/window": "0"}, scalingStrategy="APA"))
 
@@ -226,7 +226,7 @@ def page(**fields: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_spec_without_a_meaning_names_what_has_none(spec: dict[str, Any], message: str) -> None:
+def test_an_invalid_spec_is_reported_by_field(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(Unusable) as problem:
         policy_of(bare(**spec))
     assert (problem.value.reason, problem.value.message) == ("InvalidSpec", message)
@@ -260,12 +260,12 @@ def test_bounds_and_windows_are_accepted_up_to_their_limits(spec: dict[str, Any]
     assert read(behaviour_of(bare(**spec)))
 
 
-def test_a_target_without_a_version_is_of_the_core() -> None:
+def test_a_target_without_a_version_is_of_the_core_group() -> None:
     ref = {"kind": "ReplicationController", "name": "model", "namespace": "default"}
     assert policy_of(bare(scaleTargetRef=ref)).target == ScaleTarget("v1", "ReplicationController", "model")
 
 
-def test_a_schedule_is_read_with_its_zone_its_days_and_its_bounds() -> None:
+def test_a_schedule_is_read_with_its_time_zone_days_and_bounds() -> None:
     said = schedule(timezone="Asia/Tokyo", daysOfWeek=["Monday", "fri"], minReplicas=2, maxReplicas=4)
     assert behaviour_of(bare(**said)).schedules == (
         Schedule(
@@ -284,7 +284,7 @@ def test_a_schedule_is_read_with_its_zone_its_days_and_its_bounds() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "UTC"])
-def test_a_schedule_in_utc_needs_no_time_zones_on_the_machine(name: str) -> None:
+def test_a_schedule_in_utc_needs_no_time_zone_database(name: str) -> None:
     (found,) = behaviour_of(bare(**schedule(timezone=name))).schedules
     assert found.zone is datetime.UTC
 
@@ -295,7 +295,7 @@ def the_source(**fields: str) -> MetricSource:
     return found
 
 
-def test_pods_are_asked_where_the_metric_says() -> None:
+def test_pods_are_scraped_at_the_address_of_the_metric() -> None:
     assert the_source(port="1", targetValue="1m") == PodMetric(metric="m", target=1, port=1, sampled=True)
     assert the_source(port="65535", path="/stats", protocolType="https") == PodMetric(
         metric="m", target=1000, port=65535, path="/stats", scheme="https", sampled=True
@@ -314,12 +314,12 @@ def test_pods_are_asked_where_the_metric_says() -> None:
         ({"endpoint": "X.example.com", "path": "//m"}, "http://X.example.com/m"),
     ],
 )
-def test_a_page_elsewhere_has_the_address_that_the_metric_says(fields: dict[str, str], url: str) -> None:
+def test_an_external_page_has_the_address_of_the_metric(fields: dict[str, str], url: str) -> None:
     for kind in ("domain", "external"):
         assert the_source(metricSourceType=kind, **fields) == PageMetric(metric="m", target=1000, url=url)
 
 
-def test_a_metric_may_come_from_an_api() -> None:
+def test_a_metric_can_come_from_an_api() -> None:
     assert the_source(metricSourceType="external") == ExternalMetric(metric="m", target=1000)
     assert the_source(metricSourceType="custom") == CustomMetric(metric="m", target=1000)
 
@@ -333,7 +333,7 @@ def test_a_bare_number_for_cpu_is_percent_of_the_requests(text: str, target: int
 
 
 @pytest.mark.parametrize("text", ["512", "512Mi", "536870912000m"])
-def test_a_bare_number_for_memory_is_in_mebibytes(text: str) -> None:
+def test_a_bare_number_for_memory_is_mebibytes(text: str) -> None:
     found = the_source(metricSourceType="resource", targetMetric="memory", targetValue=text)
     assert found == ResourceMetric(resource="memory", target=512 * 1024 * 1024 * 1000)
 
@@ -341,7 +341,7 @@ def test_a_bare_number_for_memory_is_in_mebibytes(text: str) -> None:
 # --- HPA ------------------------------------------------------------------------------------------------
 
 
-def test_the_strategy_hpa_is_an_autoscaler_of_the_cluster() -> None:
+def test_the_strategy_hpa_becomes_a_horizontal_pod_autoscaler() -> None:
     hpa = manifest_of(changed("kpa", scalingStrategy="HPA"), ReplicaBounds(minimum=1, maximum=10))
     assert (hpa.pop("apiVersion"), hpa.pop("kind")) == ("autoscaling/v2", "HorizontalPodAutoscaler")
     assert hpa.pop("metadata") == {"name": "podautoscaler-example-kpa-hpa", "namespace": "default"}
@@ -378,7 +378,7 @@ OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
 @pytest.mark.rule("autoscale-conflict")
-def test_of_two_with_one_target_the_older_goes_first_and_then_the_name() -> None:
+def test_of_two_autoscalers_with_one_target_the_older_wins_and_then_the_first_by_name() -> None:
     old, new, twin = claimant("z", OLD), claimant("a", NEW), claimant("b", NEW)
     everyone = [twin, new, old]
     assert claims_first(old, everyone) is None
@@ -403,7 +403,7 @@ def test_of_two_with_one_target_the_older_goes_first_and_then_the_name() -> None
         (ref(), {**ref(), "subTargetSelector": {}}, True),
     ],
 )
-def test_a_target_is_one_in_all_versions_of_its_group(
+def test_a_target_is_the_same_in_all_versions_of_its_group(
     one: dict[str, Any], other: dict[str, Any], same: bool
 ) -> None:
     first, second = claimant("first", OLD, **one), claimant("second", NEW, **other)
@@ -411,7 +411,7 @@ def test_a_target_is_one_in_all_versions_of_its_group(
 
 
 @pytest.mark.rule("autoscale-schedule")
-def test_the_bounds_of_now_are_shown_with_the_schedule_that_they_are_of() -> None:
+def test_the_current_bounds_are_shown_with_their_schedule() -> None:
     (night,) = behaviour_of(bare(**schedule())).schedules
     bounds = ReplicaBounds(minimum=2, maximum=5)
     assert bounds_shown(bounds, night) == ScheduledBounds(2, 5, "x")
@@ -419,7 +419,7 @@ def test_the_bounds_of_now_are_shown_with_the_schedule_that_they_are_of() -> Non
 
 
 @pytest.mark.rule("autoscale-history")
-def test_a_decision_is_kept_as_it_was_made() -> None:
+def test_a_decision_is_recorded_with_its_outcome() -> None:
     now = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
     plain = bare()
     assert history_after(plain, Scaled(ReplicaBounds()), now) == ()
@@ -430,7 +430,7 @@ def test_a_decision_is_kept_as_it_was_made() -> None:
 
 
 @pytest.mark.rule("autoscale-history")
-def test_the_last_five_decisions_are_kept_and_a_refusal_once() -> None:
+def test_the_last_five_decisions_are_recorded_and_a_repeated_refusal_once() -> None:
     autoscaler, clock = changed(), VirtualClock(0)
     for number in range(7):
         scaled = Scaled(ReplicaBounds(), change=Scaling(number, number + 1, "more"))

@@ -32,7 +32,9 @@ def cases() -> list[Any]:
 @pytest.mark.rule("tenant-10")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("controller", "obj"), cases())
-async def test_no_object_that_the_schema_admits_is_too_much(controller: Controller[Any], obj: Object) -> None:
+async def test_no_object_that_the_schema_admits_causes_too_much_work(
+    controller: Controller[Any], obj: Object
+) -> None:
     weighed = await assert_bounded(controller, obj, FakeClient(source()))
     assert {one.path for one in weighed}
 
@@ -48,7 +50,7 @@ class Note(Object):
     spec: NoteSpec = NoteSpec()
 
 
-async def test_a_controller_whose_work_grows_with_a_number_is_found_by_the_field() -> None:
+async def test_a_controller_whose_work_grows_with_a_number_is_reported_with_the_field() -> None:
     async def keep(ctx: Context[Note]) -> None:
         [None] * min(ctx.object.spec.copies, 10_000_000)
 
@@ -58,7 +60,7 @@ async def test_a_controller_whose_work_grows_with_a_number_is_found_by_the_field
     assert {one.path for one in found.value.measured} == {"spec.copies"}
 
 
-async def test_a_controller_whose_work_grows_with_a_list_is_found_by_the_field() -> None:
+async def test_a_controller_whose_work_grows_with_a_list_is_reported_with_the_field() -> None:
     async def keep(ctx: Context[Note]) -> None:
         found: tuple[str, ...] = ()
         for line in ctx.object.spec.lines[:15_000]:
@@ -69,7 +71,7 @@ async def test_a_controller_whose_work_grows_with_a_list_is_found_by_the_field()
         await assert_bounded(notes, Note(metadata=ObjectMeta("a", "default")), FakeClient())
 
 
-async def test_the_work_of_the_server_and_of_what_is_awaited_does_not_count() -> None:
+async def test_the_work_of_the_server_and_of_awaited_calls_does_not_count() -> None:
     async def keep(ctx: Context[Note]) -> None:
         for _ in range(3):
             await ctx.client.list(Note, live=True)

@@ -39,7 +39,7 @@ def theirs(kind: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.rule("tenant-09")
 @pytest.mark.parametrize("kind", ["Role", "RoleBinding", "ServiceAccount"])
-async def test_a_ray_cluster_named_like_a_role_or_account_of_others_does_not_take_it(kind: str) -> None:
+async def test_a_ray_cluster_does_not_take_over_a_foreign_role_or_account_of_its_name(kind: str) -> None:
     client = FakeClient(cluster(1), theirs(kind, "ray"))
     await change(client, enable_in_tree_autoscaling=True)
     model = {"Role": Role, "RoleBinding": RoleBinding, "ServiceAccount": ServiceAccount}[kind]
@@ -50,7 +50,7 @@ async def test_a_ray_cluster_named_like_a_role_or_account_of_others_does_not_tak
 
 
 @pytest.mark.rule("tenant-09")
-async def test_a_ray_cluster_does_not_take_a_service_of_others() -> None:
+async def test_a_ray_cluster_does_not_take_over_a_foreign_service() -> None:
     service = theirs("Service", "ray-head-svc") | {
         "spec": {"ports": [{"port": 80}], "selector": {"app": "x"}}
     }
@@ -61,14 +61,14 @@ async def test_a_ray_cluster_does_not_take_a_service_of_others() -> None:
 
 
 @pytest.mark.rule("tenant-09")
-def test_a_head_service_that_would_take_traffic_of_others_is_refused() -> None:
+def test_a_head_service_that_would_intercept_foreign_traffic_is_refused() -> None:
     service = {"spec": {"externalIPs": ["10.0.0.1"]}}
     (fault,) = faults(**head(headService=service))
     assert "externalIPs" in fault
 
 
 @pytest.mark.rule("tenant-09")
-async def test_an_annotation_that_is_code_of_the_ingress_controller_is_not_passed_on() -> None:
+async def test_an_annotation_that_the_ingress_controller_would_execute_is_not_passed_on() -> None:
     made = annotated(with_group(replicas=1))
     snippets = {
         "nginx.ingress.kubernetes.io/server-snippet": "return 200;",
@@ -83,7 +83,7 @@ async def test_an_annotation_that_is_code_of_the_ingress_controller_is_not_passe
 
 
 @pytest.mark.rule("tenant-09")
-def test_an_autoscaler_of_nodes_sizes_groups_of_another_namespace_only_where_it_is_allowed() -> None:
+def test_an_autoscaler_of_nodes_sizes_groups_of_another_namespace_only_if_allowed() -> None:
     allowed = NodeGroupSettings(namespaces=(Grant.parse("ops:prod-*"),))
     assert allowed.allows("ops", "prod-1")
     assert not allowed.allows("team", "prod-1")

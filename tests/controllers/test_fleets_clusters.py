@@ -40,7 +40,7 @@ def a(name: str, ready_for: float | None = 100.0, age: float = 100.0, **labels: 
     return FleetCluster(name, NOW - datetime.timedelta(seconds=age), labels, whole, since)
 
 
-def test_a_cluster_tells_what_its_set_has_to_know() -> None:
+def test_a_cluster_view_has_everything_that_its_set_needs() -> None:
     obj = stored(
         {"conditions": [said(PROVISIONED, 7)]},
         labels={"app": "ray"},
@@ -73,21 +73,21 @@ def test_a_cluster_tells_what_its_set_has_to_know() -> None:
         ({"conditions": [said(PROVISIONED, 5, "Unknown")]}, None),
     ],
 )
-def test_a_cluster_has_been_ready_since_the_last_of_what_it_takes(
+def test_a_cluster_is_ready_since_the_last_of_its_required_conditions(
     status: dict[str, Any], second: int | None
 ) -> None:
     since = None if second is None else CREATED + datetime.timedelta(seconds=second)
     assert cluster_of(stored(status)).ready_since == since
 
 
-def test_a_set_plan_names_the_clusters_that_count_and_those_to_delete() -> None:
+def test_a_set_plan_names_the_counted_clusters_and_those_to_delete() -> None:
     one, two, three = a("one"), a("two", ready_for=0.0), a("three", None)
     assert plan_set(5, [two, three, one], NOW) == SetPlan(2, (), (one, three, two))
     assert plan_set(3, [two, three, one], NOW) == SetPlan(0, (), (one, three, two))
     assert plan_set(0, [two, three, one], NOW) == SetPlan(0, (three, one, two), (one, three, two))
 
 
-def test_it_is_available_when_the_whole_time_is_over() -> None:
+def test_a_cluster_is_available_once_the_whole_minimum_time_has_passed() -> None:
     young, old = a("young", 10.0, age=20), a("old", 9.5, age=40)
     assert plan_set(1, [young, old], NOW, 10).delete == (old,)
     young, old = a("young", 10.0, age=20), a("old", 10.0, age=40)
@@ -111,7 +111,7 @@ def test_a_set_counts_its_clusters() -> None:
     }
 
 
-def test_the_next_to_become_available_is_waited_for_however_short_that_is() -> None:
+def test_the_next_cluster_to_become_available_is_waited_for_even_briefly() -> None:
     clusters = [a("done", 10.0), a("soon", 9.5), a("later", 2.0), a("broken", None)]
     assert next_available(clusters, NOW, 10) == 0.5
     assert next_available([a("done"), a("broken", None)], NOW, 10) is None

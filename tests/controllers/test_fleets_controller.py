@@ -42,7 +42,7 @@ def kinds(events: list[str] | Any) -> list[str]:
 
 
 @pytest.mark.rule("aibrix-3d-smoke")
-async def test_a_new_fleet_gets_a_set_of_its_template() -> None:
+async def test_a_new_fleet_gets_a_set_for_its_template() -> None:
     world = await fleets(fleet(3))
     made = await world.roll()
     assert [write.split()[0] for write in made.writes] == ["create", "patch", "patch"]
@@ -89,7 +89,7 @@ async def test_the_selector_is_text_and_finds_one_head_pod_for_each_replica() ->
 
 @pytest.mark.rule("aibrix-3d-scale")
 @pytest.mark.parametrize("replicas", [4, 1, 0])
-async def test_a_scale_is_followed_down_to_nothing_and_back(replicas: int) -> None:
+async def test_a_scale_is_followed_down_to_zero_and_back(replicas: int) -> None:
     world = await settled(2)
     await world.client.scale(await world.fleet(), lambda _: replicas)
     await world.settle()
@@ -100,7 +100,7 @@ async def test_a_scale_is_followed_down_to_nothing_and_back(replicas: int) -> No
 
 
 @pytest.mark.rule("aibrix-3d-omitted")
-async def test_without_a_strategy_a_fleet_rolls_by_a_quarter() -> None:
+async def test_the_default_strategy_rolls_by_a_quarter() -> None:
     world = await settled(8)
     await world.change(template=template("ray:2"))
     await world.roll()
@@ -110,7 +110,9 @@ async def test_without_a_strategy_a_fleet_rolls_by_a_quarter() -> None:
 
 @pytest.mark.rule("aibrix-3d-rolling")
 @pytest.mark.parametrize("bounds", [(1, 0), (0, 1), ("25%", "25%")])
-async def test_a_new_template_replaces_three_by_three_within_the_bounds(bounds: tuple[Any, Any]) -> None:
+async def test_a_new_template_replaces_three_replicas_by_three_within_the_bounds(
+    bounds: tuple[Any, Any],
+) -> None:
     world = await settled(3, strategy=rolling(*bounds))
     await world.change(template=template("ray:2"))
     limit, floor = (3 + (bounds[0] != 0), 3 - (bounds[1] == 1))
@@ -126,7 +128,7 @@ async def test_a_new_template_replaces_three_by_three_within_the_bounds(bounds: 
 
 
 @pytest.mark.rule("aibrix-3d-proportional")
-async def test_a_scale_within_a_rollout_is_shared_out() -> None:
+async def test_scaling_during_a_rollout_is_distributed() -> None:
     world = await settled(4, strategy=rolling(2, 0))
     await world.change(template=template("ray:2"))
     await world.roll()
@@ -155,7 +157,7 @@ async def test_a_paused_fleet_does_not_roll_but_scales() -> None:
 
 
 @pytest.mark.rule("aibrix-3d-recreate")
-async def test_recreate_waits_until_the_last_old_cluster_is_gone_for_good() -> None:
+async def test_recreate_waits_until_the_last_old_cluster_is_gone() -> None:
     world = await settled(2, strategy=Strategy("Recreate"))
     for cluster in await world.clusters():
         held = {"metadata": {"finalizers": ["example.com/held"]}}
@@ -174,7 +176,7 @@ async def test_recreate_waits_until_the_last_old_cluster_is_gone_for_good() -> N
 
 @pytest.mark.rule("aibrix-3d-rollback")
 @pytest.mark.parametrize("to", ["0", "1"])
-async def test_a_rollback_takes_the_template_and_the_set_of_then(to: str) -> None:
+async def test_a_rollback_reuses_the_earlier_template_and_its_set(to: str) -> None:
     world = await settled(2)
     [first] = await world.sets()
     await world.change(template=template("ray:2"))
@@ -210,7 +212,7 @@ async def test_a_rollback_to_a_missing_revision_is_reported_and_changes_nothing(
 
 @pytest.mark.rule("aibrix-3d-history")
 @pytest.mark.parametrize(("limit", "left"), [(0, ["4"]), (1, ["3", "4"]), (10, ["1", "2", "3", "4"])])
-async def test_so_many_old_sets_are_kept_as_the_history_says(limit: int, left: list[str]) -> None:
+async def test_old_sets_are_kept_up_to_the_history_limit(limit: int, left: list[str]) -> None:
     world = await settled(1, revision_history_limit=limit)
     for image in ("ray:2", "ray:3", "ray:4"):
         await world.change(template=template(image))
@@ -219,7 +221,7 @@ async def test_so_many_old_sets_are_kept_as_the_history_says(limit: int, left: l
 
 
 @pytest.mark.rule("aibrix-3d-deadline")
-async def test_a_rollout_that_comes_no_further_exceeds_its_deadline() -> None:
+async def test_a_stalled_rollout_exceeds_its_deadline() -> None:
     world = await settled(2, progress_deadline_seconds=60)
     await world.change(template=template("ray:2"))
     await world.roll()
@@ -249,7 +251,7 @@ async def test_the_deadline_counts_from_the_last_progress() -> None:
 
 
 @pytest.mark.rule("aibrix-3d-collision")
-async def test_a_hash_that_collides_is_counted_and_another_is_taken() -> None:
+async def test_a_hash_collision_is_counted_and_another_hash_is_used() -> None:
     world = await fleets(fleet(1))
     wanted = canonical(encode(await world.fleet())["spec"]["template"])
     mark = hash_of(wanted)
@@ -282,7 +284,7 @@ async def test_adding_the_label_of_the_fleet_causes_no_rollout() -> None:
     assert len(await world.clusters()) == 2
 
 
-def test_what_is_put_into_a_template_is_taken_out_again() -> None:
+def test_additions_to_a_template_are_removed_for_comparison() -> None:
     given = encode(fleet())["spec"]["template"]
     assert canonical(prepared(given, "fleet", "abc")) == canonical(given)
 
@@ -297,7 +299,7 @@ def test_what_is_put_into_a_template_is_taken_out_again() -> None:
         ({DESIRED: "3", LIMIT: "4"}, {LIMIT: "5"}),
     ],
 )
-def test_a_set_notes_the_whole_of_which_it_is_a_part(has: dict[str, str], lacks: dict[str, str]) -> None:
+def test_a_set_records_the_size_and_limit_of_its_fleet(has: dict[str, str], lacks: dict[str, str]) -> None:
     revisions = revisions_of([], {"spec": {}})
     rollout = Rollout(3, max_surge=2, max_unavailable=0)
     assert notes_of(has, revisions, rollout, size=3, newest=False) == lacks
@@ -305,7 +307,7 @@ def test_a_set_notes_the_whole_of_which_it_is_a_part(has: dict[str, str], lacks:
 
 
 @pytest.mark.rule("aibrix-fleet-adoption")
-async def test_a_set_that_was_orphaned_is_adopted_and_one_of_another_owner_is_not() -> None:
+async def test_an_orphaned_set_is_adopted_and_one_of_another_owner_is_not() -> None:
     world = await settled(1)
     [made] = await world.sets()
     await world.client.raw.merge(made, {"metadata": {"ownerReferences": None}}, guard={})
@@ -328,7 +330,7 @@ async def test_a_set_that_cannot_be_created_is_reported() -> None:
     assert await condition(world, "Progressing") == ("True", "NewReplicaSetAvailable")
 
 
-async def test_a_failure_of_the_set_is_one_of_the_fleet() -> None:
+async def test_a_failure_of_the_set_is_reported_on_the_fleet() -> None:
     world = await fleets(fleet(1))
     await world.roll()
     world.client.transport.add(Fault(When("create", "*/rayclusters"), Refuse(403, "Forbidden", "quota")))
@@ -355,7 +357,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.rule("aibrix-bad-input")
 @pytest.mark.parametrize(("spec", "field"), BAD, ids=[field for _, field in BAD])
-async def test_a_fleet_that_makes_no_sense_says_which_field_and_the_others_go_on(
+async def test_an_invalid_fleet_is_reported_by_field_and_the_others_continue(
     spec: dict[str, Any], field: str
 ) -> None:
     world = await fleets(fleet(1, **spec))
@@ -416,6 +418,6 @@ async def test_our_own_sample_runs() -> None:
     assert (await world.fleet()).status.available_replicas == given["spec"]["replicas"]
 
 
-def test_a_fleet_that_says_nothing_has_the_defaults_of_the_original() -> None:
+def test_the_defaults_of_a_fleet_are_those_of_the_original() -> None:
     spec = FleetSpec(template=template(), selector=LabelSelector(LABELS))
     assert (spec.replicas, spec.revision_history_limit, spec.progress_deadline_seconds) == (1, 10, 600)

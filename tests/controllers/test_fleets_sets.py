@@ -34,30 +34,30 @@ def gone(replicas: int, *clusters: FleetCluster, min_ready: int = 0) -> list[str
 
 
 @pytest.mark.rule("aibrix-3d-victims")
-def test_what_is_not_ready_goes_first_and_then_what_costs_less() -> None:
+def test_unready_clusters_are_deleted_first_and_then_cheaper_ones() -> None:
     clusters = a("keep", cost=100), a("cheap", cost=-10), a("broken", ready=False, cost=1000)
     assert gone(1, *clusters) == ["broken", "cheap"]
 
 
 @pytest.mark.rule("aibrix-3d-name-tie")
-def test_the_older_goes_and_then_the_first_by_name() -> None:
+def test_the_older_cluster_is_deleted_first_and_then_the_first_by_name() -> None:
     assert gone(1, a("raycluster-b"), a("raycluster-a")) == ["raycluster-a"]
     assert gone(1, a("raycluster-a"), a("raycluster-b", age=200)) == ["raycluster-b"]
 
 
 @pytest.mark.rule("aibrix-fleet-bounds")
-def test_what_has_not_been_ready_for_long_enough_goes_before_what_has() -> None:
+def test_clusters_that_are_not_yet_available_are_deleted_before_available_ones() -> None:
     assert gone(1, a("old", cost=-5), a("fresh", since=3), min_ready=10) == ["fresh"]
     assert gone(1, a("old", cost=-5), a("fresh", since=3)) == ["old"]
 
 
 @pytest.mark.rule("aibrix-3e-doubled")
-def test_a_cluster_that_was_provisioned_and_is_not_ready_counts() -> None:
+def test_a_cluster_that_was_provisioned_counts_even_if_it_is_not_ready() -> None:
     plan = plan_set(2, [a("one"), a("two", ready=False)], START)
     assert (plan.create, plan.delete) == (0, ())
 
 
-def test_what_is_terminating_neither_counts_nor_goes_again() -> None:
+def test_terminating_clusters_neither_count_nor_are_deleted_again() -> None:
     plan = plan_set(1, [evolve(a("one"), terminating=True)], START)
     assert (plan.create, plan.delete, plan.active) == (1, (), ())
 
@@ -81,7 +81,7 @@ async def resize(world: Fleets, replicas: int) -> None:
 
 
 @pytest.mark.rule("aibrix-3d-integration")
-async def test_two_become_three_and_then_one_and_the_dear_and_ready_one_stays() -> None:
+async def test_scaling_two_to_three_and_then_to_one_keeps_the_expensive_ready_cluster() -> None:
     world = await played(2)
     await world.serve()
     await world.fill()
@@ -99,14 +99,14 @@ async def test_two_become_three_and_then_one_and_the_dear_and_ready_one_stays() 
     assert await status_of(world) == (1, 1, 1, 1)
 
 
-async def test_a_set_that_is_as_it_should_be_is_written_to_no_more() -> None:
+async def test_a_settled_set_gets_no_further_writes() -> None:
     world = await played(2)
     await world.serve()
     await world.fill()
     assert [one.writes for one in await world.fill()] == [[]]
 
 
-async def test_a_cluster_is_available_when_it_has_been_ready_for_long_enough() -> None:
+async def test_a_cluster_is_available_after_it_has_been_ready_for_the_minimum_time() -> None:
     world = await played(1, min_ready_seconds=30)
     await world.serve()
     [run] = await world.fill()
@@ -118,7 +118,7 @@ async def test_a_cluster_is_available_when_it_has_been_ready_for_long_enough() -
 
 
 @pytest.mark.rule("aibrix-fleet-adoption")
-async def test_an_orphan_that_fits_is_adopted_and_what_no_longer_fits_is_released() -> None:
+async def test_a_matching_orphan_is_adopted_and_one_that_no_longer_matches_is_released() -> None:
     world = await played(2)
     first, second = await world.clusters()
     owner = (await world.sets())[-1]
@@ -133,7 +133,7 @@ async def test_an_orphan_that_fits_is_adopted_and_what_no_longer_fits_is_release
 
 
 @pytest.mark.rule("aibrix-3e-owner")
-async def test_a_foreign_cluster_that_fits_the_selector_does_not_count() -> None:
+async def test_a_foreign_cluster_that_matches_the_selector_does_not_count() -> None:
     world = await played(1)
     [mine] = await world.clusters()
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "0", "controller": True}
@@ -143,7 +143,7 @@ async def test_a_foreign_cluster_that_fits_the_selector_does_not_count() -> None
     assert [one.writes for one in await world.fill()] == [[]]
 
 
-async def test_a_set_that_is_going_adopts_nothing() -> None:
+async def test_a_set_that_is_being_deleted_adopts_nothing() -> None:
     world = await played(1)
     [cluster], [owner] = await world.clusters(), await world.sets()
     await world.client.raw.merge(cluster, {"metadata": {"ownerReferences": None}}, guard={})
@@ -180,7 +180,7 @@ async def test_a_failed_create_is_reported_and_retried() -> None:
         ({"template": {"metadata": {"labels": {"pod-template-hash": "x"}}}}, "spec.template.metadata.labels"),
     ],
 )
-async def test_a_set_that_makes_no_sense_says_which_field_and_touches_nothing(
+async def test_an_invalid_set_is_reported_by_field_and_changes_nothing(
     patch: dict[str, Any], field: str
 ) -> None:
     world = await played(1)
@@ -193,7 +193,7 @@ async def test_a_set_that_makes_no_sense_says_which_field_and_touches_nothing(
     assert (again.writes, again.events) == ([], [])
 
 
-async def test_the_names_of_clusters_are_not_too_long_for_their_pods() -> None:
+async def test_cluster_names_leave_room_for_the_names_of_their_pods() -> None:
     world = await fleets(fleet(1, name="f" * 60))
     await world.roll("f" * 60)
     await world.fill()

@@ -61,7 +61,7 @@ def play(seed: int, logic: Logic) -> IncidentVerdict:
 
 @pytest.mark.rule("aibrix-3d-scale")
 @pytest.mark.parametrize("seed", range(3))
-def test_an_autoscaler_sizes_a_fleet_down_to_nothing_and_back(seed: int) -> None:
+def test_an_autoscaler_scales_a_fleet_down_to_zero_and_back(seed: int) -> None:
     verdict = play(seed, "ours")
     assert verdict.ok, verdict
 
@@ -69,7 +69,7 @@ def test_an_autoscaler_sizes_a_fleet_down_to_nothing_and_back(seed: int) -> None
 @pytest.mark.rule("aibrix-3d-hpa")
 @pytest.mark.parametrize(("serves_scale", "word"), [(True, "True"), (False, "False")])
 @simulated
-async def test_a_horizontal_pod_autoscaler_is_able_to_scale_a_fleet(serves_scale: bool, word: str) -> None:
+async def test_a_horizontal_pod_autoscaler_can_scale_a_fleet(serves_scale: bool, word: str) -> None:
     autoscaler = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -101,7 +101,7 @@ async def test_a_horizontal_pod_autoscaler_is_able_to_scale_a_fleet(serves_scale
             group.cancel_scope.cancel()
 
 
-def test_without_the_subresource_an_autoscaler_finds_nothing() -> None:
+def test_without_the_scale_subresource_an_autoscaler_finds_nothing() -> None:
     verdict = play(0, "original")
     assert not verdict.ok
     assert "FailedGetScale" in verdict.explanation
@@ -114,7 +114,7 @@ def test_the_incident_is_found_by_name() -> None:
 
 @pytest.mark.rule("aibrix-fleet-quiet")
 @simulated
-async def test_a_settled_fleet_is_written_to_no_more_however_often_it_runs() -> None:
+async def test_a_settled_fleet_gets_no_further_writes_however_often_it_runs() -> None:
     async with world(0, clusters(), definition(), set_definition(), delays=QUICK) as here:
         drops = [Fault(When("watch", nth=number), Cut(3)) for number in range(4, 10)]
         recorded = FaultyTransport(here.transport, FaultPlan(drops))
@@ -204,7 +204,7 @@ def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
 
 @pytest.mark.rule("aibrix-fleet-bounds")
 @pytest.mark.parametrize("bounds", [(1, 0), (0, 1)])
-def test_the_bounds_hold_whatever_single_thing_goes_wrong(bounds: tuple[int, int]) -> None:
+def test_the_bounds_hold_under_every_single_fault(bounds: tuple[int, int]) -> None:
     report = sweep(scenario(*bounds), most=RUNS)
     told("sweep", report)
     assert report.runs == min(report.in_full or 0, RUNS or 10**9)

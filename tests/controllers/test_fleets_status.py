@@ -71,7 +71,7 @@ STUCK = ("False", EXCEEDED, "RayClusterReplicaSet fleet-new made no progress for
         (known(RESUMED, "Unknown", **AS_IT_WAS), ("Unknown", RESUMED, "so far")),
     ],
 )
-def test_progress_is_reported_as_by_deployments(before: FleetStatus, want: tuple[str, str, str]) -> None:
+def test_progress_is_reported_as_for_deployments(before: FleetStatus, want: tuple[str, str, str]) -> None:
     assert told(before) == want
 
 
@@ -91,7 +91,7 @@ def test_a_new_set_and_a_pause_are_reported() -> None:
         (known("QuotaExceeded", "False", **AS_IT_WAS), LATER, LATER),  # another status
     ],
 )
-def test_times_move_with_news_and_with_the_status(
+def test_the_update_time_moves_with_progress_and_the_transition_time_with_the_status(
     before: FleetStatus, said: datetime.datetime, turned: datetime.datetime
 ) -> None:
     given = evolve(fleet(), status=before)
@@ -101,14 +101,14 @@ def test_times_move_with_news_and_with_the_status(
 
 
 @pytest.mark.parametrize(("waited", "left"), [(0, 601.0), (100, 501.0), (599, 2.0), (600, 1.0), (900, 1.0)])
-def test_the_deadline_is_looked_at_just_after_it_has_passed(waited: float, left: float) -> None:
+def test_the_deadline_is_checked_just_after_it_has_passed(waited: float, left: float) -> None:
     assert deadline_in(fleet(progress_deadline_seconds=600), known(UPDATED, seconds=waited), NOW) == left
 
 
 @pytest.mark.parametrize(
     "before", [FleetStatus(), known(EXCEEDED, "False"), known(COMPLETE), known(PAUSED, "Unknown")]
 )
-def test_a_fleet_from_which_nothing_is_awaited_has_no_deadline(before: FleetStatus) -> None:
+def test_a_fleet_without_expected_progress_has_no_deadline(before: FleetStatus) -> None:
     assert deadline_in(fleet(), before, NOW) is None
 
 
@@ -143,7 +143,7 @@ def whole(before: FleetStatus, *sets: RevisionSet, rollout: Rollout, **spec: Any
     return status_of(given, Revisions(sets[0], sets[1:], 2, "hash", "digest"), rollout, NOW)
 
 
-def test_a_status_adds_up_what_the_sets_say_and_leaves_what_others_say() -> None:
+def test_a_status_sums_up_the_sets_and_keeps_the_conditions_of_others() -> None:
     other = condition("Other", "True", "Other", "somebody else's")
     before = FleetStatus(
         collision_count=1,
@@ -181,7 +181,7 @@ def test_the_failure_of_an_older_set_is_reported_if_the_newest_has_none() -> Non
     assert find_condition(after.conditions, "ReplicaFailure") == said
 
 
-def test_a_failure_is_removed_once_no_set_has_it() -> None:
+def test_a_failure_is_removed_once_no_set_reports_it() -> None:
     failed = condition("ReplicaFailure", "True", "FailedCreate", "quota")
     before = FleetStatus(conditions=(failed, condition(*SERVES)))
     after = whole(before, a_set("fleet-new", 1, 1, 1, ready=1), rollout=Rollout(1))
@@ -201,7 +201,7 @@ def test_a_failure_is_removed_once_no_set_has_it() -> None:
         (Rollout(1, recreate=True), 0, False),
     ],
 )
-def test_a_fleet_is_available_while_no_more_are_missing_than_may_be(
+def test_a_fleet_is_available_while_no_more_replicas_are_missing_than_allowed(
     rollout: Rollout, available: int, serves: bool
 ) -> None:
     after = whole(FleetStatus(), a_set("fleet-new", 3, 3, available), rollout=rollout)
@@ -211,7 +211,7 @@ def test_a_fleet_is_available_while_no_more_are_missing_than_may_be(
     assert after.unavailable_replicas == 3 - available
 
 
-def test_no_more_are_missing_than_none() -> None:
+def test_the_number_of_unavailable_replicas_is_never_negative() -> None:
     assert whole(FleetStatus(), a_set("fleet-new", 1, 3, 3), rollout=Rollout(1)).unavailable_replicas == 0
 
 
@@ -226,7 +226,7 @@ def test_no_more_are_missing_than_none() -> None:
         ((4, 3, 3), (0, 0, 0), False),
     ],
 )
-def test_a_rollout_is_through_when_all_are_new_and_serve_and_nothing_old_is_left(
+def test_a_rollout_is_complete_when_all_replicas_are_new_and_available_and_none_are_old(
     new: tuple[int, ...], old: tuple[int, ...], through: bool
 ) -> None:
     sets = a_set("fleet-new", *new), a_set("fleet-old", *old)
@@ -235,7 +235,7 @@ def test_a_rollout_is_through_when_all_are_new_and_serve_and_nothing_old_is_left
     assert not is_complete(whole(FleetStatus(), *unheard, rollout=Rollout(3)))
 
 
-def test_a_set_that_is_yet_to_be_made_is_spoken_of_by_the_name_that_it_gets() -> None:
+def test_a_set_that_does_not_exist_yet_is_reported_by_its_future_name() -> None:
     revisions = Revisions(None, (OLD,), 2, "hash", "digest")
     after = status_of(fleet(3), revisions, Rollout(3), NOW)
     said = find_condition(after.conditions, PROGRESSING)
@@ -257,7 +257,7 @@ def test_a_set_that_is_yet_to_be_made_is_spoken_of_by_the_name_that_it_gets() ->
         ({"replicas": 3, "updated_replicas": 2, "ready_replicas": 4, "available_replicas": 4}, False),
     ],
 )
-def test_progress_is_more_that_is_new_or_less_that_is_old_or_more_that_serves(
+def test_more_new_fewer_old_or_more_available_replicas_count_as_progress(
     numbers: dict[str, int], moved: bool
 ) -> None:
     """Of two that are new and two that are old, three of which serve."""
@@ -268,7 +268,7 @@ def test_progress_is_more_that_is_new_or_less_that_is_old_or_more_that_serves(
     assert after == condition(PROGRESSING, "True", UPDATED, text, NOW if moved else EARLIER, EARLIER)
 
 
-def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> None:
+def test_a_refused_fleet_reports_all_faults_and_nothing_about_its_sets() -> None:
     failed, other = condition("ReplicaFailure", "True", "Quota", "x"), condition("Other", "Unknown", "R", "m")
     before = FleetStatus(replicas=2, conditions=(failed, condition(*SERVES), other), observed_generation=1)
     given = evolve(fleet(), status=before, metadata=ObjectMeta("fleet", "default", generation=4))
@@ -286,7 +286,7 @@ def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> No
     assert again.conditions[2] == condition(PROGRESSING, "False", "InvalidSpec", "spec.c: no", NOW, NOW)
 
 
-def test_a_fleet_whose_sets_could_not_be_written_says_why_and_changes_nothing_else() -> None:
+def test_a_fleet_whose_sets_could_not_be_written_reports_why_and_changes_nothing_else() -> None:
     failed = condition("ReplicaFailure", "True", "Quota", "x")
     stands = condition(PROGRESSING, "True", UPDATED, "before")
     before = FleetStatus(replicas=2, conditions=(stands, failed), observed_generation=1)
@@ -299,7 +299,7 @@ def test_a_fleet_whose_sets_could_not_be_written_says_why_and_changes_nothing_el
 @pytest.mark.parametrize(
     ("updated", "turned", "left"), [(None, 30, 571.0), (None, None, 601.0), (0, 30, 601.0), (30, 0, 571.0)]
 )
-def test_the_deadline_counts_from_the_last_news_and_without_any_from_the_last_turn(
+def test_the_deadline_counts_from_the_last_progress_or_else_the_last_transition(
     updated: int | None, turned: int | None, left: float
 ) -> None:
     times = [None if s is None else NOW - datetime.timedelta(seconds=s) for s in (updated, turned)]

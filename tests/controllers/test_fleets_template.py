@@ -67,7 +67,9 @@ BARE, KEPT = {"spec": {"a": 1}}, {"metadata": {"labels": {"b": "c"}}, "spec": {}
         ),
     ],
 )
-def test_a_template_says_what_is_its_own_and_not_empty(given: dict[str, Any], says: dict[str, Any]) -> None:
+def test_a_canonical_template_has_only_its_own_non_empty_fields(
+    given: dict[str, Any], says: dict[str, Any]
+) -> None:
     assert canonical(deepcopy(given)) == says
 
 
@@ -97,7 +99,7 @@ def test_clusters_carry_the_hash_and_their_pods_the_fleet(
     assert prepared(deepcopy(given), "mine", "abc") == made
 
 
-def test_a_set_is_of_a_template_that_says_the_same() -> None:
+def test_a_set_belongs_to_an_equal_template() -> None:
     given = prepared(whole(BARE), "mine", "abc")
     spec = RayClusterReplicaSetSpec(ClusterTemplate(given["spec"], given["metadata"]), LabelSelector(LABELS))
     made = RayClusterReplicaSet(metadata=ObjectMeta("x", "y"), spec=spec)
@@ -127,7 +129,7 @@ def test_the_head_pods_of_a_fleet_are_found() -> None:
     ],
 )
 @pytest.mark.parametrize("paused", [False, True])
-def test_what_a_strategy_does_not_say_is_as_with_deployments(
+def test_the_defaults_of_a_strategy_are_those_of_deployments(
     strategy: Strategy | None, rollout: Rollout, paused: bool
 ) -> None:
     spec = FleetSpec(template(), LabelSelector(LABELS), 5, strategy, paused=paused)
@@ -193,13 +195,13 @@ def test_every_fault_of_a_fleet_is_reported_with_its_field(spec: dict[str, Any],
     assert [str(fault) for fault in faults_of(fleet(**spec))] == faults
 
 
-def test_a_name_that_becomes_a_label_has_its_length() -> None:
+def test_a_name_that_becomes_a_label_has_a_maximum_length() -> None:
     text = "more than 63 characters, and it becomes a label"
     assert list(faults_of(fleet(name="f" * 63))) == []
     assert list(faults_of(fleet(name="f" * 64))) == [f"metadata.name: {text}"]
 
 
-def test_a_selector_may_be_of_expressions_alone() -> None:
+def test_a_selector_may_consist_of_expressions_alone() -> None:
     selector = structure(LabelSelector, {"matchExpressions": [{"key": "a", "operator": "Exists"}]})
     assert selector_faults(selector, {"labels": {"a": "b"}}) == []
     assert selector_faults(selector, {}) == ["spec.template.metadata.labels: do not match spec.selector"]

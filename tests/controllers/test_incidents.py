@@ -44,7 +44,7 @@ def scale_down(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_scaling_down_by_one_deletes_one_worker_and_makes_none(seed: int) -> None:
+def test_scaling_down_by_one_deletes_one_worker_and_creates_none(seed: int) -> None:
     verdict = scale_down(seed, "ours")
     assert (verdict.ok, verdict.deleted, verdict.created) == (True, 1, 0), verdict
 
@@ -56,12 +56,12 @@ def test_the_original_deletes_more_than_one(seed: int) -> None:
     assert verdict.deleted > 1
 
 
-def test_the_original_makes_workers_again_once_its_victims_are_gone() -> None:
+def test_the_original_recreates_workers_once_its_victims_are_gone() -> None:
     verdict = scale_down(0, "original", evolve(SCENARIO, seconds=10.0))
     assert verdict.created > 0
 
 
-def test_without_a_flood_the_incident_was_not_played() -> None:
+def test_without_a_flood_the_incident_is_not_reproduced() -> None:
     verdict = scale_down(0, "ours", evolve(SCENARIO, flood=1.0))
     assert (verdict.deleted, verdict.created) == (1, 0)
     assert not verdict.ok
@@ -69,20 +69,20 @@ def test_without_a_flood_the_incident_was_not_played() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-flood")
-def test_ten_workers_under_a_flood_become_nine_by_one_deletion() -> None:
+def test_ten_workers_under_a_flood_become_nine_with_one_deletion() -> None:
     verdict = scale_down(1, "ours", evolve(SCENARIO, workers=10, goal=9))
     assert (verdict.ok, verdict.deleted, verdict.created) == (True, 1, 0), verdict
 
 
 @pytest.mark.rule("kuberay-1d-restart")
 @pytest.mark.parametrize("seed", range(6))
-def test_ten_workers_become_nine_by_one_deletion_though_the_manager_is_killed_meanwhile(seed: int) -> None:
+def test_ten_workers_become_nine_with_one_deletion_even_if_the_manager_is_killed(seed: int) -> None:
     verdict = scale_down(seed, "ours", restart=scaling.RESTART)
     assert verdict.ok, verdict
     assert "10 to 9 with the manager killed meanwhile: 1 deleted, 0 created" in verdict.explanation
 
 
-def test_the_original_deletes_more_than_one_across_a_restart_too() -> None:
+def test_the_original_deletes_more_than_one_across_a_restart() -> None:
     verdict = scale_down(0, "original", restart=scaling.RESTART)
     assert not verdict.ok
     said = re.search(r"killed meanwhile: (\d+) deleted", verdict.explanation)
@@ -105,7 +105,7 @@ async def test_an_incident_leaves_no_cluster_behind() -> None:
 @pytest.mark.rule("kuberay-1d-restart")
 @pytest.mark.parametrize("seed", range(6))
 @simulated
-async def test_a_restart_between_the_deletion_and_its_end_deletes_no_second_worker(seed: int) -> None:
+async def test_a_restart_during_a_deletion_deletes_no_second_worker(seed: int) -> None:
     async with world(seed, clusters(), delays=QUICK) as here:
         async with here.running(make_controller()):
             await here.user.create(cluster(5, **{STOP_SECONDS: "5"}))
@@ -142,7 +142,7 @@ async def test_a_worker_that_hangs_in_terminating_is_replaced(seed: int) -> None
 @pytest.mark.rule("kuberay-1d-order")
 @pytest.mark.parametrize("seed", range(3))
 @simulated
-async def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) -> None:
+async def test_the_newest_worker_is_deleted_whatever_the_order_of_events(seed: int) -> None:
     async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
         await here.user.create(cluster(2))
         before = await all_ready(here, 2)
@@ -155,7 +155,7 @@ async def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) ->
 
 
 @simulated
-async def test_a_settled_cluster_is_written_to_no_more() -> None:
+async def test_a_settled_cluster_gets_no_further_writes() -> None:
     async with world(0, clusters(), delays=QUICK) as here, here.running(make_controller()) as recorded:
         await here.user.create(cluster(3))
         await all_ready(here, 3)
@@ -184,7 +184,7 @@ def copy_secret(seed: int, logic: Logic) -> IncidentVerdict:
 
 @pytest.mark.rule("kubero-5d-10")
 @pytest.mark.parametrize("seed", range(20))
-def test_after_the_copies_are_there_nothing_is_written(seed: int) -> None:
+def test_once_the_copies_exist_nothing_is_written(seed: int) -> None:
     verdict = copy_secret(seed, "ours")
     assert (verdict.ok, verdict.writes) == (True, 0), verdict
     assert verdict.seconds >= 20

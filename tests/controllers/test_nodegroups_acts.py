@@ -77,7 +77,7 @@ async def test_a_size_can_be_set_to_5_and_to_0_which_really_is_0(kind: str) -> N
 
 
 @pytest.mark.rule("capi-2d-setsize")
-async def test_the_last_node_of_a_group_can_go() -> None:
+async def test_the_last_node_of_a_group_can_be_removed() -> None:
     client = await server(group("g", 1, ("0", "10")))
     await add_machines(client, "g", ("a",))
     await delete_nodes(client, (await groups_of(client))["g"], ["a"], STAMP)
@@ -85,14 +85,14 @@ async def test_the_last_node_of_a_group_can_go() -> None:
 
 
 @pytest.mark.rule("capi-2d-replicas-live")
-async def test_the_size_of_a_group_is_the_one_that_the_server_has() -> None:
+async def test_the_size_of_a_group_is_the_one_on_the_server() -> None:
     client, before = await three()
     await client.scale(before.object, lambda _: 7)
     assert (await groups_of(client))["g"].size == 7
 
 
 @pytest.mark.rule("capi-2d-increase")
-async def test_two_writers_of_one_more_each_make_two_more() -> None:
+async def test_two_writers_that_each_add_one_add_two() -> None:
     client, one = await three()
     async with anyio.create_task_group() as tasks:
         for _ in range(2):
@@ -101,7 +101,7 @@ async def test_two_writers_of_one_more_each_make_two_more() -> None:
 
 
 @pytest.mark.rule("capi-2d-lost-update")
-async def test_growing_takes_nothing_away_from_what_another_wrote_meanwhile() -> None:
+async def test_growing_does_not_undo_a_concurrent_increase() -> None:
     client, one = await three()
     await client.scale(one.object, lambda _: 8)
     assert await grow_to(client, one, 5) == 8
@@ -116,7 +116,7 @@ async def test_a_group_grows_to_its_largest_size_at_most() -> None:
 
 
 @pytest.mark.rule("capi-2d-decrease")
-async def test_a_decrease_stops_at_what_exists_now() -> None:
+async def test_a_decrease_stops_at_the_existing_number() -> None:
     client = await server(group("g", 5))
     await add_machines(client, "g", ("a", "b", "c"))
     one = (await groups_of(client))["g"]
@@ -133,7 +133,7 @@ async def test_a_decrease_stops_at_what_exists_now() -> None:
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_what_is_still_to_be_done_for_nodes_to_go_and_what_is_refused() -> None:
+async def test_a_removal_plan_has_the_remaining_steps_or_a_refusal() -> None:
     client, one = await three(bounds=("2", "10"))
     await delete_nodes(client, one, ["b"], STAMP)
     one = (await groups_of(client))["g"]
@@ -150,7 +150,7 @@ async def test_what_is_still_to_be_done_for_nodes_to_go_and_what_is_refused() ->
 
 @pytest.mark.rule("capi-2d-delete-nodes")
 @pytest.mark.parametrize("size", [2, 0])
-async def test_the_smallest_number_is_kept_by_the_size_that_the_server_has_and_no_mark_is_left(
+async def test_the_minimum_size_is_enforced_against_the_server_and_leaves_no_mark(
     size: int,
 ) -> None:
     client, one = await three(bounds=("2" if size else "0", "10"))
@@ -162,7 +162,7 @@ async def test_the_smallest_number_is_kept_by_the_size_that_the_server_has_and_n
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_what_was_counted_before_stays_counted_beside_what_comes_to_it() -> None:
+async def test_nodes_counted_earlier_stay_counted_when_others_are_added() -> None:
     client, one = await three()
     await delete_nodes(client, one, ["a"], STAMP)
     await delete_nodes(client, one, ["b"], STAMP)
@@ -175,14 +175,14 @@ async def test_what_was_counted_before_stays_counted_beside_what_comes_to_it() -
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_nodes_are_marked_and_the_size_is_smaller_by_as_many() -> None:
+async def test_removed_nodes_are_marked_and_reduce_the_size_by_their_number() -> None:
     client, one = await three()
     assert await delete_nodes(client, one, ["a", "c"], STAMP) == 2
     assert (await marked(client), await sized(client)) == ({"a", "c"}, 1)
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_nodes_that_go_already_are_not_counted_twice() -> None:
+async def test_nodes_that_are_already_being_removed_are_not_counted_twice() -> None:
     client, one = await three()
     await delete_nodes(client, one, ["a"], STAMP)
     assert await delete_nodes(client, one, ["a"], STAMP) == 0, "from a view older than the write"
@@ -193,7 +193,7 @@ async def test_nodes_that_go_already_are_not_counted_twice() -> None:
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_nodes_can_go_one_after_the_other_down_to_the_smallest_size() -> None:
+async def test_nodes_can_be_removed_one_after_the_other_down_to_the_minimum_size() -> None:
     client, _ = await three()
     for name in ("a", "b"):
         await delete_nodes(client, (await groups_of(client))["g"], [name], STAMP)
@@ -214,7 +214,7 @@ async def test_nodes_of_another_group_are_refused_before_anything_changes() -> N
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_a_node_of_a_machine_pool_goes_if_its_instance_is_of_the_pool() -> None:
+async def test_a_node_of_a_machine_pool_is_removed_if_its_instance_belongs_to_the_pool() -> None:
     pool = group("g", 2, kind="MachinePool")
     pool["spec"]["providerIDList"] = ["x:///a", "x:///b"]
     client = await server(pool)
@@ -228,7 +228,7 @@ async def test_a_node_of_a_machine_pool_goes_if_its_instance_is_of_the_pool() ->
 
 @pytest.mark.rule("capi-2d-delete-undo")
 @pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Invalid(422, "Invalid", "no")])
-async def test_marks_are_taken_back_where_the_size_could_not_be_written(error: Exception) -> None:
+async def test_marks_are_removed_if_the_size_cannot_be_written(error: Exception) -> None:
     client, one = await three()
     client.fail("patch", "*/machinedeployments/g", error)
     with pytest.raises(type(error)):
@@ -249,7 +249,7 @@ async def test_after_a_lost_answer_the_same_nodes_are_not_counted_again(fault: L
 
 
 @pytest.mark.rule("capi-2d-delete-undo")
-async def test_what_was_marked_before_a_crash_is_counted_by_the_next_try() -> None:
+async def test_nodes_marked_before_a_crash_are_counted_by_the_next_attempt() -> None:
     client, one = await three()
     client.fail("patch", "*/machinedeployments/g", 504)
     with pytest.raises(ServerTimeout):
@@ -260,7 +260,7 @@ async def test_what_was_marked_before_a_crash_is_counted_by_the_next_try() -> No
 
 
 @pytest.mark.rule("capi-2d-lost-update")
-async def test_two_that_take_different_nodes_away_take_both() -> None:
+async def test_concurrent_removals_of_different_nodes_both_succeed() -> None:
     client, one = await three()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(delete_nodes, client, one, ["a"], STAMP)
@@ -269,7 +269,7 @@ async def test_two_that_take_different_nodes_away_take_both() -> None:
 
 
 @pytest.mark.rule("capi-2d-delete-machines")
-async def test_machines_that_are_being_deleted_satisfy_what_was_asked_for() -> None:
+async def test_machines_that_are_already_being_deleted_satisfy_the_request() -> None:
     client = await server(group("g", 4))
     await add_machines(client, "g", ("m1", "m3"))
     await add_machines(client, "g", ("m2", "m4"), phase="Deleting")
@@ -280,7 +280,7 @@ async def test_machines_that_are_being_deleted_satisfy_what_was_asked_for() -> N
 
 
 @pytest.mark.rule("capi-2d-replica-defaulting")
-async def test_a_group_without_replicas_gets_its_first_ones_unless_it_has_some_meanwhile() -> None:
+async def test_a_group_without_replicas_gets_its_first_ones_unless_it_has_them_by_then() -> None:
     client = await server(group("g", None, ("2", "5")))
     obj = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
     await set_first_size(client, obj, 2)
@@ -289,7 +289,7 @@ async def test_a_group_without_replicas_gets_its_first_ones_unless_it_has_some_m
 
 
 @pytest.mark.rule("capi-2d-delete-undo")
-async def test_a_machine_that_was_counted_and_stayed_since_another_went_can_go_later() -> None:
+async def test_a_counted_machine_that_stayed_because_another_was_deleted_can_be_removed_later() -> None:
     client, one = await three()
     await delete_nodes(client, one, ["a"], STAMP)
     other = await client.get(API.kind("Machine"), "b", NAMESPACE, live=True)
@@ -299,7 +299,7 @@ async def test_a_machine_that_was_counted_and_stayed_since_another_went_can_go_l
 
 
 @pytest.mark.rule("capi-2d-delete-undo")
-async def test_a_mark_that_a_lost_answer_left_is_taken_off_and_peoples_own_are_not() -> None:
+async def test_a_mark_left_by_a_lost_answer_is_removed_and_manual_marks_are_not() -> None:
     client, one = await three()
     client.fail("patch", "*/machines/a", LoseReply())
     with pytest.raises(OutcomeUnknown):
@@ -312,7 +312,7 @@ async def test_a_mark_that_a_lost_answer_left_is_taken_off_and_peoples_own_are_n
 
 
 @pytest.mark.rule("capi-2d-delete-undo")
-async def test_the_mark_of_another_machine_of_the_same_name_is_not_taken_off() -> None:
+async def test_the_mark_of_a_recreated_machine_is_not_removed() -> None:
     client, one = await three()
     client.fail("patch", "*/machines/a", LoseReply())
     with pytest.raises(OutcomeUnknown):
@@ -338,7 +338,7 @@ def labelled(live: Unstructured) -> Unstructured:
 
 
 @pytest.mark.rule("capi-2d-patch")
-async def test_nothing_is_sent_where_nothing_has_changed() -> None:
+async def test_nothing_is_sent_if_nothing_has_changed() -> None:
     client, one = await three()
     sent = len(client.transport.writes)
     kind: Any = type(one.object)
@@ -348,7 +348,7 @@ async def test_nothing_is_sent_where_nothing_has_changed() -> None:
 
 
 @pytest.mark.rule("capi-2d-patch")
-async def test_a_conflict_that_can_be_solved_is_solved_on_fresh_state() -> None:
+async def test_a_resolvable_conflict_is_resolved_on_fresh_state() -> None:
     client, one = await three()
     kind: Any = type(one.object)
     client.fail("patch", "*/machinedeployments/g", StaleVersion(409, "Conflict", "changed"))
@@ -358,7 +358,7 @@ async def test_a_conflict_that_can_be_solved_is_solved_on_fresh_state() -> None:
 
 
 @pytest.mark.rule("capi-2d-patch")
-async def test_a_conflict_that_cannot_be_solved_is_an_error() -> None:
+async def test_an_unresolvable_conflict_is_an_error() -> None:
     client, one = await three()
     await client.raw.merge(one.object, {"metadata": {"labels": {"other": "1"}}}, guard={})
     version = {"resourceVersion": one.object.metadata.resource_version}
@@ -367,7 +367,7 @@ async def test_a_conflict_that_cannot_be_solved_is_an_error() -> None:
 
 
 @pytest.mark.rule("capi-2d-patch")
-async def test_a_patch_is_not_for_another_object_of_the_same_name() -> None:
+async def test_a_patch_does_not_apply_to_a_recreated_object() -> None:
     client, one = await three()
     await client.delete(one.object)
     await client.create(group("g", 1))

@@ -51,7 +51,7 @@ NO_NUMBER = "expected a number of nodes, 0 or more"
         ("2", "2", GroupBounds(2, 2)),
     ],
 )
-def test_bounds_are_read_and_one_that_is_missing_is_0(
+def test_bounds_are_read_and_a_missing_one_is_0(
     smallest: str | None, largest: str | None, found: GroupBounds
 ) -> None:
     said = {MIN_SIZE: smallest, MAX_SIZE: largest}
@@ -80,7 +80,7 @@ def test_an_invalid_bound_is_reported_with_its_name(smallest: str, largest: str,
 
 @pytest.mark.rule("capi-2d-bounds")
 @given(st.integers(0, 10_000), st.integers(0, 10_000))
-def test_any_two_numbers_in_order_are_bounds(one: int, other: int) -> None:
+def test_any_two_ordered_numbers_are_bounds(one: int, other: int) -> None:
     smallest, largest = sorted((one, other))
     assert bounds_of({MIN_SIZE: str(smallest), MAX_SIZE: str(largest)}) == GroupBounds(smallest, largest)
 
@@ -89,7 +89,7 @@ def test_any_two_numbers_in_order_are_bounds(one: int, other: int) -> None:
 
 
 @pytest.mark.rule("capi-2d-options")
-def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> None:
+def test_options_of_a_group_override_the_defaults_and_invalid_ones_are_reported() -> None:
     said = {
         "scaledownutilizationthreshold": "0.7",
         "scaledowngpuutilizationthreshold": "0.1",
@@ -110,7 +110,7 @@ def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> 
 
 
 @pytest.mark.rule("capi-2d-options")
-def test_a_threshold_is_from_0_to_1_and_others_are_reported() -> None:
+def test_a_threshold_is_between_0_and_1_and_others_are_reported() -> None:
     name = OPTIONS + "scaledownutilizationthreshold"
     found = {said: options_of({name: said}) for said in ("0", "0.001", "1", "1.001", "-0.001", "half")}
     assert {said: options for said, (options, _) in found.items()} == {
@@ -140,7 +140,7 @@ def test_a_time_is_a_duration_to_the_millisecond_and_others_are_reported() -> No
 
 
 @pytest.mark.rule("capi-2d-options")
-def test_one_option_without_a_meaning_leaves_those_after_it_as_they_are_said() -> None:
+def test_one_invalid_option_does_not_affect_those_after_it() -> None:
     said = {"scaledownutilizationthreshold": "x", "scaledownunneededtime": "x", "maxnodeprovisiontime": "25m"}
     found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
     assert found == GroupOptions(provision=1500.0)
@@ -151,7 +151,7 @@ def test_one_option_without_a_meaning_leaves_those_after_it_as_they_are_said() -
 
 
 @pytest.mark.rule("capi-2d-template")
-def test_annotations_say_what_a_node_will_offer_and_stand_over_the_infrastructure() -> None:
+def test_annotations_describe_a_future_node_and_override_the_infrastructure() -> None:
     said = {
         "cpu": "2",
         "memory": "2048Mi",
@@ -190,7 +190,7 @@ def test_annotations_say_what_a_node_will_offer_and_stand_over_the_infrastructur
 
 
 @pytest.mark.rule("capi-2d-template")
-def test_a_node_of_which_only_cpu_and_memory_are_said_is_a_plain_one() -> None:
+def test_a_node_described_only_by_cpu_and_memory_is_a_plain_one() -> None:
     assert offered() == NodeTemplate(
         {"cpu": 4000, "memory": 8 * GI, "pods": 110_000},
         {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
@@ -199,18 +199,18 @@ def test_a_node_of_which_only_cpu_and_memory_are_said_is_a_plain_one() -> None:
 
 @pytest.mark.rule("capi-2d-template")
 @pytest.mark.parametrize("none", [{}, {"metadata": None, "spec": None}, {"metadata": {"labels": None}}])
-def test_a_template_of_machines_may_say_nothing(none: dict[str, Any]) -> None:
+def test_a_template_of_machines_may_be_empty(none: dict[str, Any]) -> None:
     assert offered(none, {"capacity": None, "nodeInfo": None}) == offered()
 
 
 @pytest.mark.rule("capi-2d-from-zero")
 @pytest.mark.parametrize("name", ["cpu", "memory"])
-def test_of_a_node_with_none_of_cpu_or_memory_nothing_is_known(name: str) -> None:
+def test_a_node_without_cpu_or_memory_has_no_template(name: str) -> None:
     assert template_of({**CAPACITIES, CAPACITY + name: "0"}, {}, {}) is None
 
 
 @pytest.mark.rule("capi-2d-template")
-def test_what_the_infrastructure_says_of_its_nodes_is_taken_where_no_annotation_does() -> None:
+def test_node_information_of_the_infrastructure_is_used_where_no_annotation_overrides_it() -> None:
     info = {"architecture": "arm64", "operatingSystem": "windows"}
     capacity = {"cpu": "16", "memory": "1Gi", "pods": "250", "nvidia.com/gpu": "1"}
     found = template_of({CAPACITY + "cpu": "2"}, {}, {"capacity": capacity, "nodeInfo": info})
@@ -232,12 +232,14 @@ def test_what_the_infrastructure_says_of_its_nodes_is_taken_where_no_annotation_
         ({"gpu_count": "0"}, {"nvidia.com/gpu": 0}),
     ],
 )
-def test_gpus_are_nvidias_unless_another_type_is_given(said: dict[str, str], gpus: dict[str, int]) -> None:
+def test_gpus_are_nvidia_gpus_unless_another_type_is_given(
+    said: dict[str, str], gpus: dict[str, int]
+) -> None:
     assert offered(**said).free == {**offered().free, **gpus}
 
 
 @pytest.mark.rule("capi-2d-template")
-def test_of_a_machines_labels_its_node_gets_those_of_the_domains_of_nodes() -> None:
+def test_a_node_gets_those_labels_of_its_machine_that_are_in_node_domains() -> None:
     given = {
         "node-role.kubernetes.io/worker": "",
         "node.cluster.x-k8s.io/pool": "a",
@@ -278,7 +280,7 @@ def test_labels_and_taints_may_be_written_with_blanks_and_without_values() -> No
 
 
 @pytest.mark.rule("capi-2d-template")
-def test_taints_of_machines_keep_their_values_unless_an_annotation_says_another() -> None:
+def test_taints_of_machines_keep_their_values_unless_an_annotation_overrides_them() -> None:
     taints = [
         {"key": "a", "value": "kept", "effect": "NoSchedule"},
         {"key": "b", "value": None, "effect": "NoExecute"},

@@ -53,7 +53,7 @@ async def told(here: World, reason: str) -> list[str]:
 
 @pytest.mark.rule("node-groups-grow")
 @simulated
-async def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_rests() -> None:
+async def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_settles() -> None:
     one = group("g", 0, ("0", "10"), **OFFER)
     async with at_work(one, published=True) as (here, recorded):
         await ask(here, "a", "b", "c")
@@ -72,7 +72,7 @@ def shapes() -> dict[str, Any]:
 
 @pytest.mark.rule("capi-2d-from-zero")
 @simulated
-async def test_a_group_grows_from_zero_by_what_its_infrastructure_template_says() -> None:
+async def test_a_group_grows_from_zero_by_its_infrastructure_template() -> None:
     async with at_work(group("g", 0, ("0", "10"), **{CAPACITY + "labels": "pool=x"})) as (here, _):
         await here.user.apply(shapes())
         shape = {
@@ -92,7 +92,7 @@ async def test_a_group_grows_from_zero_by_what_its_infrastructure_template_says(
 
 @pytest.mark.rule("node-groups-grow")
 @simulated
-async def test_what_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
+async def test_a_pod_that_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
     async with at_work(group("g", 1, **OFFER)) as (here, _):
         claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
         await ask(here, "a", volumes=claims)
@@ -106,7 +106,7 @@ async def test_what_fits_nowhere_is_left_alone_and_a_condition_says_why() -> Non
 
 @pytest.mark.rule("node-groups-priority")
 @simulated
-async def test_priorities_are_read_anew_and_bad_ones_are_warned_of_and_not_heeded() -> None:
+async def test_priorities_are_reread_and_invalid_ones_are_reported_and_ignored() -> None:
     groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
     async with at_work(*groups, priorities=PRIORITIES) as (here, _):
         await ask(here, "a")
@@ -144,7 +144,7 @@ def scaling(what: Any, times: int | None) -> Fault:
     ],
 )
 @simulated
-async def test_a_conflict_a_failing_or_a_busy_server_never_moves_the_best_group_out_of_its_place(
+async def test_a_conflict_or_a_failing_or_busy_server_never_displaces_the_best_group(
     fault: Fault,
 ) -> None:
     groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
@@ -158,7 +158,7 @@ async def test_a_conflict_a_failing_or_a_busy_server_never_moves_the_best_group_
 
 @pytest.mark.rule("capi-2d-quota")
 @simulated
-async def test_a_quota_that_is_used_up_has_the_next_group_grow_and_the_first_back_off() -> None:
+async def test_an_exhausted_quota_makes_the_next_group_grow_and_the_first_back_off() -> None:
     groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
     quota = scaling(Refuse(403, "Forbidden", "exceeded quota: few machines"), None)
     async with at_work(*groups, faults=(quota,), priorities=PRIORITIES) as (here, _):
@@ -171,7 +171,7 @@ async def test_a_quota_that_is_used_up_has_the_next_group_grow_and_the_first_bac
 
 @pytest.mark.rule("capi-2d-quota")
 @simulated
-async def test_a_forbidden_request_is_reported_and_does_not_back_the_group_off() -> None:
+async def test_a_forbidden_request_is_reported_without_a_back_off_of_the_group() -> None:
     groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
     refusal = scaling(Refuse(403, "Forbidden", "no role says so"), None)
     async with at_work(*groups, faults=(refusal,), priorities=PRIORITIES) as (here, _):
@@ -185,7 +185,7 @@ async def test_a_forbidden_request_is_reported_and_does_not_back_the_group_off()
 @pytest.mark.rule("capi-2d-state-failures")
 @pytest.mark.parametrize(("behaviour", "seconds"), [("fail", 60.0), ("never", 1000.0)])
 @simulated
-async def test_machines_that_fail_or_never_come_are_taken_back_and_another_group_grows(
+async def test_machines_that_fail_or_never_come_are_given_up_and_another_group_grows(
     behaviour: str, seconds: float
 ) -> None:
     best = group("best", 0, ("0", "10"), **{**OFFER, BEHAVIOUR: behaviour})
@@ -202,7 +202,7 @@ async def test_machines_that_fail_or_never_come_are_taken_back_and_another_group
 
 @pytest.mark.rule("node-groups-bad-input")
 @simulated
-async def test_a_group_with_a_bad_annotation_is_named_and_the_others_are_sized() -> None:
+async def test_a_group_with_an_invalid_annotation_is_reported_and_the_others_are_sized() -> None:
     bad = group("bad", 1, ("1", "many"), **OFFER)
     crossed = group("crossed", 1, ("5", "2"), **OFFER)
     async with at_work(bad, crossed, group("good", 0, ("0", "3"), **OFFER)) as (here, _):
@@ -219,7 +219,7 @@ async def test_a_group_with_a_bad_annotation_is_named_and_the_others_are_sized()
 
 @pytest.mark.rule("node-groups-bad-input")
 @simulated
-async def test_a_discovery_without_a_meaning_is_a_condition_and_nothing_is_sized() -> None:
+async def test_an_invalid_discovery_is_a_condition_and_nothing_is_sized() -> None:
     async with at_work(group("g", 0, ("0", "3"), **OFFER), discovery=("gce:all",)) as (here, _):
         await ask(here, "a")
         await anyio.sleep(30)
@@ -232,7 +232,7 @@ async def test_a_discovery_without_a_meaning_is_a_condition_and_nothing_is_sized
 
 @pytest.mark.rule("node-groups-shrink")
 @simulated
-async def test_empty_nodes_go_after_their_time_and_never_below_the_smallest_size() -> None:
+async def test_empty_nodes_are_removed_after_their_time_and_never_below_the_minimum_size() -> None:
     async with at_work(group("g", 4, ("2", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
         await anyio.sleep(80)
         assert await size_of(here.user, "g") == 4
@@ -244,7 +244,7 @@ async def test_empty_nodes_go_after_their_time_and_never_below_the_smallest_size
 
 @pytest.mark.rule("node-groups-shrink")
 @simulated
-async def test_a_node_that_is_hardly_used_is_emptied_and_its_very_machine_goes() -> None:
+async def test_a_barely_used_node_is_drained_and_its_own_machine_deleted() -> None:
     async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
         busy, idle = await nodes(here)
         await bind(here, "b1", busy, cpu="3")
@@ -256,7 +256,7 @@ async def test_a_node_that_is_hardly_used_is_emptied_and_its_very_machine_goes()
 
 @pytest.mark.rule("node-groups-pdb")
 @simulated
-async def test_a_disruption_budget_holds_a_node_until_it_allows_the_eviction() -> None:
+async def test_a_disruption_budget_keeps_a_node_until_it_allows_the_eviction() -> None:
     async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
         busy, idle = await nodes(here)
         await bind(here, "b1", busy, cpu="3")
@@ -273,7 +273,7 @@ async def test_a_disruption_budget_holds_a_node_until_it_allows_the_eviction() -
 @pytest.mark.rule("node-groups-shrink")
 @pytest.mark.parametrize("why", ["not replicated", "too busy", "no room", "marked"])
 @simulated
-async def test_a_node_stays_whose_pods_could_not_go_elsewhere(why: str) -> None:
+async def test_a_node_whose_pods_could_not_move_elsewhere_stays(why: str) -> None:
     async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
         busy, idle = await nodes(here)
         await bind(here, "b1", busy, cpu="3500m" if why == "no room" else "3")
@@ -288,7 +288,7 @@ async def test_a_node_stays_whose_pods_could_not_go_elsewhere(why: str) -> None:
 
 @pytest.mark.rule("node-groups-rollout")
 @simulated
-async def test_nodes_of_a_group_that_is_rolled_out_are_left_alone() -> None:
+async def test_nodes_of_a_group_that_is_rolling_out_are_left_alone() -> None:
     async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
         status = {"status": {"upToDateReplicas": 1}}
         for _ in range(400):
@@ -300,7 +300,7 @@ async def test_nodes_of_a_group_that_is_rolled_out_are_left_alone() -> None:
 
 @pytest.mark.rule("node-groups-shrink")
 @simulated
-async def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
+async def test_a_node_selected_for_removal_stays_when_a_pod_needs_it() -> None:
     async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
         busy, idle = await nodes(here)
         await bind(here, "b1", busy, cpu="3")
@@ -317,7 +317,7 @@ async def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
 
 @pytest.mark.rule("node-groups-shrink")
 @simulated
-async def test_where_it_is_switched_off_nothing_goes() -> None:
+async def test_with_scale_down_disabled_no_node_is_removed() -> None:
     off = ScaleDownSpec(enabled=False)
     async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=off) as (here, _):
         await anyio.sleep(600)

@@ -83,7 +83,7 @@ async def copied(there: World, node: Node) -> None:
 
 @pytest.mark.rule("node-groups-clusters")
 @simulated
-async def test_a_node_that_idles_in_another_cluster_has_its_machine_go_in_this_one() -> None:
+async def test_an_idle_node_in_another_cluster_has_its_machine_deleted_in_this_one() -> None:
     async with two_clusters() as (here, there):
         busy, _ = await nodes(here)
         await bind(there, "b1", busy, owned=False, cpu="3")

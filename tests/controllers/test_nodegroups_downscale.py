@@ -102,7 +102,7 @@ def numbered(count: int) -> list[NodeView]:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_an_empty_node_goes_by_the_name_of_its_machine_and_is_remembered() -> None:
+def test_an_empty_node_is_removed_by_the_name_of_its_machine_and_remembered() -> None:
     one = group([node("a")])
     assert plan_scale_down(situation(one)) == ScaleDown(
         delete=(Candidate(node("a"), one.group, "m-a"),), unneeded={"a": LONG_AGO}
@@ -110,13 +110,13 @@ def test_an_empty_node_goes_by_the_name_of_its_machine_and_is_remembered() -> No
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_of_a_machine_pool_goes_by_its_instance() -> None:
+def test_a_node_of_a_machine_pool_is_removed_by_its_instance() -> None:
     pool = group([node("a")], kind="MachinePool", machines=())
     assert plan_scale_down(situation(pool)).delete == (Candidate(node("a"), pool.group, "x:/a"),)
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_that_was_needed_until_now_is_not_needed_from_now_on() -> None:
+def test_a_node_needed_until_now_is_unneeded_from_now_on() -> None:
     found = plan_scale_down(
         situation(group([node("a"), node("b")]), unneeded={"b": ago(60), "gone": LONG_AGO})
     )
@@ -128,7 +128,7 @@ def test_a_node_that_was_needed_until_now_is_not_needed_from_now_on() -> None:
     ("ready", "seconds", "goes"),
     [(True, 599, False), (True, 600, True), (False, 1199, False), (False, 1200, True)],
 )
-def test_a_node_goes_after_its_time_which_is_longer_for_one_that_is_not_ready(
+def test_a_node_is_removed_after_its_time_which_is_longer_for_an_unready_one(
     ready: bool, seconds: float, goes: bool
 ) -> None:
     found = plan_scale_down(situation(group([node("a", ready=ready)]), unneeded={"a": ago(seconds)}))
@@ -164,7 +164,7 @@ def test_a_node_goes_after_its_time_which_is_longer_for_one_that_is_not_ready(
         ({"gpus": 4}, [{"cpu": 1, "gpus": 1}], {"gpu_threshold": 250, "threshold": 900}, "25% of it is used"),
     ],
 )
-def test_a_node_is_kept_for_its_mark_its_pods_or_its_use(
+def test_a_node_is_kept_for_its_mark_its_pods_or_its_utilisation(
     view: dict[str, Any], pods: list[dict[str, Any]], options: dict[str, int], why: str
 ) -> None:
     here = node("a", **view)
@@ -178,7 +178,7 @@ def test_a_node_is_kept_for_its_mark_its_pods_or_its_use(
 
 
 @pytest.mark.rule("node-groups-rollout", "node-groups-shrink")
-def test_nodes_of_a_group_that_is_rolled_out_or_not_healthy_are_kept() -> None:
+def test_nodes_of_a_group_that_is_rolling_out_or_unhealthy_are_kept() -> None:
     rolling = group([node("a")], name="rolling", is_rolling=True)
     ill = evolve(
         group([node("b")], name="ill", size=9), readiness=Readiness(1, unready=5, nodes=(node("b"),))
@@ -195,7 +195,7 @@ def test_nodes_of_a_group_that_is_rolled_out_or_not_healthy_are_kept() -> None:
 
 @pytest.mark.rule("node-groups-shrink")
 @pytest.mark.parametrize("how", [{"ready": False}, {"cordoned": True}, {"draining": ago(60)}, {"cpu": 1}])
-def test_pods_have_no_room_on_a_node_that_takes_none(how: dict[str, Any]) -> None:
+def test_pods_cannot_move_to_a_node_that_accepts_none(how: dict[str, Any]) -> None:
     pods = [pod("p", "a", 1500)]
     found = plan_scale_down(situation(group([node("a")]), pods, [node("z", **how)]))
     assert found == ScaleDown(kept={"a": "its pods fit nowhere else"})
@@ -203,7 +203,7 @@ def test_pods_have_no_room_on_a_node_that_takes_none(how: dict[str, Any]) -> Non
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_all_pods_of_a_node_need_room_beside_those_that_are_there() -> None:
+def test_all_pods_of_a_node_must_fit_beside_those_already_elsewhere() -> None:
     pods = [pod("p1", "a", 900), pod("p2", "a", 900), pod("there", "Z", 2300)]
     found = plan_scale_down(situation(group([node("a")]), pods, [node("Z")]))
     assert found.kept == {"a": "its pods fit nowhere else"}
@@ -212,7 +212,7 @@ def test_all_pods_of_a_node_need_room_beside_those_that_are_there() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_room_is_given_once_and_not_on_a_node_that_goes_as_well() -> None:
+def test_room_is_given_only_once_and_not_on_a_node_that_is_also_removed() -> None:
     nodes = [node("a"), node("b"), node("c")]
     pods = [pod("pa", "a", 1500), pod("pb", "b", 1500), pod("pc", "c", 1500)]
     alone = plan_scale_down(situation(group(nodes), pods))
@@ -224,7 +224,7 @@ def test_room_is_given_once_and_not_on_a_node_that_goes_as_well() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_the_pods_of_one_that_is_kept_take_no_room_from_others() -> None:
+def test_the_pods_of_a_kept_node_take_no_room_from_others() -> None:
     nodes = [node("a"), node("b")]
     pods = [
         pod("pa", "a", 1900),
@@ -237,7 +237,7 @@ def test_the_pods_of_one_that_is_kept_take_no_room_from_others() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_whose_pods_fit_nowhere_does_not_keep_those_after_it() -> None:
+def test_a_node_whose_pods_fit_nowhere_does_not_keep_later_nodes() -> None:
     nodes = [node("a"), node("b", cordoned=True)]
     pods = [pod("large", "a", 1900), pod("small", "b", 100), pod("other", "b", 100)]
     found = plan_scale_down(situation(group(nodes), pods, [node("Z", 1)]))
@@ -249,7 +249,7 @@ def test_a_node_whose_pods_fit_nowhere_does_not_keep_those_after_it() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_empty_nodes_are_looked_at_first_then_those_that_go_already_then_those_with_few_pods() -> None:
+def test_empty_nodes_are_considered_first_then_those_being_drained_then_those_with_few_pods() -> None:
     nodes = [
         node("a"),
         node("b"),
@@ -273,7 +273,7 @@ def test_empty_nodes_are_looked_at_first_then_those_that_go_already_then_those_w
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_each_group_keeps_its_own_smallest_size() -> None:
+def test_each_group_keeps_its_own_minimum_size() -> None:
     first = group([node("a"), node("b")], 1, "first")
     second = group([node("c"), node("d")], 0, "second")
     assert names(plan_scale_down(situation([first, second])).delete) == ["a", "c", "d"]
@@ -282,7 +282,7 @@ def test_each_group_keeps_its_own_smallest_size() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_of_many_nodes_ten_empty_ones_and_one_other_go_and_thirty_are_looked_at() -> None:
+def test_of_many_nodes_thirty_are_considered_and_ten_empty_ones_and_one_other_removed() -> None:
     nodes = numbered(32)
     pods = [pod(f"p{number}", f"n{number:02}", 10) for number in range(12, 32)]
     found = plan_scale_down(situation(group(nodes), pods, [node("Z")]))
@@ -293,7 +293,7 @@ def test_of_many_nodes_ten_empty_ones_and_one_other_go_and_thirty_are_looked_at(
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_of_two_that_are_emptied_the_first_by_name_goes_on_and_the_other_stays() -> None:
+def test_of_two_nodes_being_drained_the_first_by_name_continues_and_the_other_is_released() -> None:
     nodes = [node("a"), node("b", draining=ago(60)), node("c", draining=ago(30))]
     pods = [pod("pa", "a", 10), pod("pb1", "b", 10), pod("pb2", "b", 10), pod("pc", "c", 10)]
     found = plan_scale_down(situation(group(nodes), pods, [node("Z")]))
@@ -301,7 +301,7 @@ def test_of_two_that_are_emptied_the_first_by_name_goes_on_and_the_other_stays()
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_that_is_not_empty_after_a_quarter_of_an_hour_is_let_be_and_has_its_time_anew() -> None:
+def test_a_node_not_empty_after_fifteen_minutes_is_released_and_its_time_restarts() -> None:
     def plan(seconds: float, *pods: PodPlacement) -> ScaleDown:
         nodes = [node("a", draining=ago(seconds)), node("b")]
         return plan_scale_down(situation(group(nodes), [pod("pb", "b", 10), *pods], [node("Z")]))
@@ -319,7 +319,7 @@ def names_of(views: Iterable[NodeView]) -> list[str]:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_while_pods_wait_nothing_goes_and_what_was_going_stays() -> None:
+def test_while_pods_wait_no_node_is_removed_and_drained_ones_are_released() -> None:
     nodes = [node("a"), node("b", draining=ago(60)), node("c", disabled=True), node("d", draining=ago(60))]
     pods = [pod("pb", "b", 10)]
     found = plan_scale_down(situation(group(nodes), pods, [node("Z")], quiet=False))
@@ -330,7 +330,7 @@ def test_while_pods_wait_nothing_goes_and_what_was_going_stays() -> None:
 
 
 @pytest.mark.rule("node-groups-shrink")
-def test_a_node_that_is_emptied_goes_on_whatever_its_time_and_stays_when_it_is_needed() -> None:
+def test_a_node_being_drained_continues_regardless_of_its_time_and_is_released_when_needed() -> None:
     here = node("a", draining=ago(60))
     found = plan_scale_down(situation(group([here]), [pod("p", "a")], [node("Z")], unneeded={}))
     assert (names(found.drain), found.release, found.unneeded) == (["a"], (), {"a": NOW})
@@ -340,7 +340,7 @@ def test_a_node_that_is_emptied_goes_on_whatever_its_time_and_stays_when_it_is_n
 
 @pytest.mark.rule("node-groups-shrink")
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=8), st.integers(0, 8))
-def test_whatever_goes_the_bounds_hold_each_node_is_decided_on_and_all_pods_fit_on_the_rest(
+def test_every_removal_keeps_the_bounds_decides_on_each_node_and_leaves_room_for_all_pods(
     loads: list[tuple[int, bool]], smallest: int
 ) -> None:
     nodes = [

@@ -28,7 +28,7 @@ async def taints_of(client: FakeClient) -> Any:
 
 
 @pytest.mark.parametrize("others", [(), (OTHER,)])
-async def test_a_node_that_is_to_go_is_tainted_with_the_second_and_can_be_had_back(
+async def test_a_node_to_be_removed_is_tainted_with_the_second_and_can_be_released(
     others: tuple[dict[str, str], ...],
 ) -> None:
     client = await server(*others)
@@ -81,7 +81,7 @@ async def test_a_pod_is_evicted_and_one_that_is_missing_is_not_an_error() -> Non
     assert await evict(client, pod) is True
 
 
-async def test_a_pod_that_its_budget_holds_stays_and_is_asked_again_later() -> None:
+async def test_a_pod_protected_by_its_budget_stays_and_is_tried_again_later() -> None:
     client = await server()
     pod = await a_pod(client)
     client.add(BUDGET)
@@ -89,7 +89,7 @@ async def test_a_pod_that_its_budget_holds_stays_and_is_asked_again_later() -> N
     assert not (await client.get(Pod, "p", "default", live=True)).terminating
 
 
-async def test_another_pod_of_the_same_name_is_left_alone() -> None:
+async def test_a_recreated_pod_is_left_alone() -> None:
     client = await server()
     pod = await a_pod(client)
     await client.delete(pod.pod, grace_seconds=0)

@@ -112,7 +112,7 @@ async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
 
 
 @pytest.mark.rule("node-groups-simulated", "capi-2d-lost-update")
-def test_whatever_goes_wrong_the_best_group_gets_the_nodes_and_they_all_go_again() -> None:
+def test_under_every_fault_the_best_group_gets_the_nodes_and_they_are_all_removed_again() -> None:
     for seed in range(SEEDS):
         plan = FaultPlan(tuple(faults(random.Random(seed))))
         simulate(lambda seed=seed, plan=plan: told(plan, seed, meddling=True), seed=seed)  # type: ignore[misc]
@@ -120,7 +120,7 @@ def test_whatever_goes_wrong_the_best_group_gets_the_nodes_and_they_all_go_again
 
 
 @pytest.mark.rule("node-groups-simulated")
-def test_any_single_write_may_go_wrong_in_any_way() -> None:
+def test_any_single_write_may_fail_in_any_way() -> None:
     every = [(nth, spoil) for nth in range(1, WRITES + 1) for spoil in SPOILS]
     chosen = random.Random(0).sample(every, min(len(every), RUNS or len(every)))
     for seed, (nth, spoil) in enumerate(chosen):
@@ -150,14 +150,14 @@ def test_the_best_group_is_reached_through_a_storm_of_conflicts(seed: int) -> No
 
 @pytest.mark.rule("node-groups-incident")
 @pytest.mark.parametrize("seed", range(2))
-def test_the_original_takes_the_best_group_out_of_its_place(seed: int) -> None:
+def test_the_original_displaces_the_best_group(seed: int) -> None:
     verdict = played(seed, "original")
     assert not verdict.ok
     assert "0 groups backed off" not in verdict.explanation
 
 
 @pytest.mark.rule("node-groups-incident")
-def test_without_a_storm_the_incident_was_not_played() -> None:
+def test_without_a_storm_the_incident_is_not_reproduced() -> None:
     async def run() -> IncidentVerdict:
         async with world(0, *definitions(), delays=Delays()) as here:
             calm = conflicts.ConflictScenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)

@@ -44,7 +44,7 @@ def manifest(
 
 
 @pytest.mark.rule("capi-2d-new-node-group")
-def test_a_group_has_its_name_bounds_options_and_what_its_nodes_will_offer() -> None:
+def test_a_group_has_its_name_bounds_options_and_a_template_of_its_nodes() -> None:
     said = {**CAPACITIES, OPTIONS + "scaledownunneededtime": "5m", OPTIONS + "maxnodestartuptime": "x"}
     given = group("g", 3, ("2", "9"), "MachineSet", **said, **{REMOVING: "b,,a"})
     given["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": "one"}]
@@ -115,7 +115,7 @@ def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
         ),
     ],
 )
-def test_an_unsized_object_has_a_reason_and_whether_it_is_a_fault(
+def test_an_object_that_is_not_sized_has_a_reason_and_may_be_a_fault(
     given: dict[str, Any], infrastructure: dict[str, Any], none: UnsizedObject
 ) -> None:
     assert read_group(given, STORED, infrastructure) == evolve(
@@ -124,13 +124,13 @@ def test_an_unsized_object_has_a_reason_and_whether_it_is_a_fault(
 
 
 @pytest.mark.rule("capi-2d-new-node-group")
-def test_a_machine_deployment_of_another_one_is_a_group() -> None:
+def test_a_machine_deployment_owned_by_another_one_is_a_group() -> None:
     owned = manifest(ownerReferences=[{"kind": "MachineDeployment"}])
     assert isinstance(read_group(owned, STORED), NodeGroup)
 
 
 @pytest.mark.rule("capi-2d-from-zero")
-def test_a_group_without_nodes_of_which_all_is_known_is_one() -> None:
+def test_an_empty_group_with_known_capacity_is_a_group() -> None:
     found = read_group(group("g", 0), STORED, {"capacity": {"cpu": "1", "memory": "1Gi"}})
     assert isinstance(found, NodeGroup)
     assert found.size == 0
@@ -150,7 +150,7 @@ def test_a_group_without_nodes_of_which_all_is_known_is_one() -> None:
         (1, {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2}, True),
     ],
 )
-def test_a_deployment_rolls_until_its_newest_form_was_seen_and_all_machines_are_of_it(
+def test_a_deployment_is_rolling_until_its_newest_generation_is_observed_on_all_machines(
     generation: int, status: dict[str, int] | None, rolling: bool
 ) -> None:
     found = read_group({**manifest(generation=generation), "status": status}, STORED)
@@ -173,7 +173,7 @@ def test_a_deployment_rolls_until_its_newest_form_was_seen_and_all_machines_are_
         ((), 0, ()),
     ],
 )
-def test_of_the_machines_that_are_counted_as_going_no_more_go_than_the_size_is_short_of(
+def test_no_more_counted_machines_are_still_being_removed_than_the_size_falls_short(
     counted: tuple[str, ...], size: int, going: tuple[str, ...]
 ) -> None:
     states: Sequence[MachineState] = ("running", "pending", "failed", "deleting", "running")
@@ -182,7 +182,7 @@ def test_of_the_machines_that_are_counted_as_going_no_more_go_than_the_size_is_s
 
 
 @pytest.mark.rule("capi-2d-delete-undo")
-def test_a_group_has_the_machines_that_are_its_own_or_its_machine_sets_by_name() -> None:
+def test_a_group_has_its_own_machines_or_those_of_its_machine_sets_by_name() -> None:
     machines = [
         machine("d", "running", "set-uid"),
         machine("c", "running", "other-uid", "m-uid"),
@@ -203,7 +203,7 @@ def test_a_machine_pool_has_instances_and_no_machines() -> None:
 
 
 @pytest.mark.rule("capi-2d-instances")
-def test_a_machine_is_read_whole() -> None:
+def test_all_fields_of_a_machine_are_read() -> None:
     metadata = {
         "name": "m",
         "namespace": "stage",
@@ -242,7 +242,7 @@ def test_a_terminal_failure_of_a_machine_is_read_from_three_places(
 
 
 @pytest.mark.rule("node-groups-bad-input")
-def test_a_machine_that_no_server_has_stored_has_no_age() -> None:
+def test_a_machine_that_was_never_stored_has_no_age() -> None:
     unstored = API.kind("Machine")(metadata=ObjectMeta("m", "stage"))
     with pytest.raises(ValueError, match=r"^a machine that no server has stored$"):
         read_machine({"metadata": {"name": "m", "uid": "u"}}, unstored)
@@ -260,5 +260,5 @@ def test_a_machine_that_no_server_has_stored_has_no_age() -> None:
         ("", ""),
     ],
 )
-def test_of_a_provider_id_only_the_slashes_after_its_scheme_become_one(said: str, one: str) -> None:
+def test_in_a_provider_id_only_the_slashes_after_the_scheme_are_collapsed(said: str, one: str) -> None:
     assert provider_id(said) == one

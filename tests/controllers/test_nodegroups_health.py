@@ -57,14 +57,14 @@ def assessed(
 
 
 @pytest.mark.rule("capi-2d-state-ok")
-def test_with_a_scale_up_under_way_a_group_is_healthy_and_its_nodes_are_coming() -> None:
+def test_during_a_scale_up_a_group_is_healthy_and_its_nodes_are_upcoming() -> None:
     found = assessed(a_group(map(machine, names(3)), 5), map(node, names(3)))
     assert (found.healthy, found.upcoming, found.state.growing_since) == (True, 2, NOW)
     assert found.state.backoff is None
 
 
 @pytest.mark.rule("capi-2d-state-unready")
-def test_a_node_that_has_not_started_yet_is_coming_and_one_that_never_does_is_unready() -> None:
+def test_a_node_that_has_not_started_is_upcoming_and_one_that_never_does_is_unready() -> None:
     fresh = node("n0", ready=False, created=NOW - datetime.timedelta(minutes=5))
     group = a_group([machine("n0")], 1)
     assert assessed(group, [fresh]).readiness.not_started == 1
@@ -86,7 +86,7 @@ def test_nodes_that_do_not_come_in_time_are_given_up_and_the_group_backs_off() -
 
 
 @pytest.mark.rule("capi-2d-state-expired")
-def test_only_the_part_that_did_not_come_has_expired() -> None:
+def test_only_the_missing_part_of_a_scale_up_expires() -> None:
     before = assessed(a_group(map(machine, names(3)), 6), map(node, names(3))).state
     group = a_group(map(machine, names(5)), 6)
     found = assessed(group, map(node, names(5)), before, later(16))
@@ -94,34 +94,34 @@ def test_only_the_part_that_did_not_come_has_expired() -> None:
 
 
 @pytest.mark.rule("capi-2d-state-expired")
-def test_a_larger_size_gives_the_nodes_their_time_anew() -> None:
+def test_a_larger_size_restarts_the_time_of_the_nodes() -> None:
     before = assessed(a_group(map(machine, names(3)), 5), map(node, names(3))).state
     grown = assessed(a_group(map(machine, names(3)), 6), map(node, names(3)), before, later(14))
     assert assessed(grown.group, map(node, names(3)), grown.state, later(20)).expired == 0
 
 
 @pytest.mark.rule("capi-2d-state-scale-down")
-def test_a_node_that_is_going_is_neither_missing_nor_coming() -> None:
+def test_a_node_that_is_being_deleted_is_neither_missing_nor_upcoming() -> None:
     group = evolve(a_group(map(machine, names(5)), 4), removing=("n4",))
     found = assessed(group, map(node, names(5)))
     assert (found.readiness.ready, found.upcoming, found.healthy) == (4, 0, True)
 
 
 @pytest.mark.rule("capi-2d-state-upcoming")
-def test_what_is_coming_is_counted_for_each_group_by_itself() -> None:
+def test_upcoming_nodes_are_counted_per_group() -> None:
     one = assessed(a_group(map(machine, names(1)), 3), [node("n0")])
     other = assessed(a_group([machine("n0"), machine("n1", "pending")], 2), [node("n0", ready=False)])
     assert (one.upcoming, other.upcoming) == (2, 1)
 
 
 @pytest.mark.rule("capi-2d-state-size")
-def test_a_group_with_more_nodes_than_its_size_awaits_none() -> None:
+def test_a_group_with_more_nodes_than_its_size_expects_none() -> None:
     found = assessed(a_group(map(machine, names(5)), 3), map(node, names(5)))
     assert (found.upcoming, found.state.growing_since) == (0, None)
 
 
 @pytest.mark.rule("capi-2d-state-unregistered")
-def test_a_machine_without_a_node_is_coming_until_its_time_is_over() -> None:
+def test_a_machine_without_a_node_is_upcoming_until_its_time_is_over() -> None:
     fresh = machine("n1", created=NOW - datetime.timedelta(minutes=5))
     group = a_group([machine("n0"), fresh], 2)
     assert assessed(group, [node("n0")]).upcoming == 1
@@ -131,13 +131,13 @@ def test_a_machine_without_a_node_is_coming_until_its_time_is_over() -> None:
 
 
 @pytest.mark.rule("capi-2d-state-deleted")
-def test_a_node_whose_machine_is_gone_is_not_one_of_the_group() -> None:
+def test_a_node_whose_machine_is_gone_does_not_belong_to_the_group() -> None:
     found = assessed(a_group([machine("n0")], 1), [node("n0"), node("n1")])
     assert [one.name for one in found.readiness.nodes] == ["n0"]
 
 
 @pytest.mark.rule("capi-2d-state-backoff")
-def test_after_five_minutes_a_group_may_grow_again_and_a_second_failure_lasts_longer() -> None:
+def test_after_five_minutes_a_group_may_grow_again_and_a_second_back_off_is_longer() -> None:
     group = a_group(map(machine, names(3)), 5)
     first = assessed(group, map(node, names(3)))
     failed = assessed(group, map(node, names(3)), first.state, later(16))
@@ -148,7 +148,7 @@ def test_after_five_minutes_a_group_may_grow_again_and_a_second_failure_lasts_lo
 
 
 @pytest.mark.rule("capi-2d-state-backoff")
-def test_a_success_does_not_make_the_next_failure_a_first_one() -> None:
+def test_a_success_does_not_reset_the_back_off() -> None:
     group = a_group(map(machine, names(3)), 5)
     failed = assessed(group, map(node, names(3)), assessed(group, map(node, names(3))).state, later(16))
     well = assessed(a_group(map(machine, names(5)), 5), map(node, names(5)), failed.state, later(30))
@@ -159,7 +159,7 @@ def test_a_success_does_not_make_the_next_failure_a_first_one() -> None:
 
 
 @pytest.mark.rule("capi-2d-state-suspended")
-def test_nodes_that_are_not_ready_for_long_are_not_taken_for_coming_ones() -> None:
+def test_long_unready_nodes_are_not_mistaken_for_upcoming_ones() -> None:
     nodes = [node("n0"), node("n1", ready=False)]
     found = assessed(a_group(map(machine, names(2)), 2), nodes)
     assert (found.readiness.unready, found.upcoming, found.healthy) == (1, 0, True)
@@ -173,7 +173,7 @@ def ago(seconds: float) -> datetime.datetime:
 
 
 @pytest.mark.rule("capi-2d-state-unready", "capi-2d-state-unregistered", "capi-2d-state-scale-down")
-def test_each_instance_is_ready_unready_starting_late_failed_or_of_no_account() -> None:
+def test_each_instance_is_ready_unready_starting_late_failed_or_ignored() -> None:
     machines = [
         machine("ready"),
         machine("unready"),
@@ -230,7 +230,7 @@ def test_an_instance_of_a_machine_pool_is_never_late_before_it_has_a_node() -> N
         (Readiness(5, unready=5, unregistered=("a",)), 10, 0, False),
     ],
 )
-def test_nodes_are_missed_up_to_three_or_45_percent_of_the_size_or_of_what_is_there(
+def test_missing_nodes_are_tolerated_up_to_three_or_45_percent_of_the_size_or_the_present_number(
     readiness: Readiness, size: int, upcoming: int, healthy: bool
 ) -> None:
     assert is_healthy(readiness, size, upcoming) is healthy
@@ -249,7 +249,7 @@ def test_a_cluster_is_sized_with_up_to_45_percent_of_unready_nodes(
 
 
 @pytest.mark.rule("capi-2d-state-ok")
-def test_of_a_group_that_is_seen_first_all_is_remembered() -> None:
+def test_a_group_seen_for_the_first_time_is_recorded_in_full() -> None:
     group = a_group([machine("n0"), machine("n1", "pending")], 2, smallest=1)
     assert assessed(group, [node("n0")]) == GroupAssessment(
         group,
@@ -284,7 +284,7 @@ def test_each_failure_of_a_machine_is_reported_once_and_the_first_is_the_reason(
 
 
 @pytest.mark.rule("capi-2d-state-expired")
-def test_nodes_have_their_time_to_the_second_and_that_they_did_not_come_is_the_reason_before_others() -> None:
+def test_nodes_have_their_time_to_the_second_and_their_absence_is_the_main_reason() -> None:
     group = a_group([machine("n0"), machine("n1", "failed")], 4)
     before = GroupState("MachineDeployment/stage/g", 4, growing_since=ago(900), failed=("gone",))
     in_time = assessed(group, [node("n0")], before)
@@ -298,7 +298,7 @@ def test_nodes_have_their_time_to_the_second_and_that_they_did_not_come_is_the_r
 
 
 @pytest.mark.rule("capi-2d-state-expired")
-def test_a_size_that_is_smaller_gives_nodes_no_more_time_and_one_that_needs_none_takes_it() -> None:
+def test_a_smaller_size_does_not_restart_the_time_of_nodes_unless_nothing_is_missing() -> None:
     group = a_group([machine("n0")], 3)
     before = GroupState("MachineDeployment/stage/g", 4, growing_since=ago(60))
     assert assessed(group, [node("n0")], before).state.growing_since == ago(60)

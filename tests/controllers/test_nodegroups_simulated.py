@@ -104,7 +104,7 @@ def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
 
 
 @pytest.mark.rule("node-groups-simulated")
-def test_the_best_group_has_what_pods_need_whatever_single_thing_goes_wrong() -> None:
+def test_the_best_group_has_what_pods_need_under_every_single_fault() -> None:
     report = sweep(scenario(), most=RUNS)
     told("sweep", report)
     assert report.runs == min(report.in_full or 0, RUNS or 10**9)

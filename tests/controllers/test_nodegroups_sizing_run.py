@@ -41,7 +41,7 @@ def a_pass(heard: Heard, settings: NodeGroupSettings | None = None) -> SizingRun
 
 
 @pytest.mark.rule("node-groups-bad-input")
-def test_trouble_is_in_the_condition_once_and_in_an_event_while_it_is_new() -> None:
+def test_a_problem_is_in_the_condition_once_and_in_an_event_while_it_is_new() -> None:
     heard = Heard(NodeAutoscaler(status=NodeAutoscalerStatus(warned=("known",))))
     this = a_pass(heard)
     for text in ("new", "known", "new", "known"):
@@ -83,7 +83,7 @@ def test_a_run_that_has_lost_its_leadership_ends() -> None:
 
 
 @pytest.mark.rule("capi-2d-backoff", "capi-2d-quota")
-def test_a_group_without_capacity_backs_off_by_the_managers_terms_and_is_reported() -> None:
+def test_a_group_without_capacity_backs_off_by_the_managers_settings_and_is_reported() -> None:
     heard = Heard()
     this = a_pass(heard, NodeGroupSettings(terms=BackoffTerms(first=60.0)))
     this.states |= {"a": GroupState("a", 3), "b": GroupState("b")}

@@ -52,7 +52,7 @@ CPU, MEMORY = {CAPACITY + "cpu": "2"}, {CAPACITY + "memory": "4Gi"}
         (CPU, {"memory": "1Gi"}, True),
     ],
 )
-def test_a_group_can_grow_from_zero_where_cpu_and_memory_are_known(
+def test_a_group_can_grow_from_zero_if_cpu_and_memory_are_known(
     annotations: Mapping[str, str], capacity: Mapping[str, str], known: bool
 ) -> None:
     template = template_of(annotations, {}, {"capacity": capacity})
@@ -66,7 +66,7 @@ def test_a_group_can_grow_from_zero_where_cpu_and_memory_are_known(
     ("bounds", "default"),
     [((None, "7"), 1), (("0", "7"), 0), (("3", "7"), 3)],
 )
-def test_replicas_that_are_not_given_come_of_the_bounds(
+def test_missing_replicas_are_derived_from_the_bounds(
     bounds: tuple[str | None, str | None], default: int
 ) -> None:
     found = read_group(group("g", None, bounds), STORED)
@@ -75,7 +75,7 @@ def test_replicas_that_are_not_given_come_of_the_bounds(
 
 
 @pytest.mark.rule("node-groups-discovery")
-def test_discovery_goes_by_namespace_cluster_and_labels_together() -> None:
+def test_discovery_combines_namespace_cluster_and_labels() -> None:
     term = DiscoveryTerm.parse("clusterapi:namespace=stage,clusterName=one,team=a", "own")
     one = group("g")
     assert not term.means(one)
@@ -115,7 +115,7 @@ RUNNING: Mapping[str, MachineState] = {"a": "running", "b": "running", "c": "run
         (RUNNING, 2, 2, 2),
     ],
 )
-def test_what_never_came_can_be_taken_back_and_nothing_else(
+def test_only_nodes_that_never_came_can_be_given_up(
     machines: Mapping[str, MachineState], now: int, size: int, left: int | None
 ) -> None:
     one = a_group(machines, now)
@@ -140,7 +140,7 @@ def test_what_never_came_can_be_taken_back_and_nothing_else(
         ({"deprecated": {"v1beta1": {"failureMessage": "no"}}}, {"providerID": "x:///1"}, {}, "failed"),
     ],
 )
-def test_the_state_of_an_instance_is_that_of_its_machine(
+def test_an_instance_has_the_state_of_its_machine(
     status: Mapping[str, Any], spec: Mapping[str, Any], metadata: Mapping[str, Any], state: str
 ) -> None:
     named = {"name": "m", "namespace": "stage", "uid": "m", **metadata}

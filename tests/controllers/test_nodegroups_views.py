@@ -60,7 +60,7 @@ def node(name: str = "n", cpu: str = "4", *taints: dict[str, Any], stored: bool 
     }
 
 
-def test_of_a_node_with_gpus_the_use_is_that_of_its_gpus() -> None:
+def test_the_utilisation_of_a_node_with_gpus_is_that_of_its_gpus() -> None:
     asking = {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
     one = read_pod(pod(containers=[{"name": "c", "image": "i", "resources": asking}]))
     assert one is not None
@@ -87,13 +87,13 @@ def test_of_a_node_with_gpus_the_use_is_that_of_its_gpus() -> None:
         (pod(owners=[{**OWNED[0], "kind": "DaemonSet"}], namespace="kube-system"), ""),
     ],
 )
-def test_a_pod_says_why_it_must_stay(given: Pod, why: str) -> None:
+def test_a_pod_reports_why_it_must_stay(given: Pod, why: str) -> None:
     view = read_pod(given)
     assert view.held == why
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_counts_nowhere(phase: str) -> None:
+def test_a_finished_pod_is_ignored(phase: str) -> None:
     assert read_pod(pod(phase=phase)) is None
 
 
@@ -124,7 +124,7 @@ def test_the_removal_taint_has_the_time_and_is_not_in_the_template(value: str | 
     assert view.template.taints == (Taint("gpu", "", "NoSchedule"),)
 
 
-def test_a_node_that_no_server_has_stored_has_no_age() -> None:
+def test_a_node_that_was_never_stored_has_no_age() -> None:
     with pytest.raises(ValueError, match=r"^a node that no server has stored$"):
         read_node(decode(Node, node(stored=False)))
 
@@ -142,7 +142,7 @@ class Server:
         raise Forbidden(403, "Forbidden", "no")
 
 
-async def test_what_makes_no_sense_is_named_and_left_out() -> None:
+async def test_objects_that_cannot_be_read_are_reported_and_left_out() -> None:
     greedy = pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "many"}}}])
     odd = decode(Node, node("odd", "many"))
     client: Any = Server(decode(Node, node("good")), odd, pod(), pod(phase="Failed"), greedy)
@@ -152,7 +152,7 @@ async def test_what_makes_no_sense_is_named_and_left_out() -> None:
     assert workload.troubles == ("node odd cannot be read", "pod default/p cannot be read")
 
 
-async def test_priorities_that_cannot_be_read_are_none() -> None:
+async def test_priorities_that_cannot_be_read_are_absent() -> None:
     client: Any = Server()
     assert await priorities_text(client, "default") is None
 
@@ -174,7 +174,7 @@ def asking(*containers: dict[str, str], **given: Any) -> PodPlacement:
     return view
 
 
-def test_a_node_is_read_whole() -> None:
+def test_all_fields_of_a_node_are_read() -> None:
     manifest = node()
     manifest["metadata"] |= {"labels": {"a": "b"}, "annotations": {DISABLED: "true"}}
     leaving = {"key": TO_BE_DELETED, "value": "1767225600", "effect": "NoSchedule"}
@@ -199,7 +199,7 @@ def test_a_node_is_read_whole() -> None:
     "conditions",
     [[], [condition("Ready", "False")], [condition("Ready", "Unknown")], [condition("DiskPressure", "True")]],
 )
-def test_a_node_that_says_little_is_not_ready_and_may_go(conditions: list[dict[str, str]]) -> None:
+def test_a_node_without_conditions_is_unready_and_may_be_removed(conditions: list[dict[str, str]]) -> None:
     manifest = node()
     manifest["metadata"]["annotations"] = {DISABLED: "false"}
     del manifest["spec"]
@@ -209,7 +209,7 @@ def test_a_node_that_says_little_is_not_ready_and_may_go(conditions: list[dict[s
     assert read_node(one) == NodeView("n", "", CREATED, False, template, one)
 
 
-def test_a_pod_is_read_whole() -> None:
+def test_all_fields_of_a_pod_are_read() -> None:
     controlled = [{**OWNED[0], "controller": False}, {**OWNED[0], "uid": "2", "kind": "StatefulSet"}]
     one = pod(owners=controlled, nodeName="n")
     assert read_pod(one) == PodPlacement(pod_needs(one), "n", one)
@@ -223,7 +223,7 @@ def test_a_pod_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("of", ["DaemonSet", "the node"])
-def test_a_pod_that_each_node_has_is_local_and_never_holds_it(of: str) -> None:
+def test_a_daemon_set_or_mirror_pod_is_local_and_never_holds_its_node(of: str) -> None:
     owners = [] if of == "the node" else [{**OWNED[0], "kind": "DaemonSet"}]
     one = pod(owners=owners, safe="false", nodeName="n")
     if of == "the node":
@@ -231,7 +231,7 @@ def test_a_pod_that_each_node_has_is_local_and_never_holds_it(of: str) -> None:
     assert read_pod(one) == PodPlacement(pod_needs(one), "n", one, is_local=True)
 
 
-def test_a_pod_that_is_being_deleted_waits_for_no_node() -> None:
+def test_a_terminating_pod_does_not_wait_for_a_node() -> None:
     manifest = encode(
         pod(phase="Pending", conditions=[condition("PodScheduled", "False", reason="Unschedulable")])
     )
@@ -240,7 +240,7 @@ def test_a_pod_that_is_being_deleted_waits_for_no_node() -> None:
     assert not view.is_waiting
 
 
-def test_a_template_of_a_node_leaves_out_its_name_its_state_and_pods_that_can_move() -> None:
+def test_a_node_template_omits_the_name_the_state_and_movable_pods() -> None:
     taints = [
         {"key": "gpu", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
@@ -276,7 +276,7 @@ def test_a_template_of_a_node_leaves_out_its_name_its_state_and_pods_that_can_mo
         ({}, [{"cpu": "1"}], (0, False)),
     ],
 )
-def test_the_use_of_a_node_is_the_largest_share_that_its_pods_ask_for_rounded_up(
+def test_the_utilisation_of_a_node_is_the_largest_requested_share_rounded_up(
     offered: dict[str, str], asked: list[dict[str, str]], used: tuple[int, bool]
 ) -> None:
     pods = [asking(one) for one in asked]

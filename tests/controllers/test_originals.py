@@ -106,7 +106,7 @@ async def test_a_controller_does_not_start_beside_the_lease_of_its_original(here
 
 @pytest.mark.rule("takeover-ready-made")
 @in_world(played)
-async def test_a_controller_does_not_start_where_another_manager_has_just_written_a_status(
+async def test_a_controller_does_not_start_if_another_manager_has_just_written_a_status(
     here: Played,
 ) -> None:
     made = await here.user.create(fleet(1))
@@ -119,7 +119,7 @@ async def test_a_controller_does_not_start_where_another_manager_has_just_writte
 
 @pytest.mark.rule("takeover-ready-made", "takeover-selector")
 @in_world(played)
-async def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them(here: Played) -> None:
+async def test_fleets_and_everything_below_them_are_selected_by_the_labels_of_the_fleet(here: Played) -> None:
     chosen = fleet(1, name="chosen").with_metadata(labels={"team": "a"})
     await here.user.create(chosen)
     await here.user.create(fleet(1, name="other"))
@@ -130,7 +130,7 @@ async def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them(
 
 
 @pytest.mark.rule("takeover-ready-made", "takeover-shadow")
-def test_in_shadow_the_ready_made_controllers_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_in_shadow_the_bundled_controllers_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(fleet(2))
         controllers = [*fleets.make_controllers(), workergroups.controller, registrysecrets.controller]

@@ -55,14 +55,14 @@ async def test_a_secret_of_another_team_is_not_copied_for_a_pipeline_that_names_
 
 
 @pytest.mark.rule("tenant-03")
-async def test_the_answer_does_not_tell_whether_a_secret_exists() -> None:
+async def test_the_answer_does_not_reveal_whether_a_secret_exists() -> None:
     there = FakeClient(source(namespace="finance"), pipeline("test", mainnamespace="finance"))
     missing = FakeClient(pipeline("test", mainnamespace="finance"))
     answers = [(await once(one, namespaces=["*"])).conditions for one in (there, missing)]
     assert answers[0]["SourceFound"]["message"] == answers[1]["SourceFound"]["message"]
 
 
-async def test_the_label_on_the_secret_agrees_to_the_namespaces_that_it_names_and_to_no_other() -> None:
+async def test_the_label_on_the_secret_consents_only_to_the_namespaces_that_it_names() -> None:
     client = FakeClient(agreed_source(to=f"team-b.{NAMESPACE}"), pipeline("test"))
     await once(client, namespaces=["*"])
     assert len(await copies(client)) == 2
@@ -72,7 +72,7 @@ async def test_the_label_on_the_secret_agrees_to_the_namespaces_that_it_names_an
 
 
 @pytest.mark.parametrize("word", ["copy", "create"])
-async def test_a_named_secret_of_the_own_namespace_needs_the_label_too(word: str) -> None:
+async def test_a_named_secret_in_the_same_namespace_needs_the_label_too(word: str) -> None:
     client = FakeClient(source(), pipeline("test"))
     naming = PipelineRegistry(create_secret=word, host=HOST, secret_ref=SecretRef("registry-login"))
     await client.modify(KuberoPipeline, "shop", NAMESPACE, respec(registry=naming))
@@ -80,7 +80,7 @@ async def test_a_named_secret_of_the_own_namespace_needs_the_label_too(word: str
     assert await copies(client) == {}
 
 
-async def test_what_was_copied_stays_as_it_is_when_the_owner_agrees_no_more() -> None:
+async def test_existing_copies_stay_unchanged_when_the_owner_of_the_secret_withdraws_consent() -> None:
     client = FakeClient(agreed_source(), pipeline("test"))
     await once(client, namespaces=["*"])
     before = await copies(client)
@@ -96,7 +96,7 @@ async def test_what_was_copied_stays_as_it_is_when_the_owner_agrees_no_more() ->
 
 @pytest.mark.rule("tenant-02")
 @pytest.mark.parametrize("phase", ["system", "public"])
-async def test_no_secret_is_planted_in_kube_system_even_where_every_namespace_is_allowed(phase: str) -> None:
+async def test_no_secret_is_written_to_kube_system_even_if_every_namespace_is_allowed(phase: str) -> None:
     client = FakeClient(source(), pipeline(phase, name="kube"))
     done = await once(client, "kube", sources=["*"], namespaces=["*"])
     assert await copies(client) == {}
@@ -106,7 +106,7 @@ async def test_no_secret_is_planted_in_kube_system_even_where_every_namespace_is
 
 
 @pytest.mark.rule("tenant-02")
-async def test_no_namespace_is_made_and_none_is_written_to_without_consent() -> None:
+async def test_no_namespace_is_created_or_written_to_without_consent() -> None:
     client = FakeClient(agreed_source(), pipeline("test", "production"), space("shop-test"))
     before = await spaces(client)
     done = await once(client)
@@ -116,7 +116,7 @@ async def test_no_namespace_is_made_and_none_is_written_to_without_consent() -> 
     assert (await once(client)).writes == []
 
 
-async def test_a_namespace_agrees_by_its_label_to_the_pipelines_of_one_namespace() -> None:
+async def test_a_namespace_consents_by_its_label_to_the_pipelines_of_one_namespace() -> None:
     spaces = space("shop-test", NAMESPACE), space("shop-production", "b")
     client = FakeClient(agreed_source(), pipeline("test", "production"), *spaces)
     done = await once(client)
@@ -125,7 +125,7 @@ async def test_a_namespace_agrees_by_its_label_to_the_pipelines_of_one_namespace
 
 
 @pytest.mark.rule("tenant-03")
-async def test_the_answer_does_not_tell_whether_a_namespace_or_what_is_in_it_exists() -> None:
+async def test_the_answer_does_not_reveal_whether_a_namespace_or_its_content_exists() -> None:
     theirs = Secret(metadata=ObjectMeta("kubero-pull-secret", "shop-test"), data={"mine": "YQ=="})
     there = FakeClient(agreed_source(), pipeline("test"), space("shop-test"), theirs)
     missing = FakeClient(agreed_source(), pipeline("test"))
@@ -134,7 +134,7 @@ async def test_the_answer_does_not_tell_whether_a_namespace_or_what_is_in_it_exi
     assert words[0] == words[1]
 
 
-async def test_configuration_of_the_operator_agrees_for_one_namespace_of_pipelines() -> None:
+async def test_the_operators_configuration_consents_for_one_namespace_of_pipelines() -> None:
     sources, namespaces = [f"{NAMESPACE}:{NAMESPACE}/registry-login"], [f"{NAMESPACE}:shop-*"]
     client = FakeClient(source(), pipeline("test"))
     done = await once(client, sources=sources, namespaces=namespaces)
@@ -145,7 +145,7 @@ async def test_configuration_of_the_operator_agrees_for_one_namespace_of_pipelin
     assert await copies(client) == {}
 
 
-async def test_copies_in_a_namespace_that_agrees_no_more_stay_until_they_are_not_wanted() -> None:
+async def test_copies_in_a_namespace_that_withdraws_consent_stay_until_they_are_undesired() -> None:
     client = FakeClient(agreed_source(), pipeline("test"), space("shop-test", NAMESPACE))
     await once(client)
     await client.raw.merge(space("shop-test"), {"metadata": {"labels": {ALLOW_COPIES_FOR: None}}}, guard={})
@@ -170,7 +170,7 @@ async def planted(by: str, namespace: str) -> FakeClient:
 
 
 @pytest.mark.rule("tenant-04")
-async def test_a_copy_planted_by_a_pipeline_without_consent_is_taken_over() -> None:
+async def test_a_copy_written_by_a_pipeline_without_consent_is_taken_over() -> None:
     client = await planted("attacker", "evil")
     done = await once(client)
     assert done.conditions["Ready"]["status"] == "True"
@@ -183,7 +183,7 @@ async def test_a_copy_planted_by_a_pipeline_without_consent_is_taken_over() -> N
     assert (await once(client)).writes == []
 
 
-async def test_a_copy_is_taken_over_once_its_pipeline_is_gone_where_both_had_consent() -> None:
+async def test_a_copy_of_a_consented_pipeline_is_taken_over_once_that_pipeline_is_gone() -> None:
     client = await planted("attacker", "evil")
     both = {"sources": ["*"], "namespaces": ["shop-*"]}
     assert (await once(client, **both)).conditions["Ready"]["reason"] == "ForeignSecret"
@@ -195,7 +195,7 @@ async def test_a_copy_is_taken_over_once_its_pipeline_is_gone_where_both_had_con
     assert (await once(client, **both)).conditions["Ready"]["status"] == "True"
 
 
-async def test_a_pipeline_of_strangers_without_consent_keeps_no_namespace_from_going() -> None:
+async def test_a_foreign_pipeline_without_consent_does_not_keep_a_namespace_from_deletion() -> None:
     mine = pipeline("test", removal="namespaces")
     strangers = KuberoPipeline(metadata=ObjectMeta("shop", "evil"), spec=pipeline("test", name="shop").spec)
     nonsense = KuberoPipeline(
@@ -234,14 +234,14 @@ async def test_more_namespaces_than_the_bound_are_a_condition_and_nothing_is_tou
     assert await copies(client) == {}
 
 
-async def test_kuberos_behaviour_is_one_switch() -> None:
+async def test_the_behaviour_of_kubero_is_enabled_by_one_switch() -> None:
     client = FakeClient(source(namespace="finance"), pipeline("system", name="kube", mainnamespace="finance"))
     consent = consent_from({"REGISTRY_SECRETS_TRUST_AUTHORS": "true"})
     await run_once(make_controller(consent), f"{NAMESPACE}/kube", client)
     assert {namespace for namespace, _ in await copies(client)} == {"kube-system"}
 
 
-def test_the_environment_says_whose_word_is_enough() -> None:
+def test_the_environment_configures_consent() -> None:
     consent = consent_from(
         {
             "REGISTRY_SECRETS_SOURCES": "shop:kubero/registry-login, ",
@@ -264,7 +264,7 @@ def test_the_environment_says_whose_word_is_enough() -> None:
         {"REGISTRY_SECRETS_NAMESPACES": "shop:"},
     ],
 )
-def test_a_variable_without_a_meaning_is_an_error_with_its_name(environ: dict[str, str]) -> None:
+def test_an_invalid_variable_is_an_error_with_its_name(environ: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=next(iter(environ))):
         consent_from(environ)
 

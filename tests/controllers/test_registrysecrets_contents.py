@@ -43,14 +43,14 @@ def credentials_of(origin: Secret, host: str = HOST) -> dict[str, str]:
     return text_of(contents.credentials_of(origin, host))
 
 
-def test_the_docker_config_is_copied_to_the_byte() -> None:
+def test_the_docker_config_is_copied_byte_for_byte() -> None:
     odd = b64('{"auths":{},\n  "credHelpers":{"a":"b"}}')
     assert contents.pull_secret_of(secret(**{DOCKER_CONFIG_KEY: odd})) == Content(
         {DOCKER_CONFIG_KEY: odd}, DOCKER_CONFIG_TYPE
     )
 
 
-def test_the_sources_own_user_name_and_password_come_first() -> None:
+def test_the_sources_own_user_name_and_password_take_precedence() -> None:
     origin = source({HOST: login()}, username=b64("own"), password=b64("own-pass"))
     assert credentials_of(origin) == {"username": "own", "password": "own-pass"}
 
@@ -60,7 +60,7 @@ def test_a_user_name_alone_is_not_taken_from_the_source() -> None:
 
 
 @pytest.mark.parametrize("name", [HOST, f"https://{HOST}", f"http://{HOST}/", f"https://{HOST}/v2/"])
-def test_the_login_of_the_host_is_found_however_it_is_written(name: str) -> None:
+def test_the_login_of_the_host_is_found_in_any_spelling(name: str) -> None:
     origin = source({name: login(), "other.example.com": login("other")})
     assert credentials_of(origin) == {"username": "robot", "password": "pass"}
 
@@ -71,21 +71,21 @@ def test_docker_hub_is_found_under_each_of_its_names(name: str, host: str) -> No
     assert credentials_of(source({name: login(), HOST: login("other")}), host)["password"] == "pass"
 
 
-def test_the_name_of_a_registry_is_the_same_in_capitals() -> None:
+def test_the_name_of_a_registry_is_case_insensitive() -> None:
     assert credentials_of(source({"https://REGISTRY.BOX/": login()}), "registry.box")["password"] == "pass"
 
 
-def test_without_a_host_the_only_login_is_taken() -> None:
+def test_without_a_host_the_only_login_is_used() -> None:
     assert credentials_of(source({HOST: login()}), host="")["username"] == "robot"
 
 
-def test_a_login_of_auth_alone_is_decoded_at_its_first_colon() -> None:
+def test_a_login_with_only_auth_is_decoded_at_its_first_colon() -> None:
     origin = source({HOST: {"auth": b64("robot:a:b")}})
     assert credentials_of(origin) == {"username": "robot", "password": "a:b"}
 
 
 @pytest.mark.parametrize("entry", [{"username": "robot"}, {"password": "pass"}, {}])
-def test_where_a_login_lacks_a_name_or_a_password_both_are_those_of_its_auth(entry: dict[str, str]) -> None:
+def test_a_login_without_a_name_or_a_password_takes_both_from_its_auth(entry: dict[str, str]) -> None:
     origin = source({HOST: {**entry, "auth": b64("from:auth")}})
     assert credentials_of(origin) == {"username": "from", "password": "auth"}
 
@@ -110,7 +110,7 @@ HALF = f"{SOURCE} has a login without user name or password"
         ({HOST: {"username": "robot"}}, HOST, "LoginIncomplete", HALF),
     ],
 )
-def test_a_login_that_is_not_there_is_not_guessed(
+def test_a_missing_login_is_an_error_and_not_guessed(
     auths: dict[str, Any], host: str, reason: str, message: str
 ) -> None:
     with pytest.raises(Unusable) as raised:
@@ -144,13 +144,13 @@ def test_an_invalid_docker_config_is_never_copied_and_never_quoted(
     assert (raised.value.reason, raised.value.message) == (reason, message)
 
 
-def test_of_a_secret_without_any_login_the_key_is_named_that_it_lacks() -> None:
+def test_a_secret_without_a_login_is_reported_with_the_missing_key() -> None:
     with pytest.raises(Unusable) as raised:
         contents.credentials_of(secret(username=b64("robot")), HOST)
     assert (raised.value.reason, raised.value.message) == ("KeyMissing", NO_KEY)
 
 
-def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes() -> None:
+def test_a_login_in_the_pipeline_gives_the_same_config_as_the_kubero_chart() -> None:
     registry = PipelineRegistry(create_secret="create", host=HOST, username="robot", password=PASSWORD)
     config, credentials = contents.given_login(registry)
     made = text_of(config)[DOCKER_CONFIG_KEY]
@@ -164,7 +164,7 @@ def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes()
 @pytest.mark.rule("kubero-5d-04")
 @pytest.mark.parametrize("missing", ["host", "username", "password"])
 @pytest.mark.parametrize("empty", [None, ""])
-def test_credentials_that_are_incomplete_make_nothing(missing: str, empty: str | None) -> None:
+def test_incomplete_credentials_give_no_content(missing: str, empty: str | None) -> None:
     said = {"host": HOST, "username": "robot", "password": PASSWORD, missing: empty}
     registry = PipelineRegistry(create_secret="create", **said)  # type: ignore[arg-type]
     needed = f"createSecret create requires spec.registry.{missing} or a secretRef; existing copies are kept"
@@ -173,7 +173,7 @@ def test_credentials_that_are_incomplete_make_nothing(missing: str, empty: str |
         assert (made.reason, made.message) == ("CredentialsMissing", needed)
 
 
-def test_a_docker_config_is_made_of_the_login_of_a_secret() -> None:
+def test_a_docker_config_is_built_from_the_login_of_a_secret() -> None:
     basic = secret(username=b64("robot"), password=b64(PASSWORD))
     made = text_of(contents.made_pull_secret_of(basic, HOST))[DOCKER_CONFIG_KEY]
     assert json.loads(made)["auths"][HOST]["password"] == PASSWORD
@@ -189,7 +189,7 @@ def test_a_docker_config_is_made_of_the_login_of_a_secret() -> None:
 PRIVATE, PUBLIC = b64("private"), b64("public")
 
 
-def test_deploy_keys_are_both_there() -> None:
+def test_both_deploy_keys_are_written() -> None:
     given = contents.given_deploy_keys(Keys(priv=PRIVATE, pub=PUBLIC))
     assert given == Content({"deploykey": PRIVATE, "deploykey.pub": PUBLIC})
     held = {"deploykey": PRIVATE, "deploykey.pub": PUBLIC}
@@ -208,16 +208,14 @@ def test_deploy_keys_are_both_there() -> None:
         (Keys(priv="eB==", pub=PUBLIC), "NotBase64", f"spec.git.keys.priv {NOT_BASE64}"),
     ],
 )
-def test_of_deploy_keys_that_are_given_by_half_or_not_in_base64_none_is_written(
-    keys: Keys, reason: str, message: str
-) -> None:
+def test_incomplete_or_non_base64_deploy_keys_are_not_written(keys: Keys, reason: str, message: str) -> None:
     made = contents.given_deploy_keys(keys)
     assert isinstance(made, Unusable)
     assert (made.reason, made.message) == (reason, message)
 
 
 @pytest.mark.parametrize("missing", ["deploykey", "deploykey.pub"])
-def test_of_a_secret_with_one_deploy_key_none_is_copied(missing: str) -> None:
+def test_a_secret_with_only_one_deploy_key_is_not_copied(missing: str) -> None:
     (there,) = {"deploykey", "deploykey.pub"} - {missing}
     for data in ({there: PRIVATE}, {there: PRIVATE, missing: ""}):
         with pytest.raises(Unusable) as raised:
@@ -225,7 +223,7 @@ def test_of_a_secret_with_one_deploy_key_none_is_copied(missing: str) -> None:
         assert (raised.value.reason, raised.value.message) == ("KeyMissing", f"{SOURCE} has no key {missing}")
 
 
-def test_no_value_is_in_what_a_content_or_a_registry_shows() -> None:
+def test_the_repr_of_a_content_or_a_registry_has_no_value() -> None:
     registry = PipelineRegistry(host=HOST, username="robot", password=PASSWORD, extra={"token": PASSWORD})
     shown = repr((registry, contents.given_login(registry), Keys(priv=PASSWORD, pub=PASSWORD)))
     assert PASSWORD not in shown

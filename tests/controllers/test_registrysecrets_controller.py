@@ -60,7 +60,7 @@ async def test_each_enabled_phase_gets_its_namespace_and_both_secrets() -> None:
 
 
 @pytest.mark.rule("kubero-5d-01")
-async def test_a_hundred_runs_over_an_unchanged_pipeline_write_nothing() -> None:
+async def test_a_hundred_runs_on_an_unchanged_pipeline_write_nothing() -> None:
     client = FakeClient(source(), pipeline())
     await once(client)
     sent = len(client.transport.writes)
@@ -69,7 +69,7 @@ async def test_a_hundred_runs_over_an_unchanged_pipeline_write_nothing() -> None
     assert len(client.transport.writes) == sent
 
 
-async def test_the_finalizer_is_added_and_cleanup_takes_the_copies_away_in_other_namespaces() -> None:
+async def test_the_finalizer_is_added_and_cleanup_deletes_the_copies_in_other_namespaces() -> None:
     client = FakeClient(source(), pipeline())
     await once(client)
     stored = await client.get(KuberoPipeline, "shop", NAMESPACE)
@@ -107,7 +107,7 @@ async def test_a_foreign_secret_is_a_conflict_reported_once_and_left_alone() -> 
 
 
 @pytest.mark.rule("kubero-5d-06")
-async def test_the_modes_follow_each_other_each_copy_written_once() -> None:
+async def test_each_change_of_mode_writes_each_copy_once() -> None:
     client = FakeClient(source(), pipeline("test"))
     await once(client)
     first = await copies(client)
@@ -164,7 +164,7 @@ async def test_an_unknown_mode_is_reported_and_nothing_is_changed() -> None:
 
 @pytest.mark.rule("kubero-5e-credentials")
 @pytest.mark.parametrize("word", ["copy", "create"])
-async def test_a_pipeline_may_have_credentials_of_its_own_by_reference(word: str) -> None:
+async def test_a_pipeline_can_reference_its_own_credentials(word: str) -> None:
     own = source("own-password").with_metadata(name="own-login")
     registry = PipelineRegistry(create_secret=word, host=HOST, secret_ref=SecretRef("own-login"))
     client = FakeClient(source(), own, pipeline("test", registry=registry), pipeline("test", name="blog"))
@@ -181,7 +181,7 @@ async def test_a_pipeline_may_have_credentials_of_its_own_by_reference(word: str
     assert (await once(client)).writes == []
 
 
-async def test_deploy_keys_come_of_the_pipeline_or_of_a_secret_and_go_with_them() -> None:
+async def test_deploy_keys_come_from_the_pipeline_or_a_secret_and_are_removed_with_it() -> None:
     held = Secret(metadata=ObjectMeta("keys", NAMESPACE), data={"deploykey": "eA==", "deploykey.pub": "eQ=="})
     git = Git(keys=Keys(priv="YQ==", pub="Yg=="))
     client = FakeClient(held, pipeline("test", mode="none", git=git))
@@ -211,7 +211,7 @@ def of_helm(name: str, release: str = "shop", **data: str) -> Secret:
 
 
 @pytest.mark.rule("kubero-adopt")
-async def test_helms_copies_are_foreign_until_the_pipeline_says_to_adopt_them() -> None:
+async def test_helm_copies_are_foreign_until_the_pipeline_enables_adoption() -> None:
     theirs = [
         of_helm("kubero-pull-secret", **{DOCKER: "e30="}),
         of_helm("registry-credentials", username="eA==", password="eA=="),
@@ -257,7 +257,7 @@ async def test_the_copy_of_another_release_is_never_adopted() -> None:
     [(None, 0, True), ("copies", 0, True), ("keep", 2, True), ("namespaces", 0, False)],
 )
 @pytest.mark.parametrize("how", ["phase", "pipeline"])
-async def test_what_goes_with_a_phase_or_a_pipeline_is_by_choice(
+async def test_the_removal_policy_decides_what_is_deleted_with_a_phase_or_a_pipeline(
     removal: str | None, secrets: int, namespace: bool, how: str
 ) -> None:
     client = FakeClient(source(), pipeline("test", removal=removal))
@@ -274,7 +274,7 @@ async def test_what_goes_with_a_phase_or_a_pipeline_is_by_choice(
 
 
 @pytest.mark.rule("kubero-removal")
-async def test_a_namespace_that_was_not_made_or_that_another_pipeline_wants_stays() -> None:
+async def test_a_namespace_that_was_not_created_or_that_another_pipeline_needs_stays() -> None:
     removal = {"removal": "namespaces"}
     other = pipeline("shared", name="twin", mode="none", **removal).replace()
     other = KuberoPipeline(metadata=other.metadata, spec=evolve(other.spec, name="shop"))
@@ -289,7 +289,7 @@ async def test_a_namespace_that_was_not_made_or_that_another_pipeline_wants_stay
 
 
 @pytest.mark.rule("kubero-5d-13")
-async def test_a_copy_of_another_type_is_deleted_and_made_again() -> None:
+async def test_a_copy_of_another_type_is_deleted_and_recreated() -> None:
     client = FakeClient(source(), pipeline("test"))
     await once(client)
     right = (await copies(client))["shop-test", "kubero-pull-secret"]
@@ -304,7 +304,7 @@ async def test_a_copy_of_another_type_is_deleted_and_made_again() -> None:
     assert (mended.type, dict(mended.data)) == (right.type, dict(right.data))
 
 
-async def test_a_hand_edit_is_undone_key_by_key_and_other_labels_stay() -> None:
+async def test_a_manual_edit_is_undone_key_by_key_and_other_labels_stay() -> None:
     client = FakeClient(source(), pipeline("test"))
     await once(client)
     login = (await copies(client))["shop-test", "registry-credentials"]
@@ -343,7 +343,7 @@ async def test_no_value_of_a_secret_is_shown_anywhere(word: str, capsys: pytest.
     assert PASSWORD not in capsys.readouterr().out
 
 
-def test_a_pipeline_names_its_source_and_the_places_of_its_copies() -> None:
+def test_a_pipeline_status_names_its_source_and_the_places_of_its_copies() -> None:
     one = KuberoPipeline(metadata=ObjectMeta("shop", NAMESPACE, uid="u"), spec=pipeline("test").spec)
     secrets, namespaces = (watch.by for watch in controller.watches)
     assert secrets is not None

@@ -142,7 +142,7 @@ async def played(here: World, recorded: FaultyTransport, chance: random.Random) 
 
 
 @pytest.mark.rule("kubero-5d-01", "kubero-5d-04", "kubero-5d-07")
-def test_whatever_goes_wrong_no_dummy_is_written_no_foreign_secret_touched_and_it_comes_to_rest() -> None:
+def test_under_every_fault_no_dummy_is_written_no_foreign_secret_touched_and_writes_end() -> None:
     for seed in range(PLAYED):
         simulate(lambda seed=seed: one(seed), seed=seed)  # type: ignore[misc]
     print(f"seeds played: {PLAYED}, in full (COPY_SEEDS): 2000")

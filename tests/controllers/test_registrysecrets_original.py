@@ -47,12 +47,12 @@ def test_the_original_writes_the_copies_and_a_release_in_every_pass() -> None:
     assert sorted(int(one.name.rpartition(".v")[2]) for one in releases) == list(range(12, 22))
 
 
-def test_the_original_comes_to_rest_where_it_looks_nothing_up() -> None:
+def test_the_original_settles_if_it_looks_nothing_up() -> None:
     assert writes_after("create", 20)[0] == 0
     assert writes_after("none", 20)[0] == 0
 
 
-def test_the_originals_release_lies_in_the_pipelines_namespace_and_names_it() -> None:
+def test_the_originals_release_is_in_the_namespace_of_the_pipeline_and_names_it() -> None:
     _, _, (release,) = writes_after("copy", 0)
     assert (release.namespace, release.name) == ("kubero", "sh.helm.release.v1.shop.v1")
     assert pipeline_of_release(release) == [Request("kubero", "shop")]

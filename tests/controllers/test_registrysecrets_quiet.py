@@ -42,7 +42,7 @@ BREAKS = FaultPlan((*broken(SECRETS), *broken("/api/v1/namespaces"), *broken(PIP
 @pytest.mark.rule("kubero-5d-01", "kubero-5d-10")
 @pytest.mark.parametrize("seed", range(2))
 @simulated
-async def test_ten_minutes_of_broken_watches_a_resync_and_a_hundred_forced_runs_ask_for_nothing(
+async def test_broken_watches_a_resync_and_forced_runs_for_ten_minutes_cause_no_requests(
     seed: int,
 ) -> None:
     """Requests count, also those that a server would answer without a change."""
@@ -98,7 +98,7 @@ async def noise(here: World, number: int) -> None:
 @pytest.mark.timeout(180)
 @pytest.mark.rule("kubero-5d-03", "kubero-5d-09")
 @simulated
-async def test_a_thousand_pipelines_share_one_watch_and_a_rotation_costs_one_write_a_copy() -> None:
+async def test_a_thousand_pipelines_share_one_watch_and_a_rotation_costs_one_write_per_copy() -> None:
     number = 1000
     async with world(0, definition(), delays=Delays()) as here:
         first = await here.user.create(source())

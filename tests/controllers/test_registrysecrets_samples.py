@@ -59,7 +59,7 @@ async def stored(user: Client, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("crd", definitions())
 @simulated
-async def test_the_sample_of_kubero_is_ready_and_kept_as_it_is(crd: dict[str, Any]) -> None:
+async def test_the_kubero_sample_is_ready_and_stays_unchanged(crd: dict[str, Any]) -> None:
     async with world(0, crd, delays=Delays()) as here, here.running(controller) as recorded:
         manifest = await placed(here.user, yaml.safe_load((KUBERO / "kuberopipeline.yaml").read_text()))
         await anyio.sleep(10)
@@ -76,7 +76,7 @@ async def test_the_sample_of_kubero_is_ready_and_kept_as_it_is(crd: dict[str, An
 
 @pytest.mark.parametrize("crd", definitions())
 @simulated
-async def test_a_pipeline_with_all_that_kubero_writes_gets_its_secrets_and_loses_no_field(
+async def test_a_pipeline_with_all_kubero_fields_gets_its_secrets_and_loses_no_field(
     crd: dict[str, Any],
 ) -> None:
     async with world(0, crd, delays=Delays()) as here, here.running(controller):

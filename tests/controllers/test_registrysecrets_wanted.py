@@ -30,7 +30,7 @@ def sources(of: KuberoPipeline) -> dict[str, Key | None]:
     return {copy.to.name: copy.source for copy in copies_of(of)}
 
 
-def test_each_enabled_phase_has_a_namespace_whatever_else_is_asked_for() -> None:
+def test_each_enabled_phase_has_a_namespace_regardless_of_the_other_options() -> None:
     phases = [
         {"name": "review", "enabled": False},
         {"name": "test", "enabled": True},
@@ -54,11 +54,11 @@ def test_each_enabled_phase_has_a_namespace_whatever_else_is_asked_for() -> None
         {"registry": {"createSecret": "copy"}, "deploymentstrategy": "docker"},
     ],
 )
-def test_a_pipeline_that_asks_for_no_copies_wants_none(spec: dict[str, Any]) -> None:
+def test_a_pipeline_without_copies_desires_none(spec: dict[str, Any]) -> None:
     assert copies_of(pipeline(**spec)) == []
 
 
-def test_the_source_is_in_the_main_namespace_and_by_reference_in_the_pipelines_own() -> None:
+def test_the_source_is_in_the_main_namespace_or_by_reference_in_that_of_the_pipeline() -> None:
     assert sources(pipeline(registry={"createSecret": "copy"})) == dict.fromkeys(
         LOGINS, Key("kubero", "registry-login")
     )
@@ -72,7 +72,7 @@ def test_the_source_is_in_the_main_namespace_and_by_reference_in_the_pipelines_o
 
 
 @pytest.mark.parametrize("mode", ["copy", "create"])
-def test_of_several_logins_that_of_the_registry_is_taken(mode: str) -> None:
+def test_of_several_logins_the_one_for_the_registry_is_used(mode: str) -> None:
     registries = {"one.example.com": {"auth": "YTpi"}, "two.example.com": {"auth": "Yzpk"}}
     config = base64.b64encode(json.dumps({"auths": registries}).encode()).decode()
     login = Secret(metadata=ObjectMeta("mine", "teams"), data={".dockerconfigjson": config})
@@ -97,7 +97,7 @@ LOGIN = {"username": "YQ==", "password": "Yg=="}
         ),
     ],
 )
-def test_of_a_source_only_the_login_is_copied_as_a_docker_config_and_as_name_and_password(
+def test_only_the_login_of_a_source_is_copied_as_docker_config_and_as_credentials(
     registry: dict[str, Any], data: dict[str, str], pull: str
 ) -> None:
     source = Secret(metadata=ObjectMeta("mine", "teams"), data=data)
@@ -107,13 +107,13 @@ def test_of_a_source_only_the_login_is_copied_as_a_docker_config_and_as_name_and
     }
 
 
-def test_of_a_secret_with_deploy_keys_nothing_else_is_copied() -> None:
+def test_only_the_deploy_keys_of_a_secret_are_copied() -> None:
     (copy,) = copies_of(pipeline(git={"keys": {"secretRef": {"name": "mine"}}}))
     keys = {"deploykey": "eA==", "deploykey.pub": "eA=="}
     assert copy.made_of(Secret(data={**keys, "more": "eA=="})) == Content(keys)
 
 
-def test_deploy_keys_are_wanted_where_there_is_a_public_one_or_a_reference() -> None:
+def test_deploy_keys_are_copied_if_there_is_a_public_key_or_a_reference() -> None:
     assert sources(pipeline(git={"keys": {"priv": "eA==", "pub": "eA=="}})) == {"deployment-keys": None}
     named = pipeline(git={"keys": {"secretRef": {"name": "mine"}}})
     assert sources(named) == {"deployment-keys": Key("teams", "mine")}
@@ -137,13 +137,13 @@ def test_an_invalid_spec_is_an_error_that_names_the_field(spec: dict[str, Any], 
         copies_of(pipeline(**spec))
 
 
-def test_what_goes_is_by_choice_and_nothing_where_the_choice_has_no_meaning() -> None:
+def test_the_removal_policy_is_read_and_an_unknown_one_means_keep() -> None:
     words = {None: "copies", "copies": "copies", "keep": "keep", "namespaces": "namespaces", "all": "keep"}
     for word, removal in words.items():
         assert removal_of(pipeline(removal=word)) == removal
 
 
-def test_helms_copies_are_taken_over_by_choice_and_only_those_of_this_pipelines_release() -> None:
+def test_helm_copies_are_taken_over_only_if_enabled_and_of_the_pipelines_own_release() -> None:
     def helms(label: str = "Helm", release: str = "shop", namespace: str = "teams") -> Secret:
         noted = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
         labels = {"app.kubernetes.io/managed-by": label}
@@ -157,7 +157,7 @@ def test_helms_copies_are_taken_over_by_choice_and_only_those_of_this_pipelines_
         assert not adopts(pipeline(adopt="helm"), other)
 
 
-def test_what_kubero_has_besides_is_kept_and_never_shown() -> None:
+def test_unknown_kubero_fields_are_kept_and_never_shown() -> None:
     stored = pipeline(webhook={"secret": "s3cr3t"}, git={"keys": {"id": 5, "pub": "s3cr3t"}})
     assert stored.spec.extra == {"webhook": {"secret": "s3cr3t"}}
     assert "s3cr3t" not in repr(stored)

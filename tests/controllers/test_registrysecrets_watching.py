@@ -51,7 +51,7 @@ async def written(recorded: FaultyTransport, act: Callable[[], Awaitable[Any]]) 
 @pytest.mark.rule("kubero-5d-02")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played, parts=2)
-async def test_a_source_that_comes_late_is_copied_on_its_event_and_nothing_is_polled(
+async def test_a_late_source_is_copied_on_its_event_without_polling(
     here: World, recorded: FaultyTransport, seed: int
 ) -> None:
     await here.user.create(pipeline())
@@ -102,7 +102,7 @@ async def test_when_the_source_is_deleted_the_copies_stay_and_the_condition_says
 
 @pytest.mark.rule("kubero-5d-05")
 @in_world(played, parts=2)
-async def test_a_disabled_phase_loses_its_copies_and_an_enabled_one_gets_them(
+async def test_a_disabled_phase_loses_its_copies_and_an_enabled_one_gets_its_own(
     here: World, recorded: FaultyTransport
 ) -> None:
     await here.user.create(source())
@@ -122,7 +122,7 @@ async def test_a_disabled_phase_loses_its_copies_and_an_enabled_one_gets_them(
 @pytest.mark.rule("kubero-5d-08")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played, parts=2)
-async def test_a_copy_edited_by_hand_is_repaired_once_and_a_deleted_one_made_again(
+async def test_a_manually_edited_copy_is_repaired_once_and_a_deleted_one_recreated(
     here: World, recorded: FaultyTransport, seed: int
 ) -> None:
     await here.user.create(source())
@@ -138,7 +138,7 @@ async def test_a_copy_edited_by_hand_is_repaired_once_and_a_deleted_one_made_aga
 
 @pytest.mark.rule("kubero-5d-07")
 @in_world(played, parts=2)
-async def test_when_the_foreign_secret_goes_the_copy_takes_its_place(
+async def test_when_a_foreign_secret_is_deleted_the_copy_takes_its_place(
     here: World, recorded: FaultyTransport
 ) -> None:
     await here.user.create(Namespace(metadata=ObjectMeta("shop-test")))
@@ -153,7 +153,7 @@ async def test_when_the_foreign_secret_goes_the_copy_takes_its_place(
 @pytest.mark.rule("kubero-5d-11")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played, parts=2)
-async def test_a_namespace_on_its_way_out_is_waited_for_without_an_error_loop(
+async def test_a_namespace_that_is_being_deleted_is_waited_for_without_an_error_loop(
     here: World, recorded: FaultyTransport, seed: int
 ) -> None:
     await here.user.create(source())
@@ -187,7 +187,7 @@ async def test_two_pipelines_with_one_source_share_one_watch(here: World, record
 
 @pytest.mark.rule("kubero-5d-03")
 @in_world(played, parts=2)
-async def test_a_source_that_is_touched_without_a_change_of_content_causes_no_write(
+async def test_a_source_touched_without_a_content_change_causes_no_write(
     here: World, recorded: FaultyTransport
 ) -> None:
     first = await here.user.create(source())
@@ -203,7 +203,7 @@ async def test_a_source_that_is_touched_without_a_change_of_content_causes_no_wr
 
 @pytest.mark.rule("kubero-5d-11")
 @in_world(played, parts=2)
-async def test_a_namespace_that_ends_unseen_while_a_copy_is_made_is_waited_for_without_an_error(
+async def test_a_namespace_deleted_unseen_while_a_copy_is_created_is_waited_for_without_an_error(
     here: World, recorded: FaultyTransport
 ) -> None:
     """The cache says that it is there, and the server that it is going."""

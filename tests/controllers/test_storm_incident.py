@@ -28,7 +28,7 @@ def test_the_copy_loop_is_caught_reported_and_slowed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_without_the_guard_it_goes_on(seed: int) -> None:
+def test_without_the_guard_the_loop_continues(seed: int) -> None:
     verdict = caught(seed, "original")
     assert not verdict.ok
     assert verdict.writes > 20

@@ -21,14 +21,14 @@ def mounts(container: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["name"], one["mountPath"]) for one in container["volumeMounts"]]
 
 
-def test_it_knows_the_pod_and_the_cluster_that_it_is_in() -> None:
+def test_the_autoscaler_container_knows_its_pod_and_cluster() -> None:
     _, beside = containers()
     assert environment(beside)["RAY_CLUSTER_NAME"] == "metadata.labels['ray.io/cluster']"
     assert environment(beside)["RAY_CLUSTER_NAMESPACE"] == "metadata.namespace"
     assert environment(beside)["RAY_HEAD_POD_NAME"] == "metadata.name"
 
 
-def test_the_logs_of_ray_are_shared_where_the_user_has_mounted_them_or_else_by_a_volume_of_its_own() -> None:
+def test_ray_logs_are_shared_through_the_users_mount_or_else_a_separate_volume() -> None:
     ray, beside = containers()
     assert (mounts(ray), mounts(beside)) == ([("ray-logs", LOGS)], [("ray-logs", LOGS)])
     ray, beside = containers({"volumeMounts": [{"name": "other", "mountPath": "/other"}]})
@@ -37,7 +37,7 @@ def test_the_logs_of_ray_are_shared_where_the_user_has_mounted_them_or_else_by_a
     assert (mounts(ray), mounts(beside)) == ([("mine", LOGS)], [("mine", LOGS)])
 
 
-def test_no_volume_is_added_that_is_there_or_that_nothing_mounts() -> None:
+def test_no_volume_is_added_that_exists_or_that_nothing_mounts() -> None:
     def volumes(ray: dict[str, Any], *given: str) -> list[str]:
         pod = template(ray, volumes=[{"name": name, "emptyDir": {}} for name in given])
         view = evolve(cluster(), head=HeadView(template=pod), autoscaler={})
@@ -52,7 +52,7 @@ def test_no_volume_is_added_that_is_there_or_that_nothing_mounts() -> None:
     assert volumes(mounted, "other", "mine") == ["other", "mine"]
 
 
-def test_what_the_options_say_stands_over_what_is_shared() -> None:
+def test_autoscaler_options_override_shared_settings() -> None:
     options = {
         "env": [{"name": "RAY_AUTH_TOKEN", "value": "mine"}],
         "volumeMounts": [{"name": "v", "mountPath": "/v"}],

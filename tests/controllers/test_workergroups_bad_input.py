@@ -72,7 +72,7 @@ def make_all(view: ClusterView) -> list[Any]:
 
 @pytest.mark.rule("kuberay-1d-bad-input")
 @given(specs())
-def test_a_spec_is_refused_by_field_or_its_objects_can_be_made(manifest: dict[str, Any]) -> None:
+def test_a_spec_is_refused_by_field_or_its_objects_can_be_created(manifest: dict[str, Any]) -> None:
     try:
         read = decode(RayCluster, msgspec.json.encode(manifest))
     except DecodeError:

@@ -67,7 +67,7 @@ async def test_a_ready_cluster_has_a_ready_status_and_gets_no_further_writes() -
     assert (again.writes, again.events) == ([], [])
 
 
-async def test_a_status_that_has_not_changed_is_not_written_and_one_that_has_is() -> None:
+async def test_an_unchanged_status_is_not_written_and_a_changed_one_is() -> None:
     client = FakeClient(cluster(1))
     await once(client)
     await once(client)
@@ -89,7 +89,7 @@ async def test_a_surplus_worker_is_deleted_by_its_uid_with_an_event() -> None:
     assert [event.split(":")[0] for event in made.events] == ["Normal DeletedWorkerPod"]
 
 
-async def test_a_pod_that_was_replaced_under_its_name_is_not_deleted() -> None:
+async def test_a_pod_that_was_recreated_under_its_name_is_not_deleted() -> None:
     """The server refuses the uid, and the next run sees the new pod for what it is."""
     conflict = Refuse(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
     client = FakeClient(cluster(2), plan=FaultPlan((Fault(When("delete"), conflict),)))
@@ -143,7 +143,7 @@ async def test_a_pod_that_only_has_the_labels_is_neither_counted_nor_deleted() -
 
 
 @pytest.mark.rule("kuberay-1d-14")
-async def test_a_cluster_of_another_manager_is_not_written_to() -> None:
+async def test_a_cluster_managed_by_another_controller_is_not_written_to() -> None:
     client = FakeClient(cluster(2, managed_by="kueue.x-k8s.io/multikueue"))
     made = await once(client)
     assert (made.writes, made.events, made.error) == ([], [], None)
@@ -162,7 +162,7 @@ async def test_an_unsupported_feature_refuses_the_whole_cluster_and_is_reported_
 
 
 @pytest.mark.rule("kuberay-1d-bad-input")
-async def test_a_template_of_another_shape_is_a_warning_and_a_condition_and_no_crash() -> None:
+async def test_a_malformed_template_is_a_warning_and_a_condition_and_not_a_crash() -> None:
     client = FakeClient(cluster(2, head_group_spec=HeadGroupSpec({"spec": {"containers": "ray"}})))
     made = await once(client)
     path = "spec.headGroupSpec.template.spec.containers"
@@ -174,7 +174,7 @@ async def test_a_template_of_another_shape_is_a_warning_and_a_condition_and_no_c
 
 
 @pytest.mark.rule("kuberay-1d-14")
-async def test_a_pod_that_cannot_be_made_is_a_condition_and_is_tried_again() -> None:
+async def test_a_pod_that_cannot_be_created_is_a_condition_and_is_retried() -> None:
     quota = Refuse(403, "Forbidden", "exceeded quota: pods=1")
     full = FaultPlan((Fault(When("create", "*/pods", nth=2), quota),))
     client = FakeClient(cluster(2), plan=full)
@@ -190,7 +190,7 @@ async def test_a_pod_that_cannot_be_made_is_a_condition_and_is_tried_again() -> 
     assert len(await pods(client)) == 3
 
 
-async def test_a_service_that_was_changed_by_hand_is_put_right() -> None:
+async def test_a_manually_changed_service_is_repaired() -> None:
     client = FakeClient(cluster(1))
     await once(client)
     service = await client.get(Service, "ray-head-svc", "default")
@@ -200,7 +200,7 @@ async def test_a_service_that_was_changed_by_hand_is_put_right() -> None:
     assert mended.spec.selector["ray.io/cluster"] == "ray"
 
 
-async def test_the_pods_of_a_group_that_left_the_spec_go() -> None:
+async def test_the_pods_of_a_removed_group_are_deleted() -> None:
     client = FakeClient(cluster(2))
     await once(client)
 
@@ -227,7 +227,7 @@ def test_our_definition_serves_kuberays_columns_and_a_status() -> None:
 
 
 @needs_samples
-def test_our_columns_are_kuberays() -> None:
+def test_our_columns_equal_those_of_kuberay() -> None:
     def columns(version: dict[str, Any]) -> set[tuple[str, str, int]]:
         found = version["additionalPrinterColumns"]
         return {(one["name"].lower(), one["jsonPath"], one.get("priority", 0)) for one in found}
@@ -255,7 +255,7 @@ def fields(properties: dict[str, Any], path: tuple[str, ...]) -> set[str]:
     return set(node["properties"])
 
 
-async def test_the_sample_of_this_project_is_run() -> None:
+async def test_the_sample_of_this_project_runs() -> None:
     await run_sample(FakeClient(), manifest(OURS))
 
 
@@ -264,7 +264,7 @@ SAMPLE_NAMES = ("sample", "complete", "autoscaler")
 
 @pytest.mark.parametrize("installed", ["ours", "theirs"])
 @pytest.mark.parametrize("name", SAMPLE_NAMES)
-async def test_kuberays_samples_are_run_unchanged_with_either_definition(name: str, installed: str) -> None:
+async def test_kuberay_samples_run_unchanged_with_either_definition(name: str, installed: str) -> None:
     if not THEIRS.is_dir():
         pytest.skip(f"1 of {2 * len(SAMPLE_NAMES)} runs of KubeRay's samples skipped: see USERS_SAMPLES")
     client = FakeClient()
@@ -276,7 +276,7 @@ async def test_kuberays_samples_are_run_unchanged_with_either_definition(name: s
 
 
 @pytest.mark.parametrize("name", ["everything", "fault-tolerant", "several-hosts"])
-async def test_clusters_like_those_that_people_have_are_run(name: str) -> None:
+async def test_realistic_clusters_run(name: str) -> None:
     """Where there are no samples of KubeRay's, these still show what theirs do and more."""
     for made in manifests(OWN / f"{name}.yaml"):
         await run_sample(FakeClient(), made)

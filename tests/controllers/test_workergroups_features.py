@@ -41,14 +41,14 @@ def condition(made: RunReport, name: str) -> str:
         (False, False, True, 0, Suspension("running")),
     ],
 )
-def test_a_suspension_goes_on_to_its_end_once_it_has_begun(
+def test_a_suspension_that_has_begun_is_completed(
     wanted: bool, suspending: bool, suspended: bool, pods: int, found: Suspension
 ) -> None:
     assert plan_suspension(wanted=wanted, suspending=suspending, suspended=suspended, pods=pods) == found
 
 
 @pytest.mark.rule("kuberay-1d-suspend")
-async def test_a_suspended_cluster_has_no_pods_and_gets_them_again() -> None:
+async def test_a_suspended_cluster_loses_its_pods_and_gets_them_back() -> None:
     client = FakeClient(cluster(2))
     await once(client)
     await become_ready(client)
@@ -71,7 +71,7 @@ async def test_a_suspended_cluster_has_no_pods_and_gets_them_again() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-suspend")
-async def test_after_a_crash_a_suspension_that_had_begun_goes_on() -> None:
+async def test_a_suspension_that_had_begun_continues_after_a_crash() -> None:
     client = FakeClient(cluster(2))
     await once(client)
     await change(client, suspend=True)
@@ -98,7 +98,7 @@ async def test_a_suspended_group_loses_its_workers_and_the_head_stays() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-12")
-async def test_another_image_under_recreate_makes_all_pods_anew_with_another_hash() -> None:
+async def test_another_image_under_recreate_recreates_all_pods_with_another_hash() -> None:
     client = FakeClient(cluster(1, upgrade_strategy={"type": "Recreate"}))
     await once(client)
     before = {pod.uid for pod in await pods(client)}
@@ -131,7 +131,7 @@ async def test_a_head_that_kuberay_made_is_only_marked() -> None:
 # The autoscaler.
 
 
-async def test_the_autoscaler_gets_an_account_a_role_and_a_place_beside_the_head() -> None:
+async def test_the_autoscaler_gets_an_account_a_role_and_a_container_beside_the_head() -> None:
     client = FakeClient(cluster(1, enable_in_tree_autoscaling=True, autoscaler_options={"version": "v2"}))
     made = await once(client)
     assert made.writes[:3] == [
@@ -161,7 +161,7 @@ async def test_the_autoscaler_gets_an_account_a_role_and_a_place_beside_the_head
 
 @pytest.mark.rule("kuberay-1d-02")
 @pytest.mark.parametrize(("random_delete", "left"), [(False, 3), (True, 1)])
-async def test_under_the_autoscaler_nothing_is_deleted_at_random_unless_wanted(
+async def test_under_the_autoscaler_nothing_is_deleted_at_random_unless_configured(
     random_delete: bool, left: int
 ) -> None:
     client = FakeClient(cluster(2, enable_in_tree_autoscaling=True))
@@ -173,7 +173,7 @@ async def test_under_the_autoscaler_nothing_is_deleted_at_random_unless_wanted(
 
 
 @pytest.mark.rule("kuberay-1d-autoscaler")
-async def test_the_autoscaler_takes_one_of_three_workers_and_then_asks_for_four() -> None:
+async def test_the_autoscaler_removes_one_of_three_workers_and_then_requests_four() -> None:
     client = FakeClient(with_group(replicas=3, max_replicas=4))
     await change_to_autoscaler(client)
     await once(client)
@@ -204,7 +204,7 @@ async def edit(client: FakeClient, replicas: int, names: list[str]) -> None:
 # The token.
 
 
-async def test_a_token_is_made_once_and_reaches_every_ray_container() -> None:
+async def test_a_token_is_created_once_and_reaches_every_ray_container() -> None:
     client = FakeClient(cluster(1, auth_options={"mode": "token"}))
     made = await once(client)
     assert "create secrets default/ray" in made.writes
@@ -219,7 +219,7 @@ async def test_a_token_is_made_once_and_reaches_every_ray_container() -> None:
     assert not any(secret.data["auth_token"] in event for event in made.events)
 
 
-async def test_the_token_is_under_the_name_that_pods_ask_for_also_where_that_begins_with_a_digit() -> None:
+async def test_the_token_has_the_name_that_pods_expect_even_if_it_starts_with_a_digit() -> None:
     spec = cluster(1, auth_options={"mode": "token"}).spec
     client = FakeClient(RayCluster(metadata=ObjectMeta("1ray", "default"), spec=spec))
     await once(client, "1ray")
@@ -228,7 +228,7 @@ async def test_the_token_is_under_the_name_that_pods_ask_for_also_where_that_beg
     assert "auth_token" in (await client.get(Secret, asked_for, "default")).data
 
 
-async def test_a_secret_of_the_users_is_not_made() -> None:
+async def test_a_secret_of_the_user_is_not_created() -> None:
     client = FakeClient(cluster(1, auth_options={"mode": "token", "secretName": "mine"}))
     assert not [write for write in (await once(client)).writes if "secrets" in write]
     ray = (await bodies(client))["head"]["spec"]["containers"][0]
@@ -280,7 +280,7 @@ async def test_an_autoscaler_reads_and_writes_the_size_of_the_only_group() -> No
 
 
 @pytest.mark.rule("kuberay-1d-scale")
-async def test_a_cluster_that_does_not_say_its_size_there_has_no_scale() -> None:
+async def test_a_cluster_without_a_size_in_its_spec_for_scale_has_no_scale() -> None:
     client = FakeClient()
     client.add(definition())
     client.add(cluster(2))
@@ -288,7 +288,7 @@ async def test_a_cluster_that_does_not_say_its_size_there_has_no_scale() -> None
         await client.scale(await live(client), lambda now: now + 1)
 
 
-async def test_the_only_group_is_scaled_by_the_number_in_the_spec() -> None:
+async def test_the_only_group_is_scaled_by_the_number_in_the_spec_for_scale() -> None:
     made = cluster(2)
     client = FakeClient(RayCluster(metadata=made.metadata, spec=evolve(made.spec, replicas=3)))
     await once(client)
@@ -307,7 +307,7 @@ async def test_the_only_group_is_scaled_by_the_number_in_the_spec() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-head-ready")
-async def test_the_condition_of_the_head_follows_it_to_and_fro() -> None:
+async def test_the_condition_of_the_head_follows_its_state() -> None:
     client = FakeClient(cluster(1))
     await once(client)
     seen = []
@@ -318,7 +318,7 @@ async def test_the_condition_of_the_head_follows_it_to_and_fro() -> None:
     assert seen == ["True", "False", "True"]
 
 
-async def test_a_head_that_must_not_restart_stays_as_it_ended() -> None:
+async def test_a_finished_head_whose_restart_is_disabled_stays() -> None:
     client = FakeClient(annotated(cluster(1), disable_provisioned_head_restart="true"))
     await once(client)
     await become_ready(client)

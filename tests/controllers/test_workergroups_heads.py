@@ -51,7 +51,7 @@ NO_RESTART = {"ray.io/disable-provisioned-head-restart": "true"}
         ([worker("w"), evolve(UP, owner_uid="another"), evolve(UP, node_type=None)], HeadPlan(create=True)),
     ],
 )
-def test_there_is_one_head_and_of_several_none_is_chosen(pods: list[RayPodView], plan: HeadPlan) -> None:
+def test_with_several_heads_none_is_chosen(pods: list[RayPodView], plan: HeadPlan) -> None:
     assert plan_head(cluster(), pods, START) == plan
 
 
@@ -64,7 +64,9 @@ def test_there_is_one_head_and_of_several_none_is_chosen(pods: list[RayPodView],
         ([UP, OTHER], HeadPlan(surplus=(OTHER, UP))),
     ],
 )
-def test_a_head_that_must_not_restart_is_left_as_it_ended(pods: list[RayPodView], plan: HeadPlan) -> None:
+def test_a_finished_head_whose_restart_is_disabled_is_left_alone(
+    pods: list[RayPodView], plan: HeadPlan
+) -> None:
     view = cluster(annotations=NO_RESTART)
     assert plan_head(view, pods, START, provisioned=True) == plan
     assert plan_head(view, [], START).create
@@ -72,7 +74,7 @@ def test_a_head_that_must_not_restart_is_left_as_it_ended(pods: list[RayPodView]
     assert plan_cluster(view, [], START).head.create
 
 
-def test_a_head_that_breaks_in_a_row_is_made_ever_later_and_counts_how_often() -> None:
+def test_a_repeatedly_failing_head_is_recreated_with_growing_delays_and_a_failure_count() -> None:
     again = evolve(BROKEN, failures=3, created=START - timedelta(seconds=15))
     assert plan_head(cluster(), [again], START) == HeadPlan(after=25.0)
     later = evolve(again, created=START - timedelta(seconds=40))
@@ -81,7 +83,7 @@ def test_a_head_that_breaks_in_a_row_is_made_ever_later_and_counts_how_often() -
 
 
 @pytest.mark.rule("kuberay-1d-12")
-def test_the_head_of_another_operator_is_marked_where_specs_are_compared() -> None:
+def test_the_head_of_another_operator_is_marked_if_specs_are_compared() -> None:
     theirs = evolve(UP, upgrade_hash="theirs", operator_version="v1.5.1")
     assert plan_head(cluster(recreates=True), [theirs, BROKEN], START) == HeadPlan(
         mark=theirs, delete=(PodRemoval(BROKEN, "unhealthy"),)
@@ -95,7 +97,7 @@ A, B, C = worker("a"), worker("b"), worker("c", group="gone")
 MADE = (NewReplica(0, (0, 1)), NewReplica(1, (0,)))
 
 
-def test_workers_go_before_those_of_no_group_and_the_head_last() -> None:
+def test_workers_are_deleted_before_pods_without_a_group_and_the_head_last() -> None:
     removals = [
         PodRemoval(A, "listed"),
         PodRemoval(B, "newest"),
@@ -137,13 +139,13 @@ def test_workers_go_before_those_of_no_group_and_the_head_last() -> None:
         (RayClusterPlan(groups=(WorkerGroupPlan("g", waiting=(A,)),)), True, False),
     ],
 )
-def test_a_plan_is_idle_or_makes_pods_or_makes_them_while_others_go(
+def test_a_plan_is_idle_creates_pods_or_creates_them_while_others_are_deleted(
     plan: RayClusterPlan, idle: bool, replaces: bool
 ) -> None:
     assert (is_idle(plan), plan.replaces) == (idle, replaces)
 
 
-def test_the_next_look_is_due_when_the_first_wait_is_over() -> None:
+def test_the_next_run_is_due_when_the_first_delay_is_over() -> None:
     groups = (WorkerGroupPlan("g", after=7.0), WorkerGroupPlan("h"), WorkerGroupPlan("i", after=5.0))
     assert RayClusterPlan(groups=groups).after == 5.0
     assert RayClusterPlan(head=HeadPlan(after=0.0), groups=groups).after == 0.0
@@ -151,7 +153,7 @@ def test_the_next_look_is_due_when_the_first_wait_is_over() -> None:
     assert creates(WorkerGroupPlan("g", create=MADE)) == 3
 
 
-def test_a_group_is_planned_whole() -> None:
+def test_the_plan_of_a_group_has_all_its_parts() -> None:
     dead, going = worker("dead", phase="Failed"), worker("going", terminating=True)
     pods = [A, B, dead, going]
     assert plan_cluster(cluster(small(4)), [UP, *pods], START).groups == (
@@ -176,7 +178,7 @@ def test_a_group_is_planned_whole() -> None:
     assert held == WorkerGroupPlan("small", after=20.0)
 
 
-def test_a_suspended_group_goes_also_under_the_autoscaler() -> None:
+def test_a_suspended_group_loses_its_pods_under_the_autoscaler_too() -> None:
     (planned,) = plan_cluster(cluster(small(2, suspend=True), autoscaler={}), [UP, A], START).groups
     assert planned.delete == (PodRemoval(A, "suspended"),)
 
@@ -193,7 +195,7 @@ def test_the_replicas_of_a_group_stay_within_its_bounds(
     assert (desired_replicas(group), desired_workers(group)) == (wanted, 4 * wanted)
 
 
-def test_those_of_no_group_go_in_the_order_of_their_names_whatever_their_state() -> None:
+def test_pods_without_a_group_are_deleted_by_name_whatever_their_state() -> None:
     left = [evolve(C, name=name, phase=phase) for name, phase in (("z", "Failed"), ("y", "Pending"))]
     others = [
         evolve(C, name="theirs", owner_uid="another"),
@@ -208,7 +210,7 @@ def test_those_of_no_group_go_in_the_order_of_their_names_whatever_their_state()
 
 
 @pytest.mark.rule("kuberay-1d-13")
-def test_all_pods_go_but_those_of_others_and_those_that_are_going() -> None:
+def test_all_pods_are_deleted_except_foreign_and_terminating_ones() -> None:
     others = [GOING, evolve(A, owner_uid="another"), evolve(A, node_type=None)]
     plan = plan_no_pods(cluster(), [B, *others, UP, A, C, OTHER], "suspended")
     assert plan == RayClusterPlan(

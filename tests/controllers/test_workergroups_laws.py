@@ -77,7 +77,7 @@ def test_a_plan_carried_out_leaves_nothing_to_do(
 
 
 @given(GROUPS, worker_pods())
-def test_no_healthy_pod_is_deleted_unlisted_while_others_are_made(
+def test_no_unlisted_healthy_pod_is_deleted_while_others_are_created(
     group: GroupView, pods: list[RayPodView]
 ) -> None:
     plan = plan_group(UID, group, pods)
@@ -117,7 +117,7 @@ def test_a_group_that_has_converged_is_within_its_bounds(
 
 
 @given(GROUPS, worker_pods(), st.booleans(), st.randoms(use_true_random=False))
-def test_however_often_it_is_planned_there_is_one_deletion_for_each_unit(
+def test_each_surplus_unit_is_deleted_once_however_often_it_is_planned(
     group: GroupView, pods: list[RayPodView], autoscaled: bool, chance: random.Random
 ) -> None:
     """Whatever of the deleted pods lingers: of the healthy ones no more go than are too many or listed."""

@@ -70,7 +70,7 @@ async def release_pods(here: World) -> None:
 @pytest.mark.rule("kuberay-1d-e2e-scale-down")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(play)
-async def test_of_two_workers_that_finalizers_hold_exactly_one_goes(here: World, seed: int) -> None:
+async def test_of_two_workers_held_by_finalizers_exactly_one_is_deleted(here: World, seed: int) -> None:
     await here.user.create(cluster(2))
     await all_ready(here, 2)
     await hold_pods(here)
@@ -86,7 +86,7 @@ async def test_of_two_workers_that_finalizers_hold_exactly_one_goes(here: World,
 @pytest.mark.rule("kuberay-1d-suspend")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(play)
-async def test_a_suspension_is_not_taken_back_before_all_pods_are_gone(here: World, seed: int) -> None:
+async def test_a_suspension_is_not_revoked_before_all_pods_are_gone(here: World, seed: int) -> None:
     await here.user.create(cluster(2))
     before = set(await all_ready(here, 2))
     await hold_pods(here)
@@ -106,7 +106,7 @@ async def test_a_suspension_is_not_taken_back_before_all_pods_are_gone(here: Wor
 
 @pytest.mark.rule("kuberay-1d-bounds")
 @in_world(play)
-async def test_a_group_stays_within_its_bounds_whatever_is_asked_for(here: World) -> None:
+async def test_a_group_stays_within_its_bounds_whatever_is_requested(here: World) -> None:
     await here.user.create(cluster(3))
     await all_ready(here, 3)
     await edit(here, with_group(replicas=5, max_replicas=4))
@@ -120,7 +120,7 @@ async def test_a_group_stays_within_its_bounds_whatever_is_asked_for(here: World
 
 @pytest.mark.rule("kuberay-1d-quota")
 @in_world(play)
-async def test_a_quota_is_a_condition_and_what_it_lets_through_is_used_later(here: World) -> None:
+async def test_an_exceeded_quota_is_a_condition_and_freed_quota_is_used_later(here: World) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -143,7 +143,7 @@ async def test_a_quota_is_a_condition_and_what_it_lets_through_is_used_later(her
 @pytest.mark.rule("kuberay-1d-07")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(play)
-async def test_a_replica_that_loses_a_host_is_replaced_whole_and_the_others_stay(
+async def test_a_replica_that_loses_a_host_is_replaced_as_a_whole_and_the_others_stay(
     here: World, seed: int
 ) -> None:
     await here.user.create(with_group(replicas=3, num_of_hosts=4)(cluster(0)))
@@ -160,7 +160,7 @@ async def test_a_replica_that_loses_a_host_is_replaced_whole_and_the_others_stay
 
 
 @in_world(play)
-async def test_workers_that_fail_at_once_are_made_ever_less_often(here: World) -> None:
+async def test_workers_that_fail_at_once_are_recreated_less_and_less_often(here: World) -> None:
     async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
         await here.user.create(cluster(1, **{BEHAVIOUR: "fail"}))
         await anyio.sleep(300)
@@ -170,7 +170,7 @@ async def test_workers_that_fail_at_once_are_made_ever_less_often(here: World) -
 
 @pytest.mark.rule("kuberay-1d-bad-input")
 @in_world(play)
-async def test_an_invalid_spec_is_reported_by_field_and_other_clusters_go_on(here: World) -> None:
+async def test_an_invalid_spec_is_reported_by_field_and_other_clusters_continue(here: World) -> None:
     await here.user.create(cluster(1))
     broken = with_group(min_replicas=7, max_replicas=5)(cluster(1))
     named = ObjectMeta("broken", NAMESPACE)
@@ -192,7 +192,7 @@ async def test_an_invalid_spec_is_reported_by_field_and_other_clusters_go_on(her
 
 @pytest.mark.rule("kuberay-1d-redis")
 @in_world(play)
-async def test_a_cluster_with_its_state_in_redis_goes_in_order(here: World) -> None:
+async def test_a_cluster_with_its_state_in_redis_is_deleted_in_order(here: World) -> None:
     options = {"redisAddress": "redis:6379"}
     await here.user.create(with_spec(gcs_fault_tolerance_options=options)(cluster(1)))
     await all_ready(here, 1)
@@ -212,7 +212,7 @@ async def test_a_cluster_with_its_state_in_redis_goes_in_order(here: World) -> N
 @pytest.mark.rule("kuberay-1d-exp")
 @pytest.mark.parametrize("seed", range(4))
 @simulated
-async def test_what_the_cache_does_not_show_yet_is_neither_made_nor_deleted_again(seed: int) -> None:
+async def test_objects_missing_from_a_stale_cache_are_neither_created_nor_deleted_again(seed: int) -> None:
     async with world(seed, definition(), delays=QUICK) as here:
         watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
         async with watching as observer, here.running(make_controller(), lag=(0.5, 3.0)):
@@ -228,7 +228,7 @@ async def test_what_the_cache_does_not_show_yet_is_neither_made_nor_deleted_agai
 
 @pytest.mark.rule("kuberay-1d-exp")
 @pytest.mark.parametrize("verb", ["create", "delete"])
-async def test_a_request_whose_answer_is_lost_is_not_made_twice(verb: Any) -> None:
+async def test_a_request_whose_answer_is_lost_is_not_repeated(verb: Any) -> None:
     lost = FaultPlan(tuple(Fault(When(verb, "*/pods*", nth=nth), LoseReply()) for nth in (1, 2)))
     client = FakeClient(in_default(cluster(3)), plan=lost)
     for _ in range(4):
@@ -246,7 +246,7 @@ def in_default(made: RayCluster) -> RayCluster:
 
 @pytest.mark.parametrize("seed", range(6))
 @simulated
-async def test_no_pod_is_made_for_a_cluster_that_has_gone(seed: int) -> None:
+async def test_no_pod_is_created_for_a_deleted_cluster(seed: int) -> None:
     """Its pods may be seen to go before it is seen to have gone: the watches are two."""
     async with world(seed, definition(), delays=Delays(0.2, 5.0)) as here:
         watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
@@ -262,9 +262,7 @@ async def test_no_pod_is_made_for_a_cluster_that_has_gone(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(play)
-async def test_a_cluster_made_again_under_its_name_takes_nothing_of_the_first_one(
-    here: World, seed: int
-) -> None:
+async def test_a_recreated_cluster_takes_over_nothing_from_its_predecessor(here: World, seed: int) -> None:
     first = await here.user.create(cluster(2))
     before = set(await all_ready(here, 2))
     await here.user.delete(first)

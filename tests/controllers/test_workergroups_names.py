@@ -26,7 +26,7 @@ JSON = st.recursive(
 
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=80), st.integers(1, 63))
-def test_names_are_short_and_begin_with_a_letter(name: str, longest: int) -> None:
+def test_names_are_short_and_start_with_a_letter(name: str, longest: int) -> None:
     short = short_name(name, longest)
     assert len(short) == min(len(name), longest)
     assert short[0].isalpha()
@@ -37,7 +37,7 @@ def test_names_are_short_and_begin_with_a_letter(name: str, longest: int) -> Non
     ("name", "short"),
     [("a", "a"), ("1-a", "r-a"), ("-a", "ra"), ("x" * 51, "x" * 50), ("a1" + "b" * 49, "r" + "b" * 49)],
 )
-def test_a_name_keeps_its_end_and_its_first_letter_unless_it_is_none(name: str, short: str) -> None:
+def test_a_shortened_name_keeps_its_end_and_starts_with_a_letter(name: str, short: str) -> None:
     assert short_name(name) == short
 
 
@@ -47,7 +47,7 @@ def test_a_pods_generated_name_fits_a_host_name() -> None:
     assert pod_prefix("ray-Small", "worker") == "ray-small-worker-"
 
 
-def test_the_service_of_the_head_has_a_short_name_or_that_of_the_user() -> None:
+def test_the_head_service_has_a_short_name_or_the_users() -> None:
     long = evolve(cluster(), name="x" * 60)
     assert head_service_name(long) == "x" * 41 + "-head-svc"
     assert head_host(long) == "x" * 41 + "-head-svc.default.svc.cluster.local"
@@ -73,7 +73,7 @@ OURS = {
 }
 
 
-def test_labels_of_the_group_stand_over_those_of_the_template_and_both_over_ours() -> None:
+def test_labels_of_the_group_override_those_of_the_template_and_both_override_ours() -> None:
     template = {"metadata": {"labels": {"a": "template", "b": "template", "ray.io/is-ray-node": "no"}}}
     labels = pod_labels(cluster(), "worker", "small", template, {"b": "group", "ray.io/node-type": "head"})
     assert labels == {**OURS, "a": "template", "b": "group", "ray.io/is-ray-node": "no"}
@@ -88,7 +88,7 @@ def test_pods_that_serve_are_labelled(said: str, serves: bool) -> None:
     assert labels == ({**OURS, "ray.io/serve": "true"} if serves else OURS)
 
 
-def test_an_identifier_is_the_end_of_a_name_that_fits_a_label() -> None:
+def test_the_identifier_label_is_the_end_of_a_long_name() -> None:
     labels = pod_labels(evolve(cluster(), name="x" * 63), "worker", "small", {}, {})
     assert labels["ray.io/identifier"] == "x" * 56 + "-worker"
     assert labels["ray.io/cluster"] == "x" * 63
@@ -116,11 +116,11 @@ def test_labels_and_annotations_of_batch_schedulers_are_recognised_by_domain(
 
 
 @given(JSON)
-def test_thawing_changes_no_json_value(value: Any) -> None:
+def test_thawing_preserves_every_json_value(value: Any) -> None:
     assert thawed(value) == value
 
 
-def test_what_was_thawed_is_plain_and_shares_nothing() -> None:
+def test_a_thawed_value_is_plain_and_shares_nothing() -> None:
     part = {"c": [1]}
     made = thawed(MappingProxyType({"a": (MappingProxyType({"b": 1}),), "d": part}))
     assert made == {"a": [{"b": 1}], "d": {"c": [1]}}

@@ -42,7 +42,7 @@ def objects(cluster: ClusterView) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["bare", "everything", "fault-tolerant", "several-hosts"])
-def test_a_cluster_is_made_of_exactly_these_objects(name: str) -> None:
+def test_a_cluster_consists_of_exactly_these_objects(name: str) -> None:
     made = objects(view(name))
     expected = documents(f"{name}.objects.yaml")
     for one, other in zip(made, expected, strict=True):

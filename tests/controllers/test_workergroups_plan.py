@@ -63,7 +63,7 @@ def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[RayPodView
         (["absent", "absent too"], 2),
     ],
 )
-def test_listed_workers_go_and_others_only_up_to_the_surplus(listed: list[str], others: int) -> None:
+def test_listed_workers_are_deleted_and_others_only_up_to_the_surplus(listed: list[str], others: int) -> None:
     plan = plan_group(UID, small(3, *listed), five_workers())
     here = [name for name in listed if name.startswith("pod")]
     assert names(plan.delete)[: len(here)] == here
@@ -75,32 +75,32 @@ def test_listed_workers_go_and_others_only_up_to_the_surplus(listed: list[str], 
 @pytest.mark.parametrize(
     ("listed", "left"), [(["pod2", "pod3"], 3), (["pod2", "absent"], 4), (["absent", "absent too"], 5)]
 )
-def test_under_the_autoscaler_only_listed_workers_go(listed: list[str], left: int) -> None:
+def test_under_the_autoscaler_only_listed_workers_are_deleted(listed: list[str], left: int) -> None:
     plan = plan_group(UID, small(3, *listed), five_workers(), autoscaler={})
     assert (5 - len(plan.delete), creates(plan)) == (left, 0)
     assert {removal.reason for removal in plan.delete} <= {"listed"}
 
 
 @pytest.mark.rule("kuberay-1d-03")
-def test_a_surplus_goes_down_to_the_goal() -> None:
+def test_a_surplus_is_deleted_down_to_the_desired_number() -> None:
     assert len(plan_group(UID, small(2), five_workers()).delete) == 3
 
 
 @pytest.mark.rule("kuberay-1d-03")
 @pytest.mark.parametrize(("left", "create", "delete"), [(3, 0, 0), (4, 0, 1), (2, 1, 0)])
-def test_a_group_converges_after_pods_were_deleted_from_outside(left: int, create: int, delete: int) -> None:
+def test_a_group_converges_after_external_deletions(left: int, create: int, delete: int) -> None:
     plan = plan_group(UID, small(3), five_workers()[:left])
     assert (creates(plan), len(plan.delete)) == (create, delete)
 
 
 @pytest.mark.rule("kuberay-1d-03")
-def test_listed_workers_go_also_when_the_size_is_right_and_are_replaced() -> None:
+def test_listed_workers_are_replaced_even_if_the_size_is_right() -> None:
     plan = plan_group(UID, small(5, "pod4"), five_workers())
     assert (names(plan.delete), creates(plan)) == (["pod4"], 1)
 
 
 @pytest.mark.rule("kuberay-1d-04")
-def test_a_failed_worker_goes_first_and_counts_no_more() -> None:
+def test_a_failed_worker_is_deleted_first_and_no_longer_counts() -> None:
     pods = [evolve(pod, phase="Failed" if pod.name == "pod3" else "Running") for pod in five_workers()]
     plan = plan_group(UID, small(3), pods)
     assert [(removal.pod.name, removal.reason) for removal in plan.delete] == [
@@ -111,7 +111,7 @@ def test_a_failed_worker_goes_first_and_counts_no_more() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-04")
-def test_a_failed_worker_goes_also_under_the_autoscaler_and_no_other_with_it() -> None:
+def test_a_failed_worker_is_deleted_under_the_autoscaler_and_no_other_with_it() -> None:
     pods = [evolve(pod, phase="Failed" if pod.name == "pod3" else "Running") for pod in five_workers()]
     assert names(plan_group(UID, small(3), pods, autoscaler={}).delete) == ["pod3"]
     chosen = plan_group_at_random(cluster(autoscaler={}), small(3), pods, START)
@@ -154,11 +154,11 @@ def test_the_desired_workers_of_a_cluster_are_those_of_its_groups(
     assert sum(desired_workers(group_view(group)) for group in groups) == wanted
 
 
-def test_a_suspended_group_wants_no_workers() -> None:
+def test_a_suspended_group_has_no_desired_workers() -> None:
     assert desired_workers(small(3, min_replicas=2, suspend=True)) == 0
 
 
-def test_listed_names_reach_no_pod_of_another_group_or_cluster() -> None:
+def test_listed_names_affect_no_pod_of_another_group_or_cluster() -> None:
     others = [
         worker("theirs", group="large"),
         worker("foreign", owner_uid="another"),
@@ -195,7 +195,7 @@ def test_nothing_is_done_for_a_refused_cluster() -> None:
 # The incident: five workers, scale to four, the victim stays Terminating over many runs.
 
 
-def test_scaling_five_to_four_deletes_one_worker_however_often_it_is_planned() -> None:
+def test_scaling_from_five_to_four_deletes_one_worker_however_often_it_is_planned() -> None:
     assert len(deletions_of(plan_group_at, small(4), five_workers(), runs=50)) == 1
 
 
@@ -205,7 +205,7 @@ def test_the_original_deletes_more_than_one_in_the_same_situation(seed: int) -> 
     assert len(deletions_of(original, small(4), five_workers(), runs=20)) > 1
 
 
-def test_the_original_creates_what_it_deleted_too_much() -> None:
+def test_the_original_recreates_the_workers_that_it_deleted_in_excess() -> None:
     original = plan_group_like_v1_3_0(random.Random(1).random)
     assert creates(original(cluster(), small(4), five_workers()[:2], START)) == 2
 
@@ -216,7 +216,7 @@ def test_the_original_creates_nothing_in_the_run_that_finds_unhealthy_pods() -> 
     assert (names(plan.delete), creates(plan)) == (["b"], 0)
 
 
-def test_the_original_plans_in_place_of_ours() -> None:
+def test_the_planner_can_be_replaced_by_that_of_the_original() -> None:
     original = plan_group_like_v1_3_0(random.Random(1).random)
     plan = plan_cluster(cluster(small(4)), [head(), *five_workers()], original)
     assert [removal.reason for removal in plan.removals] == ["random"]

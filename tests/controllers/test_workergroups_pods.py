@@ -39,7 +39,7 @@ def test_the_overwrite_annotation_leaves_every_command_alone() -> None:
     assert environment(container)["KUBERAY_GEN_RAY_START_CMD"].startswith("ray start --head")
 
 
-def test_the_overwrite_annotation_reaches_pods_beside_their_own_and_may_be_theirs_alone() -> None:
+def test_the_overwrite_annotation_reaches_all_pods_and_can_be_set_per_pod() -> None:
     overwrite = "ray.io/overwrite-container-cmd"
     own = {"metadata": {"annotations": {"a": "b"}}, **template({"command": ["mine"]})}
     asked = evolve(cluster(), annotations={overwrite: "TRUE"})
@@ -50,13 +50,13 @@ def test_the_overwrite_annotation_reaches_pods_beside_their_own_and_may_be_their
         assert ray_container(head_pod(cluster_of(theirs)))["command"] == command
 
 
-def test_a_head_in_whose_place_none_broke_is_not_marked_with_a_count() -> None:
+def test_only_a_head_that_replaces_a_failed_one_has_a_failure_count() -> None:
     counted = "worker-groups.reconcile-runtime/failures"
     assert counted not in head_pod(cluster())["metadata"]["annotations"]
     assert head_pod(cluster(), failures=1)["metadata"]["annotations"][counted] == "1"
 
 
-def test_fields_unknown_here_stay_in_the_pod() -> None:
+def test_unknown_fields_stay_in_the_pod() -> None:
     own = {
         "metadata": {"annotations": {"a": "b"}, "finalizers": ["x/y"]},
         "spec": {

@@ -48,7 +48,7 @@ BREAKS = FaultPlan((*broken(PODS), *broken(RAYCLUSTERS)))
 
 @pytest.mark.timeout(3600)
 @pytest.mark.rule("kuberay-1d-quiet")
-def test_ten_minutes_of_broken_watches_a_resync_and_forced_runs_ask_for_nothing() -> None:
+def test_broken_watches_a_resync_and_forced_runs_for_ten_minutes_cause_no_requests() -> None:
     """Requests count, also those that a server would answer without a change."""
 
     async def run() -> None:

@@ -57,7 +57,7 @@ async def test_ray_finds_its_state_in_redis() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-redis")
-async def test_without_the_clean_up_there_is_no_finalizer() -> None:
+async def test_without_redis_cleanup_there_is_no_finalizer() -> None:
     client = FakeClient(tolerant())
     await run_once(make_controller(WorkerGroupSettings(redis_cleanup=False)), "default/ray", client)
     assert (await live(client)).metadata.finalizers == ()
@@ -65,7 +65,7 @@ async def test_without_the_clean_up_there_is_no_finalizer() -> None:
 
 @pytest.mark.rule("kuberay-1d-redis")
 @pytest.mark.parametrize("ends", ["Complete", "Failed"])
-async def test_a_cluster_goes_once_its_pods_and_the_job_have_ended(ends: str) -> None:
+async def test_a_cluster_is_removed_once_its_pods_and_the_cleanup_job_have_ended(ends: str) -> None:
     client = FakeClient(tolerant())
     await once(client)
     await client.delete(await live(client))
@@ -85,7 +85,7 @@ async def test_a_cluster_goes_once_its_pods_and_the_job_have_ended(ends: str) ->
 
 
 @pytest.mark.rule("kuberay-1d-redis")
-async def test_a_cluster_whose_time_is_up_goes_and_says_what_is_left() -> None:
+async def test_a_cluster_whose_cleanup_times_out_is_removed_and_reports_what_is_left() -> None:
     clock = VirtualClock()
     client = FakeClient(tolerant(), clock=clock)
     await once(client)
@@ -116,7 +116,7 @@ DONE = {"type": "Complete", "status": "True"}
         (0, 0, "finished", 300, CleanupStep("release")),
     ],
 )
-def test_what_is_left_to_do_for_a_cluster_that_goes(
+def test_the_next_cleanup_step_follows_from_pods_job_and_age(
     pods_live: int, heads: int, job: Any, age: int, farewell: CleanupStep
 ) -> None:
     since = NOW - timedelta(seconds=age)
@@ -129,7 +129,7 @@ def test_what_is_left_to_do_for_a_cluster_that_goes(
     ("said", "seconds"),
     [(None, 300), ("60", 60), ("1", 1), ("0", 300), ("-5", 300), ("soon", 300), ("", 300)],
 )
-def test_the_time_for_the_clean_up_is_read_from_an_annotation(said: str | None, seconds: int) -> None:
+def test_the_cleanup_timeout_is_read_from_an_annotation(said: str | None, seconds: int) -> None:
     annotations = {} if said is None else {"ray.io/gcs-ft-deletion-timeout": said}
     assert deletion_timeout(annotations) == seconds
 
@@ -160,7 +160,7 @@ def test_a_job_has_ended_if_it_is_complete_or_failed(status: Any, state: str) ->
         ({"externalStorageNamespace": "ours"}, "mine", "ours"),
     ],
 )
-def test_no_two_clusters_share_their_state_unless_they_name_the_same_namespace(
+def test_no_two_clusters_share_their_state_unless_they_name_the_same_storage_namespace(
     options: Any, annotation: str | None, kept_under: str
 ) -> None:
     annotations = {} if annotation is None else {"ray.io/external-storage-namespace": annotation}
@@ -196,11 +196,11 @@ def test_only_a_fault_tolerant_cluster_gets_the_address_of_its_state(
     assert storage_annotations(view) == ({} if options is None else {"ray.io/ft-enabled": "true"})
 
 
-def test_the_job_of_a_long_name_is_named_by_its_end() -> None:
+def test_the_job_of_a_cluster_with_a_long_name_is_named_by_its_end() -> None:
     assert cleanup_name(ClusterView("x" * 60, "default", "u")) == "x" * 36 + "-redis-cleanup"
 
 
-async def test_a_refused_cluster_loses_its_state_too_and_goes() -> None:
+async def test_a_refused_cluster_is_cleaned_up_and_removed_too() -> None:
     client = FakeClient(tolerant())
     await once(client)
     await client.raw.merge(await live(client), {"spec": {"networkPolicy": {"mode": "DenyAll"}}})

@@ -25,7 +25,7 @@ def without_times(status: RayClusterStatus) -> dict[str, Any]:
     return told
 
 
-async def test_a_status_is_written_whole() -> None:
+async def test_all_fields_of_a_status_are_written() -> None:
     clock = VirtualClock()
     group = evolve(cluster(2).spec.worker_group_specs[0], min_replicas=1, max_replicas=5)
     spec = evolve(cluster(2).spec, worker_group_specs=(group,), replicas=2)
@@ -110,7 +110,7 @@ async def test_the_status_has_the_address_of_a_service_that_has_one() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-suspend")
-async def test_conditions_of_a_suspension_stay_once_there_was_one() -> None:
+async def test_conditions_of_a_suspension_stay_after_the_first_one() -> None:
     def told(status: RayClusterStatus) -> dict[str, str]:
         return {one.type: one.status for one in status.conditions if "Suspend" in one.type}
 
@@ -132,6 +132,6 @@ async def test_conditions_of_a_suspension_stay_once_there_was_one() -> None:
     ]
 
 
-def test_a_condition_holds_only_where_it_is_true() -> None:
+def test_a_condition_holds_only_if_its_status_is_true() -> None:
     conditions = [Condition("A", "True"), Condition("B", "False"), Condition("C", "Unknown")]
     assert [is_true(conditions, name) for name in "ABCD"] == [True, False, False, False]

@@ -29,14 +29,14 @@ DEFAULT_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metric
         ([{"name": "debug", "containerPort": 5678}], {"debug": 5678}),
     ],
 )
-def test_a_port_that_the_head_declares_takes_the_place_of_the_usual_one(
+def test_a_port_that_the_head_declares_replaces_the_default(
     declared: list[dict[str, Any]], changed: dict[str, int | None]
 ) -> None:
     expected = {name: port for name, port in {**DEFAULT_PORTS, **changed}.items() if port is not None}
     assert ports({"ports": declared}) == expected
 
 
-def test_ports_stand_in_the_order_of_their_names_those_without_one_first() -> None:
+def test_ports_are_sorted_by_name_with_unnamed_ones_first() -> None:
     given = [{"port": 9}, {"name": "1st", "port": 1}, {"name": "z", "port": 2}, {"name": "serve", "port": 3}]
     service = head_service(cluster(service={"spec": {"ports": given}}))
     found = [(port.get("name"), port["port"]) for port in service["spec"]["ports"]]
@@ -44,7 +44,7 @@ def test_ports_stand_in_the_order_of_their_names_those_without_one_first() -> No
     assert found == [(None, 9), ("1st", 1), *ours, ("z", 2)]
 
 
-def test_the_status_shows_the_port_by_which_each_can_be_reached() -> None:
+def test_the_status_shows_the_port_under_which_each_is_reachable() -> None:
     given = [
         {"name": "outside", "port": 1, "targetPort": 2, "nodePort": 30001},
         {"name": "inside", "port": 3, "targetPort": "web"},
@@ -77,12 +77,12 @@ def test_the_head_service_is_headless_unless_the_user_configures_it(
     assert ("clusterIP" in spec, "publishNotReadyAddresses" in spec) == (headless, headless)
 
 
-def test_an_ingress_is_made_only_where_it_is_asked_for() -> None:
+def test_an_ingress_is_created_only_if_requested() -> None:
     assert head_ingress(cluster(ingress_options={"host": "h"})) == []
     assert len(head_ingress(cluster(ingress=True))) == 1
 
 
-def test_an_ingress_of_a_long_name_is_named_by_its_end_and_leads_to_the_port_that_the_head_declares() -> None:
+def test_an_ingress_with_a_long_name_is_named_by_its_end_and_routes_to_the_declared_port() -> None:
     ray = {"ports": [{"name": "dashboard", "containerPort": 8266}]}
     (made,) = head_ingress(evolve(cluster(ray, ingress=True), name="x" * 60))
     assert made["metadata"]["name"] == "x" * 37 + "-head-ingress"
@@ -91,7 +91,7 @@ def test_an_ingress_of_a_long_name_is_named_by_its_end_and_leads_to_the_port_tha
     assert path["backend"]["service"] == {"name": "x" * 41 + "-head-svc", "port": {"number": 8266}}
 
 
-def test_services_are_made_for_hosts_and_for_serve_where_they_are_wanted() -> None:
+def test_services_for_hosts_and_serve_are_created_only_if_needed() -> None:
     def names(view: ClusterView) -> list[str]:
         return [one["metadata"]["name"] for one in services(view)]
 
@@ -102,7 +102,7 @@ def test_services_are_made_for_hosts_and_for_serve_where_they_are_wanted() -> No
 
 
 @pytest.mark.parametrize("name", ["ray", "x" * 60])
-def test_hosts_are_in_the_domain_of_the_service_by_which_they_find_each_other(name: str) -> None:
+def test_hosts_are_in_the_domain_of_their_headless_service(name: str) -> None:
     group = evolve(cluster().groups[0], num_of_hosts=2)
     view = evolve(cluster(), name=name, groups=(group,))
     (service,) = services(view)

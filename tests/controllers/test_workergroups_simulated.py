@@ -204,11 +204,11 @@ def test_a_quota_costs_no_worker_too_many() -> None:
 
 
 @pytest.mark.rule("kuberay-1d-faults")
-def test_a_quota_in_the_midst_of_a_replica_costs_no_worker_either() -> None:
+def test_a_quota_that_interrupts_a_replica_costs_no_worker_either() -> None:
     told("seeds with a quota on hosts", seeds(QUOTA_ON_HOSTS, SEEDS), " of 2000")
 
 
-def test_the_original_does_not_hold_there() -> None:
+def test_the_original_deletes_too_many_workers_there() -> None:
     steps = (sized(4), sized(3), Wait(0.7), Kill(), Wait(6.0))
     planner = plan_group_like_v1_3_0(random.Random(0).random)
     told_of = evolve(scenario(*steps), controllers=lambda: make_controller(planner=planner))

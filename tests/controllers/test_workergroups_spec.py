@@ -37,7 +37,7 @@ def test_the_features_of_a_cluster_are_read_from_its_spec() -> None:
     assert other.autoscaler is None
 
 
-def test_the_number_of_the_only_group_may_stand_in_the_spec_for_scale() -> None:
+def test_the_number_of_the_only_group_can_be_in_the_spec_for_scale() -> None:
     view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(replicas=3)})
     assert (view.groups[0].replicas, view.scaled) == (3, True)
 
@@ -132,7 +132,7 @@ def test_a_suspended_group_is_read_as_one() -> None:
 
 
 @pytest.mark.parametrize(("said", "on"), [("true", True), ("True", True), ("false", False), ("", False)])
-def test_fault_tolerance_may_be_asked_for_by_annotation(said: str, on: bool) -> None:
+def test_fault_tolerance_can_be_enabled_by_annotation(said: str, on: bool) -> None:
     metadata = {"name": "ray", "uid": UID, "annotations": {"ray.io/ft-enabled": said}}
     assert cluster_view({"metadata": metadata, "spec": spec()}).fault_tolerance == ({} if on else None)
 
@@ -235,7 +235,7 @@ def test_a_fresh_pod_without_status_is_pending_and_active(
     assert pod_view({"metadata": FRESH}) == view
 
 
-def test_a_label_decides_whether_a_pod_is_head_worker_or_neither() -> None:
+def test_a_label_decides_whether_a_pod_is_a_head_a_worker_or_neither() -> None:
     for said, node_type in (("head", "head"), ("worker", "worker"), ("redis-cleanup", None)):
         assert pod_view({"metadata": {**FRESH, "labels": {"ray.io/node-type": said}}}).node_type == node_type
 
@@ -263,7 +263,7 @@ def test_an_owner_that_does_not_control_the_pod_is_ignored() -> None:
         ([("ray", None)], False),
     ],
 )
-def test_of_a_pod_the_first_container_runs_ray(states: list[tuple[str, Any]], terminated: bool) -> None:
+def test_the_first_container_of_a_pod_runs_ray(states: list[tuple[str, Any]], terminated: bool) -> None:
     statuses = [{"name": name, "state": state} for name, state in states]
     stored = {
         "metadata": FRESH,

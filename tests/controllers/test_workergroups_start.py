@@ -36,7 +36,7 @@ def command(
         ({"example.com/fpga": "4"}, {}, ""),
     ],
 )
-def test_ray_may_use_what_the_container_may(
+def test_ray_gets_the_resources_of_its_container(
     limits: dict[str, str], requests: dict[str, str], options: str
 ) -> None:
     assert command(limits=limits, requests=requests) == f"ray start {options}"
@@ -62,7 +62,7 @@ def test_ray_may_use_what_the_container_may(
         ({"resources": "'{\"a\":true}'"}, {"google.com/tpu": "4"}, "--resources='{\"a\":true}'"),
     ],
 )
-def test_what_the_user_says_of_resources_stands(
+def test_resource_options_of_the_user_win(
     given: dict[str, str], limits: dict[str, str], options: str
 ) -> None:
     assert command(given, limits=limits) == f"ray start {options}"
@@ -83,13 +83,11 @@ def test_what_the_user_says_of_resources_stands(
         ({"Mine": "1"}, {"resources": "'{\"Mine\":1}'"}),
     ],
 )
-def test_what_a_group_says_of_its_resources_becomes_options(
-    resources: dict[str, Any], options: dict[str, str]
-) -> None:
+def test_resources_of_a_group_become_options(resources: dict[str, Any], options: dict[str, str]) -> None:
     assert resource_options(resources) == options
 
 
-def test_what_a_group_says_of_its_resources_stands_over_the_container_and_the_options() -> None:
+def test_resources_of_a_group_override_the_container_and_the_options() -> None:
     given = {"num-cpus": "7", "num-gpus": "1"}
     assert command(given, {"CPU": "2"}, limits={"memory": "1Gi"}) == "ray start --num-cpus=2 --num-gpus=1"
 
@@ -113,11 +111,11 @@ def test_ray_gets_the_labels_of_a_group_unless_an_option_sets_them() -> None:
         ("a", "", "--a="),
     ],
 )
-def test_a_switch_has_no_value_and_is_left_out_when_off(name: str, value: str, option: str) -> None:
+def test_a_switch_has_no_value_and_is_left_out_if_disabled(name: str, value: str, option: str) -> None:
     assert command({name: value}) == f"ray start {option}"
 
 
-def test_of_the_common_options_only_the_one_to_block_stands_over_what_is_given() -> None:
+def test_only_block_overrides_the_given_common_options() -> None:
     assert common_params({}, {"address": "a"}) == {
         "metrics-export-port": "8080",
         "dashboard-agent-listen-port": "52365",

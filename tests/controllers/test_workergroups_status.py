@@ -71,7 +71,7 @@ def test_the_bounds_of_a_cluster_are_the_sums_of_its_groups(
     assert (status.min_worker_replicas, status.max_worker_replicas) == (low, high)
 
 
-def test_running_and_ready_workers_are_counted_apart() -> None:
+def test_running_and_ready_workers_are_counted_separately() -> None:
     pods = [pod("a"), pod("b", ready=False), pod("c", phase="Pending", ready=False), head()]
     status = status_of(cluster(group(replicas=3)), pods)
     assert (
@@ -129,12 +129,12 @@ def test_provisioned_stays_true_after_a_worker_turns_not_ready() -> None:
 
 
 @pytest.mark.parametrize("extra", [pod("c"), head(name="second")])
-def test_a_cluster_with_a_pod_too_many_is_not_ready(extra: RayPodView) -> None:
+def test_a_cluster_with_a_surplus_pod_is_not_ready(extra: RayPodView) -> None:
     assert status_of(cluster(group()), [head(), pod("a"), pod("b"), extra]).state == ""
 
 
 @pytest.mark.rule("kuberay-1d-14")
-def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
+def test_a_failure_is_a_condition_and_is_cleared_with_its_cause() -> None:
     failed = status_of(cluster(), [], failure=ReplicaFailure("FailedCreateWorkerPod", "exceeded quota"))
     assert condition(failed, "ReplicaFailure") == Condition(
         "ReplicaFailure", "True", "FailedCreateWorkerPod", "exceeded quota"
@@ -143,7 +143,7 @@ def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
     assert condition(status_of(cluster(), []), "ReplicaFailure").status == "False"
 
 
-def test_a_plan_that_needs_a_person_is_reported() -> None:
+def test_a_plan_that_needs_manual_action_is_reported() -> None:
     assert failure_in_plan(RayClusterPlan()) is None
     refused = failure_in_plan(
         RayClusterPlan(refused=("spec.suspend is not supported: later", "spec.a: is bad"))
@@ -217,11 +217,11 @@ NOW = datetime(2025, 5, 3, 12, tzinfo=UTC)
         ({"head": HeadInfo("ray-head")}, True),
     ],
 )
-def test_a_status_is_written_only_for_more_than_its_times(changes: dict[str, Any], written: bool) -> None:
+def test_a_status_is_not_written_if_only_its_times_differ(changes: dict[str, Any], written: bool) -> None:
     assert differs(stored(), stored(**changes)) is written
 
 
-def test_a_condition_that_is_another_is_written() -> None:
+def test_a_changed_condition_is_written() -> None:
     known = Condition("HeadPodReady", "True", reason="Here")
     before = stored(conditions=(known,))
     assert not differs(before, evolve(before, conditions=(Condition("HeadPodReady", "True", "Here"),)))
@@ -234,7 +234,7 @@ def test_a_condition_that_is_another_is_written() -> None:
     assert differs(before, evolve(before, conditions=(Condition("ReplicaFailure", "False", "NoFailure"),)))
 
 
-def test_the_entry_into_each_state_has_its_time() -> None:
+def test_each_state_records_its_transition_time() -> None:
     ready = with_times(stored(state=""), stored(), NOW)
     assert ready.state_transition_times == {"ready": "2025-05-03T12:00:00Z"}
     failed = with_times(ready, evolve(ready, state="failed"), datetime(2025, 5, 4, tzinfo=UTC))
@@ -279,7 +279,7 @@ NOT_SUSPENDED = Condition("RayClusterSuspended", "False", "NotSuspended")
         ("suspended", True, "suspended", (ABSENT, DELETED, FINE, NOT_SUSPENDING, SUSPENDED)),
     ],
 )
-def test_the_conditions_tell_where_a_suspension_stands(
+def test_the_conditions_show_the_progress_of_a_suspension(
     phase: Phase | None, before: bool, state: str, conditions: tuple[Condition, ...]
 ) -> None:
     status = status_of(cluster(group()), [], provisioned=before, phase=phase)
@@ -303,7 +303,7 @@ def test_a_cluster_that_is_being_suspended_is_not_ready(phase: Phase | None, sta
     assert (failed.state, failed.reason) == ("failed", "because")
 
 
-def test_the_whole_status_follows_from_spec_and_pods() -> None:
+def test_the_whole_status_is_derived_from_spec_and_pods() -> None:
     asked = template(
         {"requests": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1", "amd.com/gpu": "1"}}
     )
@@ -349,7 +349,7 @@ def test_a_cluster_without_pods_has_a_status_too() -> None:
     )
 
 
-def test_of_several_heads_the_status_shows_the_oldest_and_then_the_first_by_name() -> None:
+def test_of_several_heads_the_status_shows_the_oldest_or_else_the_first_by_name() -> None:
     old, young = datetime(2025, 5, 3, tzinfo=UTC), datetime(2025, 5, 4, tzinfo=UTC)
     heads = [head(name="b", created=young), head(name="z", created=old), head(name="y", created=old)]
     assert status_of(cluster(), heads).head.pod_name == "y"
@@ -363,13 +363,13 @@ def test_of_several_heads_the_status_shows_the_oldest_and_then_the_first_by_name
 @pytest.mark.parametrize(
     "workers", [[pod("a")], [pod("a"), pod("b"), pod("c")], [pod("a"), pod("b", group="large")], []]
 )
-def test_a_cluster_is_ready_only_with_as_many_workers_of_each_group_as_wanted(
+def test_a_cluster_is_ready_only_with_the_desired_number_of_workers_in_each_group(
     workers: list[RayPodView],
 ) -> None:
     assert status_of(cluster(group(), group("large", replicas=0)), [head(), *workers]).state == ""
 
 
-def test_a_pod_asks_for_its_requests_and_for_its_limits_where_it_has_none() -> None:
+def test_a_pod_needs_its_requests_and_its_limits_where_it_has_no_request() -> None:
     spec = template(
         {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "500m"}}, {}, {"requests": {"cpu": "1"}}
     )

@@ -40,14 +40,14 @@ def marked(said: str, version: str = HASH_VERSION) -> RayPodView:
         ({}, [evolve(marked("old"), terminating=True)], "none"),
     ],
 )
-def test_pods_are_made_anew_only_for_another_spec_under_the_same_operator(
+def test_pods_are_recreated_only_for_another_spec_under_the_same_operator(
     changes: dict[str, Any], pods: list[RayPodView], upgrade: str
 ) -> None:
     assert plan_upgrade(view(**changes), pods) == upgrade
 
 
 @pytest.mark.rule("kuberay-1d-12")
-def test_all_pods_go_the_head_last_and_then_others_are_made() -> None:
+def test_all_pods_are_deleted_with_the_head_last_and_then_recreated() -> None:
     pods = [marked("old"), worker("a")]
     plan = plan_cluster(view(), pods, START)
     assert [(one.pod.name, one.reason) for one in plan.removals] == [("a", "upgraded"), ("head", "upgraded")]
@@ -85,7 +85,7 @@ def test_changes_of_sizes_and_placement_do_not_replace_pods(path: tuple[str, ...
 
 
 @pytest.mark.parametrize("name", ["tolerations", "schedulingGates"])
-def test_the_head_may_be_placed_elsewhere_too(name: str) -> None:
+def test_a_changed_placement_of_the_head_does_not_replace_pods_either(name: str) -> None:
     assert spec_hash(changed("headGroupSpec", "template", "spec", name, to=[])) == spec_hash(SPEC)
 
 
@@ -98,7 +98,7 @@ def test_the_head_may_be_placed_elsewhere_too(name: str) -> None:
         ("replicas", 3),
     ],
 )
-def test_changes_of_how_a_cluster_is_kept_do_not_replace_pods(name: str, value: Any) -> None:
+def test_changes_of_strategy_suspension_manager_and_size_do_not_replace_pods(name: str, value: Any) -> None:
     assert spec_hash({**SPEC, name: value}) == spec_hash(SPEC)
 
 
@@ -112,16 +112,16 @@ def test_changes_of_how_a_cluster_is_kept_do_not_replace_pods(name: str, value: 
         (("rayStartParams",), {"num-cpus": "1"}),
     ],
 )
-def test_another_pod_is_a_reason(group: str, path: tuple[str, ...], value: Any) -> None:
+def test_a_changed_pod_template_replaces_pods(group: str, path: tuple[str, ...], value: Any) -> None:
     assert spec_hash(changed(group, *path, to=value)) != spec_hash(SPEC)
 
 
 @pytest.mark.parametrize("name", ["rayVersion", "enableInTreeAutoscaling", "authOptions"])
-def test_another_feature_is_a_reason(name: str) -> None:
+def test_a_changed_feature_replaces_pods(name: str) -> None:
     assert spec_hash({**SPEC, name: "other"}) != spec_hash(SPEC)
 
 
-def test_the_hash_of_a_spec_stays_from_release_to_release() -> None:
+def test_the_hash_of_a_spec_is_stable_across_releases() -> None:
     """Else every cluster would lose its pods when the operator is updated."""
     assert HASH_VERSION == "reconcile-runtime-1"
     assert spec_hash(SPEC) == "07c1726bf96fbf1aeab75152eac5c5fa2ef48be5"

@@ -44,7 +44,7 @@ from tests.controllers.ray_specs import UID, faults, head, spec
         ),
     ],
 )
-def test_a_feature_this_version_lacks_is_named(fields: dict[str, Any], told: str) -> None:
+def test_an_unsupported_feature_is_reported_by_name(fields: dict[str, Any], told: str) -> None:
     assert list(unsupported_features(spec(**fields))) == [told]
     view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(**fields)})
     assert [str(one) for one in view.refused] == [told]
@@ -67,7 +67,7 @@ def test_a_feature_this_version_lacks_is_named(fields: dict[str, Any], told: str
         {"enableInTreeAutoscaling": True, "group": {"suspend": None}},
     ],
 )
-def test_what_this_version_has_is_not_refused(fields: dict[str, Any]) -> None:
+def test_supported_features_are_not_refused(fields: dict[str, Any]) -> None:
     assert faults(**fields) == []
     assert list(unsupported_features(spec(**fields))) == []
 
@@ -254,7 +254,7 @@ def test_any_other_port_is_accepted(port: str) -> None:
         ({"authOptions": {"mode": 1}}, "spec.authOptions.mode: Expected `str | null`, got `int`"),
     ],
 )
-def test_what_has_not_its_shape_is_named_and_never_shown(fields: dict[str, Any], told: str) -> None:
+def test_a_malformed_field_is_named_and_its_value_never_shown(fields: dict[str, Any], told: str) -> None:
     assert faults(**fields) == [told]
     view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(**fields)})
     assert str(view.refused[0]) == told

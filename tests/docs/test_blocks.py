@@ -81,13 +81,13 @@ def test_the_list_of_unchecked_blocks_is_empty() -> None:
     assert unchecked == []
 
 
-def test_every_page_that_is_checked_has_such_blocks() -> None:
+def test_every_listed_page_has_checked_blocks() -> None:
     there = {(block.page, block.language) for block in all_blocks()}
     assert (HERE | ELSEWHERE.keys()) - there == set()
 
 
 @pytest.mark.parametrize(("page", "test"), sorted({(page, test) for (page, _), test in ELSEWHERE.items()}))
-def test_what_is_checked_elsewhere_is_read_there(page: str, test: str) -> None:
+def test_a_block_checked_elsewhere_is_read_by_that_test(page: str, test: str) -> None:
     assert Path(page).stem in (ROOT / test).read_text()
 
 
@@ -97,13 +97,13 @@ def test_a_block_that_shows_a_file_is_that_file(block: Any) -> None:
 
 
 @pytest.mark.parametrize("block", [one for one in all_blocks() if one.language == "console"], ids=str)
-def test_what_is_typed_can_be_typed(block: Any) -> None:
+def test_commands_in_blocks_can_be_typed(block: Any) -> None:
     for command in block.commands:
         for program, *arguments in parts(command):
             assert_typed(program, arguments)
 
 
-def test_commands_within_a_sentence_can_be_typed() -> None:
+def test_commands_within_sentences_can_be_typed() -> None:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for command in INLINE.findall(page.read_text()):
             program, *arguments = next(parts(command))
@@ -136,7 +136,7 @@ def assert_parsed(arguments: list[str]) -> None:
 
 
 @checks("docs/explanation/architecture.md", "text")
-def test_the_house_is_as_it_is_drawn() -> None:
+def test_the_import_layers_match_the_drawing() -> None:
     floors, wings, flow, owners = code("docs/explanation/architecture.md", "text")
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = {contract["name"]: contract["layers"] for contract in contracts if contract["type"] == "layers"}
@@ -159,7 +159,7 @@ def test_the_house_is_as_it_is_drawn() -> None:
 
 
 @checks("docs/explanation/cache.md", "text")
-def test_the_way_of_a_change_leads_through_these_rooms() -> None:
+def test_the_drawn_path_of_a_change_names_existing_modules() -> None:
     (flow,) = code("docs/explanation/cache.md", "text")
     rooms = re.findall(r"> (\w+)", flow)
     assert rooms == ["reflector", "step", "store", "handlers", "queue"]
@@ -168,7 +168,7 @@ def test_the_way_of_a_change_leads_through_these_rooms() -> None:
 
 
 @checks("docs/explanation/cache.md", "python")
-def test_the_options_of_the_cache_are_taken() -> None:
+def test_the_cache_accepts_the_options_on_the_page() -> None:
     pods, secrets = kind_of(Pod).resource, kind_of(Secret).resource
     cache = run("docs/explanation/cache.md", transport=FakeClient().transport, PODS=pods, SECRETS=secrets)[
         "cache"
@@ -180,7 +180,7 @@ def test_the_options_of_the_cache_are_taken() -> None:
 
 
 @checks("docs/explanation/simulation.md", "python")
-def test_the_scenarios_of_the_explanation_are_played() -> None:
+def test_the_scenarios_of_the_explanation_run() -> None:
     told: list[FaultPlan] = []
 
     async def scenario(plan: FaultPlan) -> None:
@@ -207,7 +207,7 @@ def test_the_scenarios_of_the_explanation_are_played() -> None:
 
 
 @checks("docs/how-to/make-the-cache-smaller.md", "python")
-def test_a_cache_is_made_smaller_as_the_page_says() -> None:
+def test_the_cache_becomes_smaller_as_the_page_describes() -> None:
     run("docs/how-to/make-the-cache-smaller.md")
 
 
@@ -229,23 +229,23 @@ def test_a_storm_is_explained_as_the_page_shows() -> None:
 
 
 @checks("docs/how-to/debug-a-storm.md", "python")
-async def test_the_test_of_the_page_finds_a_storm_before_it_happens() -> None:
+async def test_the_test_on_the_page_detects_a_storm_in_advance() -> None:
     test = run("docs/how-to/debug-a-storm.md", sites=storming, WEB=WEB)
     with pytest.raises(NondeterministicRun, match="stamp"):
-        await test["test_what_a_site_wants_is_a_function_of_what_is_there"]()
+        await test["test_keeping_a_site_is_deterministic"]()
 
 
 # --- reference --------------------------------------------------------------------------------------
 
 
 @checks("docs/reference/controllers.md", "python")
-def test_the_ready_made_controllers_fit_into_one_manager() -> None:
+def test_the_bundled_controllers_fit_into_one_manager() -> None:
     manager = run("docs/reference/controllers.md")["manager"]
     assert len(manager.controllers) == 4
 
 
 @checks("docs/reference/controllers.md", "yaml")
-async def test_the_node_autoscaler_of_the_page_is_accepted_by_its_definition() -> None:
+async def test_the_node_autoscaler_on_the_page_is_accepted_by_its_definition() -> None:
     (text,) = code("docs/reference/controllers.md", "yaml")
     client = FakeClient(nodegroups.definition(), manifest_of(text))
     there = await client.get(nodegroups.NodeAutoscaler, "all", "clusters")
@@ -253,7 +253,7 @@ async def test_the_node_autoscaler_of_the_page_is_accepted_by_its_definition() -
 
 
 @checks("docs/reference/embedded-api-server.md", "console")
-def test_the_api_server_says_what_the_page_shows(tmp_path: Path) -> None:
+def test_the_api_server_prints_what_the_page_shows(tmp_path: Path) -> None:
     (shown,) = code("docs/reference/embedded-api-server.md", "console")
     command, _, answer = shown.removeprefix("$ reconcile ").partition("\n")
     with running(*command.split(), home=tmp_path) as process:
@@ -262,7 +262,7 @@ def test_the_api_server_says_what_the_page_shows(tmp_path: Path) -> None:
 
 
 @checks("docs/reference/embedded-api-server.md", "python")
-async def test_the_admission_of_the_page_completes_and_refuses() -> None:
+async def test_the_admission_function_on_the_page_completes_and_refuses() -> None:
     client = FakeClient(definition_of(Site))
     run("docs/reference/embedded-api-server.md", server=client.server)
     with pytest.raises(Forbidden, match="a site needs a replica"):

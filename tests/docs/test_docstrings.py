@@ -73,7 +73,7 @@ NO_TIMES = {
 
 @pytest.mark.rule("docs-units")
 @pytest.mark.parametrize("module", PUBLIC)
-def test_a_docstring_says_in_what_unit_a_number_is(module: str) -> None:
+def test_a_docstring_names_the_unit_of_a_number(module: str) -> None:
     silent = {
         f"{name}: {parameter}"
         for name, function, said in functions(module)

@@ -84,7 +84,7 @@ def test_every_warning_and_error_of_the_log_is_in_the_index() -> None:
 
 
 @pytest.mark.rule("docs-errors")
-def test_each_line_of_the_index_says_the_cause_and_what_to_do() -> None:
+def test_each_line_of_the_index_has_a_cause_and_a_remedy() -> None:
     rows = re.findall(r"^\| `.+\|$", PAGE, re.MULTILINE)
     cells = [[cell.strip() for cell in row.strip("|").rsplit("|", 2)] for row in rows]
     silent = [name for name, cause, remedy in cells if not cause or not (remedy or "base of" in cause)]

@@ -60,7 +60,7 @@ def rows() -> str:
     return text[text.index("## What is remembered") : text.index("## What is at least once")]
 
 
-def test_each_bound_of_a_memory_has_a_line_that_says_what_happens_above_it() -> None:
+def test_each_bound_of_a_memory_has_a_line_about_exceeding_it() -> None:
     page = rows()
     lacking = [
         f"{name}: {bound}"
@@ -71,19 +71,19 @@ def test_each_bound_of_a_memory_has_a_line_that_says_what_happens_above_it() -> 
     assert not lacking, "name these in the table of docs/explanation/limits.md, and test them one above"
 
 
-def test_what_is_only_computed_again_has_one_line_for_all() -> None:
+def test_recomputed_values_have_one_line_for_all() -> None:
     assert "`lru_cache`" in rows()
     assert found()["lru_cache"]
 
 
-def test_the_table_names_no_bound_that_is_gone() -> None:
+def test_the_table_lists_no_bound_that_is_gone() -> None:
     named = re.findall(r"`([A-Z_]+)` in `([a-z_/]+\.py)`", rows())
     assert named
     for bound, name in named:
         assert re.search(rf"\b{bound}\b", (ROOT / name).read_text()), f"{name}: {bound}"
 
 
-def test_a_bound_is_seen_however_it_is_written(tmp_path: Path) -> None:
+def test_a_bound_is_detected_in_every_notation(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
         "def f(self):\n"

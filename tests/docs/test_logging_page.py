@@ -74,7 +74,7 @@ def test_a_failed_run_is_logged_as_the_page_shows() -> None:
 
 
 @pytest.mark.rule("docs-blocks")
-def test_the_formatter_of_the_page_and_that_of_structlog_have_the_values() -> None:
+def test_the_formatter_on_the_page_and_that_of_structlog_include_the_values() -> None:
     names = run(PAGE)
     for formatter in (names["AsJson"](), names["formatter"]):
         lines = [json.loads(line) for line in said(formatter, failing(), WEB).splitlines()]
@@ -84,7 +84,7 @@ def test_the_formatter_of_the_page_and_that_of_structlog_have_the_values() -> No
 
 
 @pytest.mark.rule("docs-blocks")
-def test_what_a_reconciler_logs_carries_its_key() -> None:
+def test_log_lines_of_a_reconciler_carry_its_key() -> None:
     names = run(PAGE)
     text = said(
         logging.Formatter("%(message)s"),

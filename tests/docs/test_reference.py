@@ -92,7 +92,7 @@ def test_the_reference_has_every_public_name_of_a_module_and_no_other(module: st
     assert sorted(listed(module)) == sorted(names_of(module))
 
 
-def test_a_link_of_the_reference_leads_to_the_same_thing() -> None:
+def test_a_link_in_the_reference_leads_to_the_same_object() -> None:
     for module, part in pages().items():
         for name, path, _ in LINK.findall(part):
             if path:
@@ -103,7 +103,7 @@ def test_a_link_of_the_reference_leads_to_the_same_thing() -> None:
 
 @pytest.mark.rule("docs-names")
 @pytest.mark.parametrize("module", PUBLIC)
-def test_every_public_name_says_what_it_is(module: str) -> None:
+def test_every_public_name_has_a_description(module: str) -> None:
     silent = [name for name in names_of(module) if not documented(module, name)]
     assert silent == []
 
@@ -122,7 +122,7 @@ def documented(module: str, name: str) -> bool:
     )
 
 
-def test_what_a_class_has_from_an_internal_base_is_shown() -> None:
+def test_inherited_members_of_an_internal_base_are_shown() -> None:
     public = [value_of(module, name) for module in PUBLIC for name in names_of(module)]
     text = "".join(pages().values())
     for module in PUBLIC:
@@ -148,7 +148,7 @@ def inherits_in_silence(cls: type, public: Sequence[Any]) -> bool:
 
 @pytest.mark.rule("docs-names")
 @pytest.mark.parametrize("module", PUBLIC)
-def test_the_signature_of_a_class_is_shown_as_it_is(module: str) -> None:
+def test_the_shown_signature_of_a_class_is_its_real_one(module: str) -> None:
     """Griffe reads source, where attrs and named tuples make theirs when they are imported."""
     for name in set(names_of(module)) - {"Snapshot", "UnsetType"}:  # made by the library alone
         value = value_of(module, name)

@@ -14,7 +14,7 @@ ROWS = [
 ]
 
 
-def test_the_page_answers_for_at_least_twenty_changes() -> None:
+def test_the_page_covers_at_least_twenty_changes() -> None:
     assert len({change for change, *_ in ROWS}) == len(ROWS) >= 20
 
 

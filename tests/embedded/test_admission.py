@@ -26,14 +26,14 @@ def refuse_large(request: AdmissionRequest) -> None:
 
 
 @pytest.mark.rule("api-139")
-def test_an_admission_fills_in_what_is_missing(api: Api) -> None:
+def test_an_admission_function_fills_in_missing_fields(api: Api) -> None:
     api.server.admission.append(AdmissionFor("widgets.example.com", default_size))
     assert api.ok("POST", WIDGETS, widget())["spec"] == {"size": 3, "color": "red"}
     assert api.ok("POST", WIDGETS, widget("b", spec={"size": 4}))["spec"]["size"] == 4
 
 
 @pytest.mark.rule("api-139")
-def test_an_admission_refuses_with_403_on_every_way_in(api: Api) -> None:
+def test_an_admission_function_refuses_every_kind_of_write_with_403(api: Api) -> None:
     api.ok("POST", WIDGETS, widget(spec={"size": 1}))
     api.server.admission.append(AdmissionFor("widgets.example.com", refuse_large))
     large = {"spec": {"size": 11}}
@@ -49,7 +49,7 @@ def test_an_admission_refuses_with_403_on_every_way_in(api: Api) -> None:
     assert api.ok("GET", f"{WIDGETS}/a")["spec"]["size"] == 1
 
 
-def test_what_an_admission_makes_is_still_validated_and_pruned(api: Api) -> None:
+def test_the_result_of_an_admission_function_is_still_validated_and_pruned(api: Api) -> None:
     def spoil(request: AdmissionRequest) -> None:
         size_of(request).update(size=-1, nonsense=True)
 
@@ -58,7 +58,7 @@ def test_what_an_admission_makes_is_still_validated_and_pruned(api: Api) -> None
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "spec.size")])
 
 
-def test_an_admission_sees_only_what_it_is_for(api: Api) -> None:
+def test_an_admission_function_sees_only_its_own_resource_and_operations(api: Api) -> None:
     seen: list[tuple[str, str, str]] = []
 
     def note(request: AdmissionRequest) -> None:
@@ -83,7 +83,7 @@ def test_a_refused_deletion_leaves_the_object(api: Api) -> None:
     assert api.send("GET", f"{CONFIG_MAPS}/a").status == 200
 
 
-def test_the_warnings_of_an_admission_reach_the_client(api: Api) -> None:
+def test_warnings_of_an_admission_function_reach_the_client(api: Api) -> None:
     api.server.admission.append(lambda request: request.warnings.append("mind the gap"))
     assert api.send("POST", CONFIG_MAPS, config_map()).headers["warning"] == '299 - "mind the gap"'
 
@@ -95,7 +95,7 @@ def quota(name: str = "q", **hard: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"hard": hard}}
 
 
-def test_one_pod_too_many_is_refused(api: Api) -> None:
+def test_a_pod_beyond_the_quota_is_refused(api: Api) -> None:
     api.ok("POST", QUOTAS, quota(pods="2"))
     for name in ("a", "b"):
         api.ok("POST", PODS, pod(name))
@@ -108,14 +108,14 @@ def test_one_pod_too_many_is_refused(api: Api) -> None:
     api.ok("POST", PODS, pod("c"))
 
 
-def test_pods_that_have_ended_do_not_count(api: Api) -> None:
+def test_finished_pods_do_not_count_against_a_quota(api: Api) -> None:
     api.ok("POST", QUOTAS, quota(pods="1"))
     api.ok("POST", PODS, pod("a"))
     api.merge(f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
     api.ok("POST", PODS, pod("b"))
 
 
-def test_the_status_of_a_quota_says_what_is_used(api: Api) -> None:
+def test_the_status_of_a_quota_shows_the_usage(api: Api) -> None:
     api.ok("POST", QUOTAS, quota(pods="2", **{"count/widgets.example.com": "5"}))
     api.ok("POST", PODS, pod("a"))
     api.ok("POST", WIDGETS, widget())
@@ -128,7 +128,7 @@ def test_the_status_of_a_quota_says_what_is_used(api: Api) -> None:
     assert api.server.version == before
 
 
-def test_a_quota_limit_without_effect_is_warned_of(api: Api) -> None:
+def test_a_quota_limit_without_effect_causes_a_warning(api: Api) -> None:
     answer = api.send("POST", QUOTAS, quota(**{"requests.cpu": "1", "pods": "1"}))
     assert answer.status == 201
     assert "spec.hard[requests.cpu]" in answer.headers["warning"]

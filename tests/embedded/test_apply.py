@@ -24,7 +24,7 @@ from tests.embedded.ownership import (
 
 
 @pytest.mark.rule("api-64")
-def test_the_first_apply_makes_the_object_and_owns_what_it_names() -> None:
+def test_the_first_apply_creates_the_object_and_owns_its_fields() -> None:
     obj = applied(None, "me", intent({"labels": {"l": "1"}}, spec={"size": 1}))
     assert obj["spec"] == {"size": 1}
     assert obj["metadata"]["managedFields"] == [
@@ -58,7 +58,7 @@ def test_a_conflict_names_the_updater_with_its_subresource_and_time() -> None:
     assert failure.message == f"Apply failed with 1 conflict: {expected}: .status.phase"
 
 
-def test_the_same_value_has_two_owners_without_conflict() -> None:
+def test_two_managers_can_own_the_same_value_without_a_conflict() -> None:
     live = applied(None, "one", intent(spec={"size": 1}))
     both = applied(live, "two", intent(spec={"size": 1}), second=9)
     assert owners(both) == {"one": {"f:spec": {"f:size": {}}}, "two": {"f:spec": {"f:size": {}}}}
@@ -150,7 +150,7 @@ def test_an_apply_changes_neither_the_live_object_nor_the_intent(specs: list[dic
 
 
 @given(WANTED, WANTED)
-def test_a_sole_applier_gets_what_it_names_and_at_most_empty_lists_are_left(
+def test_a_sole_applier_gets_exactly_its_fields_with_at_most_empty_lists_left_over(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     live = applied(None, "me", intent(spec=first))
@@ -170,7 +170,7 @@ def test_an_atomic_list_and_map_have_one_owner() -> None:
 
 
 @pytest.mark.rule("api-68")
-def test_the_items_of_a_set_have_owners_of_their_own() -> None:
+def test_items_of_a_set_have_separate_owners() -> None:
     live = applied(None, "one", intent(spec={"tags": ["a", "b"]}))
     live = applied(live, "two", intent(spec={"tags": ["b", "c"]}))
     assert live["spec"]["tags"] == ["a", "b", "c"]
@@ -182,7 +182,7 @@ def test_the_items_of_a_set_have_owners_of_their_own() -> None:
 
 
 @pytest.mark.rule("api-68")
-def test_the_items_of_a_keyed_list_have_owners_of_their_own() -> None:
+def test_items_of_a_keyed_list_have_separate_owners() -> None:
     live = applied(None, "one", intent(spec={"ports": [{"port": 80, "name": "web"}]}))
     live = applied(live, "two", intent(spec={"ports": [{"port": 81}, {"port": 80, "protocol": "UDP"}]}))
     assert live["spec"]["ports"] == [
@@ -209,7 +209,7 @@ def test_the_items_of_a_keyed_list_have_owners_of_their_own() -> None:
         ([1, 2, 3], [4, 2], [1, 4, 2, 3]),
     ],
 )
-def test_the_order_is_the_appliers_with_the_others_where_they_were(
+def test_items_follow_the_order_of_the_applier_and_the_others_keep_their_places(
     live: list[int], wanted: list[int], expected: list[int]
 ) -> None:
     obj = applied(None, "one", intent(spec={"ports": [{"port": port} for port in live]}))
@@ -260,21 +260,21 @@ def test_built_in_lists_merge_by_their_keys() -> None:
         [],
     ],
 )
-def test_an_intent_that_the_schema_does_not_describe_is_an_error_without_reason(spec: Any) -> None:
+def test_an_intent_outside_the_schema_is_a_500_without_a_reason(spec: Any) -> None:
     with pytest.raises(ApiFailure) as caught:
         applied(None, "me", intent(spec=spec))
     assert (caught.value.code, caught.value.reason) == (500, "")
 
 
 @pytest.mark.rule("api-69")
-def test_members_that_are_reset_are_neither_written_nor_owned() -> None:
+def test_reset_fields_are_neither_written_nor_owned() -> None:
     obj = applied(None, "me", intent(spec={"size": 1}, status={"phase": "x"}), reset=["status"])
     assert "status" not in obj
     assert owners(obj) == {"me": {"f:spec": {"f:size": {}}}}
 
 
 @pytest.mark.rule("api-69")
-def test_an_apply_to_the_status_is_about_the_status_alone() -> None:
+def test_an_apply_to_the_status_affects_only_the_status() -> None:
     live = applied(None, "me", intent(spec={"size": 1}))
     wanted = intent({"labels": {"l": "1"}}, spec={"size": 2}, status={"phase": "x"})
     after = applied(live, "ctl", wanted, subresource="status")

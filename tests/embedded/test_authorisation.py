@@ -70,7 +70,7 @@ def test_a_request_is_read_from_its_method_and_path(
     ) == expected  # fmt: skip
 
 
-def test_a_path_outside_the_resources_is_authorised_by_itself() -> None:
+def test_a_path_that_is_not_a_resource_is_authorised_as_a_path() -> None:
     asked = attributes_of(ADMIN, request_info("GET", "/version", {}), "/version")
     assert (asked.verb, asked.path, asked.resource) == ("get", "/version", "")
 
@@ -87,18 +87,18 @@ ACTS = st.builds(
 
 
 @given(st.lists(RULES, max_size=4), ACTS)
-def test_an_act_is_allowed_exactly_if_one_rule_allows_it(rules: list[RoleRule], act: Attributes) -> None:
+def test_a_request_is_allowed_exactly_if_one_rule_allows_it(rules: list[RoleRule], act: Attributes) -> None:
     assert authorize(act, rules).allowed == any(allows(one, act) for one in rules)
 
 
 @given(st.lists(RULES, max_size=4), RULES, ACTS)
-def test_what_is_covered_gives_nothing_new(held: list[RoleRule], wanted: RoleRule, act: Attributes) -> None:
+def test_covered_rules_grant_nothing_new(held: list[RoleRule], wanted: RoleRule, act: Attributes) -> None:
     if not uncovered(held, [wanted]) and allows(wanted, act):
         assert authorize(act, held).allowed
 
 
 @given(RULES)
-def test_everybody_may_hand_on_what_they_hold(one: RoleRule) -> None:
+def test_a_rule_covers_itself(one: RoleRule) -> None:
     assert uncovered([one], [one]) == []
 
 
@@ -114,7 +114,7 @@ def test_everybody_may_hand_on_what_they_hold(one: RoleRule) -> None:
         (("*",), ("pods", "log"), True),
     ],
 )
-def test_a_subresource_is_opened_by_its_own_name(
+def test_a_subresource_is_granted_by_its_own_name(
     resources: tuple[str, ...], asked: tuple[str, str], allowed: bool
 ) -> None:
     act = Attributes(User("u"), "get", resource=asked[0], subresource=asked[1])
@@ -153,14 +153,14 @@ def test_a_role_allows_its_rules_in_its_own_namespace_only(api: Api) -> None:
     assert api.send("GET", "/api/v1/namespaces/kube-system/configmaps", **ANNA).status == 403
 
 
-def test_a_role_ends_with_its_binding(api: Api) -> None:
+def test_a_role_is_revoked_with_its_binding(api: Api) -> None:
     anna(api, rule("configmaps", "list"))
     assert api.send("GET", CONFIG_MAPS, **ANNA).status == 200
     api.ok("DELETE", f"{BINDINGS}/annas")
     assert api.send("GET", CONFIG_MAPS, **ANNA).status == 403
 
 
-def test_a_role_by_name_opens_that_object(api: Api) -> None:
+def test_a_role_with_a_resource_name_grants_that_object(api: Api) -> None:
     anna(api, rule("configmaps", "get", "watch", resourceNames=["a"]))
     for name in ("a", "b"):
         api.ok("POST", CONFIG_MAPS, config_map(name))
@@ -170,7 +170,7 @@ def test_a_role_by_name_opens_that_object(api: Api) -> None:
     assert not hasattr(watch, "status")
 
 
-def test_status_needs_a_rule_of_its_own(api: Api) -> None:
+def test_status_needs_a_separate_rule(api: Api) -> None:
     anna(api, rule("widgets", "patch", "create", group="example.com"))
     api.ok("POST", WIDGETS, widget())
     patch = {"status": {"ready": True}}
@@ -181,7 +181,7 @@ def test_status_needs_a_rule_of_its_own(api: Api) -> None:
     assert 'cannot patch resource "widgets/status" in API group "example.com"' in refused.body["message"]
 
 
-def test_a_cluster_role_that_aggregates_has_the_rules_of_others(api: Api) -> None:
+def test_an_aggregating_cluster_role_has_the_rules_of_others(api: Api) -> None:
     labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     rules = [rule("widgets", "list", group="example.com")]
     part = {"metadata": {"name": "widgets-view", "labels": labels}, "rules": rules}
@@ -192,7 +192,7 @@ def test_a_cluster_role_that_aggregates_has_the_rules_of_others(api: Api) -> Non
     assert api.send("GET", ROLES, **ANNA).status == 403
 
 
-def test_everybody_may_discover_and_ask_what_they_may(api: Api) -> None:
+def test_every_user_may_use_discovery_and_review_their_own_rights(api: Api) -> None:
     for path in ("/api", "/apis", "/apis/apps/v1", "/openapi/v3", "/version", "/healthz"):
         assert api.send("GET", path, **ANNA).status == 200
     refused = api.send("GET", "/metrics", **ANNA)
@@ -216,7 +216,7 @@ def test_users_cannot_grant_more_than_they_have(api: Api) -> None:
     assert bind(api, "cluster-admin", {"kind": "User", "name": "bob"}, "ClusterRole", **ANNA).status == 403
 
 
-def test_escalate_and_bind_allow_granting_more_than_one_has(api: Api) -> None:
+def test_escalate_and_bind_permit_granting_more_than_one_has(api: Api) -> None:
     group = "rbac.authorization.k8s.io"
     anna(
         api,
@@ -230,7 +230,7 @@ def test_escalate_and_bind_allow_granting_more_than_one_has(api: Api) -> None:
     assert bind(api, "most", {"kind": "User", "name": "bob"}, **ANNA).status == 403
 
 
-def test_a_role_that_aggregates_is_all_that_there_may_ever_be(api: Api) -> None:
+def test_creating_an_aggregating_role_requires_all_rights(api: Api) -> None:
     rules = [rule("clusterroles", "create", "update", group="rbac.authorization.k8s.io")]
     assert api.send("POST", CLUSTER_ROLES, {"metadata": {"name": "annas"}, "rules": rules}).status == 201
     reference = {"kind": "ClusterRole", "name": "annas"}
@@ -265,7 +265,7 @@ def test_the_role_of_a_binding_never_changes(api: Api) -> None:
 # --- impersonation ----------------------------------------------------------------------------
 
 
-def test_impersonation_needs_a_right(api: Api) -> None:
+def test_impersonation_needs_permission(api: Api) -> None:
     anna(api)
     request = ApiRequest("GET", CONFIG_MAPS, headers={"impersonate-user": "bob"}, user=User("anna"))
     answer = api.server.handle(request)
@@ -286,7 +286,7 @@ EXTRA = "userextras.authentication.k8s.io"
         ({"impersonate-extra-a%2fb": "x,y"}, [f"{EXTRA}/a/b x", f"{EXTRA}/a/b y"]),
     ],
 )
-def test_each_part_of_an_impersonation_needs_a_right(headers: dict[str, str], more: list[str]) -> None:
+def test_each_part_of_an_impersonation_needs_permission(headers: dict[str, str], more: list[str]) -> None:
     assert impersonations({"impersonate-user": "bob", **headers}) == ["users bob", *more]
 
 
@@ -321,7 +321,7 @@ def _thing(act: Attributes) -> str:
         ),
     ],
 )
-def test_an_impersonated_user_is_in_the_groups_of_that_name(name: str, groups: set[str]) -> None:
+def test_the_groups_of_an_impersonated_user_follow_from_its_name(name: str, groups: set[str]) -> None:
     wanted = impersonated({"impersonate-user": name})
     assert wanted is not None
     assert set(wanted.groups) == groups
@@ -339,7 +339,7 @@ def test_an_impersonated_group_has_its_roles(api: Api) -> None:
 # --- in process -------------------------------------------------------------------------------
 
 
-async def test_an_operator_in_process_is_held_to_its_role(api: Api) -> None:
+async def test_an_operator_in_process_is_limited_to_its_role(api: Api) -> None:
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
     assert role(api, "operator", rule("configmaps", "list")).status == 201
     assert bind(api, "operator", subject).status == 201
@@ -350,12 +350,12 @@ async def test_an_operator_in_process_is_held_to_its_role(api: Api) -> None:
         assert answer.status == 403
 
 
-async def test_without_rbac_everybody_may_everything() -> None:
+async def test_without_rbac_every_user_may_do_everything() -> None:
     transport = InProcessTransport(ApiServer(rbac=False), user=OPERATOR)
     assert (await transport.request(HttpRequest("GET", "/api/v1/secrets"))).status == 200
 
 
-def test_a_role_that_aggregates_shows_the_rules_it_has(api: Api) -> None:
+def test_an_aggregating_role_shows_its_collected_rules(api: Api) -> None:
     labels = {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
     part = {"metadata": {"name": "more", "labels": labels}, "rules": [rule("widgets", "get", group="x.io")]}
     api.ok("POST", CLUSTER_ROLES, part)

@@ -31,7 +31,7 @@ def conditions(api: Api, name: str = "a") -> dict[str, tuple[str, str]]:
     return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
 
 
-def test_what_was_made_in_one_version_is_read_in_the_other(api: Api) -> None:
+def test_an_autoscaler_created_in_one_version_is_readable_in_the_other(api: Api) -> None:
     made = api.ok("POST", V1, autoscaler(targetCPUUtilizationPercentage=50))
     assert (made["apiVersion"], made["spec"]["minReplicas"]) == ("autoscaling/v1", 1)
     newer = api.ok("GET", f"{V2}/a")
@@ -46,7 +46,7 @@ def test_what_was_made_in_one_version_is_read_in_the_other(api: Api) -> None:
     assert "annotations" not in api.ok("GET", f"{V2}/a")["metadata"]
 
 
-def test_without_metrics_it_is_for_eighty_percent_of_the_cpu(api: Api) -> None:
+def test_the_default_metric_is_eighty_percent_of_the_cpu(api: Api) -> None:
     assert api.ok("POST", V1, autoscaler("one"))["spec"]["targetCPUUtilizationPercentage"] == 80
     (metric,) = api.ok("POST", V2, autoscaler("two"))["spec"]["metrics"]
     assert metric["resource"]["target"] == {**CPU, "averageUtilization": 80}
@@ -58,7 +58,7 @@ def test_both_versions_are_discovered_and_the_newer_is_preferred(api: Api) -> No
     assert group["preferredVersion"]["version"] == "v2"
 
 
-def test_a_target_is_scaled_into_its_bounds_and_no_further(api: Api) -> None:
+def test_a_target_is_scaled_only_into_its_bounds(api: Api) -> None:
     api.ok("POST", DEPLOYMENTS, deployment(1))
     api.ok("POST", V2, autoscaler(minReplicas=2))
     assert conditions(api) == {"AbleToScale": ("True", "SucceededRescale")}
@@ -72,14 +72,14 @@ def test_a_target_is_scaled_into_its_bounds_and_no_further(api: Api) -> None:
     assert api.ok("GET", f"{V2}/a")["status"]["currentReplicas"] == 3
 
 
-def test_a_target_of_none_is_left_alone(api: Api) -> None:
+def test_a_target_with_zero_replicas_is_left_alone(api: Api) -> None:
     api.ok("POST", DEPLOYMENTS, deployment(0))
     api.ok("POST", V2, autoscaler(minReplicas=2))
     assert conditions(api)["ScalingActive"] == ("False", "ScalingDisabled")
     assert api.ok("GET", f"{DEPLOYMENTS}/web")["spec"]["replicas"] == 0
 
 
-def test_a_target_that_cannot_be_scaled_is_named_in_a_condition(api: Api) -> None:
+def test_a_target_that_cannot_be_scaled_is_reported_in_a_condition(api: Api) -> None:
     api.ok("POST", V2, autoscaler())
     assert conditions(api) == {"AbleToScale": ("False", "FailedGetScale")}
     api.ok("POST", V2, autoscaler("odd", kind="Nothing"))
@@ -150,7 +150,7 @@ def test_a_bad_percentage_of_the_older_version_is_refused_too(api: Api) -> None:
     assert answer.causes == [(INVALID, "spec.metrics[0].resource.target.averageUtilization")]
 
 
-def test_a_behavior_is_completed(api: Api) -> None:
+def test_a_behavior_gets_its_defaults(api: Api) -> None:
     made = api.ok("POST", V2, autoscaler(behavior={"scaleDown": {"stabilizationWindowSeconds": 10}}))
     whole = {"type": "Percent", "value": 100, "periodSeconds": 15}
     assert made["spec"]["behavior"] == {
@@ -168,7 +168,7 @@ NONSENSE = ("{", "1", "[1]", "[null]", '{"a": 1}', '[{"type": 1}]', '[{"type": "
 
 
 @pytest.mark.parametrize("note", ["metrics", "behavior", "current-metrics", "conditions"])
-def test_nonsense_in_the_annotations_of_the_older_version_counts_as_none(api: Api, note: str) -> None:
+def test_invalid_annotations_of_the_older_version_are_ignored(api: Api, note: str) -> None:
     for number, text in enumerate(NONSENSE):
         made = autoscaler(f"a{number}", targetCPUUtilizationPercentage=50)
         made["metadata"]["annotations"] = {f"{NOTES}{note}": text}
@@ -180,7 +180,7 @@ def test_nonsense_in_the_annotations_of_the_older_version_counts_as_none(api: Ap
         assert not any("resource" in one for one in newer["status"]["conditions"])
 
 
-def test_a_condition_without_a_type_ends_the_tracking_and_nothing_else(api: Api) -> None:
+def test_a_condition_without_a_type_ends_field_tracking_and_nothing_else(api: Api) -> None:
     api.ok("POST", V2, autoscaler())
     made = api.merge(f"{V2}/a/status", {"status": {"conditions": [{"status": "True"}]}})
     assert "managedFields" not in made["metadata"]

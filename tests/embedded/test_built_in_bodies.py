@@ -12,24 +12,24 @@ INVALID, REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 
 @pytest.mark.rule("api-20")
 @pytest.mark.parametrize("body", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}])
-def test_kind_and_version_of_a_built_in_body_go_without_saying(api: Api, body: dict[str, str]) -> None:
+def test_a_built_in_body_may_omit_kind_and_version(api: Api, body: dict[str, str]) -> None:
     made = api.ok("POST", CONFIG_MAPS, {**body, "metadata": {"name": "a"}})
     assert (made["kind"], made["apiVersion"]) == ("ConfigMap", "v1")
 
 
 @pytest.mark.rule("api-20")
 @pytest.mark.parametrize("body", [{"apiVersion": "v2"}, {"kind": "Secret"}, {"kind": 5}, {"apiVersion": []}])
-def test_what_a_body_says_of_itself_must_be_right(api: Api, body: dict[str, Any]) -> None:
+def test_kind_and_version_in_a_body_must_match_the_path(api: Api, body: dict[str, Any]) -> None:
     assert api.send("POST", CONFIG_MAPS, {**body, "metadata": {"name": "a"}}).status == 400
 
 
 @pytest.mark.rule("api-20")
 @pytest.mark.parametrize("body", [{"kind": "Widget"}, {"apiVersion": "example.com/v1"}, {}])
-def test_a_custom_body_says_both(api: Api, body: dict[str, str]) -> None:
+def test_a_custom_body_must_have_kind_and_version(api: Api, body: dict[str, str]) -> None:
     assert api.send("POST", WIDGETS, {**body, "metadata": {"name": "a"}}).status == 400
 
 
-def test_null_is_an_empty_text_and_an_empty_map_is_none_at_all(api: Api) -> None:
+def test_null_becomes_an_empty_text_and_an_empty_map_is_omitted(api: Api) -> None:
     made = api.ok(
         "POST", CONFIG_MAPS, {"metadata": {"name": "a", "labels": {"a": None}}, "data": {"k": None}}
     )
@@ -57,7 +57,7 @@ def test_null_is_an_empty_text_and_an_empty_map_is_none_at_all(api: Api) -> None
         ("dockerconfigjson", {".dockerconfigjson": "e30="}, []),
     ],
 )
-def test_a_secret_holds_what_its_type_asks_for(
+def test_a_secret_must_have_the_keys_of_its_type(
     api: Api, kind: str, data: dict[str, str], causes: list[tuple[str, str]]
 ) -> None:
     secret = {"metadata": {"name": "s"}, "type": f"kubernetes.io/{kind}", "data": data}
@@ -101,7 +101,7 @@ def test_each_object_of_a_collection_is_deleted_in_its_own_way(api: Api) -> None
 
 
 @pytest.mark.rule("api-85", "api-51")
-def test_preconditions_count_for_each_object_of_a_collection(api: Api) -> None:
+def test_preconditions_apply_to_each_object_of_a_collection(api: Api) -> None:
     api.ok("POST", CONFIG_MAPS, config_map())
     assert api.send("DELETE", CONFIG_MAPS, {"preconditions": {"uid": "another"}}).status == 409
     assert api.send("GET", f"{CONFIG_MAPS}/a").status == 200
@@ -127,7 +127,7 @@ def test_preconditions_count_for_each_object_of_a_collection(api: Api) -> None:
     ],
 )
 @pytest.mark.parametrize("plural", ["deployments", "replicasets", "daemonsets", "statefulsets"])
-def test_the_template_of_a_workload_is_a_pod_that_lasts(
+def test_the_pod_template_of_a_workload_is_validated_and_must_restart_always(
     api: Api, plural: str, spec: dict[str, Any], causes: list[tuple[str, str]]
 ) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
@@ -140,7 +140,7 @@ def test_the_template_of_a_workload_is_a_pod_that_lasts(
 
 
 @pytest.mark.rule("api-137")
-def test_the_template_of_a_job_has_containers_and_ends(api: Api) -> None:
+def test_the_pod_template_of_a_job_has_containers_and_terminates(api: Api) -> None:
     path = "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"containers": []}}
     answer = api.send("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})

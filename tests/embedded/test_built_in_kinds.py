@@ -72,13 +72,13 @@ def kettle(name: str = "a", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def test_its_defaults_and_checks_are_those_of_the_record(api: Api) -> None:
+def test_its_defaults_and_validation_come_from_its_record(api: Api) -> None:
     assert api.ok("POST", KETTLES, kettle(litres=1))["spec"] == {"litres": 1, "colour": "red"}
     refused = api.send("POST", KETTLES, kettle("b", litres=0))
     assert (refused.status, refused.causes) == (422, [("FieldValueInvalid", "spec.litres")])
 
 
-def test_its_writer_is_warned(api: Api) -> None:
+def test_a_write_causes_its_warning(api: Api) -> None:
     assert "a full kettle is heavy" in api.send("POST", KETTLES, kettle(litres=3)).headers["warning"]
 
 
@@ -91,7 +91,7 @@ def test_kubectl_gets_its_columns_and_its_short_name(api: Api) -> None:
     assert (listed["name"], listed["shortNames"]) == ("kettles", ["kt"])
 
 
-def test_it_has_a_status_of_its_own(api: Api) -> None:
+def test_it_has_a_separate_status(api: Api) -> None:
     api.ok("POST", KETTLES, kettle(litres=1))
     api.merge(f"{KETTLES}/a/status", {"status": {"hot": True}, "spec": {"litres": 2}})
     stored = api.ok("GET", f"{KETTLES}/a")
@@ -113,7 +113,7 @@ async def test_its_protobuf_body_is_read_over_http(api: Api) -> None:
     ("role", "allowed"),
     [("view", {"get", "get status"}), ("edit", {"get", "get status", "create", "delete"})],
 )
-def test_the_default_roles_allow_what_it_says(api: Api, role: str, allowed: set[str]) -> None:
+def test_the_default_roles_grant_what_its_record_specifies(api: Api, role: str, allowed: set[str]) -> None:
     api.ok("POST", KETTLES, kettle(litres=1))
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     subject = {"kind": "User", "name": "bob"}

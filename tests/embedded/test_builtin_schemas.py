@@ -31,7 +31,7 @@ def faults(obj: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("group", "version", "kind"), KINDS)
-def test_every_kind_has_type_metadata_and_members_of_its_own(group: str, version: str, kind: str) -> None:
+def test_every_kind_has_type_metadata_and_its_own_fields(group: str, version: str, kind: str) -> None:
     openapi = schema_for(group, version, kind)
     assert openapi["type"] == "object"
     assert {"apiVersion", "kind", "metadata"} < openapi["properties"].keys()
@@ -52,7 +52,7 @@ def test_an_unknown_kind_is_a_key_error() -> None:
         schema_for("", "v1", "Gadget")
 
 
-def test_a_whole_pod_is_known() -> None:
+def test_all_fields_of_a_complete_pod_are_known() -> None:
     obj = pod(
         {
             "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
@@ -85,7 +85,7 @@ def test_a_quantity_may_be_a_number_and_becomes_a_string() -> None:
     assert limits == {"cpu": "1", "memory": "1500m", "gpu": "2"}
 
 
-def test_a_null_is_as_good_as_nothing() -> None:
+def test_a_null_equals_an_absent_field() -> None:
     obj = pod({"env": None}, nodeName=None)
     obj["metadata"]["creationTimestamp"] = None
     POD.default(obj)
@@ -114,7 +114,7 @@ def test_wrong_types_and_missing_fields_are_faults(
     assert faults(obj)[: len(expected)] == expected
 
 
-def test_a_status_may_leave_things_out() -> None:
+def test_a_status_may_omit_required_fields() -> None:
     assert faults({**pod(), "status": {"containerStatuses": [{"name": "app", "ready": True}]}}) == []
 
 

@@ -51,7 +51,7 @@ def test_a_cluster_wide_object_with_a_namespaced_owner_stays_and_gets_one_event(
 
 
 @pytest.mark.rule("api-79")
-def test_an_owner_that_never_was_is_absent_and_one_of_an_unknown_kind_is_not(api: Api) -> None:
+def test_an_owner_that_never_existed_is_absent_and_one_of_an_unknown_kind_is_not(api: Api) -> None:
     api.ok("POST", CONFIG_MAPS, config_map("nobody", ownerReferences=reference()))
     api.ok("POST", CONFIG_MAPS, config_map("unknown", ownerReferences=reference(kind="Nothing")))
     api.ok("POST", CONFIG_MAPS, config_map("version", ownerReferences=reference(apiVersion="v9")))
@@ -75,7 +75,7 @@ def test_an_owner_whose_kind_or_name_differs_from_the_reference_counts_as_absent
 
 
 @pytest.mark.rule("api-79", "api-127")
-def test_dependents_of_owners_that_were_deleted_with_their_definition_are_collected(api: Api) -> None:
+def test_dependents_of_owners_deleted_with_their_definition_are_collected(api: Api) -> None:
     owner = api.ok("POST", WIDGETS, widget())
     api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
     api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
@@ -84,7 +84,7 @@ def test_dependents_of_owners_that_were_deleted_with_their_definition_are_collec
 
 
 @pytest.mark.rule("api-79")
-def test_what_was_left_alone_is_collected_once_its_owners_kind_is_known(api: Api) -> None:
+def test_a_dependent_left_alone_is_collected_once_the_kind_of_its_owner_is_known(api: Api) -> None:
     api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
     api.server.settle()
     orphan = reference(apiVersion="example.com/v1", kind="Widget")
@@ -99,7 +99,7 @@ def test_what_was_left_alone_is_collected_once_its_owners_kind_is_known(api: Api
     assert gone(api, f"{CONFIG_MAPS}/a")
 
 
-def test_every_namespace_has_a_default_service_account_again_after_it_was_deleted(api: Api) -> None:
+def test_every_namespace_gets_its_default_service_account_back_after_a_deletion(api: Api) -> None:
     api.ok("POST", NAMESPACES, {"metadata": {"name": "new"}})
     api.server.settle()
     for namespace in ("default", "kube-system", "new"):

@@ -29,7 +29,7 @@ def copy_of(api: Api) -> Api:
     return other
 
 
-def test_a_copy_holds_and_serves_what_its_original_does_and_goes_on_counting(first: Api) -> None:
+def test_a_copy_has_the_content_of_its_original_and_continues_its_versions(first: Api) -> None:
     second = copy_of(first)
     assert second.ok("GET", WIDGETS)["items"] == first.ok("GET", WIDGETS)["items"]
     made = second.ok("POST", WIDGETS, widget("two"))
@@ -38,7 +38,7 @@ def test_a_copy_holds_and_serves_what_its_original_does_and_goes_on_counting(fir
     assert second.server.version == first.server.version + 1
 
 
-def test_what_happens_to_a_copy_does_not_happen_to_its_original(first: Api) -> None:
+def test_changes_to_a_copy_do_not_affect_its_original(first: Api) -> None:
     before, second = first.server.version, copy_of(first)
     second.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
     second.server.settle()
@@ -47,7 +47,7 @@ def test_what_happens_to_a_copy_does_not_happen_to_its_original(first: Api) -> N
     assert first.server.version == before
 
 
-def test_a_copy_collects_the_garbage_of_owners_that_it_was_given(first: Api) -> None:
+def test_a_copy_collects_dependents_of_owners_from_its_original(first: Api) -> None:
     owner = first.ok("POST", CONFIG_MAPS, config_map("owner"))
     first.ok("POST", CONFIG_MAPS, config_map("child", ownerReferences=owned_by(owner)))
     first.server.settle()
@@ -58,6 +58,6 @@ def test_a_copy_collects_the_garbage_of_owners_that_it_was_given(first: Api) -> 
     assert len(first.ok("GET", CONFIG_MAPS)["items"]) == 2
 
 
-def test_a_watch_cannot_resume_in_a_copy_from_before_it_was_made(first: Api) -> None:
+def test_a_watch_cannot_resume_in_a_copy_from_before_its_creation(first: Api) -> None:
     watch = copy_of(first).watch(WIDGETS, resourceVersion=str(first.server.version - 1))
     assert [(kind, obj["code"]) for kind, obj in events(watch)] == [("ERROR", 410)]

@@ -61,7 +61,7 @@ def test_a_fault_in_a_column_names_the_version_that_has_it() -> None:
         (".spec.ports[0]", INVALID),
     ],
 )
-def test_only_a_scalar_that_the_schema_knows_can_be_selected_by(path: str, reason: str) -> None:
+def test_only_a_scalar_field_of_the_schema_can_be_selectable(path: str, reason: str) -> None:
     assert defined("selectableFields", [{"jsonPath": ".spec.color"}]) == []
     assert defined("selectableFields", [{"jsonPath": path}]) == [
         (reason, "spec.versions[0].selectableFields[0].jsonPath")
@@ -69,7 +69,7 @@ def test_only_a_scalar_that_the_schema_knows_can_be_selected_by(path: str, reaso
 
 
 @pytest.mark.rule("api-97")
-def test_a_field_is_selectable_once_and_eight_are() -> None:
+def test_a_field_is_selectable_only_once_and_at_most_eight_are() -> None:
     color = {"jsonPath": ".spec.color"}
     place = "spec.versions[0].selectableFields"
     assert defined("selectableFields", [color, color]) == [("FieldValueDuplicate", f"{place}[1].jsonPath")]
@@ -105,7 +105,7 @@ def test_an_unknown_schema_keyword_follows_the_field_validation() -> None:
 
 
 @pytest.mark.rule("api-136")
-def test_a_definition_that_is_kept_has_only_words_that_schemas_have() -> None:
+def test_a_stored_definition_has_only_known_schema_keywords() -> None:
     api = Api()
     made = definition(names=THINGS)
     spec = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -131,16 +131,14 @@ def test_a_definition_that_is_kept_has_only_words_that_schemas_have() -> None:
         ("shop.k8s.io", "yes", [(INVALID, "metadata.annotations[api-approved.kubernetes.io]")]),
     ],
 )
-def test_the_communitys_groups_need_an_approval(
-    group: str, approval: str, causes: list[tuple[str, str]]
-) -> None:
+def test_community_groups_need_an_approval(group: str, approval: str, causes: list[tuple[str, str]]) -> None:
     made = definition(group=group, names=THINGS)
     made["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
     answer = Api().send("POST", DEFINITIONS, made)
     assert (answer.causes if answer.status == 422 else []) == causes
 
 
-def test_unknown_fields_are_preserved_by_the_schema_alone() -> None:
+def test_unknown_fields_can_be_preserved_only_through_the_schema() -> None:
     made = definition(names=THINGS, preserveUnknownFields=True)
     assert Api().send("POST", DEFINITIONS, made).causes == [(INVALID, "spec.preserveUnknownFields")]
     made["spec"]["preserveUnknownFields"] = False

@@ -14,7 +14,7 @@ NEWER = version("v2", "size", members={"extra": {"type": "string", "default": "e
 
 
 @pytest.mark.rule("api-125")
-def test_an_object_is_written_by_the_schema_of_its_request_and_kept_by_that_of_the_storage(api: Api) -> None:
+def test_an_object_is_validated_in_the_requested_version_and_stored_in_the_storage_version(api: Api) -> None:
     api.ok("POST", DEFINITIONS, things(STORED, NEWER))
     made = api.ok("POST", V2, thing("v2", "a", size=1, extra="x", more=1))
     assert made["spec"] == {"size": 1}
@@ -27,7 +27,7 @@ def test_an_object_is_written_by_the_schema_of_its_request_and_kept_by_that_of_t
 
 
 @pytest.mark.rule("api-125")
-def test_lists_and_watches_speak_the_version_that_they_were_asked_in(api: Api) -> None:
+def test_lists_and_watches_use_the_requested_version(api: Api) -> None:
     api.ok("POST", DEFINITIONS, things(STORED, NEWER))
     watches = {name: api.watch(collection(name)) for name in ("v1", "v2")}
     for watch in watches.values():
@@ -40,7 +40,7 @@ def test_lists_and_watches_speak_the_version_that_they_were_asked_in(api: Api) -
 
 
 @pytest.mark.rule("api-125")
-def test_a_version_that_objects_were_stored_in_stays_until_it_is_said_that_none_are(api: Api) -> None:
+def test_a_stored_version_cannot_be_removed_while_it_is_in_stored_versions(api: Api) -> None:
     path = DEFINED
     api.ok("POST", DEFINITIONS, things(STORED, NEWER))
     changed = [{**STORED, "storage": False}, {**NEWER, "storage": True}]
@@ -65,7 +65,7 @@ def test_a_version_that_is_not_served_and_a_wrong_scope_are_not_found(api: Api) 
 
 
 @pytest.mark.rule("api-126")
-def test_a_deprecated_version_warns_in_its_own_words_or_in_the_servers(api: Api) -> None:
+def test_a_deprecated_version_warns_with_its_own_text_or_a_default(api: Api) -> None:
     old = version("v1beta1", "size", deprecated=True)
     oldest = version("v1alpha1", "size", deprecated=True, deprecationWarning="use v1")
     api.ok("POST", DEFINITIONS, things(STORED, old, oldest))
@@ -90,7 +90,7 @@ def test_short_names_and_categories_are_discovered(api: Api) -> None:
 
 
 @pytest.mark.rule("api-117")
-def test_a_short_name_that_is_taken_is_not_accepted_and_the_rest_is_served(api: Api) -> None:
+def test_a_taken_short_name_is_not_accepted_and_the_rest_is_served(api: Api) -> None:
     api.ok("POST", DEFINITIONS, things(STORED, shortNames=["th"]))
     other = things(STORED, kind="Thong", plural="thongs", singular="thong", shortNames=["th", "tg"])
     api.ok("POST", DEFINITIONS, other)
@@ -100,7 +100,7 @@ def test_a_short_name_that_is_taken_is_not_accepted_and_the_rest_is_served(api: 
 
 
 @pytest.mark.rule("api-124")
-def test_columns_show_counts_dates_and_what_is_missing(api: Api) -> None:
+def test_columns_show_counts_dates_and_missing_values(api: Api) -> None:
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Ready", "type": "integer", "jsonPath": ".status.ready", "priority": 1},
@@ -132,7 +132,7 @@ def test_selectable_fields_select_lists_and_watches(api: Api) -> None:
 
 
 @pytest.mark.rule("api-129")
-def test_a_new_schema_holds_for_the_next_write_and_reads_old_objects(api: Api) -> None:
+def test_a_new_schema_applies_to_the_next_write_and_reads_old_objects(api: Api) -> None:
     api.ok("POST", DEFINITIONS, things(version("v1", members={"size": {"type": "string"}})))
     api.ok("POST", V1, thing("v1", "a", size="three"))
     api.merge(DEFINED, {"spec": {"versions": [STORED]}})

@@ -32,7 +32,7 @@ TOOLS = served("example.com", "v1", "Tool", custom=True, namespaced=False)
 GROUPS = groups_of([PODS, OLD_WIDGETS, WIDGETS, TOOLS])
 
 
-def test_versions_stand_in_the_order_in_which_clients_prefer_them() -> None:
+def test_versions_are_in_the_order_that_clients_prefer() -> None:
     mixed = ["v1alpha1", "v10", "foo", "v1", "v2beta1", "v2", "v1beta2", "v2beta2", "bar"]
     wanted = ["v10", "v2", "v1", "v2beta2", "v2beta1", "v1beta2", "v1alpha1", "bar", "foo"]
     assert sorted(mixed, key=by_priority) == wanted
@@ -69,7 +69,7 @@ def test_pods_can_be_bound() -> None:
 
 
 @pytest.mark.rule("api-3")
-def test_aggregated_discovery_holds_everything_in_one_document() -> None:
+def test_aggregated_discovery_has_everything_in_one_document() -> None:
     document = aggregated(GROUPS.values(), "v2")
     assert document["apiVersion"] == "apidiscovery.k8s.io/v2"
     core, custom = document["items"]

@@ -64,7 +64,7 @@ def test_a_terminating_object_takes_no_new_finalizers_and_cannot_be_recreated(ap
 
 
 @pytest.mark.rule("api-78")
-def test_a_pod_on_a_node_stays_until_somebody_plays_the_kubelet(api: Api) -> None:
+def test_a_pod_on_a_node_stays_until_a_kubelet_deletes_it(api: Api) -> None:
     api.ok("POST", PODS, pod(nodeName="node-1"))
     marked = api.ok("DELETE", f"{PODS}/a")["metadata"]
     assert marked["deletionTimestamp"] == "2026-01-02T03:04:35Z"
@@ -80,7 +80,7 @@ def test_a_pod_on_a_node_stays_until_somebody_plays_the_kubelet(api: Api) -> Non
     assert gone(api, f"{PODS}/a")
 
 
-def test_a_pod_without_a_node_or_with_a_finalizer_ends_like_anything_else(api: Api) -> None:
+def test_a_pod_without_a_node_or_with_a_finalizer_is_deleted_like_any_object(api: Api) -> None:
     api.ok("POST", PODS, pod())
     api.ok("DELETE", f"{PODS}/a")
     assert gone(api, f"{PODS}/a")
@@ -94,7 +94,7 @@ def test_a_pod_without_a_node_or_with_a_finalizer_ends_like_anything_else(api: A
 
 @pytest.mark.rule("api-51")
 @pytest.mark.parametrize("condition", [{"uid": "other"}, {"resourceVersion": "1"}])
-def test_a_delete_of_another_object_than_was_meant_is_a_conflict(api: Api, condition: dict[str, str]) -> None:
+def test_a_delete_with_a_failed_precondition_is_a_conflict(api: Api, condition: dict[str, str]) -> None:
     api.ok("POST", WIDGETS, widget())
     answer = api.send("DELETE", f"{WIDGETS}/a", {"preconditions": condition})
     assert (answer.status, answer.body["details"]["kind"]) == (409, "Widget")
@@ -102,7 +102,7 @@ def test_a_delete_of_another_object_than_was_meant_is_a_conflict(api: Api, condi
 
 
 @pytest.mark.rule("api-79")
-def test_dependents_follow_their_owner_and_theirs_follow_them(api: Api) -> None:
+def test_dependents_and_their_dependents_are_deleted_after_their_owner(api: Api) -> None:
     owner = api.ok("POST", WIDGETS, widget())
     child = api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
     api.ok("POST", CONFIG_MAPS, config_map("grandchild", ownerReferences=owned_by(child)))
@@ -150,7 +150,7 @@ def test_orphans_lose_the_reference_and_stay(api: Api) -> None:
 
 
 @pytest.mark.rule("api-82")
-def test_one_owner_left_is_enough(api: Api) -> None:
+def test_one_remaining_owner_keeps_a_dependent(api: Api) -> None:
     owners = [api.ok("POST", WIDGETS, widget(name)) for name in "op"]
     references = [reference for owner in owners for reference in owned_by(owner)]
     api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=references))
@@ -161,7 +161,7 @@ def test_one_owner_left_is_enough(api: Api) -> None:
 
 
 @pytest.mark.rule("api-85")
-def test_a_collection_is_deleted_one_by_one_and_answered_as_a_list(api: Api) -> None:
+def test_a_collection_is_deleted_object_by_object_and_answered_as_a_list(api: Api) -> None:
     for name, parity in (("a", "odd"), ("b", "even"), ("c", "odd")):
         api.ok("POST", WIDGETS, widget(name, labels={"parity": parity}))
     deleted = api.ok("DELETE", WIDGETS, query={"labelSelector": "parity=odd"})
@@ -208,7 +208,7 @@ def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: A
 
 
 @pytest.mark.rule("api-133")
-def test_events_expire_an_hour_after_they_were_last_written(api: Api) -> None:
+def test_events_expire_an_hour_after_their_last_write(api: Api) -> None:
     path = "/api/v1/namespaces/default/events"
     involved = {"kind": "Pod", "name": "a", "namespace": "default"}
     for name in "ab":
@@ -221,7 +221,7 @@ def test_events_expire_an_hour_after_they_were_last_written(api: Api) -> None:
     assert api.ok("GET", "/apis/events.k8s.io/v1/namespaces/default/events/b")["deprecatedCount"] == 2
 
 
-async def test_a_running_server_stops_serving_a_definition_that_ended(api: Api) -> None:
+async def test_a_running_server_stops_serving_a_deleted_definition(api: Api) -> None:
     watch = api.watch(WIDGETS)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:

@@ -12,7 +12,9 @@ NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
 @pytest.mark.parametrize("selector", ["name=a", "name=a,{}.kind=Pod,{}.uid=uid-a", "uid!=uid-b"])
 @pytest.mark.parametrize("written", [CORE, NEW])
 @pytest.mark.parametrize("asked", [CORE, NEW])
-def test_events_are_selected_in_the_words_of_either_group(written: str, asked: str, selector: str) -> None:
+def test_events_are_selected_by_the_field_names_of_either_group(
+    written: str, asked: str, selector: str
+) -> None:
     api = Api()
     for name in ("a", "b"):
         about = {"kind": "Pod", "name": name, "namespace": "default", "uid": f"uid-{name}"}

@@ -57,7 +57,7 @@ def test_an_eviction_that_breaks_a_budget_is_429(api: Api) -> None:
     assert api.send("GET", f"{PODS}/b").status == 200
 
 
-def test_a_pod_that_is_pending_may_always_go(api: Api) -> None:
+def test_a_pending_pod_can_always_be_evicted(api: Api) -> None:
     budget(api, minAvailable=1)
     body = pod("a")
     body["metadata"]["labels"] = {"app": "web"}
@@ -66,7 +66,9 @@ def test_a_pod_that_is_pending_may_always_go(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("policy", "status"), [("AlwaysAllow", 201), ("IfHealthyBudget", 429)])
-def test_an_unready_pod_is_evicted_as_the_budget_says(api: Api, policy: str, status: int) -> None:
+def test_an_unready_pod_is_evicted_according_to_the_policy_of_the_budget(
+    api: Api, policy: str, status: int
+) -> None:
     budget(api, minAvailable=2, unhealthyPodEvictionPolicy=policy)
     running(api, "a", ready=False)
     running(api, "b")
@@ -80,7 +82,7 @@ def test_two_budgets_for_one_pod_are_an_error(api: Api) -> None:
     assert evict(api, "a").status == 500
 
 
-def test_a_dry_run_evicts_nothing_and_a_precondition_holds(api: Api) -> None:
+def test_a_dry_run_evicts_nothing_and_a_precondition_is_checked(api: Api) -> None:
     running(api, "a")
     assert evict(api, "a", deleteOptions={"dryRun": ["All"]}).status == 201
     assert evict(api, "a", deleteOptions={"preconditions": {"uid": "other"}}).status == 409
@@ -93,7 +95,7 @@ def test_an_eviction_that_names_another_pod_than_the_path_is_refused(api: Api) -
     assert api.send("POST", f"{PODS}/a/eviction", body).status == 400
 
 
-def test_a_share_is_one_of_what_the_owners_want(api: Api) -> None:
+def test_a_percentage_is_relative_to_the_desired_number_of_the_owners(api: Api) -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
     spec = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     owner = api.ok("POST", DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})

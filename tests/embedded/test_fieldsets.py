@@ -29,12 +29,12 @@ def test_field_sets_are_sets_of_paths(left: set[tuple[str, ...]], right: set[tup
 
 
 @given(PATHS)
-def test_the_published_form_is_the_same_set(paths: set[tuple[str, ...]]) -> None:
+def test_the_serialised_form_is_the_same_set(paths: set[tuple[str, ...]]) -> None:
     fields = FieldSet.of(*paths)
     assert FieldSet.from_json(fields.to_json()) == fields
 
 
-def test_the_published_form_is_that_of_the_api_server() -> None:
+def test_the_serialised_form_is_that_of_the_api_server() -> None:
     item = 'k:{"port":80,"protocol":"TCP"}'
     fields = FieldSet.of(("f:spec",), ("f:spec", "f:size"), ("f:spec", "f:ports", item), ("f:data", "f:k"))
     assert fields.to_json() == {
@@ -43,7 +43,7 @@ def test_the_published_form_is_that_of_the_api_server() -> None:
     }
 
 
-def test_keys_are_read_in_any_spelling() -> None:
+def test_keys_are_read_in_any_notation() -> None:
     spelled = FieldSet.from_json({"f:ports": {'k:{"protocol": "TCP", "port": 80}': {}}})
     assert members(spelled) == {("f:ports", key_element({"port": 80, "protocol": "TCP"}))}
 
@@ -54,21 +54,21 @@ def test_malformed_field_sets_are_refused(fields: Any) -> None:
         FieldSet.from_json(fields)
 
 
-def test_a_path_reads_as_in_the_messages_of_the_api_server() -> None:
+def test_a_path_is_written_as_in_the_messages_of_the_api_server() -> None:
     path = ("f:spec", "f:ports", key_element({"protocol": "TCP", "port": 80}), "f:name")
     assert path_text(path) == '.spec.ports[port=80,protocol="TCP"].name'
     assert path_text(("f:tags", value_element("a"))) == '.tags[="a"]'
     assert path_text(("f:args", "i:3")) == ".args[3]"
 
 
-def test_a_difference_keeps_what_is_below() -> None:
+def test_a_difference_keeps_nested_paths() -> None:
     fields = FieldSet.of(("f:a",), ("f:a", "f:b"))
     assert members(fields.difference(FieldSet.of(("f:a",)))) == {("f:a", "f:b")}
     assert fields.difference(fields) == NO_FIELDS
 
 
 @given(PATHS, PATHS)
-def test_a_difference_is_the_set_itself_exactly_when_nothing_was_taken(
+def test_a_difference_is_the_set_itself_exactly_when_nothing_was_removed(
     left: set[tuple[str, ...]], right: set[tuple[str, ...]]
 ) -> None:
     fields = FieldSet.of(*left)

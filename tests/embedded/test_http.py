@@ -74,13 +74,13 @@ async def test_health_and_version_need_no_token() -> None:
                 assert answer.status == 200
 
 
-async def test_only_this_machine_is_served_unless_asked_for() -> None:
+async def test_only_this_machine_is_served_by_default() -> None:
     with pytest.raises(NotLoopback, match=r"0\.0\.0\.0"):
         async with serve(ApiServer(), host="0.0.0.0", tls=False):
             pass
 
 
-async def test_a_port_that_is_taken_is_an_error_at_once(face: ServerHandle) -> None:
+async def test_a_port_in_use_is_an_error_at_once(face: ServerHandle) -> None:
     with pytest.raises(OSError, match="in use"):
         async with serve(ApiServer(), port=face.port, tls=False):
             pass
@@ -106,7 +106,7 @@ async def test_an_object_is_created_read_listed_and_deleted_over_one_connection(
 
 
 @pytest.mark.rule("api-23")
-async def test_a_body_above_three_mebibytes_is_refused_whether_its_length_is_announced_or_not(
+async def test_a_body_above_three_mebibytes_is_refused_with_and_without_a_declared_length(
     client: aiohttp.ClientSession,
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
@@ -124,7 +124,7 @@ async def test_a_client_that_expects_100_continue_gets_it(client: aiohttp.Client
 
 
 @pytest.mark.rule("api-26")
-async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
+async def test_an_internal_error_is_a_500_and_the_server_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = ApiServer()
@@ -165,7 +165,7 @@ async def next_event(lines: aiohttp.StreamReader) -> tuple[str, str]:
 
 @pytest.mark.rule("api-102")
 @pytest.mark.rule("api-90")
-async def test_a_read_waits_for_a_version_that_is_about_to_come() -> None:
+async def test_a_read_waits_for_an_imminent_version() -> None:
     server = ApiServer()
     async with serve(server, tls=False) as face, aiohttp.ClientSession(face.url) as session:
         wanted = {"resourceVersion": str(server.version + 1)}
@@ -184,7 +184,7 @@ async def test_a_read_waits_for_a_version_that_is_about_to_come() -> None:
 
 @pytest.mark.rule("api-90")
 @pytest.mark.rule("api-26")
-async def test_a_version_that_does_not_come_is_a_504(
+async def test_a_read_of_a_version_that_does_not_come_is_a_504(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reconcile.embedded.http.CATCHING_UP", 0.2)
@@ -194,7 +194,7 @@ async def test_a_version_that_does_not_come_is_a_504(
     assert [cause["reason"] for cause in body["details"]["causes"]] == ["ResourceVersionTooLarge"]
 
 
-async def test_each_event_of_a_watch_arrives_when_it_happens(client: aiohttp.ClientSession) -> None:
+async def test_each_event_of_a_watch_arrives_as_it_happens(client: aiohttp.ClientSession) -> None:
     async with watching(client) as lines:
         for name in ("a", "b"):
             async with client.post(CONFIG_MAPS, json=config_map(name)):
@@ -222,7 +222,7 @@ async def test_a_watch_ends_in_the_engine_when_its_reader_disconnects() -> None:
 
 
 @pytest.mark.rule("api-113")
-async def test_leaving_the_face_ends_its_watches_cleanly_and_soon() -> None:
+async def test_stopping_the_http_server_ends_its_watches_cleanly_and_soon() -> None:
     async with aiohttp.ClientSession() as session:
         async with serve(ApiServer(), tls=False) as face:
             answer = await session.get(f"{face.url}{CONFIG_MAPS}", params={"watch": "true"})
@@ -232,7 +232,7 @@ async def test_leaving_the_face_ends_its_watches_cleanly_and_soon() -> None:
 
 
 @pytest.mark.rule("api-112")
-async def test_a_reader_that_is_too_slow_is_cut_off() -> None:
+async def test_a_reader_that_is_too_slow_is_disconnected() -> None:
     server = ApiServer()
     async with serve(server, tls=False, patience=0.2) as face:
         reader, writer = await asyncio.open_connection("127.0.0.1", face.port, limit=1024)
@@ -257,7 +257,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 @pytest.mark.rule("api-1")
-async def test_the_version_is_the_one_that_the_server_follows(client: aiohttp.ClientSession) -> None:
+async def test_the_version_is_the_one_that_the_server_emulates(client: aiohttp.ClientSession) -> None:
     async with client.get("/version") as answer:
         version = await answer.json()
     assert (version["major"], version["minor"]) == ("1", "36")
@@ -266,7 +266,7 @@ async def test_the_version_is_the_one_that_the_server_follows(client: aiohttp.Cl
 
 @pytest.mark.rule("api-3")
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-async def test_discovery_is_given_in_the_form_that_is_asked_for_first(
+async def test_discovery_is_served_in_the_first_requested_form(
     client: aiohttp.ClientSession, path: str
 ) -> None:
     kinds = []
@@ -279,7 +279,7 @@ async def test_discovery_is_given_in_the_form_that_is_asked_for_first(
 
 
 @pytest.mark.rule("api-3")
-async def test_discovery_that_has_not_changed_is_not_sent_again(client: aiohttp.ClientSession) -> None:
+async def test_unchanged_discovery_is_not_sent_again(client: aiohttp.ClientSession) -> None:
     async with client.get("/apis", headers={"Accept": AGGREGATED}) as answer:
         tag = answer.headers["ETag"]
     async with client.get("/apis", headers={"Accept": AGGREGATED, "If-None-Match": tag}) as answer:
@@ -288,18 +288,18 @@ async def test_discovery_that_has_not_changed_is_not_sent_again(client: aiohttp.
 
 @pytest.mark.rule("api-12")
 @pytest.mark.parametrize("path", ["/openapi/v3/apis/nope/v1", "/nothing", "/apis/nope", "/apis/apps/v9"])
-async def test_an_unknown_path_is_a_text(client: aiohttp.ClientSession, path: str) -> None:
+async def test_an_unknown_path_is_answered_with_plain_text(client: aiohttp.ClientSession, path: str) -> None:
     async with client.get(path) as answer:
         assert (answer.status, await answer.text()) == (404, "404 page not found\n")
 
 
-async def test_discovery_is_only_read(client: aiohttp.ClientSession) -> None:
+async def test_discovery_is_read_only(client: aiohttp.ClientSession) -> None:
     async with client.post("/apis") as answer:
         assert (answer.status, (await answer.json())["reason"]) == (405, "MethodNotAllowed")
 
 
 @pytest.mark.rule("api-6")
-async def test_a_definition_appears_in_discovery_at_once_and_leaves_with_its_deletion(
+async def test_a_definition_appears_in_discovery_at_once_and_disappears_with_its_deletion(
     client: aiohttp.ClientSession,
 ) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -315,7 +315,7 @@ async def test_a_definition_appears_in_discovery_at_once_and_leaves_with_its_del
 # --- the kubeconfig ----------------------------------------------------------------------------
 
 
-def test_the_kubeconfig_is_private_and_leads_to_the_server(tmp_path: Path) -> None:
+def test_the_kubeconfig_is_private_and_points_to_the_server(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     write_kubeconfig(path, "https://127.0.0.1:1234", b"the ca", "to: ken")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -326,7 +326,7 @@ def test_the_kubeconfig_is_private_and_leads_to_the_server(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_kubeconfig_without_tls_and_token_is_still_one(tmp_path: Path) -> None:
+def test_a_kubeconfig_needs_neither_tls_nor_a_token(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     write_kubeconfig(path, "http://127.0.0.1:1", None, None)
     config = yaml.safe_load(path.read_text())

@@ -38,7 +38,7 @@ def test_an_object_is_applied_shown_and_deleted(kubectl: Kubectl) -> None:
     assert kubectl("get", "widgets") == ""
 
 
-def test_built_in_objects_are_created_and_shown_as_ever(kubectl: Kubectl) -> None:
+def test_built_in_objects_are_created_and_shown(kubectl: Kubectl) -> None:
     created = kubectl("create", "-f", "-", given=BUILT_INS).splitlines()
     assert created == [
         "configmap/settings created",
@@ -116,7 +116,7 @@ def test_a_watch_prints_each_change(kubectl: Kubectl) -> None:
         watching.terminate()
 
 
-def test_patches_of_every_type_are_taken(kubectl: Kubectl) -> None:
+def test_patches_of_every_type_are_accepted(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", given=widget("one"))
     kubectl("create", "-f", "-", given=BUILT_INS)
     kubectl("patch", "widget", "one", "--type=merge", "-p", '{"spec":{"color":"blue"}}')
@@ -162,7 +162,7 @@ def test_kinds_are_listed_and_explained(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.rule("api-135")
-def test_a_diff_shows_the_change_and_makes_none(kubectl: Kubectl) -> None:
+def test_a_diff_shows_the_change_without_making_it(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", given=widget("one"))
     assert kubectl("diff", "-f", "-", given=widget("one")) == ""
     changed = kubectl.run("diff", "-f", "-", given=widget("one", 6))
@@ -192,7 +192,7 @@ def test_a_condition_and_a_deletion_are_waited_for(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.rule("api-14")
-def test_imperative_commands_that_send_protobuf_are_understood(kubectl: Kubectl) -> None:
+def test_imperative_commands_that_send_protobuf_are_accepted(kubectl: Kubectl) -> None:
     created = kubectl("create", "configmap", "settings", "--from-literal=level=debug")
     assert created == "configmap/settings created\n"
     assert kubectl.read("configmap", "settings")["data"] == {"level": "debug"}
@@ -216,7 +216,7 @@ def test_imperative_commands_that_send_protobuf_are_understood(kubectl: Kubectl)
 
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the users' samples are not beside this repository")
-def test_the_users_own_manifests_are_taken_as_they_are(kubectl: Kubectl) -> None:
+def test_the_users_own_manifests_are_accepted_unchanged(kubectl: Kubectl) -> None:
     definition = SAMPLES / "kuberay" / "crd-rayclusters.yaml"
     assert kubectl("create", "-f", str(definition)).endswith("/rayclusters.ray.io created\n")
     for sample in sorted((SAMPLES / "kuberay").glob("ray-cluster.*.yaml")):

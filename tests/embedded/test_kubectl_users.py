@@ -34,7 +34,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         yield run
 
 
-def test_a_user_can_ask_for_their_own_name_and_rights(kubectl: Kubectl) -> None:
+def test_a_user_can_query_their_own_name_and_rights(kubectl: Kubectl) -> None:
     assert "system:admin" in kubectl("auth", "whoami").stdout
     assert "bob" in kubectl("auth", "whoami", "--as", "bob", "--as-group", "staff").stdout
     assert kubectl("auth", "can-i", "delete", "pods").stdout == "yes\n"
@@ -43,7 +43,7 @@ def test_a_user_can_ask_for_their_own_name_and_rights(kubectl: Kubectl) -> None:
     assert "selfsubjectaccessreviews.authorization.k8s.io" in listed
 
 
-def test_a_service_account_works_under_its_token_and_its_role(kubectl: Kubectl) -> None:
+def test_a_service_account_works_with_its_token_and_its_role(kubectl: Kubectl) -> None:
     kubectl("create", "serviceaccount", "robot")
     kubectl("create", "role", "reader", "--verb=get,list", "--resource=configmaps")
     kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:robot")
@@ -68,13 +68,13 @@ def test_a_service_account_works_under_its_token_and_its_role(kubectl: Kubectl) 
         "quota few --hard=pods=3,services=2",
     ],
 )
-def test_imperative_creation_sends_protobuf_that_is_read(kubectl: Kubectl, command: str) -> None:
+def test_imperative_creation_sends_readable_protobuf(kubectl: Kubectl, command: str) -> None:
     kind, name, *rest = command.split()
     assert f"{name} created" in kubectl("create", kind, name, *rest).stdout
     assert kubectl("get", kind, name, "-o", "name").stdout.strip().endswith(f"/{name}")
 
 
-def test_what_was_sent_as_protobuf_is_all_there(kubectl: Kubectl) -> None:
+def test_every_field_sent_as_protobuf_is_stored(kubectl: Kubectl) -> None:
     rule = "--rule=a.example.com/x*=web:http,tls=cert"
     kubectl("create", "ingress", "all", rule, "--default-backend=web:80")
     path = "{.spec.rules[0].host} {.spec.rules[0].http.paths[0].path} {.spec.rules[0].http.paths[0].pathType}"
@@ -101,7 +101,7 @@ def test_the_columns_of_the_further_kinds_are_shown(kubectl: Kubectl) -> None:
     assert "configmaps" in kubectl("describe", "clusterrole", "view").stdout
 
 
-def test_a_node_is_drained_and_given_back(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_a_node_is_drained_and_uncordoned(kubectl: Kubectl, tmp_path: Path) -> None:
     manifest = tmp_path / "node.yaml"
     manifest.write_text(
         "apiVersion: v1\nkind: Node\nmetadata: {name: worker}\n---\n"

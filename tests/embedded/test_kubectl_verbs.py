@@ -43,7 +43,7 @@ def test_an_object_is_edited_in_an_editor(kubectl: Kubectl, tmp_path: Path) -> N
     assert "no changes made" in kubectl.run("edit", "configmap", "settings").stderr
 
 
-def test_a_deletion_takes_leaves_or_waits_for_what_is_owned(kubectl: Kubectl) -> None:
+def test_a_deletion_deletes_orphans_or_waits_for_dependents(kubectl: Kubectl) -> None:
     for cascade in ("background", "foreground", "orphan"):
         kubectl("create", "-f", "-", given=widget(cascade))
         owner = kubectl.read(f"wd/{cascade}")
@@ -54,7 +54,7 @@ def test_a_deletion_takes_leaves_or_waits_for_what_is_owned(kubectl: Kubectl) ->
     assert "ownerReferences" not in orphan["metadata"]
 
 
-def test_a_rollout_is_followed_to_the_status_that_somebody_writes(kubectl: Kubectl) -> None:
+def test_a_rollout_status_follows_the_written_status(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", given=BUILT_INS)
     following = subprocess.Popen(
         kubectl.command("rollout", "status", "deployment/web", "--timeout=20s"),
@@ -93,7 +93,7 @@ def test_a_deployment_is_autoscaled(kubectl: Kubectl) -> None:
     assert "Deployment/web" in kubectl("describe", "hpa", "web")
 
 
-def test_an_object_is_replaced_whole_or_made_anew(kubectl: Kubectl) -> None:
+def test_an_object_is_replaced_or_recreated(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", given=widget("one", size=1, a="b"))
     before = kubectl.read("wd/one")["metadata"]["uid"]
     kubectl("replace", "-f", "-", given=widget("one", size=2))

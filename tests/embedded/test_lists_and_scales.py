@@ -24,7 +24,7 @@ def listed(api: Api, **query: str) -> list[str]:
 
 
 @pytest.mark.rule("api-91")
-def test_a_limit_with_a_version_asks_for_exactly_that_version(api: Api) -> None:
+def test_a_limit_with_a_version_requests_exactly_that_version(api: Api) -> None:
     version = api.ok("GET", WIDGETS)["metadata"]["resourceVersion"]
     api.ok("POST", WIDGETS, widget("d"))
     assert listed(api, resourceVersion=version) == ["a", "b", "c", "d"]
@@ -36,7 +36,7 @@ def test_a_limit_with_a_version_asks_for_exactly_that_version(api: Api) -> None:
 
 
 @pytest.mark.rule("api-93", "api-95")
-def test_remaining_items_are_counted_without_selectors_only_and_limit_zero_is_no_limit(api: Api) -> None:
+def test_remaining_items_are_counted_only_without_selectors_and_limit_zero_is_unlimited(api: Api) -> None:
     whole = api.ok("GET", WIDGETS, query={"limit": "2"})["metadata"]
     assert whole["remainingItemCount"] == 1
     last = api.ok("GET", WIDGETS, query={"limit": "2", "continue": whole["continue"]})["metadata"]
@@ -60,7 +60,7 @@ def test_a_malformed_version_is_400_for_a_list_and_500_for_an_object_and_a_watch
 
 
 @pytest.mark.rule("api-124")
-def test_a_column_without_a_description_names_its_path(api: Api) -> None:
+def test_the_description_of_a_column_defaults_to_its_path(api: Api) -> None:
     changed = definition()
     version = changed["spec"]["versions"][0]
     version["additionalPrinterColumns"] = [
@@ -76,7 +76,7 @@ def test_a_column_without_a_description_names_its_path(api: Api) -> None:
 
 
 @pytest.mark.rule("api-64")
-def test_an_apply_may_leave_the_name_out_where_the_object_is_there(api: Api) -> None:
+def test_an_apply_to_an_existing_object_may_omit_the_name(api: Api) -> None:
     body = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 1}}
     query = {"fieldManager": "m"}
     assert api.send("PATCH", f"{WIDGETS}/a", body, query, APPLY).status == 200
@@ -115,7 +115,7 @@ def test_scaling_owns_the_replicas_through_the_subresource(scaled: Api) -> None:
 
 
 @pytest.mark.rule("api-69", "api-66")
-def test_the_scale_of_a_built_in_object_can_be_applied_and_disputed(scaled: Api) -> None:
+def test_the_scale_of_a_built_in_object_can_be_applied_and_can_conflict(scaled: Api) -> None:
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
     wanted = {**scale, "spec": {"replicas": 5}}
     path, query = f"{DEPLOYMENT}/scale", {"fieldManager": "hpa"}

@@ -34,19 +34,19 @@ def allow(api: Api, group: str, resource: str, *verbs: str) -> None:
 
 @pytest.mark.rule("api-52")
 @pytest.mark.parametrize("path", MADE)
-def test_some_kinds_are_made_by_an_update(api: Api, path: str) -> None:
+def test_some_kinds_can_be_created_by_an_update(api: Api, path: str) -> None:
     answer = api.send("PUT", f"{path}/a", {"metadata": {"name": "a"}, **MADE[path]})
     assert answer.status == 201
 
 
 @pytest.mark.rule("api-52")
-def test_other_kinds_are_not(api: Api) -> None:
+def test_other_kinds_cannot_be_created_by_an_update(api: Api) -> None:
     for path, body in ((CONFIG_MAPS, config_map()), (WIDGETS, widget(resourceVersion="1"))):
         assert api.send("PUT", f"{path}/a", body).status == 404
 
 
 @pytest.mark.rule("api-47")
-def test_some_built_in_kinds_want_a_version_like_custom_ones(api: Api) -> None:
+def test_some_built_in_kinds_require_a_version_on_update_like_custom_ones(api: Api) -> None:
     path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     budget = {"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
     made = api.ok("POST", path, budget)

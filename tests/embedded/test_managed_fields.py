@@ -32,7 +32,7 @@ def test_a_create_owns_everything_that_it_sets() -> None:
 
 
 @pytest.mark.rule("api-45")
-def test_an_update_takes_what_it_changes_and_loses_what_it_removes() -> None:
+def test_an_update_owns_what_it_changes_and_disowns_what_it_removes() -> None:
     old = updated(None, intent(spec={"size": 1, "note": "n"}), "one", second=1)
     changed = {**old, "spec": {"size": 2, "note": "n", "color": "red"}}
     two = updated(old, changed, "two", second=2)
@@ -94,12 +94,12 @@ def test_an_empty_entry_resets_the_tracking_and_an_empty_list_does_not() -> None
     assert sent([entry]) == {"renamed": {"f:spec": {"f:size": {}}}}
 
 
-def test_an_object_without_managers_stays_without_on_updates() -> None:
+def test_an_object_without_managers_stays_untracked_on_updates() -> None:
     old = intent({"uid": "u"}, spec={"size": 1})
     assert owners(updated(old, {**old, "spec": {"size": 2}}, "ctl")) == {}
 
 
-def test_what_became_atomic_is_owned_as_a_whole() -> None:
+def test_a_field_that_became_atomic_is_owned_as_a_whole() -> None:
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     granular = compile_schema({"type": "object", "properties": {"spec": spec}})
     atomic = compile_schema(

@@ -8,7 +8,7 @@ MANY = 501
 """One more than the departed owners that the collector remembers."""
 
 
-async def test_of_more_owners_than_are_remembered_all_dependents_are_collected() -> None:
+async def test_dependents_of_more_deleted_owners_than_are_remembered_are_all_collected() -> None:
     client = FakeClient()
     owners = [await client.create(ConfigMap(metadata=ObjectMeta(f"o-{n}", "default"))) for n in range(MANY)]
 

@@ -44,7 +44,7 @@ def make(api: Api, plural: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", list(OBJECTS))
-def test_every_kind_is_made_read_listed_changed_and_deleted(api: Api, path: str) -> None:
+def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api, path: str) -> None:
     made = api.ok("POST", path, {"metadata": {"name": "a"}, **OBJECTS[path]})
     assert api.ok("GET", f"{path}/a") == made
     changed = api.merge(f"{path}/a", {"metadata": {"labels": {"k": "v"}}})
@@ -58,7 +58,7 @@ def test_every_kind_is_made_read_listed_changed_and_deleted(api: Api, path: str)
 
 
 @pytest.mark.parametrize(("plural", "path", "expected"), DEFAULTS)
-def test_the_server_fills_in_what_was_left_out(
+def test_the_server_fills_in_omitted_fields(
     api: Api, plural: str, path: tuple[str, ...], expected: Any
 ) -> None:
     value: Any = make(api, plural)
@@ -91,7 +91,7 @@ def test_the_server_fills_in_what_was_left_out(
         }),
     ],
 )  # fmt: skip
-def test_a_change_that_the_kind_does_not_allow_is_invalid(
+def test_a_change_that_the_kind_forbids_is_invalid(
     api: Api, plural: str, change: dict[str, Any], causes: set[tuple[str, str]]
 ) -> None:
     make(api, plural)
@@ -101,7 +101,7 @@ def test_a_change_that_the_kind_does_not_allow_is_invalid(
     assert set(answer.causes) == causes
 
 
-def test_a_job_for_ever_is_refused(api: Api) -> None:
+def test_a_job_whose_pods_always_restart_is_refused(api: Api) -> None:
     body = {"metadata": {"name": "a"}, "spec": {"template": {"spec": POD}}}
     answer = api.send("POST", path_of("jobs"), body)
     assert answer.causes == [("FieldValueNotSupported", "spec.template.spec.restartPolicy")]
@@ -118,7 +118,7 @@ def test_a_daemon_set_counts_the_changes_of_its_template(api: Api) -> None:
 
 
 @pytest.mark.parametrize("plural", ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"])
-def test_webhooks_are_said_not_to_be_called(api: Api, plural: str) -> None:
+def test_creating_webhooks_warns_that_they_are_not_called(api: Api, plural: str) -> None:
     path = path_of(plural)
     answer = api.send("POST", path, {"metadata": {"name": "a"}, **OBJECTS[path]})
     assert answer.status == 201
@@ -133,12 +133,12 @@ def test_a_stateful_set_is_scaled_through_its_subresource(api: Api) -> None:
     assert (scaled["spec"]["replicas"], scaled["status"]["selector"]) == (5, "app=a")
 
 
-def test_endpoints_are_said_to_be_out_of_date(api: Api) -> None:
+def test_reading_endpoints_warns_that_they_are_deprecated(api: Api) -> None:
     answer = api.send("GET", path_of("endpoints"))
     assert "EndpointSlice" in answer.headers["warning"]
 
 
-def test_a_selector_with_empty_members_is_the_one_without_them(api: Api) -> None:
+def test_an_empty_member_of_a_selector_equals_an_absent_one(api: Api) -> None:
     make(api, "daemonsets")
     change = {"spec": {"selector": {"matchLabels": {"app": "a"}, "matchExpressions": []}}}
     api.merge(f"{path_of('daemonsets')}/a", change)

@@ -8,7 +8,7 @@ from tests.embedded.api_client import CONFIG_MAPS, MERGE, PODS, WIDGETS, Api, co
 
 
 @pytest.mark.rule("api-31")
-def test_the_server_sets_uid_time_and_generation_whatever_the_client_says(api: Api) -> None:
+def test_the_server_sets_uid_time_and_generation_regardless_of_the_client(api: Api) -> None:
     made = api.ok("POST", WIDGETS, widget(uid="mine", creationTimestamp="2001-01-01T00:00:00Z", generation=7))
     metadata = made["metadata"]
     assert metadata["uid"] != "mine"
@@ -18,7 +18,7 @@ def test_the_server_sets_uid_time_and_generation_whatever_the_client_says(api: A
 
 
 @pytest.mark.rule("api-40")
-def test_a_generated_name_is_the_base_and_five_letters(api: Api) -> None:
+def test_a_generated_name_is_the_base_and_five_characters(api: Api) -> None:
     made = [
         api.ok("POST", WIDGETS, {**widget(), "metadata": {"generateName": "x" * 60}})["metadata"]["name"]
         for _ in range(20)
@@ -52,7 +52,7 @@ def test_bad_labels_and_annotations_are_invalid(api: Api, metadata: dict[str, di
 
 
 @pytest.mark.rule("api-43")
-def test_only_one_owner_controls(api: Api) -> None:
+def test_only_one_owner_may_be_the_controller(api: Api) -> None:
     owners = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": True}
         for name in "ab"
@@ -62,7 +62,9 @@ def test_only_one_owner_controls(api: Api) -> None:
 
 
 @pytest.mark.rule("api-44")
-def test_an_unqualified_finalizer_is_refused_by_built_in_kinds_and_warned_of_by_custom_ones(api: Api) -> None:
+def test_an_unqualified_finalizer_is_refused_by_built_in_kinds_and_a_warning_for_custom_ones(
+    api: Api,
+) -> None:
     assert api.send("POST", CONFIG_MAPS, config_map(finalizers=["hold"])).status == 422
     answer = api.send("POST", WIDGETS, widget(finalizers=["hold"]))
     assert answer.status == 201
@@ -70,7 +72,7 @@ def test_an_unqualified_finalizer_is_refused_by_built_in_kinds_and_warned_of_by_
 
 
 @pytest.mark.rule("api-34")
-def test_a_write_that_changes_nothing_keeps_the_version_and_makes_no_event(api: Api) -> None:
+def test_a_write_that_changes_nothing_keeps_the_version_and_causes_no_event(api: Api) -> None:
     made = api.send("POST", WIDGETS, widget(spec={"size": 1}))
     watch = api.watch(WIDGETS, resourceVersion=made.version)
     api.clock.advance(5)
@@ -144,7 +146,7 @@ def test_a_dry_run_does_everything_but_store(api: Api) -> None:
 
 
 @pytest.mark.rule("api-136")
-def test_unknown_and_doubled_fields_are_refused_warned_of_or_dropped_as_asked(api: Api) -> None:
+def test_unknown_and_duplicate_fields_are_refused_warned_about_or_dropped_as_requested(api: Api) -> None:
     body = widget(spec={"bogus": 1})
     assert api.send("POST", WIDGETS, body, query={"fieldValidation": "Strict"}).status == 400
     doubled = (
@@ -160,7 +162,7 @@ def test_unknown_and_doubled_fields_are_refused_warned_of_or_dropped_as_asked(ap
 
 
 @pytest.mark.rule("api-130")
-def test_nothing_can_be_made_in_a_namespace_that_is_not_there_or_is_going(api: Api) -> None:
+def test_nothing_can_be_created_in_a_missing_or_terminating_namespace(api: Api) -> None:
     answer = api.send("POST", "/api/v1/namespaces/nope/configmaps", config_map())
     assert (answer.status, answer.body["message"]) == (404, 'namespaces "nope" not found')
     api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
@@ -181,7 +183,7 @@ def test_string_data_becomes_data_and_an_immutable_secret_stays(api: Api) -> Non
     assert api.send("POST", path, {"metadata": {"name": "b"}, "data": {"k": "%"}}).status == 400
 
 
-def test_a_pod_is_completed_and_bound_once(api: Api) -> None:
+def test_a_pod_gets_its_defaults_and_can_be_bound_only_once(api: Api) -> None:
     made = api.ok("POST", PODS, pod())
     assert made["spec"]["restartPolicy"] == "Always"
     assert made["spec"]["terminationGracePeriodSeconds"] == 30
@@ -194,7 +196,7 @@ def test_a_pod_is_completed_and_bound_once(api: Api) -> None:
     assert api.send("POST", f"{PODS}/a/binding", binding).status == 409
 
 
-def test_services_get_addresses_of_their_own_unless_headless(api: Api) -> None:
+def test_services_get_their_own_addresses_unless_headless(api: Api) -> None:
     path = "/api/v1/namespaces/default/services"
     spec = {"ports": [{"port": 80}]}
     made = [api.ok("POST", path, {"metadata": {"name": name}, "spec": spec}) for name in ("a", "b")]

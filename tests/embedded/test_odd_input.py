@@ -115,7 +115,7 @@ def spoilt(body: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str
 @pytest.mark.parametrize("path", list(WHOLE))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_a_whole_object_with_one_odd_value_does_no_harm(path: str, data: st.DataObject) -> None:
+def test_a_complete_object_with_one_odd_value_does_no_harm(path: str, data: st.DataObject) -> None:
     body = {"metadata": {"name": "a", "labels": {"a": "b"}}, **WHOLE[path]}
     place = data.draw(st.sampled_from(places(body)))
     send_and_go_on(path, spoilt(body, place, data.draw(VALUES)))
@@ -124,7 +124,7 @@ def test_a_whole_object_with_one_odd_value_does_no_harm(path: str, data: st.Data
 @pytest.mark.parametrize("path", list(FIELDS))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_bytes_get_an_answer_and_the_server_goes_on(path: str, data: st.DataObject) -> None:
+def test_any_bytes_get_an_answer_and_the_server_continues(path: str, data: st.DataObject) -> None:
     body: dict[str, Any] = {"metadata": {"name": "a"}}
     send_and_go_on(path, body | {field: data.draw(VALUES, label=field) for field in FIELDS[path]})
 

@@ -31,7 +31,7 @@ def document() -> dict[str, Any]:
 
 
 @pytest.mark.rule("api-8")
-def test_a_patch_names_its_kind_and_takes_field_validation() -> None:
+def test_a_patch_operation_names_its_kind_and_accepts_field_validation() -> None:
     patch = document()["paths"][ITEM]["patch"]
     kind = {"group": "example.com", "version": "v1", "kind": "Widget"}
     assert patch["x-kubernetes-group-version-kind"] == kind
@@ -39,7 +39,7 @@ def test_a_patch_names_its_kind_and_takes_field_validation() -> None:
 
 
 @pytest.mark.rule("api-8")
-def test_only_the_objects_own_patch_carries_its_kind() -> None:
+def test_only_the_patch_of_the_object_itself_names_its_kind() -> None:
     kinds = [
         path
         for path, item in document()["paths"].items()
@@ -58,7 +58,7 @@ def test_a_strategic_merge_patch_is_offered_for_built_in_kinds_only() -> None:
 
 
 @pytest.mark.rule("api-10")
-def test_a_schema_is_found_by_its_kind_and_carries_the_definitions_descriptions() -> None:
+def test_a_schema_is_found_by_its_kind_and_has_the_descriptions_of_the_definition() -> None:
     schema = document()["components"]["schemas"]["com.example.v1.Widget"]
     assert schema["x-kubernetes-group-version-kind"] == [
         {"group": "example.com", "version": "v1", "kind": "Widget"}
@@ -68,13 +68,13 @@ def test_a_schema_is_found_by_its_kind_and_carries_the_definitions_descriptions(
     assert set(schema["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
 
 
-def test_the_published_schema_leaves_the_definitions_own_alone() -> None:
+def test_publishing_a_schema_does_not_modify_the_definition() -> None:
     before = msgspec.json.encode(WIDGETS.openapi)
     document()
     assert msgspec.json.encode(WIDGETS.openapi) == before
 
 
-def test_built_in_schemas_have_the_names_that_tools_know() -> None:
+def test_built_in_schemas_have_the_names_that_tools_expect() -> None:
     assert schema_name(PODS) == "io.k8s.api.core.v1.Pod"
 
 
@@ -93,7 +93,7 @@ def test_the_hash_changes_with_the_schema_and_only_then() -> None:
 
 
 @pytest.mark.parametrize("which", ["custom", "built-in"])
-def test_every_reference_in_a_document_leads_somewhere(which: str) -> None:
+def test_every_reference_in_a_document_resolves(which: str) -> None:
     made = document() if which == "custom" else group_document("apis/apps/v1", APPS)
 
     def references(value: Any) -> list[str]:
@@ -108,7 +108,7 @@ def test_every_reference_in_a_document_leads_somewhere(which: str) -> None:
 
 
 @pytest.mark.rule("api-10")
-def test_fields_of_built_in_kinds_are_described_and_their_types_stand_once() -> None:
+def test_fields_of_built_in_kinds_are_described_and_each_type_appears_once() -> None:
     schemas = group_document("apis/apps/v1", APPS)["components"]["schemas"]
     pod = schemas["io.k8s.api.v1.PodSpec"]["properties"]
     assert pod["activeDeadlineSeconds"]["description"].startswith("Optional duration in seconds")

@@ -37,7 +37,7 @@ async def copy_to_secret(ctx: Context[ConfigMap]) -> None:
     await ctx.apply(Secret(metadata=ObjectMeta("copy", "default")))
 
 
-async def test_what_the_role_allows_is_done() -> None:
+async def test_writes_that_the_role_allows_succeed() -> None:
     client = FakeClient(ROLE, BINDING, SOURCE, user=COPIER)
     outcome = await run_once(
         Controller(ConfigMap, copy_to_config_map, writes=[ConfigMap], operator="example.com"), SOURCE, client
@@ -47,7 +47,7 @@ async def test_what_the_role_allows_is_done() -> None:
     assert (await client.get(ConfigMap, "copy", "default")).data == {"k": "v"}
 
 
-async def test_what_the_role_lacks_is_an_error_that_names_it() -> None:
+async def test_a_missing_permission_is_an_error_that_names_it() -> None:
     client = FakeClient(ROLE, BINDING, SOURCE, user=COPIER)
     with pytest.raises(Forbidden, match='cannot patch resource "secrets" in API group ""'):
         await client.apply(Secret(metadata=ObjectMeta("copy", "default")))

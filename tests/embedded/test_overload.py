@@ -49,7 +49,7 @@ async def status_of(session: aiohttp.ClientSession) -> int:
 
 
 @pytest.mark.rule("api-25")
-async def test_one_request_too_many_is_429_with_retry_after() -> None:
+async def test_a_request_beyond_the_limit_is_429_with_retry_after() -> None:
     async with (
         serve(ApiServer(), tls=False, max_in_flight=2) as face,
         aiohttp.ClientSession(face.url) as session,
@@ -68,7 +68,7 @@ async def test_one_request_too_many_is_429_with_retry_after() -> None:
             await anyio.sleep(0.01)
 
 
-async def test_watches_do_not_count() -> None:
+async def test_watches_do_not_count_against_the_limit() -> None:
     async with (
         serve(ApiServer(), tls=False, max_in_flight=1) as face,
         aiohttp.ClientSession(face.url) as session,
@@ -121,7 +121,7 @@ async def test_a_body_that_does_not_arrive_is_408(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.rule("api-142")
 @pytest.mark.parametrize("sent", [(), (b"G",), (HEAD,), (HEAD, b"X-A: b\r\n")])
-async def test_a_head_that_does_not_arrive_ends_the_connection(
+async def test_a_request_head_that_does_not_arrive_ends_the_connection(
     monkeypatch: pytest.MonkeyPatch, sent: tuple[bytes, ...]
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_TIME", 0.2)
@@ -143,7 +143,7 @@ async def test_the_oldest_unfinished_bodies_make_room_for_new_ones(monkeypatch: 
 
 
 @pytest.mark.rule("api-142")
-async def test_headers_have_a_mebibyte_together() -> None:
+async def test_all_headers_together_may_have_a_mebibyte() -> None:
     some = [b"X-%d: %s\r\n" % (number, b"x" * 60_000) for number in range(20)]
     async with serve(ApiServer(), tls=False) as face:
         async with connected(face, HEAD + b"".join(some) + b"\r\n") as stream:
@@ -188,7 +188,7 @@ async def with_much_to_read() -> Api:
 
 
 @pytest.mark.rule("api-142")
-async def test_an_answer_that_is_not_read_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
     api = await with_much_to_read()
     async with (
         serve(api.server, tls=False, patience=0.2, max_in_flight=1) as face,
@@ -201,7 +201,7 @@ async def test_an_answer_that_is_not_read_is_cut_off() -> None:
 
 
 @pytest.mark.rule("api-142")
-async def test_answers_that_are_on_their_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_SENDING", 30_000_000)
     api = await with_much_to_read()
     async with (
@@ -217,7 +217,7 @@ async def test_answers_that_are_on_their_way_are_bounded(monkeypatch: pytest.Mon
 
 
 @pytest.mark.rule("api-116")
-def test_history_is_bounded_by_its_bytes() -> None:
+def test_history_is_bounded_by_its_size() -> None:
     server = ApiServer(history_bytes=10_000_000)
     api = Api()
     api.server = server
@@ -244,7 +244,7 @@ def test_a_full_store_refuses_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.rule("api-142")
-async def test_a_client_gets_the_answer_although_the_rest_of_its_body_is_refused() -> None:
+async def test_a_client_gets_its_answer_even_if_the_rest_of_its_body_is_refused() -> None:
     head = SLOW.replace(b"Content-Length: 34", b"Content-Length: 3500000")
     async with serve(ApiServer(), tls=False) as face, connected(face, head + b" " * 3_500_000) as stream:
         with anyio.fail_after(5):

@@ -129,7 +129,7 @@ def scribble(value: Any) -> None:
         ({"op": "test", "path": "/spec/absent", "value": None}, "size", 1),
     ],
 )
-def test_an_operation_does_what_it_says(op: dict[str, Any], path: str, expected: Any) -> None:
+def test_each_operation_has_its_defined_effect(op: dict[str, Any], path: str, expected: Any) -> None:
     assert json_patch(DOC, [op])["spec"][path] == expected
 
 
@@ -174,7 +174,7 @@ def test_a_json_patch_that_is_not_a_list_of_operations_is_a_bad_request(ops: Any
 
 
 @pytest.mark.rule("api-23")
-def test_ten_thousand_operations_are_the_most() -> None:
+def test_a_json_patch_has_at_most_ten_thousand_operations() -> None:
     op = {"op": "test", "path": "/spec/size", "value": 1}
     assert json_patch(DOC, [op] * 10_000) == DOC
     assert refused(DOC, *[op] * 10_001) == 413

@@ -21,7 +21,7 @@ def read(api_version: str, kind: str, raw: bytes) -> Any:
 
 
 @pytest.mark.rule("api-14")
-def test_a_config_map_is_read_with_all_its_maps() -> None:
+def test_a_config_map_is_read_with_all_its_data() -> None:
     metadata = text(1, "a") + text(2, "") + text(8, b"") + text(11, text(1, "app") + text(2, "web"))
     raw = (
         text(1, metadata)
@@ -38,7 +38,7 @@ def test_a_config_map_is_read_with_all_its_maps() -> None:
     }
 
 
-def test_a_zero_that_was_set_differs_from_one_that_was_not() -> None:
+def test_an_explicit_zero_differs_from_an_absent_one() -> None:
     # replicas is a pointer, minReadySeconds and paused are not
     spec = number(1, 0) + number(5, 0) + number(7, 0)
     assert read("apps/v1", "Deployment", text(2, spec))["spec"] == {"replicas": 0}
@@ -54,7 +54,7 @@ def test_negative_numbers_and_ports_by_name_or_number_are_read() -> None:
     ]
 
 
-def test_a_field_or_a_kind_that_is_not_read_is_refused_by_name() -> None:
+def test_an_unsupported_field_or_kind_is_refused_by_name() -> None:
     with pytest.raises(ApiFailure, match="field 77 of ConfigMap") as refused:
         read("v1", "ConfigMap", number(77, 1))
     assert refused.value.code == 415
@@ -65,12 +65,12 @@ def test_a_field_or_a_kind_that_is_not_read_is_refused_by_name() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_not_a_message_are_refused_without_a_crash(noise: bytes) -> None:
+def test_bytes_that_are_not_a_valid_message_are_refused_without_a_crash(noise: bytes) -> None:
     for body in (noise, b"k8s\x00" + noise, envelope("v1", "ConfigMap", noise)):
         with contextlib.suppress(ApiFailure):
             json.loads(PROTOBUF.to_json(body))
 
 
-def test_a_message_that_holds_an_unknown_message_is_refused_when_the_server_is_made() -> None:
+def test_a_message_type_with_an_unknown_member_is_refused_when_the_server_is_created() -> None:
     with pytest.raises(ValueError, match="protobuf message Site: field 'spec:SiteSpec' is of a type"):
         Protobuf({"Site": {1: "metadata:ObjectMeta", 2: "spec:SiteSpec"}}, {})

@@ -8,7 +8,7 @@ def limited(**limits: object) -> dict[str, object]:
     return {"metadata": {"name": "a"}, "spec": {"containers": [container]}}
 
 
-def test_quantities_of_built_in_kinds_are_stored_in_one_form() -> None:
+def test_quantities_of_built_in_kinds_are_stored_in_canonical_form() -> None:
     made = Api().ok("POST", PODS, limited(cpu="1000m", memory="1024Mi", gpu=0.5))
     assert made["spec"]["containers"][0]["resources"]["limits"] == {
         "cpu": "1",

@@ -201,7 +201,7 @@ async def answer_to(data: bytes) -> bytes:
         return await send(face, Sent(data, answered=True))
 
 
-async def test_selectors_may_be_as_long_as_a_real_server_reads_them() -> None:
+async def test_selectors_may_be_as_long_as_in_a_real_server() -> None:
     selector = ",".join(f"label-{number}!=value" for number in range(4000))
     head = f"GET {WIDGETS}?labelSelector={selector} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     assert len(head) > 65_536

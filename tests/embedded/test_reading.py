@@ -55,7 +55,7 @@ def test_a_label_selector_that_cannot_be_read_is_a_bad_request(api: Api) -> None
 
 
 @pytest.mark.rule("api-97")
-def test_field_selectors_know_names_and_what_the_definition_offers(api: Api) -> None:
+def test_field_selectors_support_names_and_the_selectable_fields_of_the_definition(api: Api) -> None:
     assert listed(api, fieldSelector="metadata.name!=w1,spec.color=red") == ["w0", "w3"]
     for refused in ("spec.size=1", "metadata.name"):
         assert api.send("GET", WIDGETS, query={"fieldSelector": refused}).status == 400
@@ -71,7 +71,7 @@ def test_shards_split_all_objects_without_overlap(api: Api) -> None:
 
 
 @pytest.mark.rule("api-92")
-def test_all_pages_of_a_list_are_of_one_version(api: Api) -> None:
+def test_all_pages_of_a_list_have_one_version(api: Api) -> None:
     first = api.ok("GET", WIDGETS, query={"limit": "2"})
     assert first["metadata"]["remainingItemCount"] == 2
     api.merge(f"{WIDGETS}/w3", {"spec": {"color": "green"}})
@@ -84,7 +84,7 @@ def test_all_pages_of_a_list_are_of_one_version(api: Api) -> None:
 
 
 @pytest.mark.rule("api-94")
-def test_a_page_too_late_offers_to_go_on_inconsistently() -> None:
+def test_an_expired_page_offers_an_inconsistent_continuation() -> None:
     api = Api(history=3)
     for index in range(4):
         api.ok("POST", WIDGETS, widget(f"w{index}"))
@@ -97,7 +97,7 @@ def test_a_page_too_late_offers_to_go_on_inconsistently() -> None:
 
 
 @pytest.mark.rule("api-90")
-def test_the_future_is_a_time_out_for_a_list_and_silence_for_a_watch(api: Api) -> None:
+def test_a_future_version_times_out_for_a_list_and_is_silent_for_a_watch(api: Api) -> None:
     future = str(api.server.version + 2)
     answer = api.send("GET", WIDGETS, query={"resourceVersion": future})
     assert (answer.status, answer.causes[0][0]) == (504, "ResourceVersionTooLarge")
@@ -118,7 +118,7 @@ def test_items_of_built_in_lists_omit_the_kind_and_an_empty_list_is_a_list(api: 
 
 
 @pytest.mark.rule("api-104")
-def test_a_watch_without_a_version_begins_with_what_is_there(api: Api) -> None:
+def test_a_watch_without_a_version_starts_with_the_existing_objects(api: Api) -> None:
     watch = api.watch(WIDGETS)
     api.ok("DELETE", f"{WIDGETS}/w1")
     assert names(watch) == [("ADDED", f"w{i}") for i in range(4)] + [("DELETED", "w1")]
@@ -139,7 +139,9 @@ def test_initial_events_end_with_a_bookmark(api: Api) -> None:
 
 
 @pytest.mark.rule("api-108")
-def test_leaving_a_selector_is_a_deletion_of_the_old_object_at_the_new_version(api: Api) -> None:
+def test_an_object_that_stops_matching_appears_as_deleted_with_its_old_state_at_the_new_version(
+    api: Api,
+) -> None:
     watch = api.watch(WIDGETS, resourceVersion=str(api.server.version), labelSelector="parity=odd")
     changed = api.merge(f"{WIDGETS}/w1", {"metadata": {"labels": {"parity": "none"}}})
     [(kind, obj)] = events(watch)
@@ -148,7 +150,7 @@ def test_leaving_a_selector_is_a_deletion_of_the_old_object_at_the_new_version(a
 
 
 @pytest.mark.rule("api-100")
-def test_metadata_alone_can_be_had_in_lists_objects_and_watches(api: Api) -> None:
+def test_lists_objects_and_watches_can_be_requested_as_metadata_only(api: Api) -> None:
     one = api.ok("GET", f"{WIDGETS}/w0", accept=PARTIAL)
     assert (one["kind"], one["metadata"]["name"]) == ("PartialObjectMetadata", "w0")
     assert "spec" not in one
@@ -171,7 +173,7 @@ def test_an_unknown_answer_form_or_content_type_is_refused(api: Api) -> None:
 
 
 @pytest.mark.rule("api-129")
-def test_a_new_schema_works_at_once_on_old_objects_and_ends_their_watches(api: Api) -> None:
+def test_a_new_schema_applies_at_once_to_old_objects_and_ends_their_watches(api: Api) -> None:
     watch = api.watch(WIDGETS, resourceVersion=str(api.server.version))
     path = f"{DEFINITIONS}/widgets.example.com"
     place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/mode"
@@ -186,7 +188,7 @@ def test_a_new_schema_works_at_once_on_old_objects_and_ends_their_watches(api: A
 
 
 @pytest.mark.rule("api-117")
-def test_a_definition_is_established_at_once_and_a_clash_of_names_is_not(api: Api) -> None:
+def test_a_definition_is_established_at_once_and_one_with_a_name_clash_is_not(api: Api) -> None:
     status = api.ok("GET", f"{DEFINITIONS}/widgets.example.com")["status"]
     assert status["storedVersions"] == ["v1"]
     conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
@@ -232,7 +234,7 @@ def test_a_closed_server_can_still_be_read_and_has_no_listeners(api: Api) -> Non
     assert api.ok("GET", CONFIG_MAPS)["items"][0]["metadata"]["name"] == config_map()["metadata"]["name"]
 
 
-async def test_the_transport_speaks_to_the_engine_and_settles_if_asked(api: Api) -> None:
+async def test_the_transport_calls_the_server_directly_and_settles_if_requested(api: Api) -> None:
     transport = InProcessTransport(api.server, settle=True)
     answer = await transport.request(
         HttpRequest("GET", f"{WIDGETS}/w0", headers={"Accept": "application/json"})
@@ -248,7 +250,7 @@ async def test_the_transport_speaks_to_the_engine_and_settles_if_asked(api: Api)
 
 
 @pytest.mark.rule("api-84")
-async def test_the_running_server_keeps_house_by_itself(api: Api) -> None:
+async def test_a_running_server_cleans_up_by_itself(api: Api) -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             group.start_soon(api.server.run)

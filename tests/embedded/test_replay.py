@@ -144,7 +144,7 @@ def test_a_version_that_was_trimmed_ends_the_watch_with_expired() -> None:
 
 
 @pytest.mark.rule("api-112")
-def test_a_reader_that_falls_behind_the_log_is_cut_off_and_not_skipped_ahead() -> None:
+def test_a_reader_that_falls_behind_the_log_is_disconnected_and_not_skipped_ahead() -> None:
     api = Api(history=5)
     watch = api.watch(WIDGETS, resourceVersion=str(api.server.version))
     for size in range(8):
@@ -154,7 +154,7 @@ def test_a_reader_that_falls_behind_the_log_is_cut_off_and_not_skipped_ahead() -
 
 
 @pytest.mark.rule("api-33")
-def test_one_counter_serves_all_kinds_and_begins_at_the_clock() -> None:
+def test_one_counter_serves_all_kinds_and_starts_at_the_clock() -> None:
     api = Api()
     first = api.server.version
     assert first >= api.clock.now().timestamp() * 1_000_000

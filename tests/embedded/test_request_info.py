@@ -50,7 +50,7 @@ QUERIES: tuple[dict[str, str], ...] = ({}, {"watch": "true"}, {"fieldSelector": 
         ("GET", "/api/v1/pods", {"fieldSelector": "metadata.name=a,nonsense"}, "list", ""),
     ],
 )
-def test_a_verb_follows_from_method_path_and_query(
+def test_a_verb_is_derived_from_method_path_and_query(
     method: str, path: str, query: dict[str, str], verb: str, name: str
 ) -> None:
     info = request_info(method, path, query)
@@ -131,7 +131,7 @@ def test_no_route_does_more_than_the_allowed_verb(verb: str) -> None:
 
 
 @pytest.mark.rule("api-141")
-def test_a_reader_cannot_mint_a_token_through_the_old_watch_path() -> None:
+def test_a_reader_cannot_create_a_token_through_the_legacy_watch_path() -> None:
     api = furnished()
     for verb in READS:
         user = user_with(api, verb)

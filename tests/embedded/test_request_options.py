@@ -76,7 +76,7 @@ def test_each_fault_of_patch_options_is_a_cause(
 
 @pytest.mark.rule("api-107")
 @pytest.mark.parametrize("version", [None, "0"])
-def test_a_watch_from_no_version_with_bookmarks_marks_the_end_of_the_first_state(
+def test_a_watch_with_bookmarks_but_no_version_marks_the_end_of_the_initial_state(
     api: Api, version: str | None
 ) -> None:
     from_there = {"resourceVersion": version} if version else {}
@@ -85,7 +85,7 @@ def test_a_watch_from_no_version_with_bookmarks_marks_the_end_of_the_first_state
     assert kinds == [b"ADDED", b"BOOKMARK"]
 
 
-def test_the_old_watch_of_one_object_takes_a_selector_of_its_own_name_only(api: Api) -> None:
+def test_the_legacy_watch_of_one_object_accepts_only_a_selector_of_its_own_name(api: Api) -> None:
     path = WIDGETS.replace("/v1/", "/v1/watch/") + "/a"
     assert names(api.watch(path)) == [("ADDED", "a")]
     assert names(api.watch(path, fieldSelector="metadata.name=a", labelSelector="x")) == []
@@ -94,14 +94,14 @@ def test_the_old_watch_of_one_object_takes_a_selector_of_its_own_name_only(api: 
 
 
 @pytest.mark.rule("api-99")
-def test_what_the_rows_of_a_table_carry_is_one_of_three_things(api: Api) -> None:
+def test_include_object_has_three_valid_values(api: Api) -> None:
     for path in (WIDGETS, f"{WIDGETS}/a"):
         assert api.send("GET", path, query={"includeObject": "Everything"}, accept=TABLE).status == 400
         assert api.send("GET", path, query={"includeObject": "None"}, accept=TABLE).status == 200
 
 
 @pytest.mark.rule("api-86")
-def test_a_deletion_that_asks_for_two_policies_is_invalid_in_each_way_that_it_is(api: Api) -> None:
+def test_each_fault_of_delete_options_is_a_cause(api: Api) -> None:
     both = {"propagationPolicy": "Sideways", "orphanDependents": True}
     answer = api.send("DELETE", f"{WIDGETS}/a", both)
     assert answer.causes == [(INVALID, "propagationPolicy"), (UNSUPPORTED, "propagationPolicy")]
@@ -132,7 +132,7 @@ def test_delete_options_of_a_wrong_type_are_a_bad_request(api: Api, options: Any
 
 
 @pytest.mark.rule("api-87")
-def test_only_the_old_way_to_ask_for_cascading_is_answered_with_202(api: Api) -> None:
+def test_only_the_legacy_option_for_cascading_is_answered_with_202(api: Api) -> None:
     for path, answers in ((f"{WIDGETS}/a", 202), (f"{CONFIG_MAPS}/a", 200)):
         assert api.send("DELETE", path, query={"orphanDependents": "false"}).status == answers
     api.ok("POST", WIDGETS, widget("b", finalizers=["example.com/hold"]))
@@ -141,7 +141,7 @@ def test_only_the_old_way_to_ask_for_cascading_is_answered_with_202(api: Api) ->
 
 @pytest.mark.rule("api-21")
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_the_cluster_wide_path_of_a_namespaced_kind_is_for_reading(api: Api, method: str) -> None:
+def test_the_cluster_wide_path_of_a_namespaced_kind_is_read_only(api: Api, method: str) -> None:
     custom = api.send(method, "/apis/example.com/v1/widgets", {}, content_type=MERGE)
     assert (custom.status, custom.body) == (404, "404 page not found\n")
     assert api.send(method, "/api/v1/configmaps", {}, content_type=MERGE).status == 405
@@ -195,7 +195,7 @@ def test_duplicate_and_unknown_fields_of_a_patch_follow_the_field_validation(
 
 
 @pytest.mark.rule("api-47", "api-50")
-def test_a_patch_may_not_take_the_version_away_from_a_custom_object(api: Api) -> None:
+def test_a_patch_may_not_remove_the_version_of_a_custom_object(api: Api) -> None:
     patch = {"metadata": {"resourceVersion": None}, "spec": {"size": 1}}
     answer = api.send("PATCH", f"{WIDGETS}/a", patch, content_type=MERGE)
     assert answer.causes == [(INVALID, "metadata.resourceVersion")]
@@ -203,7 +203,7 @@ def test_a_patch_may_not_take_the_version_away_from_a_custom_object(api: Api) ->
 
 
 @pytest.mark.rule("api-42", "api-43")
-def test_an_update_names_each_fault_of_metadata_as_often_as_a_real_server_checks_it(api: Api) -> None:
+def test_an_update_repeats_each_metadata_fault_as_often_as_a_real_server(api: Api) -> None:
     patch = {"metadata": {"labels": {"a": "not valid!"}}}
     custom = api.send("PATCH", f"{WIDGETS}/a", patch, content_type=MERGE)
     assert custom.causes == [(INVALID, "metadata.labels")] * 3
@@ -212,7 +212,7 @@ def test_an_update_names_each_fault_of_metadata_as_often_as_a_real_server_checks
 
 
 @pytest.mark.rule("api-43")
-def test_an_owner_that_is_not_whole_is_named_by_field_and_events_own_nothing(api: Api) -> None:
+def test_an_incomplete_owner_is_reported_by_field_and_events_cannot_own(api: Api) -> None:
     answer = api.send("POST", WIDGETS, widget("b", ownerReferences=[{"apiVersion": "v1", "kind": "Event"}]))
     assert sorted(answer.causes) == [
         (INVALID, "metadata.ownerReferences"),
@@ -222,7 +222,9 @@ def test_an_owner_that_is_not_whole_is_named_by_field_and_events_own_nothing(api
 
 
 @pytest.mark.rule("api-44")
-def test_faults_of_finalizers_name_their_index_and_the_two_of_deletion_exclude_each_other(api: Api) -> None:
+def test_faults_of_finalizers_have_their_index_and_the_two_deletion_finalizers_exclude_each_other(
+    api: Api,
+) -> None:
     answer = api.send("POST", CONFIG_MAPS, config_map("b", finalizers=["example.com/a", "hold"]))
     assert answer.causes == [(INVALID, "metadata.finalizers[1]")]
     answer = api.send("POST", WIDGETS, widget("b", finalizers=["orphan", "foregroundDeletion"]))
@@ -230,7 +232,7 @@ def test_faults_of_finalizers_name_their_index_and_the_two_of_deletion_exclude_e
 
 
 @pytest.mark.rule("api-40", "api-41")
-def test_a_bad_base_for_names_is_named_beside_the_name_that_came_of_it(api: Api) -> None:
+def test_an_invalid_base_for_generated_names_is_reported_beside_the_resulting_name(api: Api) -> None:
     body = widget()
     body["metadata"] = {"generateName": "Not_valid-"}
     answer = api.send("POST", WIDGETS, body)
@@ -240,7 +242,7 @@ def test_a_bad_base_for_names_is_named_beside_the_name_that_came_of_it(api: Api)
 
 
 @pytest.mark.rule("api-39")
-def test_a_time_of_deletion_cannot_be_moved(api: Api) -> None:
+def test_the_deletion_timestamp_cannot_be_changed(api: Api) -> None:
     marked = api.ok("DELETE", f"{WIDGETS}/a")
     patch = {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}
     assert api.merge(f"{WIDGETS}/a", patch)["metadata"] == marked["metadata"]
@@ -255,7 +257,7 @@ def test_an_invalid_object_with_a_version_is_invalid_before_it_is_untidy(api: Ap
 
 
 @pytest.mark.rule("api-28")
-def test_warnings_without_end_are_cut_off(api: Api) -> None:
+def test_the_total_size_of_warnings_is_bounded(api: Api) -> None:
     body = {**config_map("many"), **{f"unknown{number}": 1 for number in range(5000)}, "x" * 9000: 1}
     warning = api.send("POST", CONFIG_MAPS, body).headers["warning"]
     assert warning.startswith('299 - "unknown field ')

@@ -79,7 +79,7 @@ def ruled(rule: str, **more: str) -> ResourceSchema:
         "self.names.map(n, self.names.map(m, n + m)).size() > 1",
     ],
 )
-def test_what_costs_too_much_inside_functions_is_refused_before_it_runs(rule: str) -> None:
+def test_an_expensive_call_inside_functions_is_refused_before_it_runs(rule: str) -> None:
     schema = ruled(rule)
     before = time.process_time()
     (cause,) = schema.validate({"spec": LARGE})
@@ -104,7 +104,7 @@ def test_what_costs_too_much_inside_functions_is_refused_before_it_runs(rule: st
         "self.few.map(x, x.n * 2).filter(x, x > 3).size() > 1",
     ],
 )
-def test_what_looks_once_at_a_large_object_is_evaluated(rule: str) -> None:
+def test_a_rule_that_reads_a_large_object_once_is_evaluated(rule: str) -> None:
     schema = ruled(rule)
     before = time.process_time()
     assert schema.validate({"spec": LARGE}) == []
@@ -112,7 +112,7 @@ def test_what_looks_once_at_a_large_object_is_evaluated(rule: str) -> None:
 
 
 @pytest.mark.rule("api-142")
-def test_rules_for_every_item_of_a_long_list_have_one_budget() -> None:
+def test_rules_for_every_item_of_a_long_list_share_one_budget() -> None:
     item = {"type": "object", "properties": {"n": {"type": "integer"}}}
     item["x-kubernetes-validations"] = [{"rule": "self.n >= 0"}]
     openapi = {"type": "object", "properties": {"all": {"type": "array", "items": item}}}
@@ -125,7 +125,7 @@ def test_rules_for_every_item_of_a_long_list_have_one_budget() -> None:
 
 
 @pytest.mark.rule("api-142")
-def test_a_message_that_costs_too_much_ends_the_rules_too() -> None:
+def test_a_message_that_costs_too_much_also_ends_the_rules() -> None:
     schema = ruled("self.n < 0", messageExpression="self.list.map(x, self.big).join(',')")
     before = time.process_time()
     assert any(OUT in cause.message for cause in schema.validate({"spec": LARGE}))
@@ -156,7 +156,7 @@ def test_a_schema_with_thousands_of_rules_is_refused() -> None:
         ("self.short.all(s, s.matches('^[a-z]+$'))", False),
     ],
 )
-def test_a_definition_warns_of_a_rule_that_a_real_server_would_find_too_costly(
+def test_a_definition_causes_a_warning_for_a_rule_too_costly_for_a_real_server(
     rule: str, costly: bool
 ) -> None:
     few = {**FIELDS["few"], "maxItems": 50}

@@ -93,7 +93,7 @@ def test_functions_answer_as_in_kubernetes(rule: str) -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_a_key_that_is_made_twice_fails_the_rule() -> None:
+def test_a_duplicate_key_fails_the_rule() -> None:
     (cause,) = ruled("self.words.transformMapEntry(i, w, {w: i}).size() == 2").validate({"spec": VALUES})
     assert "key 'b' already exists" in cause.message
 
@@ -129,7 +129,7 @@ def test_the_faults_of_a_format_can_be_the_message() -> None:
         ("self.name < self.size", "no matching overload for '_<_'"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused_when_it_is_defined(rule: str, part: str) -> None:
+def test_a_rule_that_cannot_be_evaluated_is_refused_in_the_definition(rule: str, part: str) -> None:
     (cause,) = check_structural(schema(rule), PATH)
     assert cause.field == f"{PATH}.properties[spec].x-kubernetes-validations[0].rule"
     assert part in cause.message
@@ -143,19 +143,19 @@ def test_what_cannot_be_evaluated_is_refused_when_it_is_defined(rule: str, part:
         "self.numbers.all(n, self.name.find('x') == '')",
     ],
 )
-def test_functions_within_loops_do_not_run_without_end(rule: str) -> None:
+def test_functions_within_loops_are_bounded(rule: str) -> None:
     spec = {"numbers": list(range(5_000)), "name": "a" * 5_000}
     (cause,) = ruled(rule).validate({"spec": spec})
     assert "out of cost budget" in cause.message
     assert holds(rule, numbers=list(range(90)), name="a" * 90)
 
 
-def test_a_function_beside_a_loop_takes_long_lists() -> None:
+def test_a_function_beside_a_loop_accepts_long_lists() -> None:
     rule = "self.numbers.all(n, n >= 0) && self.numbers.sum() > 0 && self.numbers.max() == 8999"
     assert holds(rule, numbers=list(range(9_000)))
 
 
-def test_a_list_of_any_length_is_not_made() -> None:
+def test_a_list_of_unbounded_length_is_not_built() -> None:
     (cause,) = ruled("lists.range(1000000000).size() > 0").validate({"spec": VALUES})
     assert "lists.range makes lists of at most 10000 here" in cause.message
 
@@ -168,12 +168,12 @@ def test_a_list_of_any_length_is_not_made() -> None:
     ],
     ids=["long", "deep"],
 )
-def test_a_rule_without_end_is_refused_at_once(rule: str) -> None:
+def test_an_endless_rule_is_refused_at_once(rule: str) -> None:
     (cause,) = check_structural(schema(rule), PATH)
     assert cause.field.endswith("x-kubernetes-validations[0].rule")
 
 
 @given(st.text(alphabet="ab.(),[]{}'\"\\r/ \n_+", max_size=40))
-def test_other_words_never_lose_a_part_of_a_rule(text: str) -> None:
+def test_every_part_of_a_rule_survives_tokenising(text: str) -> None:
     assert runnable(text) == "".join(tokens(text))
     assert len("".join(tokens(text))) <= len(text)

@@ -58,7 +58,7 @@ OBJECT = 'Invalid value: "object"'
         ("cidr('10.1.0.0/8').ip() == ip('10.1.0.0')", {}),
     ],
 )
-def test_an_object_that_keeps_a_rule_has_no_fault(rule: str, members: dict[str, Any]) -> None:
+def test_an_object_that_satisfies_a_rule_has_no_fault(rule: str, members: dict[str, Any]) -> None:
     assert holds(rule, **members)
 
 
@@ -74,9 +74,7 @@ def test_an_object_that_keeps_a_rule_has_no_fault(rule: str, members: dict[str, 
         ("self.when < timestamp('2020-01-01T00:00:00Z')", {"when": "2026-01-01T00:00:00Z"}),
     ],
 )
-def test_a_rule_that_does_not_hold_or_fails_is_a_fault_of_its_place(
-    rule: str, members: dict[str, Any]
-) -> None:
+def test_a_rule_that_is_false_or_fails_is_a_fault_at_its_path(rule: str, members: dict[str, Any]) -> None:
     causes = ruled(rule).validate({"spec": members})
     assert [(cause.reason, cause.field) for cause in causes] == [("FieldValueInvalid", "spec")]
     assert rule in causes[0].message
@@ -100,7 +98,7 @@ def test_a_rule_that_does_not_hold_or_fails_is_a_fault_of_its_place(
         ({"reason": "FieldValueDuplicate"}, "FieldValueDuplicate", "spec", 'Duplicate value: "object"'),
     ],
 )
-def test_a_rule_chooses_the_reason_and_field_of_its_fault(
+def test_a_rule_determines_the_reason_and_field_of_its_fault(
     more: dict[str, Any], reason: str, field: str, message: str
 ) -> None:
     causes = ruled("self.size > 1", **more).validate({"spec": {"size": 1}})
@@ -108,7 +106,7 @@ def test_a_rule_chooses_the_reason_and_field_of_its_fault(
 
 
 @pytest.mark.rule("api-122")
-def test_rules_are_not_asked_about_an_object_of_wrong_types() -> None:
+def test_rules_are_not_evaluated_on_an_object_with_wrong_types() -> None:
     causes = ruled("self.size > 1").validate({"spec": {"size": "a"}})
     assert [(cause.reason, cause.field) for cause in causes] == [
         ("FieldValueTypeInvalid", "spec.size"),
@@ -118,7 +116,7 @@ def test_rules_are_not_asked_about_an_object_of_wrong_types() -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_a_transition_rule_compares_with_what_was_there() -> None:
+def test_a_transition_rule_compares_with_the_old_value() -> None:
     fixed = ruled("self.name == oldSelf.name", message="name is fixed")
     assert fixed.validate({"spec": {"name": "a"}}) == []
     assert fixed.validate({"spec": {"name": "a"}}, {"spec": {"name": "a"}}) == []
@@ -128,7 +126,7 @@ def test_a_transition_rule_compares_with_what_was_there() -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_an_optional_old_value_is_asked_about_on_creation_too() -> None:
+def test_a_rule_with_an_optional_old_value_is_evaluated_on_creation_too() -> None:
     rule = "oldSelf.hasValue() ? self.size >= oldSelf.value().size : self.size == 1"
     growing = ruled(rule, optionalOldSelf=True)
     assert growing.validate({"spec": {"size": 1}}) == []
@@ -138,14 +136,14 @@ def test_an_optional_old_value_is_asked_about_on_creation_too() -> None:
 
 
 @pytest.mark.rule("api-123")
-def test_what_broke_a_rule_before_and_did_not_change_is_tolerated() -> None:
+def test_an_unchanged_value_that_already_broke_a_rule_is_tolerated() -> None:
     positive = ruled("self.size > 0")
     assert positive.validate({"spec": {"size": 0}}, {"spec": {"size": 0}}) == []
     assert len(positive.validate({"spec": {"size": 0, "most": 1}}, {"spec": {"size": 0}})) == 1
 
 
 @pytest.mark.rule("api-122")
-def test_items_of_a_keyed_list_are_compared_with_themselves() -> None:
+def test_items_of_a_keyed_list_are_compared_with_their_own_old_values() -> None:
     ports, rule = MEMBERS["ports"], {"rule": "self.name == oldSelf.name"}
     member = {**ports, "items": {**ports["items"], "x-kubernetes-validations": [rule]}}
     openapi = {"type": "object", "properties": {"ports": member}}
@@ -167,7 +165,7 @@ def test_sets_and_keyed_lists_are_equal_in_any_order() -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> None:
+def test_a_rule_at_the_root_sees_only_the_name_of_the_metadata() -> None:
     spec = {"type": "object", "properties": MEMBERS}
     openapi: dict[str, Any] = {"type": "object", "properties": {"spec": spec}}
     rule = "self.metadata.name == self.spec.name && self.kind == 'Thing'"
@@ -209,7 +207,7 @@ def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> 
         ("self.size > 1", {"message": 1}, "FieldValueTypeInvalid", ".message"),
     ],
 )
-def test_a_broken_rule_is_a_fault_of_the_schema(
+def test_an_invalid_rule_is_a_fault_of_the_schema(
     rule: str, more: dict[str, Any], reason: str, place: str
 ) -> None:
     causes = check_structural(schema(rule, **more), PATH)
@@ -217,7 +215,7 @@ def test_a_broken_rule_is_a_fault_of_the_schema(
 
 
 @pytest.mark.parametrize("path", [".size", ".labels.any", ".labels['a.b/c']", ""])
-def test_a_field_path_leads_through_properties_and_maps(path: str) -> None:
+def test_a_field_path_can_go_through_properties_and_maps(path: str) -> None:
     assert check_structural(schema("self.size > 1", fieldPath=path), PATH) == []
 
 
@@ -230,13 +228,13 @@ def test_items_without_a_key_have_no_old_value() -> None:
 
 
 @pytest.mark.parametrize("size", [150, 3000])
-def test_no_rule_runs_without_end(size: int) -> None:
+def test_every_rule_is_bounded(size: int) -> None:
     nested = ruled("self.numbers.all(a, self.numbers.all(b, self.numbers.all(c, a + b + c >= 0)))")
     (cause,) = nested.validate({"spec": {"numbers": list(range(size))}})
     assert "out of cost budget" in cause.message
 
 
-def test_many_rules_together_do_not_run_without_end() -> None:
+def test_many_rules_together_are_bounded() -> None:
     item = spec("self.numbers.all(a, self.numbers.all(b, a + b >= 0))")
     openapi = {"type": "object", "properties": {"all": {"type": "array", "items": item}}}
     obj = {"all": [{"numbers": list(range(90))} for _ in range(200)]}
@@ -244,7 +242,7 @@ def test_many_rules_together_do_not_run_without_end() -> None:
     assert "out of cost budget" in cause.message
 
 
-def test_without_the_cel_library_every_rule_is_named_as_not_evaluated(
+def test_without_the_cel_library_every_rule_is_reported_as_not_evaluated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "reconcile.embedded.schema.cel", None)

@@ -74,7 +74,7 @@ def faults(
 
 
 @pytest.mark.rule("api-118")
-def test_unknown_fields_are_removed_and_named() -> None:
+def test_unknown_fields_are_removed_and_reported() -> None:
     obj = thing(bogus=1, ports=[{"port": 1, "x": {"y": 2}}], limits={"any": 1}, free={"kept": {"too": 1}})
     obj["extra"] = True
     assert sorted(THING.prune(obj)) == ["extra", "spec.bogus", "spec.ports[0].x"]
@@ -82,7 +82,7 @@ def test_unknown_fields_are_removed_and_named() -> None:
 
 
 @pytest.mark.rule("api-118")
-def test_an_embedded_resource_keeps_what_every_object_has() -> None:
+def test_an_embedded_resource_keeps_the_fields_of_every_object() -> None:
     template = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -101,7 +101,7 @@ def test_a_schema_never_removes_type_and_metadata() -> None:
 
 
 @pytest.mark.rule("api-119")
-def test_defaults_are_filled_in_where_their_parent_is() -> None:
+def test_defaults_are_filled_in_only_where_their_parent_exists() -> None:
     obj = thing(opt={}, ports=[{"port": 1}])
     THING.default(obj)
     assert obj == thing(opt={"level": 4}, ports=[{"port": 1, "protocol": "TCP"}], color="red", mode="auto")
@@ -187,7 +187,7 @@ def test_a_value_that_breaks_a_rule_is_a_cause_at_its_path(
 
 
 @pytest.mark.rule("api-120")
-def test_a_missing_field_is_required_where_its_parent_is_there() -> None:
+def test_a_missing_field_is_required_only_where_its_parent_exists() -> None:
     assert faults({"spec": {}}) == [("FieldValueRequired", "spec.id")]
     assert faults({}) == []
 
@@ -200,7 +200,7 @@ def test_items_of_sets_and_keys_of_maps_are_unique() -> None:
     assert faults(thing(ports=twice[:2])) == []
 
 
-def test_uniqueness_can_be_left_to_apply_alone() -> None:
+def test_uniqueness_checks_can_be_left_to_apply() -> None:
     lists = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
     openapi = {"type": "object", "properties": {"list": lists}}
     assert faults({"list": ["a", "a"]}, schema=compile_schema(openapi)) == [
@@ -210,7 +210,7 @@ def test_uniqueness_can_be_left_to_apply_alone() -> None:
 
 
 @pytest.mark.rule("api-123")
-def test_what_was_already_invalid_is_tolerated_until_it_changes() -> None:
+def test_a_value_that_was_already_invalid_is_tolerated_until_it_changes() -> None:
     old = thing(size=20, ports=[{"port": 1, "name": "long"}, {"port": 2}], tags=["a", "a"])
     assert faults(thing(size=20, a="new", tags=["a", "a", "b"]), old) == []
     assert faults(thing(size=21), old) == [("FieldValueInvalid", "spec.size")]
@@ -220,7 +220,7 @@ def test_what_was_already_invalid_is_tolerated_until_it_changes() -> None:
     assert faults(thing(ports=changed), old) == [("FieldValueTooLong", "spec.ports[0].name")]
 
 
-def test_one_is_not_the_same_as_true_to_an_update() -> None:
+def test_one_and_true_are_different_values_to_an_update() -> None:
     assert faults(thing(flag=1), thing(flag=True)) == [("FieldValueTypeInvalid", "spec.flag")]
 
 
@@ -238,7 +238,7 @@ def test_one_is_not_the_same_as_true_to_an_update() -> None:
         ("allOf", {"a": "1"}, False),
     ],
 )
-def test_compositions_hold_for_any_one_or_all(keyword: str, value: dict[str, str], valid: bool) -> None:
+def test_any_of_one_of_and_all_of_are_validated(keyword: str, value: dict[str, str], valid: bool) -> None:
     schema = compile_schema({"type": "object", keyword: [{"required": ["a"]}, {"required": ["b"]}]})
     assert (schema.validate(value) == []) is valid
 
@@ -254,7 +254,7 @@ def test_compositions_hold_for_any_one_or_all(keyword: str, value: dict[str, str
         (r"^\$[^]]$", "$a", "$]"),
     ],
 )
-def test_patterns_mean_what_they_mean_in_re2(pattern: str, fits: str, fails: str) -> None:
+def test_patterns_have_the_semantics_of_re2(pattern: str, fits: str, fails: str) -> None:
     compiled = compile_pattern(pattern)
     assert compiled is not None
     assert compiled.search(fits)
@@ -292,7 +292,7 @@ def test_known_formats_are_checked(name: str, good: str, bad: str) -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_formats_that_cannot_be_checked_are_named() -> None:
+def test_formats_that_cannot_be_checked_are_reported() -> None:
     book = {"type": "object", "properties": {"book": {"type": "string", "format": "isbn"}}}
     schema = compile_schema({"type": "object", "properties": {"spec": book}})
     assert schema.unevaluated_rules == ("spec.book: format isbn",)
@@ -316,7 +316,7 @@ def test_the_empty_schema_keeps_and_accepts_everything(obj: dict[str, Any]) -> N
 
 
 @given(st.dictionaries(st.sampled_from([*SPEC["properties"], "bogus"]), JSON, max_size=5))
-def test_pruning_and_defaulting_twice_is_doing_it_once(spec: dict[str, Any]) -> None:
+def test_pruning_and_defaulting_are_idempotent(spec: dict[str, Any]) -> None:
     obj = thing(**spec)
     THING.prune(obj)
     THING.default(obj)

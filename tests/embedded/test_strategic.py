@@ -111,7 +111,7 @@ def test_scalars_are_deleted_from_a_merging_list() -> None:
     assert "finalizers" not in strategic_merge(pod(A), patch, POD)["metadata"]
 
 
-def test_directives_do_not_reach_what_is_new() -> None:
+def test_directives_are_not_stored_in_new_values() -> None:
     patch = {
         "securityContext": {"$retainKeys": ["runAsUser"], "runAsUser": 1, "runAsGroup": None},
         "volumes": [{"$patch": "delete", "name": "v"}, {"name": "w"}],
@@ -135,7 +135,7 @@ def test_directives_do_not_reach_what_is_new() -> None:
         ({"$deleteFromPrimitiveList/x": "a"}, 400),
     ],
 )
-def test_a_patch_of_a_wrong_form_is_refused(spec: dict[str, Any], code: int) -> None:
+def test_a_malformed_patch_is_refused(spec: dict[str, Any], code: int) -> None:
     with pytest.raises(ApiFailure) as caught:
         strategic_merge(pod(A, securityContext={}), {"spec": spec}, POD)
     assert caught.value.code == code

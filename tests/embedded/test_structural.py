@@ -98,7 +98,7 @@ def test_a_structural_schema_has_no_fault(member: dict[str, Any]) -> None:
         ({"type": "array", "items": STRING, MAP_KEYS: ["a"]}, INVALID, f".{LIST_TYPE}"),
     ],
 )
-def test_a_fault_is_named_with_its_place(member: dict[str, Any], reason: str, place: str) -> None:
+def test_a_fault_is_reported_with_its_path(member: dict[str, Any], reason: str, place: str) -> None:
     assert faults(rooted("spec", member)) == [(reason, f"{PATH}.properties[spec]{place}")]
 
 
@@ -144,7 +144,7 @@ def test_the_root_is_an_object_with_ordinary_metadata(
         ({"type": "object", PRESERVE: "true"}, f".{PRESERVE}"),
     ],
 )
-def test_a_malformed_schema_is_named_and_not_compiled(member: Any, place: str) -> None:
+def test_a_malformed_schema_is_reported_and_not_compiled(member: Any, place: str) -> None:
     assert faults(rooted("spec", member)) == [(WRONG_TYPE, f"{PATH}.properties[spec]{place}")]
 
 
@@ -175,7 +175,7 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS)
-def test_any_schema_is_either_faulty_or_of_use(schema: dict[str, Any]) -> None:
+def test_any_schema_is_either_refused_or_usable(schema: dict[str, Any]) -> None:
     obj = {"a": {"b": [1, "x"]}, "b": None}
     faulty = bool(check_structural(schema, PATH))
     assert faulty or isinstance(compile_schema(schema).validate(obj), list)

@@ -74,14 +74,14 @@ WIDGET = {
         (r".metadata.labels.example\.com/tier", ["web"]),
     ],
 )
-def test_a_json_path_finds_what_a_printer_column_means(path: str, found: list[Any]) -> None:
+def test_a_json_path_finds_the_values_of_a_printer_column(path: str, found: list[Any]) -> None:
     assert compile_path(path).find(WIDGET) == found
 
 
 @pytest.mark.parametrize(
     "path", ["", "spec", ".spec[", ".spec..size", ".a[?(@.b==c)]", "{range .items}", ".a[1:2]"]
 )
-def test_a_path_that_columns_cannot_use_is_refused_by_name(path: str) -> None:
+def test_a_path_unsupported_in_columns_is_refused_by_name(path: str) -> None:
     with pytest.raises(BadPath):
         compile_path(path)
 
@@ -121,11 +121,11 @@ def test_a_path_never_fails_whatever_the_document_is(document: Any) -> None:
         ({"days": 365 * 9}, "9y"),
     ],
 )
-def test_a_span_is_shown_as_kubectl_does(span: dict[str, int], shown: str) -> None:
+def test_a_duration_is_shown_as_in_kubectl(span: dict[str, int], shown: str) -> None:
     assert human_duration(datetime.timedelta(**span).total_seconds()) == shown
 
 
-def test_an_age_of_nothing_is_unknown_and_of_nonsense_invalid() -> None:
+def test_the_age_of_a_missing_time_is_unknown_and_of_an_invalid_one_invalid() -> None:
     assert age(None, NOW) == "<unknown>"
     assert age("yesterday", NOW) == "<invalid>"
 
@@ -136,7 +136,7 @@ def test_a_custom_resource_without_columns_shows_name_and_age() -> None:
 
 
 @pytest.mark.rule("api-124")
-def test_a_custom_resource_with_columns_shows_name_and_its_own_only() -> None:
+def test_a_custom_resource_with_columns_shows_only_those_and_its_name() -> None:
     columns = (
         PathColumn("Size", "integer", ".spec.size"),
         PathColumn("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', priority=1),
@@ -181,7 +181,7 @@ def running(name: str, restarts: int = 0, **more: Any) -> dict[str, Any]:
     return {"name": name, "ready": True, "restartCount": restarts, "state": {"running": {}}, **more}
 
 
-def test_a_running_pod_shows_its_ready_containers_and_where_it_runs() -> None:
+def test_a_running_pod_shows_its_ready_containers_and_its_node() -> None:
     shown = cells(resource("Pod"), pod(containerStatuses=[running("a")], podIP="10.0.0.7"))
     assert shown == {
         "Name": "p",
@@ -225,17 +225,17 @@ def ended(exit_code: int, **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_pods_status_is_what_troubles_it(obj: dict[str, Any], shown: str) -> None:
+def test_the_status_of_a_pod_shows_its_problem(obj: dict[str, Any], shown: str) -> None:
     assert cells(resource("Pod"), obj)["Status"] == shown
 
 
-def test_a_pod_being_deleted_is_terminating_whatever_its_containers_say() -> None:
+def test_a_pod_being_deleted_is_terminating_regardless_of_its_containers() -> None:
     obj = pod(containerStatuses=[running("a")])
     obj["metadata"]["deletionTimestamp"] = ago(seconds=1)
     assert cells(resource("Pod"), obj)["Status"] == "Terminating"
 
 
-def test_restarts_say_when_the_last_one_was() -> None:
+def test_restarts_show_the_time_of_the_last_one() -> None:
     crashed = {"terminated": {"finishedAt": ago(minutes=3)}}
     obj = pod(containerStatuses=[running("a", 2, lastState=crashed), running("b", 1)])
     assert cells(resource("Pod"), obj)["Restarts"] == "3 (3m ago)"
@@ -310,7 +310,7 @@ BUILT_INS: list[tuple[ServedResource, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("served", "obj", "shown"), BUILT_INS, ids=[served.kind for served, *_ in BUILT_INS])
-def test_a_built_in_kind_has_the_columns_that_kubectls_users_know(
+def test_a_built_in_kind_has_the_columns_of_kubectl(
     served: ServedResource, obj: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     got = cells(served, {"metadata": {"name": "x", "creationTimestamp": ago(seconds=5)}, **obj})

@@ -48,7 +48,7 @@ def test_a_token_names_its_account_and_its_expiry(api: Api) -> None:
     }  # fmt: skip
 
 
-def test_a_token_ends_with_its_time(api: Api) -> None:
+def test_a_token_expires(api: Api) -> None:
     made = token(api, expirationSeconds=600)
     api.clock.advance(599)
     assert api.server.tokens.user_of(made) is not None
@@ -56,14 +56,14 @@ def test_a_token_ends_with_its_time(api: Api) -> None:
     assert api.server.tokens.user_of(made) is None
 
 
-def test_a_token_ends_with_its_account_even_if_another_takes_the_name(api: Api) -> None:
+def test_a_token_is_revoked_with_its_account_even_if_another_takes_the_name(api: Api) -> None:
     made = token(api)
     api.ok("DELETE", f"{ACCOUNTS}/robot")
     api.ok("POST", ACCOUNTS, {"metadata": {"name": "robot"}})
     assert api.server.tokens.user_of(made) is None
 
 
-def test_a_token_bound_to_a_pod_ends_with_it(api: Api) -> None:
+def test_a_token_bound_to_a_pod_is_revoked_with_it(api: Api) -> None:
     api.ok("POST", PODS, pod())
     made = token(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "a"})
     user = api.server.tokens.user_of(made)
@@ -107,14 +107,14 @@ def test_a_token_request_that_cannot_be_met_is_refused(
         assert answer.causes == [("FieldValueInvalid", field)]
 
 
-def test_there_is_no_token_without_an_account(api: Api) -> None:
+def test_a_token_cannot_be_created_without_an_account(api: Api) -> None:
     assert api.send("POST", f"{ACCOUNTS}/nobody/token", {}).status == 404
 
 
 # --- reviews ----------------------------------------------------------------------------------
 
 
-def test_everybody_may_ask_what_they_may(api: Api) -> None:
+def test_every_user_may_review_their_own_rights(api: Api) -> None:
     spec = {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}
     path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
     assert review(api, path, spec) == {"allowed": True}
@@ -132,7 +132,7 @@ def test_everybody_may_ask_what_they_may(api: Api) -> None:
     }
 
 
-def test_a_user_who_may_review_others_gets_their_answer(api: Api) -> None:
+def test_a_user_allowed_to_review_others_gets_their_answer(api: Api) -> None:
     spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}, "user": "bob"}
     path = f"{AUTHORIZATION}/subjectaccessreviews"
     assert review(api, path, spec)["allowed"] is False
@@ -148,12 +148,12 @@ def test_a_user_who_may_review_others_gets_their_answer(api: Api) -> None:
         ({"resourceAttributes": {"verb": "get"}}, "spec.user"),
     ],
 )
-def test_a_review_without_a_question_is_invalid(api: Api, spec: dict[str, Any], field: str) -> None:
+def test_a_review_without_attributes_is_invalid(api: Api, spec: dict[str, Any], field: str) -> None:
     answer = api.send("POST", f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", field)])
 
 
-def test_a_local_review_is_about_its_namespace(api: Api) -> None:
+def test_a_local_review_covers_only_its_namespace(api: Api) -> None:
     path = f"{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews"
     spec = {"user": "bob", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "other"}}
     assert api.send("POST", path, {"spec": spec}).causes == [
@@ -171,12 +171,12 @@ def test_the_rules_of_a_user_are_listed(api: Api) -> None:
     assert any("/version" in rule["nonResourceURLs"] for rule in status["nonResourceRules"])
 
 
-def test_a_user_can_ask_for_their_own_name(api: Api) -> None:
+def test_a_user_can_query_their_own_name(api: Api) -> None:
     answer = api.ok("POST", f"{AUTHENTICATION}/selfsubjectreviews", {}, **ANNA)
     assert answer["status"]["userInfo"] == {"username": "anna", "groups": ["staff", "system:authenticated"]}
 
 
-def test_a_token_review_knows_the_tokens_of_accounts(api: Api) -> None:
+def test_a_token_review_recognises_the_tokens_of_accounts(api: Api) -> None:
     path = f"{AUTHENTICATION}/tokenreviews"
     status = review(api, path, {"token": token(api)})
     assert status["authenticated"] is True
@@ -186,7 +186,7 @@ def test_a_token_review_knows_the_tokens_of_accounts(api: Api) -> None:
     assert "authenticated" not in elsewhere
 
 
-def test_reviews_are_made_and_never_kept(api: Api) -> None:
+def test_reviews_are_answered_and_never_stored(api: Api) -> None:
     path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
     before = api.server.version
     review(api, path, {"resourceAttributes": {"verb": "get", "resource": "pods"}})
@@ -199,7 +199,7 @@ def test_reviews_are_made_and_never_kept(api: Api) -> None:
 # --- over HTTP --------------------------------------------------------------------------------
 
 
-async def test_a_service_account_is_itself_over_http(api: Api) -> None:
+async def test_a_service_account_is_authenticated_over_http(api: Api) -> None:
     robot = token(api)
     users = {"bobs-token": User("bob", ("system:authenticated",))}
     async with (
@@ -219,7 +219,7 @@ def bearer(given: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {given}"}
 
 
-async def test_a_bad_token_of_an_account_is_not_taken_for_the_administrator() -> None:
+async def test_an_invalid_token_of_an_account_does_not_authenticate_as_the_administrator() -> None:
     async with serve(ApiServer(), tls=False) as face, aiohttp.ClientSession() as session:
         async with session.get(face.url + CONFIG_MAPS, headers=bearer("a.b.c")) as answer:
             assert answer.status == 401
@@ -227,7 +227,7 @@ async def test_a_bad_token_of_an_account_is_not_taken_for_the_administrator() ->
             assert answer.status == 200
 
 
-async def test_a_token_review_knows_the_tokens_that_a_face_was_given() -> None:
+async def test_a_token_review_recognises_the_tokens_configured_on_the_http_server() -> None:
     spec = {"spec": {"token": "t"}}
     server = ApiServer()
     async with (

@@ -65,13 +65,15 @@ specs = st.fixed_dictionaries(
 
 
 @given(specs)
-def test_the_fields_of_a_new_object_are_those_by_which_it_differs_from_nothing(spec: dict[str, Any]) -> None:
+def test_the_fields_of_a_new_object_are_its_difference_from_nothing(spec: dict[str, Any]) -> None:
     obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
     assert new_fields(NODE, obj) == compare(NODE, {}, obj).added
 
 
 @given(specs, specs)
-def test_what_is_added_one_way_is_removed_the_other_way(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_fields_added_in_one_direction_are_removed_in_the_other(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     there, back = compare(NODE, {"spec": one}, {"spec": other}), compare(NODE, {"spec": other}, {"spec": one})
     assert (there.added, there.modified) == (back.removed, back.modified)
 
@@ -80,7 +82,9 @@ def test_what_is_added_one_way_is_removed_the_other_way(one: dict[str, Any], oth
     specs,
     st.dictionaries(st.sampled_from(["labels", "annotations"]), st.dictionaries(words, words), max_size=2),
 )
-def test_a_creator_owns_all_that_is_not_the_servers(spec: dict[str, Any], metadata: dict[str, Any]) -> None:
+def test_a_creator_owns_every_field_not_set_by_the_server(
+    spec: dict[str, Any], metadata: dict[str, Any]
+) -> None:
     obj: dict[str, Any] = {
         "apiVersion": "example.com/v1",
         "kind": "Thing",
@@ -95,14 +99,14 @@ def test_a_creator_owns_all_that_is_not_the_servers(spec: dict[str, Any], metada
     assert obj["metadata"].get("managedFields", []) == expected
 
 
-def test_bodies_are_read_the_same_whether_they_are_compact_or_not() -> None:
+def test_compact_and_spaced_bodies_are_read_alike() -> None:
     spaced = parse_json(b'{ "a": 1.0, "b": [1e2, 2.5], "c": "\\u00e4" }')
     compact = parse_json('{"a":1.0,"b":[1e2,2.5],"c":"ä"}'.encode())
     assert spaced == compact == {"a": 1, "b": [100, 2.5], "c": "ä"}
     assert [type(number) for number in (compact["a"], *compact["b"])] == [int, int, float]
 
 
-def test_doubled_keys_are_noticed_in_compact_bodies_too() -> None:
+def test_duplicate_keys_are_detected_in_compact_bodies_too() -> None:
     doubled: list[str] = []
     assert parse_json(b'{"a":1,"b":{"c":1,"c":2}}', doubled) == {"a": 1, "b": {"c": 2}}
     assert doubled == ["c"]

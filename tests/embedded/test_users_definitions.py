@@ -113,7 +113,7 @@ def test_they_are_established_with_every_version_served(api: Api) -> None:
 @pytest.mark.parametrize(
     ("path", "name"), [(path, name) for path, samples in VALID.items() for name in samples]
 )
-def test_their_samples_are_taken_and_lose_nothing(api: Api, path: str, name: str) -> None:
+def test_their_samples_are_accepted_without_losing_fields(api: Api, path: str, name: str) -> None:
     given = sample(name)
     made = api.ok("POST", path, given, query={"fieldValidation": "Strict"})
     assert keeps(made["spec"], given["spec"])
@@ -199,7 +199,7 @@ def test_a_pipeline_that_breaks_its_definition_is_refused(api: Api) -> None:
 
 
 @pytest.mark.rule("api-122")
-def test_each_of_their_rules_passes_one_object_and_refuses_another(api: Api) -> None:
+def test_each_of_their_rules_accepts_one_object_and_refuses_another(api: Api) -> None:
     cluster = changed(sample("kuberay/ray-cluster.sample.yaml"), "spec.managedBy", "ray.io/kuberay-operator")
     cluster["spec"]["gcsFaultToleranceOptions"] = {"backend": "redis", "redisAddress": "redis:6379"}
     cluster["metadata"]["name"] = "ruled"
@@ -218,7 +218,7 @@ def test_each_of_their_rules_passes_one_object_and_refuses_another(api: Api) -> 
 
 
 @pytest.mark.rule("api-125")
-def test_a_deployment_of_machines_is_read_in_both_its_versions(api: Api) -> None:
+def test_a_machine_deployment_is_readable_in_both_versions(api: Api) -> None:
     api.ok("POST", DEPLOYMENTS, machine_deployment())
     older = DEPLOYMENTS.replace("v1beta2", "v1beta1")
     answer = api.send("GET", f"{older}/md")
@@ -229,7 +229,7 @@ def test_a_deployment_of_machines_is_read_in_both_its_versions(api: Api) -> None
     assert api.ok("GET", f"{older}/md")["spec"]["replicas"] == 5
 
 
-def test_a_schema_of_a_megabyte_is_compiled_once_for_all_its_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_megabyte_schema_is_compiled_once_for_all_its_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[int] = []
 
     def counted(openapi: dict[str, Any]) -> Any:

@@ -33,7 +33,7 @@ def api() -> Api:
 
 
 @pytest.mark.rule("api-125")
-def test_what_only_the_other_version_has_is_not_shown_and_lost_with_the_first_write(api: Api) -> None:
+def test_fields_only_in_the_other_version_are_hidden_and_lost_with_the_first_write(api: Api) -> None:
     old, new = (f"{collection(name)}/a" for name in ("v1alpha1", "v1"))
     made = api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
     assert told(made) == ("v1", {"note": 1, "replicas": 1}, 1)
@@ -60,9 +60,7 @@ def test_lists_watches_and_dry_runs_show_what_a_get_shows(api: Api) -> None:
 
 @pytest.mark.rule("api-125")
 @pytest.mark.parametrize("write", ["patch", "put", "apply", "status"])
-def test_a_write_in_another_version_that_changes_nothing_there_still_loses_fields(
-    api: Api, write: str
-) -> None:
+def test_a_no_op_write_in_another_version_still_loses_fields(api: Api, write: str) -> None:
     api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
     path = f"{collection('v1alpha1')}/a"
     before = api.ok("GET", path)
@@ -84,14 +82,14 @@ def test_a_write_in_another_version_that_changes_nothing_there_still_loses_field
 
 
 @pytest.mark.rule("api-125")
-def test_the_second_write_that_changes_nothing_is_none(api: Api) -> None:
+def test_a_second_no_op_write_changes_nothing(api: Api) -> None:
     api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
     once = api.merge(f"{collection('v1alpha1')}/a", {})
     assert api.merge(f"{collection('v1alpha1')}/a", {}) == once
 
 
 @pytest.mark.rule("api-125")
-def test_an_empty_patch_moves_an_object_to_a_new_storage_version_once() -> None:
+def test_an_empty_patch_migrates_an_object_to_a_new_storage_version_once() -> None:
     old, new = version("v1alpha1", "note"), version("v1", "note")
     api = served({**old, "storage": True}, {**new, "storage": False})
     made = api.ok("POST", collection("v1"), thing("v1", note=1))
@@ -104,7 +102,7 @@ def test_an_empty_patch_moves_an_object_to_a_new_storage_version_once() -> None:
 
 
 @pytest.mark.rule("api-125")
-def test_a_field_that_the_storage_version_fills_in_is_not_shown_by_one_without_it() -> None:
+def test_a_default_of_the_storage_version_is_hidden_in_a_version_without_the_field() -> None:
     stored = version("v1", "note")
     spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"]["replicas"] = {"type": "integer", "default": 3}
@@ -115,7 +113,7 @@ def test_a_field_that_the_storage_version_fills_in_is_not_shown_by_one_without_i
 
 
 @pytest.mark.rule("api-125")
-def test_defaults_of_the_storage_version_are_selected_by_and_kept_from_its_first_own_write_on() -> None:
+def test_defaults_of_the_storage_version_are_selectable_and_stored_by_its_first_write() -> None:
     stored = version("v1", "note", selectableFields=[{"jsonPath": ".spec.replicas"}])
     spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"]["replicas"] = {"type": "integer", "default": 3}
@@ -129,7 +127,7 @@ def test_defaults_of_the_storage_version_are_selected_by_and_kept_from_its_first
 
 
 @pytest.mark.rule("api-125")
-def test_what_one_version_keeps_without_knowing_it_is_kept_there() -> None:
+def test_unknown_fields_that_one_version_preserves_stay_in_that_version() -> None:
     stored = version("v1", "note")
     spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["x-kubernetes-preserve-unknown-fields"] = True
@@ -150,7 +148,7 @@ WRITES = st.lists(
 
 @pytest.mark.rule("api-125")
 @given(FIELDS, FIELDS, WRITES)
-def test_whatever_is_written_a_version_shows_its_own_fields_of_what_every_write_left(
+def test_a_version_shows_its_own_fields_of_whatever_every_write_left(
     stored: set[str], other: set[str], writes: list[tuple[str, dict[str, int]]]
 ) -> None:
     fields = {"v1": stored, "v1alpha1": other}

@@ -109,7 +109,7 @@ async def test_other_requests_are_answered_while_one_waits(slow: Slow) -> None:
 
 
 @pytest.mark.parametrize("content_type", [MERGE, "application/strategic-merge-patch+json", APPLY])
-async def test_a_patch_is_made_of_the_newest_state_which_admission_sees(
+async def test_a_patch_applies_to_the_newest_state_and_admission_sees_that_state(
     slow: Slow, content_type: str
 ) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"mine": "1"}}
@@ -119,7 +119,7 @@ async def test_a_patch_is_made_of_the_newest_state_which_admission_sees(
     assert slow.gate.asked == [("UPDATE", {"first": "1"}), ("UPDATE", {"first": "1", "theirs": "1"})]
 
 
-async def test_an_update_without_a_version_is_made_again_and_wins(slow: Slow) -> None:
+async def test_an_update_without_a_version_is_repeated_and_wins(slow: Slow) -> None:
     await slow.begin("PUT", A, config_map(data={"mine": "1"}))
     patch(slow, theirs="1")
     assert (await slow.end()).body["data"] == {"mine": "1"}
@@ -127,7 +127,7 @@ async def test_an_update_without_a_version_is_made_again_and_wins(slow: Slow) ->
 
 
 @pytest.mark.parametrize(("method", "kind"), [("PUT", "application/json"), ("PATCH", MERGE)])
-async def test_a_write_that_names_its_version_is_refused_when_another_came_between(
+async def test_a_write_with_a_version_is_refused_after_an_intermediate_write(
     slow: Slow, method: str, kind: str
 ) -> None:
     version = slow.api.ok("GET", A)["metadata"]["resourceVersion"]
@@ -150,14 +150,14 @@ async def test_an_object_deleted_meanwhile_is_not_found(
     assert (await slow.end()).status == 404
 
 
-async def test_a_deletion_is_asked_about_the_state_that_it_deletes(slow: Slow) -> None:
+async def test_admission_of_a_deletion_sees_the_state_that_is_deleted(slow: Slow) -> None:
     await slow.begin("DELETE", A)
     patch(slow, theirs="1")
     assert (await slow.end()).status == 200
     assert slow.gate.asked == [("DELETE", {"first": "1"}), ("DELETE", {"first": "1", "theirs": "1"})]
 
 
-async def test_a_deletion_spares_an_object_of_the_same_name_that_was_made_meanwhile(slow: Slow) -> None:
+async def test_a_deletion_spares_an_object_recreated_meanwhile(slow: Slow) -> None:
     await slow.begin("DELETE", A)
     slow.api.ok("DELETE", A)
     slow.api.ok("POST", CONFIG_MAPS, config_map())
@@ -165,7 +165,7 @@ async def test_a_deletion_spares_an_object_of_the_same_name_that_was_made_meanwh
     slow.api.ok("GET", A)
 
 
-async def test_the_deletion_of_a_collection_spares_what_was_made_meanwhile(slow: Slow) -> None:
+async def test_the_deletion_of_a_collection_spares_objects_created_meanwhile(slow: Slow) -> None:
     await slow.begin("DELETE", CONFIG_MAPS)
     slow.api.ok("DELETE", A)
     slow.api.ok("POST", CONFIG_MAPS, config_map())
@@ -180,7 +180,7 @@ async def test_a_name_that_was_taken_meanwhile_is_a_conflict_for_a_create(slow: 
     assert (answer.status, answer.body["reason"]) == (409, "AlreadyExists")
 
 
-async def test_an_apply_changes_the_object_that_was_made_meanwhile(slow: Slow) -> None:
+async def test_an_apply_updates_an_object_created_meanwhile(slow: Slow) -> None:
     intent = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("b", {"mine": "1"})}
     await slow.begin("PATCH", f"{CONFIG_MAPS}/b", intent, APPLY, fieldManager="slow")
     slow.api.ok("POST", CONFIG_MAPS, config_map("b", {"theirs": "1"}))
@@ -188,7 +188,7 @@ async def test_an_apply_changes_the_object_that_was_made_meanwhile(slow: Slow) -
     assert [operation for operation, _ in slow.gate.asked] == ["CREATE", "UPDATE"]
 
 
-async def test_an_update_that_creates_changes_the_object_that_was_made_meanwhile(slow: Slow) -> None:
+async def test_an_update_that_creates_updates_an_object_created_meanwhile(slow: Slow) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "mine"}}
     await slow.begin("PUT", f"{leases}/l", lease)
@@ -198,14 +198,14 @@ async def test_an_update_that_creates_changes_the_object_that_was_made_meanwhile
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "metadata.resourceVersion")])
 
 
-async def test_nothing_is_created_in_a_namespace_that_began_to_end_meanwhile(slow: Slow) -> None:
+async def test_nothing_is_created_in_a_namespace_terminated_meanwhile(slow: Slow) -> None:
     slow.api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "brief"}})
     await slow.begin("POST", CONFIG_MAPS.replace("default", "brief"), config_map())
     slow.api.ok("DELETE", "/api/v1/namespaces/brief")
     assert (await slow.end()).status == 403
 
 
-async def test_an_object_is_judged_by_the_definition_of_the_moment_it_is_written(slow: Slow) -> None:
+async def test_an_object_is_validated_by_the_definition_at_the_time_of_the_write(slow: Slow) -> None:
     await slow.begin("POST", WIDGETS, widget(spec={"size": 3}))
     stricter = definition()
     schema = stricter["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -222,7 +222,7 @@ async def test_a_resource_removed_meanwhile_is_not_found(slow: Slow) -> None:
     assert (await slow.end()).status == 404
 
 
-async def test_a_quota_is_judged_when_the_wait_is_over(slow: Slow) -> None:
+async def test_a_quota_is_checked_after_the_wait(slow: Slow) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "2"}}}
     slow.api.ok("POST", "/api/v1/namespaces/default/resourcequotas", quota)
     await slow.begin("POST", CONFIG_MAPS, config_map("b"))
@@ -232,7 +232,7 @@ async def test_a_quota_is_judged_when_the_wait_is_over(slow: Slow) -> None:
     assert "exceeded quota: q" in answer.body["message"]
 
 
-async def test_a_refusal_may_come_after_the_wait(slow: Slow) -> None:
+async def test_admission_can_refuse_after_the_wait(slow: Slow) -> None:
     def refuse() -> None:
         raise Denied("not today")
 
@@ -250,7 +250,7 @@ async def test_a_dry_run_waits_too_and_writes_nothing(slow: Slow) -> None:
     assert slow.api.server.version == before
 
 
-async def test_a_write_that_is_cancelled_while_it_waits_leaves_everything_as_it_was(slow: Slow) -> None:
+async def test_a_write_cancelled_while_it_waits_changes_nothing(slow: Slow) -> None:
     before = slow.api.server.version
     await slow.begin("PATCH", A, {"data": {"mine": "1"}}, MERGE)
     assert slow.task is not None
@@ -261,7 +261,7 @@ async def test_a_write_that_is_cancelled_while_it_waits_leaves_everything_as_it_
     patch(slow, theirs="1")
 
 
-async def test_scale_and_status_wait_as_their_objects_do(slow: Slow) -> None:
+async def test_scale_and_status_wait_like_their_objects(slow: Slow) -> None:
     slow.api.ok("POST", WIDGETS, widget(spec={"replicas": 1}))
     await slow.begin("PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 3}}, MERGE)
     slow.api.merge(f"{WIDGETS}/a", {"spec": {"size": 5}})
@@ -270,7 +270,7 @@ async def test_scale_and_status_wait_as_their_objects_do(slow: Slow) -> None:
     assert (spec["size"], spec["replicas"]) == (5, 3)
 
 
-async def test_watches_show_writes_in_the_order_in_which_they_were_made(slow: Slow) -> None:
+async def test_watches_show_writes_in_the_order_of_their_execution(slow: Slow) -> None:
     watch = slow.api.watch(CONFIG_MAPS)
     events(watch)
     await slow.begin("PATCH", A, {"data": {"mine": "1"}}, MERGE)

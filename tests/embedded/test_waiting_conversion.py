@@ -167,14 +167,14 @@ async def test_every_verb_works_in_the_other_version(ready: Converting) -> None:
 # --- changed meanwhile -------------------------------------------------------------------------
 
 
-async def test_a_patch_is_made_of_the_state_that_another_write_left(waiting: Converting) -> None:
+async def test_a_patch_applies_to_the_state_left_by_another_write(waiting: Converting) -> None:
     waiting.make(replicas=3)
     writing = await waiting.begin("PATCH", f"{OLD}/a", {"spec": {"note": 1}})
     waiting.api.merge(f"{NEW}/a", {"spec": {"replicas": 4}})
     assert (await waiting.end(writing))[1]["spec"] == {"size": 4, "note": 1}
 
 
-async def test_a_change_on_the_way_to_the_store_is_not_overwritten(waiting: Converting) -> None:
+async def test_a_change_during_the_conversion_before_storage_is_not_overwritten(waiting: Converting) -> None:
     made = waiting.make(replicas=3)
 
     def change_once(obj: dict[str, Any]) -> None:
@@ -193,7 +193,7 @@ async def test_a_change_on_the_way_to_the_store_is_not_overwritten(waiting: Conv
     assert made["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]
 
 
-async def test_a_name_taken_and_an_object_deleted_meanwhile_are_noticed(waiting: Converting) -> None:
+async def test_a_name_taken_or_an_object_deleted_meanwhile_is_noticed(waiting: Converting) -> None:
     creating = await waiting.begin("POST", OLD, thing("v1alpha1", size=1))
     waiting.make(replicas=3)
     assert (await waiting.end(creating))[1]["reason"] == "AlreadyExists"
@@ -203,7 +203,7 @@ async def test_a_name_taken_and_an_object_deleted_meanwhile_are_noticed(waiting:
     assert (await waiting.end(writing))[0] == 404
 
 
-async def test_a_quota_is_judged_again_after_the_wait(waiting: Converting) -> None:
+async def test_a_quota_is_checked_again_after_the_wait(waiting: Converting) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/things.shop.example.com": "1"}}}
     waiting.api.ok("POST", "/api/v1/namespaces/default/resourcequotas", quota)
     creating = await waiting.begin("POST", OLD, {**thing("v1alpha1", size=1), "metadata": {"name": "b"}})
@@ -212,7 +212,7 @@ async def test_a_quota_is_judged_again_after_the_wait(waiting: Converting) -> No
     assert (status, "exceeded quota: q" in answer["message"]) == (403, True)
 
 
-async def test_admission_is_not_asked_again_after_the_conversion(ready: Converting) -> None:
+async def test_admission_is_not_repeated_after_the_conversion(ready: Converting) -> None:
     seen: list[str] = []
     ready.api.server.admission.append(lambda request: seen.append(request.operation))
     await ready.send("POST", OLD, thing("v1alpha1", size=1))
@@ -299,7 +299,7 @@ FAILURES: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), FAILURES)
-async def test_a_failure_is_a_500_without_reason_in_the_words_of_a_real_server(
+async def test_a_failure_is_a_500_without_reason_with_the_message_of_a_real_server(
     ready: Converting, change: Change, message: str
 ) -> None:
     ready.make(replicas=3)
@@ -318,7 +318,7 @@ async def test_a_failure_is_a_500_without_reason_in_the_words_of_a_real_server(
     assert ready.api.ok("GET", f"{NEW}/a")["spec"] == {"replicas": 3}
 
 
-async def test_a_write_that_cannot_be_converted_is_not_made(ready: Converting) -> None:
+async def test_a_write_that_cannot_be_converted_is_not_executed(ready: Converting) -> None:
     ready.converter.change = fail
     status, answer = await ready.send("POST", OLD, thing("v1alpha1", size=1))
     wanted = "conversion webhook for shop.example.com/v1alpha1, Kind=Thing failed: cannot do that"
@@ -326,7 +326,7 @@ async def test_a_write_that_cannot_be_converted_is_not_made(ready: Converting) -
     assert ready.api.ok("GET", NEW)["items"] == []
 
 
-async def test_of_metadata_only_labels_and_annotations_are_taken(ready: Converting) -> None:
+async def test_only_labels_and_annotations_are_taken_from_converted_metadata(ready: Converting) -> None:
     ready.make(replicas=3)
     ready.converter.change = renamed(labels={"l": "1"}, finalizers=["x"], generation=77, unknown=1)
     _, read = await ready.send("GET", f"{OLD}/a")
@@ -361,14 +361,14 @@ async def test_after_a_change_of_the_storage_version_objects_are_converted_from_
     assert (await ready.send("GET", f"{NEW}/a"))[1]["spec"] == {"replicas": 3, "note": 1}
 
 
-async def test_handle_refuses_what_would_have_to_wait(waiting: Converting) -> None:
+async def test_handle_refuses_a_request_that_would_have_to_wait(waiting: Converting) -> None:
     waiting.make(replicas=3)
     answer = waiting.api.send("GET", f"{OLD}/a")
     assert answer.status == 500
     assert "await ApiServer.respond() in place of handle()" in answer.body["message"]
 
 
-async def test_a_copy_of_a_server_converts_as_the_first_one_does(ready: Converting) -> None:
+async def test_a_copy_of_a_server_converts_like_its_original(ready: Converting) -> None:
     ready.make(replicas=3)
     ready.api.server = ready.api.server.copy(StillClock())
     assert (await ready.send("GET", f"{OLD}/a"))[1]["spec"] == {"size": 3}

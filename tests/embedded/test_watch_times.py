@@ -38,7 +38,7 @@ def test_bookmarks_come_each_minute_and_two_seconds_before_the_end(api: Api) -> 
     assert simulate(told, opened(api, timeoutSeconds="150")) == []
 
 
-def test_the_time_of_a_watch_begins_with_its_first_wait_also_where_that_has_not_to_wait(api: Api) -> None:
+def test_the_time_of_a_watch_starts_with_its_first_wait_even_if_that_returns_at_once(api: Api) -> None:
     api.ok("POST", WIDGETS, widget())
     watch = opened(api, resourceVersion="0", timeoutSeconds="5")
 
@@ -54,7 +54,7 @@ def test_the_time_of_a_watch_begins_with_its_first_wait_also_where_that_has_not_
 
 
 @pytest.mark.rule("api-106")
-def test_a_kind_without_any_write_gets_no_bookmarks(api: Api) -> None:
+def test_a_kind_without_writes_gets_no_bookmarks(api: Api) -> None:
     assert simulate(told, opened(api, allowWatchBookmarks="true", timeoutSeconds="150")) == []
 
 
@@ -83,7 +83,7 @@ def test_a_bookmark_has_the_requested_form_and_only_a_version(
 
 
 @pytest.mark.rule("api-111")
-def test_a_timeout_below_nothing_ends_at_once_and_none_is_half_an_hour_at_least(api: Api) -> None:
+def test_a_negative_timeout_ends_at_once_and_a_missing_one_is_at_least_half_an_hour(api: Api) -> None:
     async def lasts(seconds: str) -> float:
         begun = anyio.current_time()
         await told(opened(api, **({"timeoutSeconds": seconds} if seconds else {})))
@@ -95,7 +95,7 @@ def test_a_timeout_below_nothing_ends_at_once_and_none_is_half_an_hour_at_least(
 
 
 @pytest.mark.rule("api-101")
-def test_without_a_namespace_all_of_them_are_listed_and_watched(api: Api) -> None:
+def test_without_a_namespace_all_namespaces_are_listed_and_watched(api: Api) -> None:
     watch = api.watch("/api/v1/configmaps", fieldSelector="metadata.namespace!=kube-system")
     for namespace in ("default", "kube-system", "kube-public"):
         api.ok("POST", CONFIG_MAPS.replace("default", namespace), config_map())
@@ -105,7 +105,7 @@ def test_without_a_namespace_all_of_them_are_listed_and_watched(api: Api) -> Non
 
 
 @pytest.mark.rule("api-98")
-def test_events_are_selected_by_what_they_are_about(api: Api) -> None:
+def test_events_are_selected_by_their_involved_object(api: Api) -> None:
     path = "/api/v1/namespaces/default/events"
     for name, kind in (("a", "Pod"), ("b", "Job")):
         about = {"kind": kind, "name": name, "namespace": "default", "uid": f"uid-{name}"}
@@ -121,7 +121,7 @@ def test_events_are_selected_by_what_they_are_about(api: Api) -> None:
 
 @pytest.mark.rule("api-60")
 @pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward", "proxy", "proxy/healthz"])
-def test_what_only_a_kubelet_could_answer_is_refused_by_name(api: Api, subresource: str) -> None:
+def test_subresources_that_need_a_kubelet_are_refused_by_name(api: Api, subresource: str) -> None:
     api.ok("POST", PODS, pod())
     answer = api.send("GET", f"{PODS}/a/{subresource}")
     assert (answer.status, answer.body["reason"]) == (405, "MethodNotAllowed")

@@ -52,7 +52,7 @@ def holds(fields: Any, live: dict[str, Any], intent: dict[str, Any]) -> bool:
 
 @pytest.mark.rule("write-7")
 @pytest.mark.parametrize("case", RECORDED, ids=[case["name"] for case in RECORDED])
-def test_what_a_real_server_answered_to_an_apply_has_the_mark_of_the_intent(case: dict[str, Any]) -> None:
+def test_the_answer_of_a_real_server_to_an_apply_has_the_mark_of_the_intent(case: dict[str, Any]) -> None:
     answer, manager = case["answer"], case["manager"]
     intent = {name: value for name, value in case["intent"].items() if name != "status"}
     appliers = Appliers(answer["apiVersion"], [manager])
@@ -64,7 +64,7 @@ def test_what_a_real_server_answered_to_an_apply_has_the_mark_of_the_intent(case
     assert found != mark_of_intent(manager, "", changed)
 
 
-def test_a_mark_is_small_and_one_object_has_one_for_each_manager_and_part() -> None:
+def test_a_mark_is_small_and_an_object_has_one_per_manager_and_subresource() -> None:
     status = {"status": {"phase": "Up"}}
     raw = thing(
         entry(FIELDS),
@@ -159,13 +159,13 @@ def test_the_owned_part_of_an_object_is_what_was_applied(
         ({"f:spec": {"i:0": {}}}, {"spec": [1]}, {"spec": [1]}),
     ],
 )
-def test_what_an_apply_would_change_has_another_mark(
+def test_an_intent_that_would_change_something_has_another_mark(
     fields: Any, live: dict[str, Any], intent: dict[str, Any]
 ) -> None:
     assert not holds(fields, live, intent)
 
 
-def test_a_value_that_is_stored_elsewhere_is_judged_by_all_that_stands_beside_it() -> None:
+def test_a_value_stored_under_another_name_is_compared_by_all_its_neighbours() -> None:
     fields = {"f:stringData": {"f:x": {}}}
 
     def stored(value: str, **metadata: Any) -> bytes:
@@ -184,11 +184,11 @@ def test_a_value_that_is_stored_elsewhere_is_judged_by_all_that_stands_beside_it
         thing(3, "m", "Apply"),
     ],
 )
-def test_what_is_not_applied_by_the_manager_or_cannot_be_read_has_no_mark(raw: bytes) -> None:
+def test_fields_not_applied_by_the_manager_or_unreadable_have_no_mark(raw: bytes) -> None:
     assert marks(raw) == b""
 
 
-def test_what_was_applied_in_another_version_equals_no_intent() -> None:
+def test_fields_applied_in_another_version_match_no_intent() -> None:
     found = marks(thing(entry(FIELDS, apiVersion="example.com/v1beta1"), spec={"size": 1}))
     assert found not in (b"", mark_of_intent("m", "", INTENT))
     assert not mark_in(found, mark_of_intent("m", "", {})).endswith(NOTHING)
@@ -197,7 +197,7 @@ def test_what_was_applied_in_another_version_equals_no_intent() -> None:
 @pytest.mark.parametrize(
     "fields", ["not a field set", 3, {"f:spec": {"k:not json": {}}}, {"f:spec": {"f:a": {}}}]
 )
-def test_an_entry_that_cannot_be_read_equals_no_intent_and_hides_no_other(fields: Any) -> None:
+def test_an_unreadable_entry_matches_no_intent_and_hides_no_other(fields: Any) -> None:
     status = entry({"f:status": {"f:phase": {}}}, subresource="status")
     found = marks(thing(entry(fields), status, spec=[1], status={"phase": "Up"}))
     of_status = mark_of_intent("m", "status", {"status": {"phase": "Up"}})
@@ -209,7 +209,7 @@ def test_an_entry_that_cannot_be_read_equals_no_intent_and_hides_no_other(fields
     )
 
 
-def test_marks_of_some_managers_take_the_place_of_their_older_ones() -> None:
+def test_new_marks_of_a_manager_replace_its_older_ones() -> None:
     one, two = mark_of_intent("m", "", {"spec": {"a": 1}}), mark_of_intent("m", "", {"spec": {"a": 2}})
     other = mark_of_intent("n", "", {"spec": {"a": 1}})
     assert with_marks(one + other, two) == other + two
@@ -226,7 +226,7 @@ def test_marks_of_some_managers_take_the_place_of_their_older_ones() -> None:
         StoredShape(transform=lambda obj: {"metadata": {**obj["metadata"], "managedFields": []}}),
     ],
 )
-def test_a_mark_is_taken_before_anything_is_dropped(shape: StoredShape) -> None:
+def test_a_mark_is_computed_before_anything_is_dropped(shape: StoredShape) -> None:
     raw = thing(entry(FIELDS), spec={"size": 1})
     kept = Snapshot.from_json(raw, shape, Appliers("example.com/v1", ["m"]))
     assert kept.applied == mark_of_intent("m", "", INTENT)
@@ -238,7 +238,7 @@ def following(**options: Any) -> Informer:
     return Informer(None, THINGS, options=InformerOptions(**options))  # type: ignore[arg-type]
 
 
-def test_an_informer_marks_for_nobody_until_somebody_asks() -> None:
+def test_an_informer_computes_marks_only_for_requested_managers() -> None:
     informer = following()
     raw = thing(entry(FIELDS), spec={"size": 1})
     assert informer._read(raw).applied == b""
@@ -246,7 +246,7 @@ def test_an_informer_marks_for_nobody_until_somebody_asks() -> None:
     assert informer._read(raw).applied == mark_of_intent("m", "", INTENT)
 
 
-def test_objects_that_came_before_do_not_prove_that_a_manager_owns_nothing() -> None:
+def test_objects_stored_earlier_do_not_prove_that_a_manager_owns_nothing() -> None:
     informer = following()
     assert [informer.mark_applies("m") for _ in range(2)] == [True, True]
     informer.store.replace([informer._read(thing())], 1)
@@ -271,7 +271,7 @@ def filled(*names: str) -> Store:
     return store
 
 
-def test_a_note_is_kept_as_long_as_its_object_is_there() -> None:
+def test_a_note_is_kept_as_long_as_its_object_exists() -> None:
     store = filled("a", "b")
     store.note(A, b"known")
     store.put(Snapshot.from_json(thing(version=2)))
@@ -280,7 +280,7 @@ def test_a_note_is_kept_as_long_as_its_object_is_there() -> None:
     assert store.noted(A) == b""
 
 
-def test_a_note_survives_a_list_that_has_its_object() -> None:
+def test_a_note_survives_a_list_that_contains_its_object() -> None:
     store = filled("a", "b")
     store.note(A, b"known")
     store.note(Key("default", "b"), b"known")
@@ -288,7 +288,7 @@ def test_a_note_survives_a_list_that_has_its_object() -> None:
     assert (store.noted(A), store.noted(Key("default", "b"))) == (b"known", b"")
 
 
-def test_a_note_may_come_before_its_object_and_be_taken_back() -> None:
+def test_a_note_can_precede_its_object_and_be_removed_again() -> None:
     store = filled()
     store.note(A, b"known")
     store.put(Snapshot.from_json(thing(version=2)))
@@ -297,13 +297,13 @@ def test_a_note_may_come_before_its_object_and_be_taken_back() -> None:
     assert store.noted(A) == b""
 
 
-def test_a_namespace_that_is_not_followed_has_no_notes() -> None:
+def test_a_namespace_outside_the_store_has_no_notes() -> None:
     store = Store(["other"])
     store.note(A, b"known")
     assert store.noted(A) == b""
 
 
-def test_an_answer_marks_the_state_that_is_held_and_no_other() -> None:
+def test_an_answer_marks_only_the_stored_state() -> None:
     store = filled("a")
     appliers = Appliers("example.com/v1", ["m"])
     newer = Snapshot.from_json(thing(entry(FIELDS), version=2, spec={"size": 1}), appliers=appliers)

@@ -5,7 +5,7 @@ import anyio
 from informers.broadcast import Broadcast
 
 
-async def test_every_waiting_task_wakes_and_later_ones_wait_for_the_next_change() -> None:
+async def test_every_waiting_task_wakes_and_later_ones_wait_for_the_following_change() -> None:
     changes, woken = Broadcast(), list[str]()
 
     async def wait(name: str) -> None:
@@ -28,7 +28,7 @@ async def test_every_waiting_task_wakes_and_later_ones_wait_for_the_next_change(
     assert woken[2:] == ["c"]
 
 
-async def test_a_condition_is_asked_at_once_and_at_each_change() -> None:
+async def test_a_condition_is_checked_at_once_and_at_each_change() -> None:
     changes, asked = Broadcast(), list[int]()
 
     def third_time() -> bool:

@@ -66,7 +66,7 @@ def names(cache: Cache, resource: APIResource = CONFIG_MAPS) -> list[str]:
 
 
 @in_world(played)
-async def test_namespaces_come_and_go_while_the_cache_runs(world: World) -> None:
+async def test_namespaces_can_be_added_and_removed_while_the_cache_runs(world: World) -> None:
     for namespace in ("one", "two", "three"):
         await world.client.create(Namespace(metadata=ObjectMeta(namespace)))
         await world.make(f"in-{namespace}", namespace)
@@ -95,7 +95,7 @@ async def test_namespaces_come_and_go_while_the_cache_runs(world: World) -> None
 
 
 @in_world(played)
-async def test_options_of_a_resource_go_before_the_defaults(world: World) -> None:
+async def test_options_of_a_resource_override_the_defaults(world: World) -> None:
     await world.make("web", app="web")
     await world.make("db", app="db")
     cache = world.cache(
@@ -128,7 +128,7 @@ async def test_an_object_that_stops_matching_leaves_the_store(world: World) -> N
 
 
 @in_world(played)
-async def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_more_stops(world: World) -> None:
+async def test_a_later_declared_resource_starts_at_once_and_a_fully_released_one_stops(world: World) -> None:
     await world.make("a")
     cache = world.cache()
     async with world.running(cache):
@@ -159,7 +159,7 @@ async def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_mor
     ],
 )
 @in_world(played)
-async def test_what_stands_in_the_way_of_the_first_list_is_said_at_once_and_fails_after_a_while(
+async def test_an_obstacle_to_the_first_list_is_reported_at_once_and_fails_after_a_while(
     world: World, code: int, reason: str, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuse = Refuse(code, reason)
@@ -179,7 +179,7 @@ async def test_what_stands_in_the_way_of_the_first_list_is_said_at_once_and_fail
 
 
 @in_world(played)
-async def test_a_role_that_comes_in_time_is_no_failure(world: World) -> None:
+async def test_a_role_granted_in_time_is_not_a_failure(world: World) -> None:
     refuse = Refuse(403, "Forbidden")
     world.transport.add(Fault(When("list", times=3), refuse), Fault(When("watch", times=1), refuse))
     await world.make("a")
@@ -212,7 +212,7 @@ async def test_a_definition_that_is_deleted_empties_its_store_and_its_return_res
 
 
 @in_world(played)
-async def test_objects_that_vanish_with_their_resource_are_told_as_missed(world: World) -> None:
+async def test_objects_that_vanish_with_their_resource_are_reported_as_missed_deletions(world: World) -> None:
     world.transport.add(Fault(When("list", times=3), Refuse(404)))
     await world.make("a")
     cache = world.cache()
@@ -230,7 +230,7 @@ async def test_objects_that_vanish_with_their_resource_are_told_as_missed(world:
 
 
 @in_world(played)
-async def test_a_status_says_what_an_informer_does(world: World) -> None:
+async def test_a_status_describes_the_activity_of_an_informer(world: World) -> None:
     cache = world.cache(namespace="default")
     cache.declare(CONFIG_MAPS)
     (before,) = cache.status()
@@ -250,7 +250,7 @@ async def test_a_status_says_what_an_informer_does(world: World) -> None:
 
 
 @in_world(played)
-async def test_discovery_asks_once_remembers_what_is_there_and_soon_asks_again_for_what_is_not(
+async def test_discovery_caches_existing_kinds_and_soon_retries_missing_ones(
     world: World,
 ) -> None:
     discovery = Discovery(world.transport)
@@ -271,13 +271,13 @@ async def test_discovery_asks_once_remembers_what_is_there_and_soon_asks_again_f
     assert len(world.transport.requests) == 4
 
 
-def test_one_namespace_or_several_but_not_both() -> None:
+def test_namespace_and_namespaces_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="namespace= or namespaces="):
         World().cache(namespace="default", namespaces=["one"])
 
 
 @simulated
-async def test_namespaces_that_are_followed_or_not_already_change_nothing() -> None:
+async def test_adding_a_present_or_removing_an_absent_namespace_changes_nothing() -> None:
     cache = World().cache(namespaces=["one", "two", "one"])
     cache.add_namespace("two")
     await cache.remove_namespace("three")
@@ -286,7 +286,7 @@ async def test_namespaces_that_are_followed_or_not_already_change_nothing() -> N
         World().cache().add_namespace("one")
 
 
-def test_what_is_followed_in_one_namespace_cannot_be_had_everywhere_any_more() -> None:
+def test_a_resource_declared_in_one_namespace_cannot_later_be_declared_everywhere() -> None:
     cache = World().cache(namespace="default")
     cache.declare(SECRETS, everywhere=True)
     assert not cache.declare(SECRETS).namespaces
@@ -295,7 +295,7 @@ def test_what_is_followed_in_one_namespace_cannot_be_had_everywhere_any_more() -
         cache.declare(CONFIG_MAPS, everywhere=True)
 
 
-def test_what_was_declared_before_the_cache_ran_is_forgotten_without_a_task_to_end() -> None:
+def test_a_resource_released_before_the_cache_runs_is_forgotten() -> None:
     cache = World().cache()
     cache.declare(CONFIG_MAPS)
     cache.release(CONFIG_MAPS)
@@ -313,7 +313,7 @@ def test_what_was_declared_before_the_cache_ran_is_forgotten_without_a_task_to_e
         (ZeroDivisionError("oh"), "cannot list configmaps: ZeroDivisionError: oh"),
     ],
 )
-def test_what_stands_in_the_way_is_a_sentence_whatever_it_is(error: Exception | None, says: str) -> None:
+def test_every_obstacle_is_explained_in_a_sentence(error: Exception | None, says: str) -> None:
     informer = World().cache().declare(CONFIG_MAPS)
     for part in informer._parts.values():
         part.reflector.status.error = error

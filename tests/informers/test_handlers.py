@@ -21,7 +21,7 @@ async def make(client: Client, *names: str) -> None:
 
 @pytest.mark.rule("inv-28")
 @in_world(informed)
-async def test_a_handler_that_takes_its_time_hears_everything_in_order_and_holds_up_nobody(
+async def test_a_slow_handler_gets_everything_in_order_and_delays_no_other(
     world: World,
 ) -> None:
     slow: list[str] = []
@@ -45,7 +45,7 @@ async def test_a_handler_that_takes_its_time_hears_everything_in_order_and_holds
 @pytest.mark.rule("inv-15")
 @pytest.mark.rule("inv-28")
 @in_world(informed)
-async def test_handlers_that_raise_or_never_return_are_in_nobodys_way(
+async def test_handlers_that_raise_or_never_return_do_not_affect_others(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[str] = []
@@ -78,7 +78,7 @@ async def test_handlers_that_raise_or_never_return_are_in_nobodys_way(
 
 @pytest.mark.rule("inv-30")
 @in_world(informed)
-async def test_a_late_asynchronous_handler_is_synced_when_it_is_done_with_what_there_was(
+async def test_a_late_asynchronous_handler_is_synced_after_the_existing_objects(
     world: World,
 ) -> None:
     await make(world.client, "a", "b")
@@ -101,7 +101,7 @@ async def test_a_late_asynchronous_handler_is_synced_when_it_is_done_with_what_t
 
 @pytest.mark.rule("inv-35")
 @in_world(informed)
-async def test_the_end_of_a_handler_can_be_waited_for(world: World) -> None:
+async def test_the_removal_of_a_handler_can_be_awaited(world: World) -> None:
     ended: list[str] = []
 
     async def take_time(delta: Delta) -> None:
@@ -120,7 +120,7 @@ async def test_the_end_of_a_handler_can_be_waited_for(world: World) -> None:
 
 @pytest.mark.rule("inv-35")
 @in_world(informed)
-async def test_a_handler_that_waits_for_its_own_end_is_told_that_it_cannot(
+async def test_a_handler_that_awaits_its_own_removal_gets_an_error(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def end_itself(delta: Delta) -> None:
@@ -135,7 +135,7 @@ async def test_a_handler_that_waits_for_its_own_end_is_told_that_it_cannot(
 
 @pytest.mark.rule("inv-15")
 @in_world(informed)
-async def test_an_asynchronous_handler_that_raises_goes_on_with_the_next_change(world: World) -> None:
+async def test_an_asynchronous_handler_that_raises_continues_with_the_next_change(world: World) -> None:
     heard: list[str] = []
 
     async def broken_once(delta: Delta) -> None:
@@ -151,7 +151,9 @@ async def test_an_asynchronous_handler_that_raises_goes_on_with_the_next_change(
 @pytest.mark.rule("inv-29")
 @pytest.mark.rule("inv-32")
 @in_world(informed)
-async def test_a_resync_replays_the_store_to_those_who_asked_and_is_marked_as_such(world: World) -> None:
+async def test_a_resync_replays_the_store_to_the_handlers_that_requested_it_and_is_marked(
+    world: World,
+) -> None:
     replayed: list[Delta] = []
     others: list[Delta] = []
     registration = world.informer.add_handler(replayed.append, resync=3600)
@@ -169,7 +171,7 @@ async def test_a_resync_replays_the_store_to_those_who_asked_and_is_marked_as_su
 
 @pytest.mark.rule("inv-32")
 @in_world(informed)
-async def test_a_resync_leaves_out_what_the_handler_has_yet_to_hear(world: World) -> None:
+async def test_a_resync_skips_objects_that_the_handler_has_yet_to_process(world: World) -> None:
     heard: list[tuple[int, bool]] = []
 
     async def take_time(delta: Delta) -> None:
@@ -185,7 +187,7 @@ async def test_a_resync_leaves_out_what_the_handler_has_yet_to_hear(world: World
 
 
 @simulated
-async def test_what_an_asynchronous_handler_was_at_when_the_informer_stopped_comes_again() -> None:
+async def test_a_change_in_progress_when_the_informer_stopped_is_delivered_again() -> None:
     server = ApiServer(clock=VirtualClock())
     client = Client(InProcessTransport(server), clock=VirtualClock())
     informer = Informer(InProcessTransport(server), CONFIG_MAPS, clock=VirtualClock())

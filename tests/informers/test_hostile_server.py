@@ -204,7 +204,7 @@ async def agree(informer: Informer, server: Server) -> None:
 
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("mischief", MISCHIEFS, ids=lambda one: one.__name__)
-async def test_whatever_a_server_does_to_a_watch_nothing_is_lost_and_nothing_spins(
+async def test_whatever_a_server_does_to_a_watch_nothing_is_lost_and_no_loop_spins(
     mischief: Mischief, streaming: bool, connecting: Connect
 ) -> None:
     server = Server(streaming=streaming)
@@ -229,7 +229,7 @@ async def test_whatever_a_server_does_to_a_watch_nothing_is_lost_and_nothing_spi
         assert informer.status().error == ""
 
 
-async def test_a_token_that_expires_in_mid_watch_is_renewed_and_nothing_is_lost(
+async def test_a_token_that_expires_during_a_watch_is_renewed_and_nothing_is_lost(
     connecting: Connect, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -249,7 +249,7 @@ async def test_a_token_that_expires_in_mid_watch_is_renewed_and_nothing_is_lost(
         assert len(peer.seen) < 10
 
 
-async def test_a_page_of_html_where_a_watch_should_be_is_a_failure_that_says_so(connecting: Connect) -> None:
+async def test_an_html_page_instead_of_a_watch_is_a_failure_that_says_so(connecting: Connect) -> None:
     async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(200, b"<html>Log in</html>\n", "Content-Type: text/html"))
 
@@ -261,7 +261,7 @@ async def test_a_page_of_html_where_a_watch_should_be_is_a_failure_that_says_so(
         assert 2 <= len(peer.seen) < 40
 
 
-async def test_a_line_that_never_ends_takes_the_memory_of_the_longest_line_there_may_be(
+async def test_an_endless_line_takes_no_more_memory_than_the_longest_allowed_line(
     connecting: Connect,
 ) -> None:
     server = Server()

@@ -183,7 +183,7 @@ async def test_a_day_of_normal_watches_costs_one_list(world: World) -> None:
 
 @pytest.mark.rule("inv-30")
 @in_world(informed)
-async def test_a_late_handler_hears_of_everything_there_is_and_then_of_changes(world: World) -> None:
+async def test_a_late_handler_gets_all_existing_objects_and_then_changes(world: World) -> None:
     await make(world.client, "a")
     await anyio.sleep(1)
     heard = History()
@@ -196,7 +196,7 @@ async def test_a_late_handler_hears_of_everything_there_is_and_then_of_changes(w
 
 @pytest.mark.rule("inv-35")
 @in_world(informed)
-async def test_a_handler_that_was_taken_away_hears_nothing_more(world: World) -> None:
+async def test_a_removed_handler_gets_nothing_more(world: World) -> None:
     heard = History()
     world.informer.add_handler(heard).remove()
     await make(world.client, "a")
@@ -205,7 +205,7 @@ async def test_a_handler_that_was_taken_away_hears_nothing_more(world: World) ->
 
 
 @in_world(partial(informed, faults=[Fault(When("watch"), Stall(after=1))]))
-async def test_asking_for_a_list_brings_one_even_when_the_watch_is_silent(world: World) -> None:
+async def test_a_requested_relist_happens_even_if_the_watch_is_silent(world: World) -> None:
     await make(world.client, "a")
     await anyio.sleep(1)
     assert len(world.informer.store) == 0
@@ -216,7 +216,7 @@ async def test_asking_for_a_list_brings_one_even_when_the_watch_is_silent(world:
 
 
 @in_world(partial(informed, faults=[Fault(When("watch"), Stall(after=1))]))
-async def test_a_watch_that_falls_silent_for_ever_is_cut_and_resumed(world: World) -> None:
+async def test_a_watch_that_stays_silent_is_cut_and_resumed(world: World) -> None:
     await make(world.client, "a")
     await anyio.sleep(700)
     assert len(world.informer.store) == 1
@@ -224,7 +224,7 @@ async def test_a_watch_that_falls_silent_for_ever_is_cut_and_resumed(world: Worl
 
 
 @in_world(partial(informed, faults=[Fault(When("watch"), Stall())]))
-async def test_a_first_state_that_does_not_come_is_a_failure_and_pages_take_its_place(world: World) -> None:
+async def test_an_initial_state_that_does_not_arrive_is_a_failure_and_pages_replace_it(world: World) -> None:
     assert world.informer.status().failures == 1
     assert [request.verb for request in world.transport.requests[:2]] == ["watch", "list"]
     assert 30 < anyio.current_time() < 40
@@ -236,7 +236,7 @@ def down() -> ScriptedServer:
 
 
 @simulated
-async def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_status() -> None:
+async def test_an_unreachable_server_is_retried_less_and_less_often_and_shown_in_the_status() -> None:
     informer = Informer(down(), CONFIG_MAPS, clock=VirtualClock())
     async with anyio.create_task_group() as group:
         group.start_soon(informer.run)
@@ -249,7 +249,7 @@ async def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_
 
 
 @simulated
-async def test_a_cache_that_cannot_sync_says_why() -> None:
+async def test_a_cache_that_cannot_sync_reports_why() -> None:
     cache = Cache(down(), clock=VirtualClock())
     informer = cache.declare(CONFIG_MAPS)
     async with anyio.create_task_group() as group:
@@ -260,7 +260,7 @@ async def test_a_cache_that_cannot_sync_says_why() -> None:
     assert caught.group_contains(CacheSyncFailed, match="cannot list configmaps: .*connection refused")
 
 
-def test_reading_an_undeclared_resource_says_how_to_declare_it() -> None:
+def test_reading_an_undeclared_resource_is_an_error_that_explains_how_to_declare_it() -> None:
     with pytest.raises(NotCached, match="name it in owns= or watches="):
         Cache(down()).informer(CONFIG_MAPS)
 

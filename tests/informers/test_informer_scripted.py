@@ -106,7 +106,7 @@ def test_pages_before_a_failure_leave_no_trace() -> None:
 
 @pytest.mark.rule("inv-20")
 @pytest.mark.rule("inv-21")
-def test_a_streaming_list_replaces_the_store_in_one_step_when_the_server_says_that_it_is_whole() -> None:
+def test_a_complete_streaming_list_replaces_the_store_in_one_step() -> None:
     first = [line("ADDED", pod("b", 9)), line("ADDED", pod("a", 3)), line("BOOKMARK", pod("", 9))]
     then = [line("MODIFIED", pod("a", 10)), line("DELETED", pod("b", 11))]
     server = Script([], initial=[[*first, *then, whole(12), line("ADDED", pod("c", 13))]])
@@ -125,7 +125,7 @@ def test_a_streaming_list_replaces_the_store_in_one_step_when_the_server_says_th
 
 @pytest.mark.rule("inv-20")
 @pytest.mark.rule("inv-21")
-def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_take_its_place() -> None:
+def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_replace_it() -> None:
     server = Script([page(5, pod("a", 1))], initial=[[line("ADDED", pod("b", 99))]])
     informer = followed(server, a_while)
     assert names(informer) == {"a": 1}
@@ -134,7 +134,7 @@ def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_take_its_place()
 
 
 @pytest.mark.rule("inv-16")
-def test_no_list_asks_for_a_version() -> None:
+def test_no_list_requests_a_version() -> None:
     server = Script(
         [page(5, pod("a", 1), token="more"), page(5), page(9)], [[error(410, "Expired")]], [[b"garbage\n"]]
     )
@@ -147,7 +147,7 @@ def test_no_list_asks_for_a_version() -> None:
 @pytest.mark.rule("inv-23")
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
 @simulated
-async def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> None:
+async def test_a_stopped_informer_sends_no_more_requests(seconds: float) -> None:
     server = Script([page(5, pod("a", 1), token="more")] * 9)
 
     informer = Informer(server, PODS, clock=VirtualClock())
@@ -161,7 +161,7 @@ async def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float
 
 @pytest.mark.rule("inv-21")
 @simulated
-async def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list() -> None:
+async def test_a_list_interrupted_by_a_stop_is_not_part_of_the_next_list() -> None:
     server = Script([page(5, pod("a", 1), token="more"), Response(500), page(9, pod("b", 7))])
 
     informer = Informer(server, PODS, clock=VirtualClock())
@@ -174,7 +174,7 @@ async def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list
 
 
 @pytest.mark.rule("inv-20")
-def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> None:
+def test_a_server_whose_versions_went_backwards_is_listed_again_and_trusted() -> None:
     back = [line("ADDED", pod("c", 3))]
     server = Script([page(50, pod("a", 40), pod("b", 41)), page(8, pod("a", 7))], [back])
     deltas: list[tuple[str, bool]] = []
@@ -190,7 +190,7 @@ def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> Non
     assert deltas[2:] == [("b", True), ("a", False)]
 
 
-def test_a_restored_server_that_gives_an_old_version_a_new_content_is_believed_too() -> None:
+def test_a_restored_server_that_reuses_a_version_for_new_content_is_trusted_too() -> None:
     before, after = pod("a", 7) | {"spec": "before"}, pod("a", 7) | {"spec": "after"}
     server = Script([page(50, before), page(8, after)], [[line("BOOKMARK", pod("", 8))]])
     (snapshot,) = followed(server, a_while).store.list()
@@ -198,7 +198,7 @@ def test_a_restored_server_that_gives_an_old_version_a_new_content_is_believed_t
 
 
 @pytest.mark.rule("inv-29")
-def test_a_new_list_shares_what_has_not_changed_and_tells_of_nothing() -> None:
+def test_a_new_list_shares_unchanged_objects_and_reports_no_changes() -> None:
     server = Script([page(5, pod("a", 1)), page(9, pod("a", 1))], [[error(410, "Expired")]])
     seen: list[Any] = []
 
@@ -216,7 +216,7 @@ def test_a_new_list_shares_what_has_not_changed_and_tells_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("version", ["abc", "²"])
-def test_a_list_without_a_numeric_version_says_that_it_cannot_be_followed(version: str) -> None:
+def test_a_list_without_a_numeric_version_is_reported_as_impossible_to_follow(version: str) -> None:
     body = json.dumps({"metadata": {"resourceVersion": version}, "items": []}).encode()
     server = Script([Response(200, body=body)] * 20)
     informer = followed(server, a_while)
@@ -225,7 +225,7 @@ def test_a_list_without_a_numeric_version_says_that_it_cannot_be_followed(versio
 
 
 @pytest.mark.rule("inv-31")
-def test_synced_means_that_the_handlers_have_heard_of_the_whole_first_list() -> None:
+def test_synced_means_that_the_handlers_have_processed_the_whole_first_list() -> None:
     heard: list[tuple[str, bool]] = []
 
     async def watching(informer: Informer) -> None:
@@ -241,7 +241,7 @@ def test_synced_means_that_the_handlers_have_heard_of_the_whole_first_list() -> 
 
 
 @pytest.mark.rule("inv-34")
-def test_the_version_of_the_store_is_what_the_store_holds_not_what_was_read() -> None:
+def test_the_version_of_the_store_is_that_of_its_content_and_not_of_the_bytes_read() -> None:
     versions: list[tuple[int, int]] = []
     changes = [line("MODIFIED", pod("a", 6)), line("MODIFIED", pod("a", 8))]
     server = Script([page(5, pod("a", 1))], [[b"".join(changes) + line("BOOKMARK", pod("", 11))]])
@@ -257,7 +257,7 @@ def test_the_version_of_the_store_is_what_the_store_holds_not_what_was_read() ->
 
 @pytest.mark.rule("inv-22")
 @pytest.mark.rule("inv-26")
-def test_an_expired_stream_lists_again_and_tells_what_went_missing() -> None:
+def test_an_expired_stream_lists_again_and_reports_missed_deletions() -> None:
     server = Script(
         [page(5, pod("a", 1), pod("b", 2)), page(9, pod("b", 2), pod("c", 8))], [[error(410, "Expired")]]
     )
@@ -290,7 +290,7 @@ def test_another_error_in_a_stream_resumes_from_the_last_version_without_a_list(
 
 
 @pytest.mark.rule("inv-22")
-def test_an_event_of_an_unknown_type_does_no_harm() -> None:
+def test_an_event_of_an_unknown_type_is_harmless() -> None:
     server = Script(
         [page(5, pod("a", 1))], [[line("NOVELTY", {"kind": "Hint"}) + line("ADDED", pod("b", 7))]]
     )
@@ -301,14 +301,14 @@ def test_an_event_of_an_unknown_type_does_no_harm() -> None:
 
 @pytest.mark.rule("inv-22")
 @pytest.mark.parametrize("garbage", [b"upstream connect error\n", b'{"type":"ADDED"}\n', b"[]\n"])
-def test_a_line_that_is_no_event_is_a_failure_after_which_the_store_is_right(garbage: bytes) -> None:
+def test_a_line_that_is_not_an_event_is_a_failure_after_which_the_store_is_correct(garbage: bytes) -> None:
     server = Script([page(5, pod("a", 1)), page(9, pod("b", 8))], [[garbage]])
     informer = followed(server, a_while)
     assert names(informer) == {"b": 8}
     assert informer.status().failures == 1
 
 
-def test_a_stream_that_ends_within_a_line_is_a_failure_and_goes_on_from_the_last_whole_line() -> None:
+def test_a_stream_cut_within_a_line_is_a_failure_and_resumes_after_the_last_complete_line() -> None:
     streams: list[Sequence[bytes]] = [[line("ADDED", pod("b", 7)), line("ADDED", pod("c", 8))[:20]]]
     server = Script([page(5, pod("a", 1))], streams)
     informer = followed(server, a_while)
@@ -352,7 +352,7 @@ def watched(server: Quiet, seconds: float = 700) -> list[float]:
 
 
 @pytest.mark.rule("inv-17")
-def test_a_watch_whose_bookmarks_fail_to_come_is_resumed_from_the_last_version_after_130_seconds() -> None:
+def test_a_watch_with_overdue_bookmarks_is_resumed_from_the_last_version_after_130_seconds() -> None:
     server = Quiet(60, 2)
     lives = watched(server)
     assert lives
@@ -360,22 +360,22 @@ def test_a_watch_whose_bookmarks_fail_to_come_is_resumed_from_the_last_version_a
     assert server.asked[2]["resourceVersion"] == "6"
 
 
-def test_a_watch_without_bookmarks_is_held_to_be_dead_only_after_the_time_it_was_asked_for() -> None:
+def test_a_watch_without_bookmarks_is_presumed_dead_only_after_its_requested_time() -> None:
     lives = watched(Quiet(60, 0), 3000)
     assert all(life >= 300 + 30 for life in lives)
 
 
-def test_events_between_bookmarks_that_fail_to_come_keep_a_watch_alive() -> None:
+def test_events_keep_a_watch_with_overdue_bookmarks_alive() -> None:
     lives = watched(Quiet(60, 1, [100.0] * 2), 3000)
     assert all(60 + 200 + 130 <= life <= 60 + 200 + 131 for life in lives)
 
 
-def test_a_server_with_rare_bookmarks_is_given_twice_their_interval() -> None:
+def test_a_server_with_rare_bookmarks_is_allowed_twice_their_interval() -> None:
     lives = watched(Quiet(100, 1), 3000)
     assert all(100 + 210 <= life <= 100 + 211 for life in lives)
 
 
-def test_the_bookmark_at_the_end_of_a_streamed_list_promises_no_others() -> None:
+def test_the_final_bookmark_of_a_streamed_list_does_not_promise_others() -> None:
     server = ScriptedServer(lambda _: Chunks([(0, whole(5))], then="silence"))
 
     async def watching(_: Informer) -> None:
@@ -385,6 +385,6 @@ def test_the_bookmark_at_the_end_of_a_streamed_list_promises_no_others() -> None
     assert len(server.seen) == 1
 
 
-def test_a_quiet_resource_of_a_server_that_sends_bookmarks_is_watched_for_as_long_as_was_asked() -> None:
+def test_a_quiet_resource_on_a_server_with_bookmarks_is_watched_for_the_requested_time() -> None:
     lives = watched(Quiet(61.25, 100), 3000)
     assert all(life >= 300 + 30 for life in lives)

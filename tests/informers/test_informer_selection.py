@@ -40,7 +40,7 @@ def pod(labels: dict[str, str] | None = None, **more: Any) -> Snapshot:
         ({"labels": "app=web", "fields": "metadata.name=db"}, False),
     ],
 )
-def test_an_object_is_chosen_if_every_selector_chooses_it(selectors: dict[str, str], chosen: bool) -> None:
+def test_an_object_is_selected_if_every_selector_matches(selectors: dict[str, str], chosen: bool) -> None:
     found = pod({"app": "web", "tier": "4"}, spec={"nodeName": "a"}, status={"phase": "Pending"})
     assert selects(**selectors)(found) is chosen
 
@@ -53,7 +53,7 @@ def test_every_object_is_in_exactly_one_of_two_shards() -> None:
     assert len({low(one) for one in named}) == 2
 
 
-def test_a_field_selector_of_names_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_selector_by_name_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked at every event."""
     monkeypatch.delattr(Snapshot, "to_dict")
     assert selects(fields="metadata.name=web,metadata.namespace!=other")(pod())
@@ -71,15 +71,13 @@ def test_a_field_selector_of_names_decodes_nothing(monkeypatch: pytest.MonkeyPat
         ({"shard": "half of them"}, "invalid shard selector 'half of them': expected bounds of 16"),
     ],
 )
-def test_a_text_that_is_not_a_selector_is_refused_with_the_reason(
-    wrong: dict[str, str], problem: str
-) -> None:
+def test_text_that_is_not_a_selector_is_refused_with_the_reason(wrong: dict[str, str], problem: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         selects(**wrong)
     assert str(refused.value).startswith(problem)
 
 
-def test_an_informer_knows_what_lies_outside_of_it() -> None:
+def test_an_informer_knows_which_objects_it_does_not_cover() -> None:
     options = InformerOptions(namespaces=["ns"], labels="app=web")
     informer = Informer(None, PODS, options=options)  # type: ignore[arg-type]
     assert informer.selects(pod({"app": "web"}))

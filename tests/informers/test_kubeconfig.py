@@ -54,28 +54,28 @@ def pod(tmp_path: Path) -> Path:
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
 
-def test_the_argument_comes_before_everything(write: Write, pod: Path) -> None:
+def test_the_argument_takes_precedence_over_everything(write: Write, pod: Path) -> None:
     path = write(kubeconfig())
     assert find_kubeconfig(path, None, {"KUBECONFIG": "/elsewhere", **IN_POD}, pod) == (path,)
 
 
-def test_the_variable_comes_before_the_pod_and_skips_files_that_are_missing(write: Write, pod: Path) -> None:
+def test_the_variable_takes_precedence_over_the_pod_and_skips_missing_files(write: Write, pod: Path) -> None:
     path = write(kubeconfig())
     listed = os.pathsep.join(["/no/such/file", str(path), ""])
     assert find_kubeconfig(None, None, {"KUBECONFIG": listed, **IN_POD}, pod) == (path,)
 
 
-def test_the_pod_comes_before_the_home_folder(home: Path, pod: Path) -> None:
+def test_the_pod_takes_precedence_over_the_home_folder(home: Path, pod: Path) -> None:
     assert find_kubeconfig(None, None, IN_POD, pod) == "in-cluster"
 
 
-def test_a_context_asks_for_a_kubeconfig_also_in_a_pod(home: Path, pod: Path) -> None:
+def test_naming_a_context_requires_a_kubeconfig_even_in_a_pod(home: Path, pod: Path) -> None:
     (home / ".kube").mkdir()
     (home / ".kube" / "config").touch()
     assert find_kubeconfig(None, "dev", IN_POD, pod) == (home / ".kube" / "config",)
 
 
-def test_a_variable_of_a_pod_without_its_account_is_no_pod(home: Path, pod: Path) -> None:
+def test_pod_variables_without_a_service_account_do_not_make_a_pod(home: Path, pod: Path) -> None:
     (pod / "token").unlink()
     with pytest.raises(ConfigurationProblem, match="no cluster is configured"):
         find_kubeconfig(None, None, IN_POD, pod)
@@ -88,26 +88,26 @@ def test_a_variable_of_a_pod_without_its_account_is_no_pod(home: Path, pod: Path
         (None, "/no/such/file", "KUBECONFIG is /no/such/file, and there is no such file"),
     ],
 )
-def test_a_file_that_is_named_and_missing_is_not_passed_over(
+def test_a_named_file_that_is_missing_is_an_error(
     argument: str | None, variable: str, message: str, home: Path, pod: Path
 ) -> None:
     with pytest.raises(ConfigurationProblem, match=message):
         find_kubeconfig(argument, None, {"KUBECONFIG": variable, **IN_POD}, pod)
 
 
-def test_the_context_says_server_namespace_and_whether_it_is_this_machine(write: Write) -> None:
+def test_a_context_has_server_namespace_and_whether_it_is_this_machine(write: Write) -> None:
     chosen = choose_context([write(kubeconfig(server="https://127.0.0.1:6443/"))], None)
     connection = chosen.connection
     assert (connection.context, connection.server) == ("dev", "https://127.0.0.1:6443")
     assert (connection.namespace, connection.loopback) == ("web", True)
 
 
-def test_a_context_without_a_namespace_means_default(write: Write) -> None:
+def test_a_context_without_a_namespace_uses_default(write: Write) -> None:
     content = kubeconfig(contexts=[{"name": "dev", "context": {"cluster": "c", "user": "u"}}])
     assert choose_context([write(content)], None).connection.namespace == "default"
 
 
-def test_of_several_files_the_first_to_name_something_decides(write: Write) -> None:
+def test_of_several_files_the_first_that_sets_a_value_wins(write: Write) -> None:
     first = write({"current-context": "prod"}, "first")
     second = write(kubeconfig("dev", "https://second:1"), "second")
     third = write(kubeconfig("prod", "https://third:1"), "third")
@@ -115,7 +115,7 @@ def test_of_several_files_the_first_to_name_something_decides(write: Write) -> N
     assert (connection.context, connection.server) == ("prod", "https://second:1")
 
 
-def test_an_empty_file_among_others_is_left_out(write: Write) -> None:
+def test_an_empty_file_among_others_is_skipped(write: Write) -> None:
     empty, full = write("", "empty"), write(kubeconfig(), "full")
     assert choose_context([empty, full], None).paths == (full,)
 
@@ -140,7 +140,7 @@ def test_an_empty_file_among_others_is_left_out(write: Write) -> None:
         (kubeconfig(server=""), None, "expected https://HOST:PORT, got nothing$"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_a_fault_is_reported_in_one_line(
     content: Any, context: str | None, message: str, write: Write
 ) -> None:
     with pytest.raises(ConfigurationProblem, match=message) as caught:
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_an_unreadable_file_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationProblem, match=r"cannot be read: Is a directory$"):
         choose_context([tmp_path], None)
 

@@ -58,7 +58,7 @@ def by_token(accepted: Callable[[], str]) -> Callable[[Seen, asyncio.StreamWrite
     return answer
 
 
-async def test_a_refused_token_is_looked_up_again_and_sent_once_more(
+async def test_a_refused_token_is_looked_up_again_and_the_request_retried_once(
     connecting: Connect, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -73,7 +73,7 @@ async def test_a_refused_token_is_looked_up_again_and_sent_once_more(
         ]
 
 
-async def test_a_stream_also_begins_again_with_a_new_token(connecting: Connect, tmp_path: Path) -> None:
+async def test_a_stream_is_also_restarted_with_a_new_token(connecting: Connect, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     async with serving(by_token(lambda: "new")) as peer:
@@ -82,14 +82,14 @@ async def test_a_stream_also_begins_again_with_a_new_token(connecting: Connect, 
         assert (await get_as_stream(transport)).status == 200
 
 
-async def test_where_there_is_no_other_token_the_refusal_is_the_answer(connecting: Connect) -> None:
+async def test_without_another_token_the_refusal_is_the_answer(connecting: Connect) -> None:
     async with serving(by_token(lambda: "another")) as peer:
         transport = await connecting(peer.port, user={"token": "static"})
         assert (await get(transport)).status == 401
         assert len(peer.seen) == 1
 
 
-async def test_a_token_file_is_read_again_without_being_refused_first(
+async def test_a_token_file_is_reread_without_a_refusal(
     connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
@@ -152,7 +152,7 @@ async def test_an_exec_plugin_runs_again_only_when_its_token_is_refused(
     assert (tmp_path / "runs").read_text() == "2"
 
 
-async def test_an_exec_plugin_runs_beside_requests_while_its_last_token_is_good(
+async def test_an_exec_plugin_runs_in_parallel_with_requests_while_its_last_token_is_valid(
     connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
@@ -174,7 +174,7 @@ async def test_a_plugin_that_fails_is_a_configuration_problem_in_one_line(connec
         await connecting(1, user=user)
 
 
-async def test_a_plugin_that_fails_later_leaves_the_refusal_as_the_answer(
+async def test_a_plugin_that_fails_later_leaves_the_refusal_as_the_response(
     connecting: Connect, tmp_path: Path
 ) -> None:
     async with serving(by_token(lambda: "token-2")) as peer:
@@ -184,7 +184,7 @@ async def test_a_plugin_that_fails_later_leaves_the_refusal_as_the_answer(
         assert len(peer.seen) == 1
 
 
-async def test_a_server_of_the_kubeconfigs_authority_is_trusted(
+async def test_a_server_certified_by_the_kubeconfigs_authority_is_trusted(
     connecting: Connect, authority: trustme.CA
 ) -> None:
     async with serving(always(reply()), server_tls(authority)) as peer:
@@ -193,7 +193,7 @@ async def test_a_server_of_the_kubeconfigs_authority_is_trusted(
 
 
 @both_ways
-async def test_a_server_of_another_authority_is_refused_before_anything_is_sent(
+async def test_a_server_certified_by_another_authority_is_refused_before_anything_is_sent(
     read: Get, connecting: Connect, authority: trustme.CA
 ) -> None:
     async with serving(always(reply()), server_tls(trustme.CA())) as peer:
@@ -207,7 +207,7 @@ async def test_a_server_of_another_authority_is_refused_before_anything_is_sent(
     assert peer.seen == []
 
 
-async def test_a_server_of_another_name_is_refused_unless_the_kubeconfig_names_it(
+async def test_a_server_certificate_for_another_name_is_refused_unless_the_kubeconfig_names_it(
     connecting: Connect, authority: trustme.CA
 ) -> None:
     async with serving(always(reply()), server_tls(authority, "api.example.com")) as peer:
@@ -219,13 +219,13 @@ async def test_a_server_of_another_name_is_refused_unless_the_kubeconfig_names_i
         assert (await get(transport)).status == 200
 
 
-async def test_only_the_kubeconfig_can_switch_verification_off(connecting: Connect) -> None:
+async def test_only_the_kubeconfig_can_disable_verification(connecting: Connect) -> None:
     async with serving(always(reply()), server_tls(trustme.CA())) as peer:
         transport = await connecting(peer.port, scheme="https", cluster={"insecure-skip-tls-verify": True})
         assert (await get(transport)).status == 200
 
 
-async def test_a_client_certificate_is_shown(connecting: Connect, authority: trustme.CA) -> None:
+async def test_a_client_certificate_is_presented(connecting: Connect, authority: trustme.CA) -> None:
     tls = server_tls(authority)
     tls.verify_mode = ssl.CERT_REQUIRED
     authority.configure_trust(tls)
@@ -238,7 +238,7 @@ async def test_a_client_certificate_is_shown(connecting: Connect, authority: tru
             await get(stranger, "/x")
 
 
-async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
+async def test_a_plugins_renewed_certificate_is_presented_on_new_connections(
     connecting: Connect, authority: trustme.CA, tmp_path: Path
 ) -> None:
     tls = server_tls(authority)
@@ -264,13 +264,13 @@ async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
     assert (tmp_path / "runs").read_text() == "2"
 
 
-async def test_certificates_that_are_none_are_a_configuration_problem(connecting: Connect) -> None:
+async def test_invalid_certificates_are_a_configuration_problem(connecting: Connect) -> None:
     rubbish = {"certificate-authority-data": base64.b64encode(b"rubbish").decode()}
     with pytest.raises(ConfigurationProblem, match="certificates for the API server cannot be used"):
         await connecting(1, scheme="https", cluster=rubbish)
 
 
-async def test_https_spoken_to_an_http_server_says_so(connecting: Connect) -> None:
+async def test_https_to_an_http_server_is_reported_as_such(connecting: Connect) -> None:
     async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(400, b"Bad Request"))
         writer.close()
@@ -295,7 +295,7 @@ async def connect_in_pod(
     return await connect()
 
 
-async def test_a_pod_uses_its_own_account_and_takes_its_renewed_token(
+async def test_a_pod_uses_its_service_account_and_its_renewed_token(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(by_token(lambda: "new"), server_tls(authority)) as peer:
@@ -348,7 +348,7 @@ async def test_a_plugin_that_hangs_at_the_start_is_a_configuration_problem(
     await all_ended(tmp_path)
 
 
-async def test_a_plugin_that_hangs_later_holds_up_a_refused_request_for_a_bounded_time(
+async def test_a_plugin_that_hangs_later_delays_a_refused_request_for_a_bounded_time(
     connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(by_token(lambda: "token-2")) as peer:
@@ -387,7 +387,7 @@ async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: P
     ],
     ids=range(7),
 )
-async def test_what_a_plugin_should_not_print_is_said_in_one_line(
+async def test_invalid_output_of_a_plugin_is_reported_in_one_line(
     printed: str, problem: str, connecting: Connect, tmp_path: Path
 ) -> None:
     if printed.startswith("STATUS "):
@@ -399,7 +399,7 @@ async def test_what_a_plugin_should_not_print_is_said_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-async def test_a_plugin_that_prints_too_much_is_named_though_a_child_of_its_holds_a_pipe(
+async def test_a_plugin_that_prints_too_much_is_named_even_if_its_child_holds_a_pipe(
     connecting: Connect, tmp_path: Path
 ) -> None:
     script = "import subprocess, sys; subprocess.Popen(['sleep', '0.5'], start_new_session=True, stdout=2)"
@@ -428,7 +428,7 @@ async def test_keys_of_a_kubeconfig_are_never_written_to_a_file(
     assert list(written.iterdir()) == []
 
 
-async def test_an_encrypted_key_is_a_configuration_problem_and_no_question(
+async def test_an_encrypted_key_is_a_configuration_problem_and_causes_no_prompt(
     connecting: Connect, authority: trustme.CA
 ) -> None:
     ours = authority.issue_cert("someone@example.com")
@@ -463,7 +463,7 @@ async def test_a_proxy_of_an_unknown_kind_is_refused_without_its_password(connec
     assert "hunter2" not in str(caught.value)
 
 
-async def test_a_pod_takes_a_rotated_authority(
+async def test_a_pod_reloads_a_rotated_authority(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)

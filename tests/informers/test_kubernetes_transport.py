@@ -34,7 +34,7 @@ from tests.informers.http_peer import (
 )
 
 
-async def test_a_request_arrives_as_it_was_given(connecting: Connect) -> None:
+async def test_a_request_is_sent_unchanged(connecting: Connect) -> None:
     async with serving(always(reply(201, b"made", "X-One: 1", "Warning: a", "Warning: b"))) as peer:
         transport = await connecting(peer.port)
         response = await transport.request(
@@ -74,7 +74,7 @@ async def test_a_name_is_percent_encoded_on_the_wire(name: str, connecting: Conn
     assert parse_qs(parts.query) == {"labelSelector": [selector]}
 
 
-async def test_chunks_are_passed_on_as_they_come_whatever_they_hold(connecting: Connect) -> None:
+async def test_chunks_are_passed_on_as_they_arrive_whatever_their_content(connecting: Connect) -> None:
     long_line = b'{"type":"ADDED","object":"' + b"x" * 1_500_000 + b'"}\n'
     first_half_read = asyncio.Event()
 
@@ -113,7 +113,9 @@ async def test_leaving_a_stream_ends_it_at_the_server(connecting: Connect) -> No
 
 
 @both_ways
-async def test_a_connection_cut_in_mid_body_leaves_the_outcome_open(read: Get, connecting: Connect) -> None:
+async def test_a_connection_cut_within_a_body_leaves_the_outcome_unknown(
+    read: Get, connecting: Connect
+) -> None:
     async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + chunk(b"half"))
         await writer.drain()
@@ -129,7 +131,7 @@ async def test_a_connection_cut_in_mid_body_leaves_the_outcome_open(read: Get, c
 @pytest.mark.parametrize(
     ("method", "arrivals"), [("PUT", 1), ("POST", 1), ("DELETE", 1), ("PATCH", 1), ("GET", 2)]
 )
-async def test_on_a_reused_connection_that_dies_only_a_read_is_sent_again(
+async def test_on_a_reused_connection_that_dies_only_a_read_is_retried(
     method: str, arrivals: int, connecting: Connect
 ) -> None:
     async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
@@ -161,7 +163,7 @@ async def test_nothing_listening_is_unreachable_and_says_so(connecting: Connect)
 
 
 @pytest.mark.rule("survival-run")
-async def test_a_cancellation_within_the_http_library_is_a_failed_request_and_ours_ends_it(
+async def test_a_cancellation_within_the_http_library_is_a_failed_request_and_ours_ends_the_task(
     connecting: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def cancelled(*_: Any, **__: Any) -> Any:
@@ -204,7 +206,7 @@ async def test_a_handshake_that_hangs_is_unreachable(connecting: Connect) -> Non
             await get_as_stream(transport)
 
 
-async def test_an_answer_that_does_not_come_leaves_the_outcome_open(connecting: Connect) -> None:
+async def test_a_missing_answer_leaves_the_outcome_unknown(connecting: Connect) -> None:
     async def silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(5)
 
@@ -216,7 +218,7 @@ async def test_an_answer_that_does_not_come_leaves_the_outcome_open(connecting: 
             await get_as_stream(transport)
 
 
-async def test_a_stream_that_has_begun_may_be_silent_for_longer_than_any_time_out(
+async def test_an_established_stream_may_be_silent_for_longer_than_any_timeout(
     connecting: Connect,
 ) -> None:
     async def slow(seen: Seen, writer: asyncio.StreamWriter) -> None:
@@ -230,7 +232,7 @@ async def test_a_stream_that_has_begun_may_be_silent_for_longer_than_any_time_ou
             assert [part async for part in streaming.chunks] == [b"1", b"2"]
 
 
-async def test_no_number_of_watches_stops_a_request(connecting: Connect) -> None:
+async def test_no_number_of_watches_blocks_a_request(connecting: Connect) -> None:
     async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + chunk(b"{}\n") if "watch" in seen.target else reply())
 
@@ -251,7 +253,7 @@ async def test_no_number_of_watches_stops_a_request(connecting: Connect) -> None
         watches.cancel_scope.cancel()
 
 
-async def test_connections_are_kept_alive_by_the_kernel(connecting: Connect) -> None:
+async def test_connections_use_tcp_keepalive(connecting: Connect) -> None:
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port)
         await get(transport)
@@ -276,7 +278,7 @@ async def test_a_compressed_answer_arrives_unpacked(connecting: Connect) -> None
     assert "gzip" in peer.seen[0].headers["accept-encoding"]
 
 
-async def test_nothing_holds_on_to_a_body_that_was_handed_out(connecting: Connect) -> None:
+async def test_a_returned_body_is_not_kept_in_memory(connecting: Connect) -> None:
     size = 8_000_000
     async with serving(always(reply(200, b"x" * size))) as peer:
         transport = await connecting(peer.port)
@@ -292,7 +294,7 @@ async def test_nothing_holds_on_to_a_body_that_was_handed_out(connecting: Connec
             tracemalloc.stop()
 
 
-async def test_closing_ends_what_is_under_way_and_what_comes_later(connecting: Connect) -> None:
+async def test_closing_ends_requests_in_progress_and_refuses_later_ones(connecting: Connect) -> None:
     arrived = asyncio.Event()
 
     async def silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
@@ -347,14 +349,14 @@ async def test_a_proxy_that_does_not_answer_or_refuses_is_unreachable(connecting
         await transport.request(HttpRequest("POST", "/x", body=b"{}"))
 
 
-async def test_an_answer_that_is_not_http_leaves_the_outcome_open(connecting: Connect) -> None:
+async def test_an_answer_that_is_not_http_leaves_the_outcome_unknown(connecting: Connect) -> None:
     async with serving(always(b"SSH-2.0-OpenSSH\r\n\r\n")) as peer:
         transport = await connecting(peer.port)
         with pytest.raises(OutcomeUnknown, match="the answer is not HTTP"):
             await get(transport)
 
 
-async def test_whatever_else_the_library_raises_leaves_the_outcome_open(connecting: Connect) -> None:
+async def test_every_other_error_of_the_library_leaves_the_outcome_unknown(connecting: Connect) -> None:
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port)
     error = explain(aiohttp.ClientPayloadError(), "GET /x", transport.connection, 1, 1)

@@ -9,7 +9,7 @@ from informers.line_splitter import LineSplitter
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=10), st.data())
-def test_lines_do_not_depend_on_where_chunks_end(lines: list[bytes], data: st.DataObject) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(lines: list[bytes], data: st.DataObject) -> None:
     text = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     splitter = LineSplitter()
@@ -27,7 +27,7 @@ def test_an_unfinished_line_is_kept_and_counted() -> None:
     assert list(splitter.feed(b"f\n")) == [b"half"]
 
 
-def test_a_line_that_comes_in_bits_may_be_as_long_as_allowed_and_no_longer() -> None:
+def test_a_line_that_arrives_in_pieces_may_be_as_long_as_allowed_and_no_longer() -> None:
     splitter = LineSplitter(longest=10)
     for _ in range(3):
         assert list(splitter.feed(b"12345")) == []

@@ -36,7 +36,7 @@ def parsed(body: bytes, size: int) -> tuple[list[dict[str, Any]], ListParser, in
 
 
 @given(contents=ITEMS, style=STYLES, size=st.integers(1, 400), last=st.booleans())
-def test_a_list_gives_its_items_however_it_is_written_and_wherever_it_is_cut(
+def test_a_list_yields_its_items_in_any_formatting_and_chunking(
     contents: list[Any], style: dict[str, Any], size: int, last: bool
 ) -> None:
     items = [item(number, content) for number, content in enumerate(contents)]
@@ -48,12 +48,12 @@ def test_a_list_gives_its_items_however_it_is_written_and_wherever_it_is_cut(
     assert (parser.version, parser.token) == ("9", "more")
 
 
-def test_items_are_there_before_the_list_has_ended() -> None:
+def test_items_are_available_before_the_list_has_ended() -> None:
     body = json.dumps({"metadata": METADATA, "items": [item(number, "x" * 50) for number in range(100)]})
     assert parsed(body.encode(), 1000)[2] == 99
 
 
-def test_an_item_full_of_what_looks_like_an_end_costs_memory_and_no_time() -> None:
+def test_an_item_full_of_apparent_ends_costs_memory_but_no_time() -> None:
     trap = [{"apiVersion": "v1", "n": number} for number in range(2000)]
     items = [item(0, trap), item(1, trap)]
     found, _, early = parsed(json.dumps({"metadata": METADATA, "items": items}).encode(), 1 << 16)
@@ -61,7 +61,7 @@ def test_an_item_full_of_what_looks_like_an_end_costs_memory_and_no_time() -> No
     assert early == 0
 
 
-def test_what_stands_before_the_first_item_is_looked_through_once() -> None:
+def test_the_text_before_the_first_item_is_scanned_once() -> None:
     body = json.dumps({"metadata": METADATA, "note": "x" * (1 << 21), "items": [item(0, 1), item(1, 2)]})
     begun = time.process_time()
     found, parser, early = parsed(body.encode(), 512)
@@ -70,27 +70,27 @@ def test_what_stands_before_the_first_item_is_looked_through_once() -> None:
 
 
 @pytest.mark.parametrize("items", [None, []])
-def test_an_empty_list_is_a_list(items: Any) -> None:
+def test_an_empty_list_is_valid(items: Any) -> None:
     found, parser, _ = parsed(json.dumps({"metadata": METADATA, "items": items}).encode(), 10)
     assert found == []
     assert parser.version == "9"
 
 
 @pytest.mark.parametrize("cut", [1, 5, 60, 120])
-def test_half_a_list_is_none(cut: int) -> None:
+def test_a_truncated_list_is_an_error(cut: int) -> None:
     body = json.dumps({"metadata": METADATA, "items": [item(0, 1), item(1, 2)]}).encode()
     with pytest.raises(msgspec.DecodeError):
         parsed(body[:-cut], 50)
 
 
-def test_an_item_that_does_not_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_an_unfinished_item_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("informers.listing.LONGEST", 1000)
     body = json.dumps({"metadata": METADATA, "items": [item(0, "x" * 5000)]}).encode()
     with pytest.raises(MalformedAnswer, match="more than 1000 bytes"):
         parsed(body, 100)
 
 
-def test_a_line_that_does_not_end_is_not_kept_for_ever() -> None:
+def test_the_size_of_an_unfinished_line_is_bounded() -> None:
     lines = LineSplitter(longest=1000)
     with pytest.raises(MalformedAnswer, match="more than 1000 bytes"):
         for _ in range(20):
@@ -103,7 +103,7 @@ def ends_within(count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("within", "early"), [(0, 2), (62, 2), (63, 2), (64, 0)])
-def test_so_many_ends_within_an_item_are_tried_for_each_item_anew(within: int, early: int) -> None:
+def test_the_bound_on_apparent_ends_applies_to_each_item_separately(within: int, early: int) -> None:
     items = [item(number, ends_within(within)) for number in range(3)]
     body = json.dumps({"metadata": METADATA, "items": items}).encode()
     found, parser, told = parsed(body, 1 << 16)
@@ -121,7 +121,7 @@ def test_a_list_has_no_version_before_it_has_ended() -> None:
     ("begun", "kept"),
     [(b'{"items":[', b'{"apiVersion":"'), (b"", b'{"metadata":{"remainingItemCount":'), (b"", b"")],
 )
-def test_as_much_is_kept_of_what_does_not_end_as_an_item_may_take(
+def test_an_unfinished_item_is_kept_up_to_the_largest_size_of_an_item(
     monkeypatch: pytest.MonkeyPatch, begun: bytes, kept: bytes
 ) -> None:
     monkeypatch.setattr("informers.listing.LONGEST", 1000)

@@ -19,7 +19,7 @@ def test_bound_values_travel_as_attributes_of_the_record(caplog: pytest.LogCaptu
     assert (said["event"], said["controller"], said["workers"]) == ("started", "sites", 3)
 
 
-def test_a_value_named_as_something_of_the_record_does_not_break_the_line(
+def test_a_value_named_like_a_record_attribute_does_not_break_the_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -59,7 +59,7 @@ def test_an_exception_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> N
         ("100%", "100%"),
     ],
 )
-def test_a_message_reads_on_its_own_with_each_value(
+def test_a_message_is_complete_on_its_own_with_each_value(
     value: Any, shown: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -70,7 +70,7 @@ def test_a_message_reads_on_its_own_with_each_value(
 
 
 @given(st.text(), st.dictionaries(st.text(min_size=1), st.text(), max_size=3))
-def test_no_text_and_no_name_of_a_value_breaks_a_line(words: str, values: dict[str, str]) -> None:
+def test_every_text_and_every_name_of_a_value_can_be_logged(words: str, values: dict[str, str]) -> None:
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[method-assign]
@@ -87,7 +87,7 @@ def test_no_text_and_no_name_of_a_value_breaks_a_line(words: str, values: dict[s
     assert all(name in record.getMessage() for name in values)
 
 
-def test_a_record_names_the_line_that_logs(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_names_the_line_that_logged_it(caplog: pytest.LogCaptureFixture) -> None:
     log = get_logger("informers.test").bind(key="a")
     with caplog.at_level(logging.INFO):
         log.info("one")
@@ -97,11 +97,11 @@ def test_a_record_names_the_line_that_logs(caplog: pytest.LogCaptureFixture) -> 
         except ValueError:
             log.exception("three")
     assert {(one.filename, one.funcName) for one in caplog.records} == {
-        ("test_logs.py", "test_a_record_names_the_line_that_logs")
+        ("test_logs.py", "test_a_record_names_the_line_that_logged_it")
     }
 
 
-def test_what_is_not_logged_is_not_written_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_below_the_level_is_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
     class Costly:
         def __str__(self) -> str:
             raise AssertionError("nobody reads it")

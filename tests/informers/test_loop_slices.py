@@ -36,7 +36,7 @@ def test_a_pause_is_due_when_work_has_taken_longer_than_its_slice(
 
 
 @pytest.mark.parametrize("pieces", [2, 8, LOOK_EVERY, LOOK_EVERY + 1])
-def test_several_pieces_of_work_at_once_count_as_so_many(time: Time, pieces: int) -> None:
+def test_several_concurrent_pieces_of_work_count_separately(time: Time, pieces: int) -> None:
     pace = LoopSlice()
     pace.start()
     time.now += 1
@@ -45,7 +45,7 @@ def test_several_pieces_of_work_at_once_count_as_so_many(time: Time, pieces: int
 
 
 @simulated
-async def test_work_begins_anew_after_a_pause_and_others_had_their_turn() -> None:
+async def test_work_starts_a_new_slice_after_a_pause_in_which_others_ran() -> None:
     turns: list[str] = []
 
     async def another() -> None:
@@ -73,7 +73,7 @@ def _collector() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_collector")
 @pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_waits_for_the_last_of_all_loads_and_is_then_as_it_was(enabled: bool) -> None:
+def test_the_collector_resumes_its_former_state_after_the_last_load(enabled: bool) -> None:
     (gc.enable if enabled else gc.disable)()
     for _ in range(2):
         first, second = collector_paused(), collector_paused()
@@ -87,7 +87,7 @@ def test_the_collector_waits_for_the_last_of_all_loads_and_is_then_as_it_was(ena
 
 
 @pytest.mark.usefixtures("_collector")
-def test_a_load_that_fails_leaves_the_collector_at_work() -> None:
+def test_a_failed_load_leaves_the_collector_enabled() -> None:
     gc.enable()
     with pytest.raises(OSError, match="broken"), collector_paused():
         raise OSError("broken")

@@ -24,5 +24,5 @@ from informers.loopback import is_loopback
         ("127.0.0.1.example.com", False),
     ],
 )
-def test_a_host_is_loopback_by_its_text_alone(host: str | None, expected: bool) -> None:
+def test_a_host_is_recognised_as_loopback_by_its_text_alone(host: str | None, expected: bool) -> None:
     assert is_loopback(host) is expected

@@ -114,13 +114,15 @@ async def down_for_a_while(world: World) -> None:
         (TimeoutError(), False),
     ],
 )
-def test_no_answer_of_an_api_server_is_what_counts_as_unreachable(error: Exception, expected: bool) -> None:
+def test_only_errors_without_an_answer_of_the_api_server_count_as_unreachable(
+    error: Exception, expected: bool
+) -> None:
     assert is_unreachable(error) is expected
 
 
 @pytest.mark.rule("outage-5")
 @watched(readyz=READY)
-async def test_a_failure_alone_is_doubt_and_an_answered_probe_ends_it(world: World) -> None:
+async def test_a_single_failure_is_doubt_and_an_answered_probe_ends_it(world: World) -> None:
     world.reach.failed(REFUSED)
     assert (world.reach.troubled, world.reach.down) == (True, False)
     await anyio.sleep(FIRST_PROBE + 0.01)
@@ -130,7 +132,7 @@ async def test_a_failure_alone_is_doubt_and_an_answered_probe_ends_it(world: Wor
 
 @pytest.mark.rule("outage-5")
 @watched()
-async def test_any_answer_ends_doubt_before_there_is_a_probe(world: World) -> None:
+async def test_any_answer_before_the_first_probe_ends_doubt(world: World) -> None:
     world.reach.failed(REFUSED)
     world.reach.answered()
     await anyio.sleep(5)
@@ -139,7 +141,7 @@ async def test_any_answer_ends_doubt_before_there_is_a_probe(world: World) -> No
 
 @pytest.mark.rule("outage-4")
 @watched(readyz=READY)
-async def test_failures_without_end_on_a_server_that_is_up_cost_one_probe_a_second(world: World) -> None:
+async def test_endless_failures_on_a_server_that_is_up_cost_one_probe_a_second(world: World) -> None:
     for _ in range(600):
         world.reach.failed(REFUSED)
         await anyio.sleep(0.1)
@@ -161,7 +163,7 @@ async def test_a_server_that_is_down_is_probed_at_least_once_a_second(world: Wor
 
 @pytest.mark.rule("outage-5")
 @watched(readyz=Response(503, {}, b"<html>no backend</html>"), pods=READY)
-async def test_a_gateway_that_lets_through_only_the_api_is_no_outage_for_long(world: World) -> None:
+async def test_a_gateway_that_passes_only_the_api_causes_no_lasting_outage(world: World) -> None:
     world.reach.failed(REFUSED)
     await anyio.sleep(1)
     assert not world.reach.down
@@ -170,7 +172,7 @@ async def test_a_gateway_that_lets_through_only_the_api_is_no_outage_for_long(wo
 
 @pytest.mark.rule("outage-5")
 @watched(readyz=UNREADY, pods=error_of(403))
-async def test_a_server_that_says_it_is_not_ready_is_given_ten_seconds(world: World) -> None:
+async def test_a_server_that_reports_itself_unready_is_allowed_ten_seconds(world: World) -> None:
     world.reach.failed(REFUSED)
     await anyio.sleep(UNREADY_SECONDS - 1)
     assert world.reach.down
@@ -180,7 +182,7 @@ async def test_a_server_that_says_it_is_not_ready_is_given_ten_seconds(world: Wo
 
 @pytest.mark.rule("outage-4")
 @watched(readyz=1000.0, pods=1000.0)
-async def test_a_probe_without_an_answer_is_given_up_and_the_next_is_sent(world: World) -> None:
+async def test_an_unanswered_probe_is_abandoned_and_the_next_is_sent(world: World) -> None:
     world.reach.failed(REFUSED)
     await anyio.sleep(30)
     assert world.reach.down
@@ -189,7 +191,7 @@ async def test_a_probe_without_an_answer_is_given_up_and_the_next_is_sent(world:
 
 @pytest.mark.rule("outage-4")
 @watched()
-async def test_a_server_that_goes_down_again_soon_is_probed_no_faster_than_before(world: World) -> None:
+async def test_a_server_that_soon_fails_again_is_probed_no_faster_than_before(world: World) -> None:
     world.reach.failed(REFUSED)
     await anyio.sleep(10)
     for _ in range(20):
@@ -207,7 +209,7 @@ async def test_a_server_that_goes_down_again_soon_is_probed_no_faster_than_befor
 
 @pytest.mark.rule("outage-3")
 @watched()
-async def test_who_waits_goes_on_when_the_server_answers_and_informers_are_first(world: World) -> None:
+async def test_waiters_resume_when_the_server_answers_with_informers_first(world: World) -> None:
     order: list[str] = []
     world.reach.failed(REFUSED)
     world.reach.when_up("key", lambda: order.append("key"))
@@ -232,7 +234,7 @@ async def test_who_waits_goes_on_when_the_server_answers_and_informers_are_first
 
 @pytest.mark.rule("outage-3")
 @watched()
-async def test_what_waits_for_an_outage_that_was_none_is_forgotten(world: World) -> None:
+async def test_waiters_for_an_outage_that_did_not_occur_are_forgotten(world: World) -> None:
     woken: list[str] = []
     world.reach.when_up("before", lambda: woken.append("before"))
     world.reach.failed(REFUSED)
@@ -246,7 +248,7 @@ async def test_what_waits_for_an_outage_that_was_none_is_forgotten(world: World)
 
 @pytest.mark.rule("outage-4")
 @watched(pods=READY)
-async def test_requests_are_spread_over_the_first_second_and_then_no_more(world: World) -> None:
+async def test_requests_are_paced_during_the_first_second_only(world: World) -> None:
     await down_for_a_while(world)
     began = anyio.current_time()
     transport = ReachTransport(world.server, world.reach)  # type: ignore[arg-type]
@@ -263,7 +265,7 @@ async def test_requests_are_spread_over_the_first_second_and_then_no_more(world:
 
 @pytest.mark.rule("outage-4")
 @watched(pods=READY)
-async def test_the_lease_waits_for_no_turn(world: World) -> None:
+async def test_requests_for_the_lease_are_not_paced(world: World) -> None:
     await down_for_a_while(world)
     began = anyio.current_time()
     transport = ReachTransport(world.server, world.reach, paced=False)  # type: ignore[arg-type]
@@ -275,7 +277,7 @@ async def test_the_lease_waits_for_no_turn(world: World) -> None:
 
 @pytest.mark.rule("outage-5")
 @watched(pods=Response(429, {}, b"later"), readyz=Response(503, {}, b"no backend"))
-async def test_requests_say_what_became_of_them(world: World) -> None:
+async def test_requests_report_their_outcome(world: World) -> None:
     transport: PassingTransport = ReachTransport(world.server, world.reach)  # type: ignore[arg-type]
     with pytest.raises(Unreachable):
         await transport.request(HttpRequest("GET", "/refused"))
@@ -287,7 +289,7 @@ async def test_requests_say_what_became_of_them(world: World) -> None:
 
 
 @watched(readyz=READY)
-async def test_a_probe_is_not_held_back_by_the_check_of_the_write_that_failed(world: World) -> None:
+async def test_a_probe_is_not_blocked_by_the_guard_of_the_failed_write(world: World) -> None:
     def held_back() -> None:
         raise Unreachable("this manager does not lead")
 
@@ -299,7 +301,7 @@ async def test_a_probe_is_not_held_back_by_the_check_of_the_write_that_failed(wo
 
 
 @watched()
-async def test_those_who_are_woken_have_nothing_of_the_request_that_was_answered(world: World) -> None:
+async def test_woken_waiters_inherit_nothing_from_the_answered_request(world: World) -> None:
     inherited: list[str] = []
 
     def woken() -> None:
@@ -320,7 +322,7 @@ async def test_those_who_are_woken_have_nothing_of_the_request_that_was_answered
 
 
 @watched()
-async def test_nothing_is_doubted_before_the_start_and_after_the_end(world: World) -> None:
+async def test_failures_before_the_start_and_after_the_end_are_ignored(world: World) -> None:
     other = Reachability(world.server, VirtualClock(0))  # type: ignore[arg-type]
     other.failed(REFUSED)
     assert not other.troubled
@@ -348,5 +350,5 @@ async def test_nothing_is_doubted_before_the_start_and_after_the_end(world: Worl
         (Streaming(1), Streaming()),
     ],
 )
-def test_after_an_outage_a_reflector_goes_on_where_it_was_without_a_rest(state: Any, expected: Any) -> None:
+def test_after_an_outage_a_reflector_continues_without_a_delay(state: Any, expected: Any) -> None:
     assert recovered(state) == expected

@@ -185,13 +185,15 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
 @pytest.mark.parametrize(
     ("state", "came", "then", "outputs"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
 )
-def test_a_step(state: State, came: Input, then: State, outputs: tuple[Output, ...]) -> None:
+def test_a_step_has_the_expected_state_and_outputs(
+    state: State, came: Input, then: State, outputs: tuple[Output, ...]
+) -> None:
     after, done = step(state, came)
     assert (after, tuple(map(plain, done))) == (then, tuple(map(plain, outputs)))
 
 
 @pytest.mark.rule("inv-19")
-def test_rests_double_up_to_thirty_seconds_and_jitter_at_most_doubles_them() -> None:
+def test_delays_double_up_to_thirty_seconds_and_jitter_at_most_doubles_them() -> None:
     assert [rest(n, 0.0) for n in range(8)] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
     assert rest(7, 1.0) == 60
     assert rest(5000, 0.0) == 30
@@ -212,7 +214,7 @@ INPUTS = st.one_of(
 
 @pytest.mark.rule("inv-19")
 @given(st.lists(INPUTS, max_size=60))
-def test_no_server_gets_more_than_three_requests_without_a_rest_between(inputs: list[Input]) -> None:
+def test_no_server_gets_more_than_three_requests_without_a_delay(inputs: list[Input]) -> None:
     state: State = Watching(5)
     requests = 0
     for given_ in inputs:
@@ -242,7 +244,9 @@ SOME: list[Input] = [
         (Resting(3, Watching(5)), (Rested,)),
     ],
 )
-def test_an_input_out_of_place_is_a_mistake_of_the_caller(state: State, fitting: tuple[type, ...]) -> None:
+def test_an_input_that_does_not_fit_the_state_is_a_type_error(
+    state: State, fitting: tuple[type, ...]
+) -> None:
     for came in SOME:
         if isinstance(came, fitting):
             step(state, came)

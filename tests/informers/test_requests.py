@@ -62,7 +62,7 @@ def followed(server: Server, seconds: float = 100, **options: Any) -> Informer:
     return informer
 
 
-def test_selectors_go_with_every_request() -> None:
+def test_selectors_are_sent_with_every_request() -> None:
     server = Server([])
     shard = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"
     followed(server, labels="app=web", fields="spec.nodeName=n", shard=shard)
@@ -71,7 +71,7 @@ def test_selectors_go_with_every_request() -> None:
     assert said == [["app=web", "spec.nodeName=n", shard]] * 3
 
 
-def test_metadata_alone_is_asked_for_in_lists_and_in_watches() -> None:
+def test_metadata_only_is_requested_in_lists_and_watches() -> None:
     server = Server([])
     followed(server, metadata_only=True)
     assert [seen.headers["accept"] for seen in server.seen] == [
@@ -81,7 +81,7 @@ def test_metadata_alone_is_asked_for_in_lists_and_in_watches() -> None:
     ]
 
 
-def test_a_watch_that_is_told_to_come_back_later_does_so() -> None:
+def test_a_watch_respects_retry_after() -> None:
     details = {"retryAfterSeconds": 42}
     status = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "no", "details": details}
     server = Server([], [json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"])
@@ -90,7 +90,7 @@ def test_a_watch_that_is_told_to_come_back_later_does_so() -> None:
     assert 42 <= again - refused < 45
 
 
-def test_an_object_may_be_as_large_as_a_server_takes_it() -> None:
+def test_an_object_may_be_as_large_as_a_server_allows() -> None:
     line = b'{"type":"ADDED","object":%s}\n' % pod(1, 1_500_000).replace(b'"7"', b'"101"')
     (snapshot,) = followed(Server([], [line])).store
     assert snapshot.size > 1_500_000

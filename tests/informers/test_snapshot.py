@@ -66,7 +66,7 @@ def test_labels_owners_and_finalizers_are_those_of_the_object(
     "metadata",
     [{"labels": {"x": 1}}, {"labels": []}, {"ownerReferences": {}}, {"finalizers": [1]}, {"name": None}],
 )
-def test_metadata_of_another_sort_is_that_of_no_object(metadata: dict[str, Any]) -> None:
+def test_metadata_of_the_wrong_type_is_an_error(metadata: dict[str, Any]) -> None:
     for _ in range(2):
         with pytest.raises(msgspec.ValidationError):
             read(**metadata)
@@ -75,11 +75,11 @@ def test_metadata_of_another_sort_is_that_of_no_object(metadata: dict[str, Any])
 @pytest.mark.parametrize(
     ("text", "version"), [("7", 7), ("0", 0), ("", 0), ("abc", 0), ("-1", 0), ("\N{SUPERSCRIPT TWO}", 0)]
 )
-def test_a_version_that_is_no_number_is_0(text: str, version: int) -> None:
+def test_a_version_that_is_not_a_number_is_0(text: str, version: int) -> None:
     assert read(resourceVersion=text).version == version
 
 
-def test_what_objects_have_in_common_is_held_once_for_all_of_them() -> None:
+def test_values_common_to_many_objects_are_stored_once() -> None:
     metadata = {
         "namespace": "n" * 5,
         "labels": {"x": "y"},
@@ -93,7 +93,7 @@ def test_what_objects_have_in_common_is_held_once_for_all_of_them() -> None:
     assert one.finalizers is other.finalizers
 
 
-def test_no_more_is_kept_for_sharing_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_shared_values_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARED", 3)
     held = []
     for number in range(8):
@@ -110,29 +110,29 @@ def test_no_more_is_kept_for_sharing_than_there_is_room_for(monkeypatch: pytest.
         (b'{"kind":"Other","metadata":{"name":"a"}}', b'{"kind":"Other","metadata":{"name":"a"}}'),
     ],
 )
-def test_an_item_that_does_not_say_its_kind_gets_that_of_its_resource(body: bytes, kept: bytes) -> None:
+def test_an_item_without_a_kind_gets_that_of_its_resource(body: bytes, kept: bytes) -> None:
     assert Snapshot.from_json(body, StoredShape(type_meta=TYPE_META)).raw == kept
     assert Snapshot.from_json(body).raw == body
 
 
-def test_whether_annotations_differ_is_told_without_them() -> None:
+def test_a_change_of_annotations_is_detected_without_storing_them() -> None:
     hashes = [read(annotations=said).annotations_hash for said in ({"a": "1"}, {"a": "1"}, {"a": "2"}, {})]
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
 
 
-def test_states_of_one_object_have_one_uid() -> None:
+def test_states_of_one_object_have_the_same_uid() -> None:
     assert read(uid="u", resourceVersion="1").is_same_object(read(uid="u", resourceVersion="2"))
     assert not read(uid="u").is_same_object(read(uid="v"))
 
 
-def test_snapshots_of_many_objects_and_versions_have_many_hashes() -> None:
+def test_snapshots_of_different_objects_and_versions_have_different_hashes() -> None:
     many = [read(name=name, resourceVersion=str(version)) for name in "abc" for version in range(3)]
     assert len({hash(snapshot) for snapshot in many}) == len(many)
 
 
 @pytest.mark.rule("inv-29")
-def test_the_same_state_is_the_same_however_it_is_written_or_packed() -> None:
+def test_equal_states_are_equal_in_any_formatting_and_compression() -> None:
     first = read(spec={"n": 1})
     spaced = Snapshot.from_json(b' {"metadata": {"resourceVersion":"1","name":"a"},"spec": {"n":1}}')
     assert first.same_as(first)
@@ -143,7 +143,7 @@ def test_the_same_state_is_the_same_however_it_is_written_or_packed() -> None:
     assert not first.same_as(read(spec={"n": 1}, resourceVersion="2"))
 
 
-def test_bodies_of_two_codecs_are_compared_by_what_they_say_and_not_by_their_bytes() -> None:
+def test_bodies_of_two_codecs_are_compared_by_content_and_not_by_bytes() -> None:
     # The first body of a codec is its dictionary: all that its bytes say is "all of that".
     one = read(StoredShape(codec=ZlibCodec()), spec={"n": 1})
     other = read(StoredShape(codec=ZlibCodec()), spec={"n": 2})

@@ -46,7 +46,7 @@ def test_a_snapshot_reads_the_metadata_that_routing_needs() -> None:
     assert (read.controller.group, read.controller.kind, read.controller.uid) == ("", "ConfigMap", "o")
 
 
-def test_managed_fields_are_dropped_from_the_bytes_and_nothing_else_is() -> None:
+def test_only_managed_fields_are_dropped_from_the_bytes() -> None:
     body = {
         "apiVersion": "v1",
         "metadata": {"name": "a", "managedFields": [{"manager": "m", "fieldsV1": {"f:x": {}}}], "uid": "u"},
@@ -58,7 +58,7 @@ def test_managed_fields_are_dropped_from_the_bytes_and_nothing_else_is() -> None
 
 
 @pytest.mark.rule("K4")
-def test_what_a_reader_does_to_a_decoded_object_stays_with_that_reader() -> None:
+def test_changes_to_a_decoded_object_stay_with_their_reader() -> None:
     read = snapshot("a", 1)
     read.to_dict()["spec"]["n"] = 99
     assert read.to_dict()["spec"]["n"] == 1
@@ -75,14 +75,14 @@ def test_a_snapshot_cannot_be_changed() -> None:
 
 
 @pytest.mark.rule("inv-29")
-def test_the_same_version_again_is_no_change() -> None:
+def test_the_same_version_again_is_not_a_change() -> None:
     store = Store()
     store.put(snapshot("a", 1))
     assert store.put(snapshot("a", 1)) is None
     assert store.replace([snapshot("a", 1)], 5) == []
 
 
-def test_snapshots_are_equal_that_are_of_one_object_at_one_version() -> None:
+def test_snapshots_of_one_object_at_one_version_are_equal() -> None:
     assert snapshot("a", 1) == snapshot("a", 1)
     assert snapshot("a", 1) != snapshot("a", 2)
     assert snapshot("a", 1) != snapshot("b", 1)
@@ -101,7 +101,7 @@ def test_deletion_and_recreation_between_two_lists_is_one_delta_with_two_uids() 
 
 
 @pytest.mark.rule("K1")
-def test_an_index_forgets_values_that_nobody_has_any_more() -> None:
+def test_an_index_drops_values_that_no_object_has_any_more() -> None:
     store = Store()
     store.add_index("label", lambda s: s.labels.values())
     store.put(snapshot("a", 1, labels={"x": "one"}))
@@ -111,20 +111,20 @@ def test_an_index_forgets_values_that_nobody_has_any_more() -> None:
     assert [len(index) for index in table.indexes.values()] == [0, 0, 0]
 
 
-def test_a_second_index_of_one_name_is_refused() -> None:
+def test_a_second_index_with_the_same_name_is_refused() -> None:
     store = Store()
     with pytest.raises(ValueError, match="there is an index 'owner' already"):
         store.add_index("owner", lambda s: ())
 
 
-def test_a_deletion_that_comes_late_does_not_take_what_has_come_since() -> None:
+def test_a_late_deletion_does_not_remove_a_newer_object() -> None:
     store = Store()
     store.put(snapshot("a", 9, uid="second"))
     assert store.remove(snapshot("a", 5, uid="first")) is None
     assert names(store) == ["a"]
 
 
-def test_a_store_of_several_namespaces_has_reached_what_each_of_them_has() -> None:
+def test_the_version_of_a_store_is_the_lowest_of_its_namespaces() -> None:
     store = Store(["one", "two"])
     store.replace([snapshot("a", 3, namespace="one")], 9, "one")
     assert store.version == 0
@@ -136,7 +136,7 @@ def test_a_store_of_several_namespaces_has_reached_what_each_of_them_has() -> No
     assert names(store) == ["b"]
 
 
-def test_an_index_that_is_added_during_a_list_is_whole_after_it() -> None:
+def test_an_index_added_during_a_list_is_complete_after_it() -> None:
     store = Store()
     store.stage([snapshot("a", 1)])
     store.add_index("name", lambda s: (s.key.name,))
@@ -147,7 +147,7 @@ def test_an_index_that_is_added_during_a_list_is_whole_after_it() -> None:
     assert names(store.by_index("name", "b")) == ["b"]
 
 
-def test_a_version_that_is_told_with_other_content_is_a_change() -> None:
+def test_a_version_with_different_content_is_a_change() -> None:
     store = Store()
     store.put(snapshot("a", 1))
     other = Snapshot.from_json(store.list()[0].raw.replace(b'"n": 1', b'"n": 2'))
@@ -181,7 +181,7 @@ OPERATIONS = st.lists(
 @pytest.mark.rule("K2")
 @pytest.mark.rule("K3")
 @given(OPERATIONS)
-def test_every_index_equals_a_search_through_the_store(
+def test_every_index_equals_a_scan_of_the_store(
     operations: list[tuple[str, list[tuple[str, str]]]],
 ) -> None:
     store = Store()

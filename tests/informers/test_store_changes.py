@@ -23,7 +23,7 @@ def two_parts() -> Store:
 
 @pytest.mark.rule("inv-25")
 @pytest.mark.rule("inv-26")
-def test_only_the_first_list_is_initial_and_later_ones_tell_what_is_missing_first() -> None:
+def test_only_the_first_list_is_initial_and_later_ones_report_missing_objects_first() -> None:
     store = Store()
     a, b, c, kept = thing("a", 1), thing("b", 2), thing("c", 7), thing("kept", 3)
     assert store.replace([a, b, kept], 5) == [Delta(None, new, initial=True) for new in (a, b, kept)]
@@ -38,7 +38,7 @@ def test_only_the_first_list_is_initial_and_later_ones_tell_what_is_missing_firs
     assert store.replace([a, kept], 10) == [Delta(None, a)]
 
 
-def test_what_was_there_before_the_first_list_is_told_as_that_list_tells_it() -> None:
+def test_objects_from_before_the_first_list_are_reported_as_that_list_has_them() -> None:
     store = Store()
     early, gone = thing("a", 1), thing("gone", 1)
     store.put(early)
@@ -48,7 +48,7 @@ def test_what_was_there_before_the_first_list_is_told_as_that_list_tells_it() ->
 
 
 @pytest.mark.rule("inv-24")
-def test_one_change_is_told_with_the_state_before_it_and_the_state_after() -> None:
+def test_a_change_is_reported_with_the_state_before_and_after_it() -> None:
     store = Store()
     first, second, last = thing("a", 1), thing("a", 2), thing("a", 4)
     assert store.put(first) == Delta(None, first)
@@ -62,14 +62,14 @@ def test_one_change_is_told_with_the_state_before_it_and_the_state_after() -> No
     assert store.version == 4
 
 
-def test_a_deletion_at_the_version_of_the_last_change_takes_the_object() -> None:
+def test_a_deletion_at_the_version_of_the_last_change_removes_the_object() -> None:
     store = Store()
     store.put(thing("a", 3))
     assert store.remove(thing("a", 3)) == Delta(thing("a", 3), None)
     assert len(store) == store.size == 0
 
 
-def test_a_version_that_is_reached_is_that_of_its_part_and_never_goes_back() -> None:
+def test_a_reached_version_belongs_to_its_part_and_never_decreases() -> None:
     store = two_parts()
     store.reach(9, ONE)
     assert store.version == 6
@@ -81,7 +81,7 @@ def test_a_version_that_is_reached_is_that_of_its_part_and_never_goes_back() -> 
     assert Store([]).version == 0
 
 
-def test_an_object_is_found_by_its_key_in_the_part_that_follows_it() -> None:
+def test_an_object_is_found_by_its_key_in_the_part_for_its_namespace() -> None:
     store = two_parts()
     assert store.get(Key(ONE, "a")) == thing("a", 1, ONE)
     assert store.get(Key(TWO, "a")) == thing("a", 3, TWO)
@@ -92,7 +92,7 @@ def test_an_object_is_found_by_its_key_in_the_part_that_follows_it() -> None:
     assert whole.get(Key(ONE, "a")) == thing("a", 1, ONE)
 
 
-def test_an_index_goes_over_all_parts_until_it_is_taken_away() -> None:
+def test_an_index_covers_all_parts_until_it_is_removed() -> None:
     store = two_parts()
     store.stage([thing("c", 7, TWO)], TWO)
     store.add_index("letter", lambda s: s.key.name)
@@ -111,7 +111,7 @@ def test_an_index_goes_over_all_parts_until_it_is_taken_away() -> None:
 
 
 @pytest.mark.rule("K1")
-def test_a_value_that_an_index_function_gives_twice_counts_once() -> None:
+def test_a_value_returned_twice_by_an_index_function_counts_once() -> None:
     def twice(of: Snapshot) -> Iterable[str]:
         return (*of.labels.values(), *of.labels.values())
 
@@ -127,7 +127,7 @@ def test_a_value_that_an_index_function_gives_twice_counts_once() -> None:
     assert list(store.index_values("label")) == ["other"]
 
 
-def test_what_is_gone_again_before_a_list_has_ended_is_not_in_it() -> None:
+def test_an_object_deleted_before_its_list_ends_is_not_in_the_list() -> None:
     store = Store()
     store.unstage(Key("ns", "a"))
     store.stage([thing("a", 1), thing("b", 2)])
@@ -138,7 +138,7 @@ def test_what_is_gone_again_before_a_list_has_ended_is_not_in_it() -> None:
     assert names(store) == ["b"]
 
 
-def test_a_list_that_cannot_be_finished_leaves_no_trace() -> None:
+def test_an_unfinished_list_leaves_no_trace() -> None:
     store = two_parts()
     store.drop_stage(ONE)
     store.stage([thing("z", 9, ONE)], ONE)
@@ -147,7 +147,7 @@ def test_a_list_that_cannot_be_finished_leaves_no_trace() -> None:
     assert store.commit(9, ONE) == [Delta(thing("b", 2, ONE), None, missed=True)]
 
 
-def test_one_part_is_cleared_at_the_version_that_it_has_reached() -> None:
+def test_one_part_is_cleared_at_its_reached_version() -> None:
     store = two_parts()
     store.stage([thing("z", 9, ONE)], ONE)
     gone = [thing("a", 1, ONE), thing("b", 2, ONE)]
@@ -157,7 +157,7 @@ def test_one_part_is_cleared_at_the_version_that_it_has_reached() -> None:
     assert store.commit(7, ONE) == []
 
 
-def test_clearing_what_was_never_listed_leaves_its_first_list_the_first() -> None:
+def test_clearing_an_unlisted_part_keeps_its_first_list_initial() -> None:
     store = Store()
     store.stage([thing("z", 9)])
     assert store.clear() == []
@@ -167,7 +167,7 @@ def test_clearing_what_was_never_listed_leaves_its_first_list_the_first() -> Non
     assert fresh.replace([thing("a", 1)], 5) == [Delta(None, thing("a", 1), initial=True)]
 
 
-def test_namespaces_come_and_go_one_by_one() -> None:
+def test_namespaces_are_added_and_removed_one_by_one() -> None:
     store = two_parts()
     store.stage([thing("z", 9, ONE)], ONE)
     gone = [thing("a", 1, ONE), thing("b", 2, ONE)]
@@ -182,6 +182,6 @@ def test_namespaces_come_and_go_one_by_one() -> None:
     assert store.put(thing("n", 10, ONE)) == Delta(None, thing("n", 10, ONE))
 
 
-def test_a_store_that_follows_all_namespaces_takes_no_other() -> None:
+def test_a_store_of_all_namespaces_accepts_no_other() -> None:
     with pytest.raises(ValueError, match=r"^all namespaces are followed already$"):
         Store().add_part(ONE)

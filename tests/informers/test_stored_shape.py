@@ -36,7 +36,7 @@ def encode(content: Any, spacing: tuple[str, str] = (",", ":")) -> bytes:
     elsewhere=VALUES | st.just({"managedFields": [MANAGED]}) | st.just('"managedFields":[{}]'),
     spacing=SPACING,
 )
-def test_managed_fields_go_and_everything_else_stays_however_the_object_is_written(
+def test_only_managed_fields_are_removed_in_any_formatting_of_the_object(
     before: dict[str, Any],
     after: dict[str, Any],
     managed: list[Any],
@@ -65,7 +65,7 @@ def test_managed_fields_go_and_everything_else_stays_however_the_object_is_writt
         (b'{"metadata":{"name":"a", "managedFields": [{}]} }', b'{"metadata":{"name":"a"}}'),
     ],
 )
-def test_managed_fields_are_cut_out_where_they_can_be(body: bytes, kept: bytes) -> None:
+def test_managed_fields_are_cut_out_where_possible(body: bytes, kept: bytes) -> None:
     assert StoredShape().keep(body, b"[{}]") == kept
     assert StoredShape(drop=()).keep(body, b"[{}]") == body
     assert StoredShape().keep(body, b"") == body
@@ -73,14 +73,14 @@ def test_managed_fields_are_cut_out_where_they_can_be(body: bytes, kept: bytes) 
 
 @pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
 @given(values=st.lists(VALUES, min_size=1, max_size=5))
-def test_what_was_compressed_comes_back_as_it_was(made: type[Codec], values: list[Any]) -> None:
+def test_compressed_content_is_restored_exactly(made: type[Codec], values: list[Any]) -> None:
     codec = made()
     bodies = [encode({"metadata": {"name": "a"}, "spec": value}) for value in values]
     packed = [codec.pack(body) for body in bodies]
     assert [codec.unpack(one) for one in packed] == bodies
 
 
-def test_bodies_can_be_read_in_many_threads_at_once() -> None:
+def test_bodies_can_be_read_in_several_threads_at_once() -> None:
     codec = ZstdCodec()
     bodies = [encode({"metadata": {"name": str(number)}, "spec": "x" * number}) for number in range(200)]
     packed = [codec.pack(body) for body in bodies]
@@ -89,14 +89,14 @@ def test_bodies_can_be_read_in_many_threads_at_once() -> None:
         assert all(one == bodies for one in read)
 
 
-def test_zstd_is_taken_where_it_is_installed_and_zlib_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_is_used_where_it_is_installed_and_zlib_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(codec(), ZstdCodec)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     assert isinstance(codec(), ZlibCodec)
 
 
 @pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
-def test_a_compressed_snapshot_reads_like_any_other_and_takes_less(made: type[Codec]) -> None:
+def test_a_compressed_snapshot_reads_like_any_other_and_takes_less_memory(made: type[Codec]) -> None:
     settings = {f"setting-{number}": "always the same" for number in range(50)}
     body = encode({"metadata": {"name": "a", "resourceVersion": "1", "labels": {"x": "y"}}, "spec": settings})
     shape = StoredShape(codec=made())
@@ -111,7 +111,7 @@ def test_a_compressed_snapshot_reads_like_any_other_and_takes_less(made: type[Co
 @pytest.mark.parametrize(
     "uid", ["", "a", "0c7d7b1e-5b1c-4a3e-9d0a-00ff00ff00ff", "0C7D7B1E-5B1C-4A3E-9D0A-00FF00FF00FF"]
 )
-def test_a_uid_comes_back_as_it_was_written(uid: str) -> None:
+def test_a_uid_is_restored_exactly_as_it_was_written(uid: str) -> None:
     assert Snapshot.from_json(encode({"metadata": {"name": "a", "uid": uid}})).uid == uid
 
 
@@ -126,7 +126,7 @@ def test_pointers_are_dropped_and_the_store_knows_that_it_lacks_them() -> None:
     assert [shape.lacks(pointer) for pointer in ("/type", "/metadata/annotations/c")] == [False] * 2
 
 
-def test_a_transform_changes_what_is_kept_and_says_where() -> None:
+def test_a_transform_changes_the_stored_object_and_declares_the_changed_paths() -> None:
     shape = StoredShape(
         transform=lambda content: {**content, "spec": {"n": content["spec"]["n"]}}, transformed=("/spec",)
     )
@@ -152,7 +152,7 @@ def cancelled(content: Any) -> Any:
         cancelled,
     ],
 )
-def test_an_object_whose_transform_fails_is_kept_whole_and_the_log_says_which(
+def test_an_object_whose_transform_fails_is_stored_whole_and_named_in_the_log(
     transform: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     shape = StoredShape(transform=transform)
@@ -163,13 +163,13 @@ def test_an_object_whose_transform_fails_is_kept_whole_and_the_log_says_which(
     assert (vars(line)["object"], bool(line.exc_info)) == ("a", True)
 
 
-def test_of_metadata_only_everything_else_is_lacking() -> None:
+def test_with_metadata_only_everything_else_is_lacking() -> None:
     shape = InformerOptions(metadata_only=True).shape(SITES)
     assert shape.lacks("/spec")
     assert not shape.lacks("/metadata/labels")
 
 
-def test_a_wrong_pointer_is_refused_where_it_is_written() -> None:
+def test_an_invalid_pointer_is_refused_in_the_options() -> None:
     with pytest.raises(ValueError, match="'data' is not a JSON pointer"):
         InformerOptions(drop=["data"]).shape(SITES)
 
@@ -179,7 +179,7 @@ def test_a_wrong_pointer_is_refused_where_it_is_written() -> None:
     st.fixed_dictionaries({}, optional={"labels": TEXT, "fields": TEXT, "compress": st.booleans()}),
     st.fixed_dictionaries({}, optional={"labels": TEXT, "fields": TEXT, "compress": st.booleans()}),
 )
-def test_what_an_option_leaves_out_comes_from_the_level_above_and_what_it_says_stays(
+def test_unset_options_come_from_the_level_above_and_set_ones_stay(
     said: dict[str, Any], defaults: dict[str, Any]
 ) -> None:
     assert InformerOptions(**said).over(InformerOptions(**defaults)) == InformerOptions(

@@ -46,19 +46,19 @@ def listed(*items: bytes, version: int = 9, token: str = "") -> bytes:
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=5), st.booleans())
-def test_members_are_those_that_a_decoder_finds(content: dict[str, Any], spaced: bool) -> None:
+def test_members_are_the_same_as_those_of_a_decoder(content: dict[str, Any], spaced: bool) -> None:
     text = json.dumps(content, indent=2 if spaced else None).encode()
     assert {name: json.loads(value) for name, value in members(text).items()} == content
 
 
 @given(st.lists(JSON, max_size=5), st.booleans())
-def test_elements_are_those_that_a_decoder_finds(content: list[Any], spaced: bool) -> None:
+def test_elements_are_the_same_as_those_of_a_decoder(content: list[Any], spaced: bool) -> None:
     text = json.dumps(content, indent=2 if spaced else None).encode()
     assert [json.loads(value) for value in elements(text)] == content
 
 
 @given(st.dictionaries(st.text(), JSON, min_size=1, max_size=5), st.data())
-def test_the_beginning_of_an_object_is_not_one(content: dict[str, Any], data: st.DataObject) -> None:
+def test_a_truncated_object_is_an_error(content: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(content).encode()
     with pytest.raises(msgspec.DecodeError):
         members(text[: data.draw(st.integers(0, len(text) - 1))])
@@ -72,17 +72,17 @@ def test_anything_else_is_a_decoding_error(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"a":1', b'{"a":1}}', b"[1", b"", b"[" * 20_000, b'{"a":' * 20_000])
-def test_text_that_is_not_one_value_is_not_whole(text: bytes) -> None:
+def test_text_that_is_not_exactly_one_value_is_refused(text: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         check_whole(text)
 
 
 @pytest.mark.parametrize("text", [b"3", b'{"a":1}', b" [1]", b"[" * 20_000 + b"]" * 20_000, deep("a", 1)])
-def test_one_value_is_whole_however_deep_it_is(text: bytes) -> None:
+def test_one_value_is_accepted_at_any_depth(text: bytes) -> None:
     check_whole(text)
 
 
-def test_an_object_that_is_nested_deeply_is_kept_whole() -> None:
+def test_a_deeply_nested_object_is_stored_whole() -> None:
     snapshot = Snapshot.from_deep_json(deep("a", 3))
     assert (str(snapshot.key), snapshot.version, snapshot.uid) == ("ns/a", 3, "a")
     assert snapshot.raw == deep("a", 3)
@@ -91,7 +91,7 @@ def test_an_object_that_is_nested_deeply_is_kept_whole() -> None:
         snapshot.to_dict()
 
 
-def test_an_object_is_named_as_far_as_it_can_be_read() -> None:
+def test_an_unreadable_object_is_named_as_far_as_possible() -> None:
     assert name_in(deep("a", 3)) == "ns/a"
     assert name_in(b'{"metadata":{"name":7}}') == "an object of 23 bytes"
     assert name_in(b"[") == "an object of 1 bytes"
@@ -151,7 +151,7 @@ BAD = [
 @pytest.mark.rule("unreadable")
 @pytest.mark.parametrize("bad", [*BAD, deep("deep", 4)], ids=range(len(BAD) + 1))
 @pytest.mark.parametrize("way", ["page", "stream", "event"])
-def test_an_object_that_cannot_be_read_is_left_out_and_all_others_are_followed(way: str, bad: bytes) -> None:
+def test_an_unreadable_object_is_skipped_and_all_others_are_followed(way: str, bad: bytes) -> None:
     if way == "page":
         answers = [Response(400), Response(200, {}, listed(GOOD, bad, LAST)), Response(200, {}, b"\n")]
     else:
@@ -167,7 +167,7 @@ def test_an_object_that_cannot_be_read_is_left_out_and_all_others_are_followed(w
 
 
 @pytest.mark.rule("unreadable")
-def test_a_list_whose_last_or_only_object_is_nested_deeply_is_read() -> None:
+def test_a_list_whose_last_or_only_object_is_deeply_nested_is_read() -> None:
     for items in ([deep("deep", 4)], [GOOD, deep("deep", 4)], [deep("deep", 4), deep("other", 5)]):
         informer, _ = followed([Response(400), Response(200, {}, listed(*items)), Response(200, {}, b"\n")])
         assert len(informer.store) == len(items)
@@ -176,24 +176,24 @@ def test_a_list_whose_last_or_only_object_is_nested_deeply_is_read() -> None:
 @pytest.mark.rule("unreadable")
 @settings(max_examples=EXAMPLES)
 @given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=4))
-def test_no_answer_ends_an_informer_or_makes_it_ask_without_a_bound(answers: list[Response]) -> None:
+def test_no_answer_ends_an_informer_or_causes_unbounded_requests(answers: list[Response]) -> None:
     _, script = followed(answers, 120)
     assert len(script.seen) <= 400
 
 
-def test_a_continue_token_that_comes_twice_is_a_failure_that_is_waited_for() -> None:
+def test_a_repeated_continue_token_is_a_failure_with_a_delay() -> None:
     informer, script = followed([Response(400), Response(200, {}, listed(GOOD, token="again"))], 60)
     assert len(script.seen) < 60
     assert "continue token twice" in str(informer.error)
 
 
-def test_a_server_is_not_waited_for_longer_than_five_minutes_whatever_it_asks_for() -> None:
+def test_a_retry_after_of_the_server_is_limited_to_five_minutes() -> None:
     refusal = Response(429, {"retry-after": "1000000000"}, b"")
     informer, _ = followed([refusal, Response(200, {}, listed(GOOD))], 700)
     assert names(informer) == {"good"}
 
 
-async def test_over_a_real_connection_the_same_holds(connecting: Any) -> None:
+async def test_unreadable_objects_are_skipped_over_a_real_connection_too(connecting: Any) -> None:
     content = listed(GOOD, BAD[0], deep("deep", 4), LAST)
     async with serving(always(reply(200, content))) as peer:
         informer = Informer(await connecting(peer.port), PODS)

@@ -28,7 +28,7 @@ async def copy(ctx: Context[ConfigMap]) -> None:
 
 
 @pytest.mark.rule("loop-uvloop")
-async def test_an_operator_leads_works_and_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_an_operator_leads_reconciles_and_leaves_nothing_behind(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     server = ApiServer()
     async with anyio.create_task_group() as tasks, serve(server, token="t") as face:

@@ -10,7 +10,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
 @pytest.mark.parametrize("page", ["blocking-code", "name-an-operator", "several-clusters"])
-def test_the_code_of_a_page_runs(page: str) -> None:
+def test_the_code_on_the_page_runs(page: str) -> None:
     path = PAGES / f"{page}.md"
     code = "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
     names: dict[str, Any] = {"__name__": page.replace("-", "_")}

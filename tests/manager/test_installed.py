@@ -69,7 +69,7 @@ async def installed(change: Any) -> FakeClient:
         (without_selector, ".status.selector is not a string there"),
     ],
 )
-async def test_the_error_names_what_the_installed_definition_lacks(change: Any, missing: str) -> None:
+async def test_the_error_names_what_is_missing_in_the_installed_definition(change: Any, missing: str) -> None:
     client = await installed(change)
     with pytest.raises(
         DefinitionMismatch, match="Apply the definition that `reconcile crds` prints"
@@ -78,7 +78,7 @@ async def test_the_error_names_what_the_installed_definition_lacks(change: Any, 
     assert caught.value.missing == (missing,)
 
 
-async def test_a_definition_that_keeps_the_contract_passes() -> None:
+async def test_a_definition_that_meets_the_contract_passes() -> None:
     client = await installed(lambda version: None)
     await check_scales(client.transport, [Fleet])
 
@@ -87,7 +87,7 @@ async def test_a_kind_that_is_not_served_is_skipped_by_the_check() -> None:
     await check_scales(FakeClient().transport, [Fleet])
 
 
-async def test_a_manager_does_not_start_on_a_definition_that_cannot_be_scaled() -> None:
+async def test_a_manager_does_not_start_with_a_definition_that_cannot_be_scaled() -> None:
     client = await installed(without_scale)
     ran: list[str] = []
 

@@ -92,7 +92,7 @@ def played(scenario: Callable[[Arena], Any], seed: int = 0) -> None:
 
 @pytest.mark.rule("L4")
 @in_world(played)
-async def test_the_first_candidate_makes_the_lease_and_renews_it(arena: Arena) -> None:
+async def test_the_first_candidate_creates_the_lease_and_renews_it(arena: Arena) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(arena.run, arena.elector("one"))
         await anyio.sleep(1)
@@ -134,7 +134,7 @@ async def test_when_a_leader_dies_another_leads_within_duration_and_two_retries(
 
 @pytest.mark.rule("L7")
 @in_world(played)
-async def test_a_released_lease_is_taken_at_once(arena: Arena) -> None:
+async def test_a_released_lease_is_acquired_at_once(arena: Arena) -> None:
     one, two = arena.elector("one"), arena.elector("two")
     await one.acquire()
     async with anyio.create_task_group() as group:
@@ -149,7 +149,7 @@ async def test_a_released_lease_is_taken_at_once(arena: Arena) -> None:
 
 @pytest.mark.rule("L7")
 @in_world(played)
-async def test_a_standby_watches_the_lease_and_asks_for_it_within_a_second_of_its_release(
+async def test_a_standby_watches_the_lease_and_requests_it_within_a_second_of_its_release(
     arena: Arena,
 ) -> None:
     one, two = arena.elector("one"), arena.elector("two")
@@ -167,7 +167,7 @@ async def test_a_standby_watches_the_lease_and_asks_for_it_within_a_second_of_it
 
 @pytest.mark.rule("L3")
 @in_world(played)
-async def test_a_leader_renews_by_one_update_and_reads_only_after_one_that_failed(arena: Arena) -> None:
+async def test_a_leader_renews_with_one_update_and_reads_only_after_a_failed_one(arena: Arena) -> None:
     one = arena.elector("one")
     transport = one._client.transport
     assert isinstance(transport, FaultyTransport)
@@ -238,7 +238,7 @@ FAULTS = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(plans=st.lists(FAULTS, min_size=2, max_size=3), seed=st.integers(0, 1000))
 @in_world(played)
-async def test_there_are_never_two_leaders_and_in_the_end_there_is_one(
+async def test_there_are_never_two_leaders_and_finally_there_is_one(
     arena: Arena, plans: list[list[Fault]], seed: int
 ) -> None:
     async with anyio.create_task_group() as group:
@@ -266,7 +266,7 @@ async def test_writes_are_refused_while_leadership_is_not_certain_and_reads_are_
 
 @pytest.mark.rule("L2")
 @pytest.mark.parametrize("values", [(10, 10, 2), (15, 2.4, 2), (15, 10, 0), (5, 10, 2), (15, 10, -1)])
-def test_terms_that_leave_no_margin_are_refused(values: tuple[float, float, float]) -> None:
+def test_lease_terms_without_a_margin_are_refused(values: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="a Lease needs"):
         LeaseTerms(*values)
 
@@ -289,12 +289,12 @@ def lease(holder: str | None, duration: int = 15, renewed: str = "t0") -> Lease:
         (Sighting(lease("me"), 100), 100, True),
     ],
 )
-def test_when_a_lease_may_be_taken(seen: Sighting, now: float, free: bool) -> None:
+def test_the_conditions_under_which_a_lease_may_be_taken(seen: Sighting, now: float, free: bool) -> None:
     assert is_free(seen, "me", now) is free
 
 
 @pytest.mark.rule("L1")
-def test_a_record_ages_from_when_it_was_first_seen() -> None:
+def test_the_age_of_a_lease_record_counts_from_its_first_observation() -> None:
     first = sighted(None, lease("other"), 100)
     assert sighted(first, lease("other"), 110).since == 100
     assert sighted(first, lease("other", renewed="t1"), 110).since == 110

@@ -97,7 +97,7 @@ def test_a_manager_is_a_yield_fixture_in_both_modes_of_pytest_asyncio(mode: str,
 
 @pytest.mark.rule("life-context")
 @in_world(played)
-async def test_a_start_that_is_cancelled_leaves_no_task(world: World) -> None:
+async def test_a_cancelled_start_leaves_no_task(world: World) -> None:
     before = asyncio.all_tasks()
 
     class Silent(InProcessTransport):
@@ -115,7 +115,7 @@ async def test_a_start_that_is_cancelled_leaves_no_task(world: World) -> None:
 
 @pytest.mark.rule("life-context")
 @in_world(played)
-async def test_a_cancellation_during_the_stop_makes_it_a_hard_stop_and_leaves_no_task(world: World) -> None:
+async def test_a_cancellation_during_the_stop_makes_it_immediate_and_leaves_no_task(world: World) -> None:
     ended: list[str] = []
 
     async def endless(ctx: Context[Toy]) -> None:
@@ -159,7 +159,7 @@ def broken(manager: Manager, *controllers: str) -> None:
 @pytest.mark.rule("M2")
 @pytest.mark.parametrize("how", ["run", "context"])
 @in_world(played)
-async def test_an_error_is_raised_once_with_a_note_of_where_it_came_from(
+async def test_an_error_is_raised_once_with_a_note_on_its_origin(
     world: World, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = asyncio.all_tasks()
@@ -190,7 +190,7 @@ async def test_an_error_is_raised_once_with_a_note_of_where_it_came_from(
 
 @pytest.mark.rule("M2")
 @in_world(played)
-async def test_of_two_errors_one_is_raised_and_the_other_is_in_the_log(
+async def test_of_two_errors_one_is_raised_and_the_other_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = [Controller(Toy, idle, name="first"), Controller(Toy, idle, name="second")]
@@ -302,7 +302,7 @@ Manager(Controller(ConfigMap, hold), transport=client.transport, environ={}).mai
 
 @pytest.mark.rule("life-signals")
 @pytest.mark.parametrize("held", ["asleep", "busy"])
-def test_a_second_signal_ends_the_process_also_while_the_event_loop_is_held(
+def test_a_second_signal_ends_the_process_even_while_the_event_loop_is_blocked(
     held: str, tmp_path: Path
 ) -> None:
     running = started(HELD, tmp_path, held)
@@ -343,7 +343,7 @@ print("clean", flush=True)
 
 
 @pytest.mark.rule("life-signals")
-def test_a_signal_to_a_forked_child_ends_the_child_alone(tmp_path: Path) -> None:
+def test_a_signal_to_a_forked_child_ends_only_the_child(tmp_path: Path) -> None:
     running = started(FORKING, tmp_path)
     assert first_line(running) == "child -15\n"
     time.sleep(0.5)

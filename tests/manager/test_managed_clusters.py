@@ -154,7 +154,7 @@ async def test_a_cluster_that_is_down_at_the_start_joins_when_it_answers_and_the
 @pytest.mark.rule("clusters-down")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_cluster_that_goes_down_later_does_not_hold_up_the_others_and_converges_when_back(
+async def test_a_cluster_that_fails_later_does_not_delay_the_others_and_converges_when_back(
     sites: Sites, seed: int
 ) -> None:
     async with sites.running(Controller(Toy, keep_size, workers=1)):
@@ -182,7 +182,7 @@ async def test_the_start_fails_if_all_clusters_are_down(sites: Sites) -> None:
             raise AssertionError("started")
 
 
-def test_a_kind_that_only_one_cluster_serves_holds_up_only_the_other(
+def test_a_kind_that_only_one_cluster_serves_delays_only_the_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(sites: Sites) -> None:
@@ -197,7 +197,7 @@ def test_a_kind_that_only_one_cluster_serves_holds_up_only_the_other(
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_to_others(
+async def test_a_controller_selects_its_clusters_and_can_be_woken_from_and_write_to_others(
     sites: Sites, seed: int
 ) -> None:
     """A hub that spreads its objects over the clusters, and hears when a copy changes."""

@@ -14,7 +14,7 @@ from tests.helpers.scenarios import in_world, simulated
 @pytest.mark.rule("inv-36")
 @pytest.mark.parametrize("seed", range(10))
 @in_world(played)
-async def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(
+async def test_a_run_sees_the_writes_of_the_previous_run_however_late_the_watch_is(
     world: World, seed: int
 ) -> None:
     async def make_one(ctx: Context[Toy]) -> Result:
@@ -64,7 +64,7 @@ async def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_
 
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_cleanup_runs_before_an_object_goes_and_exactly_until_it_succeeds(
+async def test_cleanup_runs_before_an_object_is_removed_and_exactly_until_it_succeeds(
     world: World, seed: int
 ) -> None:
     calls: list[str] = []
@@ -93,7 +93,7 @@ async def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_a_hint
 
 
 @in_world(played)
-async def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(
+async def test_a_clean_stop_lets_a_run_finish_and_cancels_a_late_one(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended: list[str] = []
@@ -112,7 +112,7 @@ async def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(
 
 
 @in_world(played)
-async def test_a_manager_kept_to_a_namespace_leaves_others_alone(world: World) -> None:
+async def test_a_manager_limited_to_a_namespace_leaves_others_alone(world: World) -> None:
     async with world.running(Controller(Toy, keep_size), namespace="default"):
         await world.make(size=4)
         await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system"), spec=ToySpec(size=4)))

@@ -42,9 +42,7 @@ seen: list[str] = []
 @pytest.mark.rule("M1")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_controller_that_is_added_works_on_what_is_there_and_on_what_comes(
-    world: World, seed: int
-) -> None:
+async def test_an_added_controller_reconciles_existing_and_new_objects(world: World, seed: int) -> None:
     seen.clear()
     await world.client.create(ConfigMap(metadata=ObjectMeta("before", "default")))
     async with world.running(Controller(Toy, keep_size)) as manager:
@@ -68,7 +66,7 @@ async def test_a_controller_can_be_added_before_the_start(world: World) -> None:
 
 
 @in_world(played)
-async def test_a_name_that_is_taken_is_refused_and_free_again_after_removal(world: World) -> None:
+async def test_a_name_in_use_is_refused_and_becomes_free_after_removal(world: World) -> None:
     watches: list[Watch[Toy, Secret]] = [Watch(Secret, by=lambda toy: toy.spec.secret)]
     async with world.running(Controller(Toy, keep_size)) as manager:
         for _ in range(3):
@@ -103,7 +101,7 @@ async def test_a_controller_whose_kind_is_not_served_is_refused_and_leaves_the_c
 
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_paused_controller_begins_no_run_and_catches_up_when_resumed(world: World, seed: int) -> None:
+async def test_a_paused_controller_starts_no_run_and_catches_up_when_resumed(world: World, seed: int) -> None:
     runs: list[int] = []
 
     async def note(ctx: Context[Toy]) -> None:

@@ -35,7 +35,7 @@ def test_informer_options_of_a_kind_override_those_of_all_others() -> None:
 
 @pytest.mark.rule("inv-36")
 @in_world(played)
-async def test_children_that_the_cache_does_not_follow_delay_no_run(world: World) -> None:
+async def test_children_outside_the_cache_delay_no_run(world: World) -> None:
     runs: list[float] = []
 
     async def keep(ctx: Context[Toy]) -> None:
@@ -59,7 +59,7 @@ async def test_children_that_the_cache_does_not_follow_delay_no_run(world: World
 
 @pytest.mark.rule("write-3")
 @in_world(played)
-async def test_fields_that_are_not_kept_survive_an_edit_of_others(world: World) -> None:
+async def test_fields_dropped_from_the_cache_survive_an_edit_of_others(world: World) -> None:
     async def keep(ctx: Context[Toy]) -> None:
         child = await ctx.client.get(ConfigMap, "child", "default")
         async with ctx.client.editing(child) as draft:

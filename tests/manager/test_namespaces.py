@@ -44,7 +44,7 @@ def role_in(namespace: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.rule("declared-namespaces")
-def test_a_manager_of_two_namespaces_keeps_both_and_no_other_under_roles_alone() -> None:
+def test_a_manager_of_two_namespaces_reconciles_only_those_and_needs_only_roles() -> None:
     configs = [ConfigMap(metadata=ObjectMeta("c", namespace)) for namespace in (*SHOP_AND_BLOG, "else")]
     roles = [part for namespace in SHOP_AND_BLOG for part in role_in(namespace)]
     client = FakeClient(*configs, *roles, user=ACCOUNT)
@@ -82,7 +82,7 @@ def test_a_manager_of_two_namespaces_keeps_both_and_no_other_under_roles_alone()
     ],
 )
 @simulated
-async def test_a_controller_that_needs_more_than_roles_is_refused_at_the_start_and_later(
+async def test_a_controller_that_needs_cluster_wide_rights_is_refused_at_the_start_and_later(
     controller: Controller[Any], said: str
 ) -> None:
     client = FakeClient()

@@ -83,7 +83,7 @@ def test_every_text_option_can_be_set_by_a_variable() -> None:
     assert shown(manager.options) == expected
 
 
-def test_a_lease_in_text_keeps_the_identity_of_the_constructors() -> None:
+def test_a_lease_given_as_text_keeps_the_identity_from_the_constructor() -> None:
     election = LeaderElection("a", identity="me")
     changed = configured({"RECONCILE_LEADER_ELECTION": "b"}, leader_election=election)["leader_election"]
     assert changed == LeaderElection("b", "default", "me")
@@ -111,13 +111,11 @@ def test_the_times_of_a_lease_change_one_by_one_and_must_leave_a_margin() -> Non
         ({"pod": 5}, None, 7),
     ],
 )
-def test_a_value_for_one_controller_overrides_what_it_sets_itself(
-    said: Any, own: int | None, holds: int
-) -> None:
+def test_a_value_for_one_controller_overrides_its_own_setting(said: Any, own: int | None, holds: int) -> None:
     assert for_controller(said, "toy", own, 7) == holds
 
 
-def test_an_option_for_a_controller_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
+def test_an_option_for_an_unknown_controller_is_an_error_with_the_nearest_name() -> None:
     manager = Manager(Controller(ConfigMap, idle, name="copies"), environ={"RECONCILE_WORKERS": "copy=3"})
     with pytest.raises(
         ConfigurationError, match="workers: there is no controller copy: the nearest is copies"
@@ -126,7 +124,7 @@ def test_an_option_for_a_controller_that_does_not_exist_is_an_error_with_the_nea
 
 
 @simulated
-async def test_workers_and_timeouts_reach_the_controllers() -> None:
+async def test_workers_and_timeouts_are_passed_to_the_controllers() -> None:
     said = {"RECONCILE_WORKERS": "3,second=7", "RECONCILE_TIMEOUT": "second=9"}
     controllers = [Controller(ConfigMap, idle, name=name) for name in ("first", "second")]
     async with Manager(
@@ -137,7 +135,7 @@ async def test_workers_and_timeouts_reach_the_controllers() -> None:
         assert [runner._executor.timeout for runner in runners] == [300, 9]
 
 
-def test_a_rate_in_text_overrides_a_limiter_of_the_constructor() -> None:
+def test_a_rate_given_as_text_overrides_a_limiter_of_the_constructor() -> None:
     limiter = RequestLimiter(1, 1)
     assert request_limiter(configured({}, limiter=limiter)) is limiter
     assert request_limiter(configured({"RECONCILE_CLIENT_QPS": "0"}, limiter=limiter)) is None
@@ -208,7 +206,7 @@ def test_an_invalid_value_is_an_error_that_names_its_variable_or_flag(name: str,
         ("serve", "x"),
     ],
 )
-def test_values_of_the_constructor_have_the_same_bounds(name: str, value: Any) -> None:
+def test_constructor_values_have_the_same_bounds(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"^{name}: expected .*, got "):
         Manager(**{name: value})
 
@@ -218,7 +216,7 @@ def test_an_unknown_option_of_the_constructor_is_an_error_with_the_nearest_name(
         Manager(worker=3)  # type: ignore[call-arg]
 
 
-def test_a_new_option_is_one_entry_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_option_needs_only_one_entry_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = OptionSpec(1.5, OPTIONS["stop_seconds"].read, "How long to nap.")
     for options in (OPTIONS, TEXT_OPTIONS):
         monkeypatch.setitem(options, "nap_seconds", spec)
@@ -264,5 +262,5 @@ def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPa
         simulate(Manager(transport=InProcessTransport(ApiServer())).run)
 
 
-def test_the_reference_has_the_table() -> None:
+def test_the_reference_contains_the_table_of_options() -> None:
     assert table() in REFERENCE.read_text()

@@ -11,7 +11,7 @@ from reconcile.manager.signals import handling, in_loop, on_signal
 
 
 @pytest.mark.rule("life-signals")
-async def test_what_a_signal_starts_runs_in_the_loop_and_in_the_context_of_its_handler() -> None:
+async def test_a_signal_callback_runs_in_the_loop_and_in_the_context_of_its_handler() -> None:
     times: list[float] = []
     ended = anyio.Event()
 

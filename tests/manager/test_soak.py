@@ -19,7 +19,7 @@ def test_hours_of_faults_leak_nothing() -> None:
     assert counts[-1].starts > 1  # it lost its lease at times, and came back
 
 
-def test_growth_is_noticed() -> None:
+def test_growth_is_detected() -> None:
     one = Count(tasks=10, streams=3, files=5, objects=10_000, megabytes=50.0, starts=1, requests=0)
     assert grown([one] * 3) == []
     for more in ({"tasks": 11}, {"streams": 4}, {"files": 6}, {"objects": 11_300}, {"megabytes": 60.0}):

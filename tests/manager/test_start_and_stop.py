@@ -57,7 +57,7 @@ class Diary:
 @pytest.mark.rule("stop-order")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_lists_then_leadership_then_sources_and_runs_and_backwards_at_the_stop(
+async def test_the_start_order_is_lists_leadership_sources_and_runs_and_the_stop_reverses_it(
     world: World, seed: int
 ) -> None:
     diary = Diary()
@@ -87,7 +87,7 @@ async def test_lists_then_leadership_then_sources_and_runs_and_backwards_at_the_
 @pytest.mark.rule("stop-order")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_the_lease_is_released_only_after_the_last_run_has_ended_cancelled_ones_too(
+async def test_the_lease_is_released_only_after_the_last_run_has_ended_including_cancelled_ones(
     world: World, seed: int
 ) -> None:
     order: list[str] = []
@@ -131,7 +131,7 @@ async def test_a_manager_runs_once(world: World) -> None:
 
 @pytest.mark.rule("names")
 @in_world(played)
-async def test_names_are_unique_in_a_manager_and_not_in_a_process(world: World) -> None:
+async def test_names_are_unique_within_a_manager_but_not_within_a_process(world: World) -> None:
     both = Controller(Toy, keep_size)
     async with world.running(both) as one, world.running(both) as two:
         await world.make(size=4)
@@ -235,7 +235,7 @@ async def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_reconcil
 
 @pytest.mark.parametrize("before", [True, False])
 @in_world(played)
-async def test_a_manager_without_controllers_runs_until_it_is_stopped_also_before_its_start(
+async def test_a_manager_without_controllers_runs_until_stopped_even_before_its_start(
     world: World, before: bool
 ) -> None:
     manager = world.manager()
@@ -282,7 +282,9 @@ async def test_a_run_may_take_five_minutes_by_default(world: World) -> None:
         ([ValueError("a")], False),
     ],
 )
-def test_a_group_of_errors_is_final_if_each_of_them_is(errors: Sequence[Exception], terminal: bool) -> None:
+def test_a_group_of_errors_is_terminal_if_each_of_them_is(
+    errors: Sequence[Exception], terminal: bool
+) -> None:
     group = ExceptionGroup("of a task group", errors)
     assert RunResult(error=group).terminal is terminal
     assert RunResult(error=ExceptionGroup("around it", [group])).terminal is terminal

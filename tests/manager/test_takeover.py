@@ -167,7 +167,7 @@ async def test_a_deployment_counts_by_its_name_or_its_image(
 
 @pytest.mark.rule("takeover-predecessor")
 @in_world(played)
-async def test_take_over_starts_in_spite_of_an_active_predecessor(here: Played) -> None:
+async def test_take_over_starts_despite_an_active_predecessor(here: Played) -> None:
     await wrote_a_status(here, 0)
     assert await refusal(here, take_over=True) == ""
     assert here.writes
@@ -187,7 +187,7 @@ async def test_an_added_controller_is_checked_for_its_predecessor_too(here: Play
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_a_trace_that_may_not_be_read_is_logged_and_the_others_are_checked(
+def test_an_unreadable_trace_of_a_predecessor_is_logged_and_the_others_are_checked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(here: Played) -> None:
@@ -251,7 +251,7 @@ def test_an_invalid_selector_is_refused() -> None:
 
 @pytest.mark.rule("takeover-shadow")
 @in_world(played)
-async def test_in_shadow_each_write_is_one_line_and_none_is_sent(
+async def test_in_shadow_each_write_is_logged_in_one_line_and_none_is_sent(
     here: Played, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def everything(ctx: Context[ConfigMap]) -> None:
@@ -291,7 +291,7 @@ async def test_in_shadow_each_write_is_one_line_and_none_is_sent(
 
 @pytest.mark.rule("takeover-shadow")
 @in_world(played)
-async def test_a_shadow_neither_leads_nor_minds_an_active_predecessor(here: Played) -> None:
+async def test_a_shadow_neither_leads_nor_checks_for_an_active_predecessor(here: Played) -> None:
     from reconcile import LeaderElection
 
     await wrote_a_status(here, 0)

@@ -89,7 +89,7 @@ async def test_a_write_that_waits_for_other_credentials_when_leadership_ends_is_
 
 @pytest.mark.rule("L10")
 @pytest.mark.parametrize("turns", range(12))
-async def test_a_process_that_stood_still_sends_nothing_when_it_goes_on(
+async def test_a_suspended_process_sends_nothing_when_it_resumes(
     turns: int,
     connecting: Connect,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -115,7 +115,7 @@ async def test_a_process_that_stood_still_sends_nothing_when_it_goes_on(
 
 
 @pytest.mark.rule("L10")
-async def test_a_slow_write_goes_on_while_leadership_is_renewed(connecting: Connect) -> None:  # noqa: F811
+async def test_a_slow_write_continues_while_leadership_is_renewed(connecting: Connect) -> None:  # noqa: F811
     async def slow(seen: Seen, writer: asyncio.StreamWriter) -> None:
         await anyio.sleep(2 * CERTAIN)
         writer.write(reply())

@@ -47,7 +47,7 @@ ODD = {"odd": [0, 0.0, False, "", None, {"deep": [{}]}]}
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_class_carries_a_field_that_it_does_not_have(cls: type[Any]) -> None:
+def test_every_class_keeps_unknown_fields(cls: type[Any]) -> None:
     value = structure(cls, {**other_than_default(cls, None), **ODD})
     assert value.extra == ODD
     assert json.dumps(unstructure(value)["odd"]) == json.dumps(ODD["odd"])
@@ -110,24 +110,24 @@ def shown(of: Any, like: Any) -> Any:
 
 @pytest.mark.rule("model-further")
 @given(SPEC, STATUS)
-def test_a_pod_is_written_with_all_that_was_read(spec: dict[str, Any], status: dict[str, Any]) -> None:
+def test_a_pod_is_written_with_everything_that_was_read(spec: dict[str, Any], status: dict[str, Any]) -> None:
     raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec, "status": status}
     written = encode(decode(Pod, raw))
     assert json.dumps(shown(written, raw)) == json.dumps(raw)
 
 
-def test_the_head_of_an_object_is_no_further_field_and_that_of_a_part_is() -> None:
+def test_api_version_and_kind_are_extra_fields_only_within_parts_of_an_object() -> None:
     assert decode(Pod, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).extra == {}
     assert structure(PodSpec, {"kind": "odd"}).extra == {"kind": "odd"}
 
 
 @pytest.mark.parametrize("name", ["data", "kind", "metadata"])
-def test_a_further_field_that_has_a_field_of_its_own_is_refused(name: str) -> None:
+def test_an_extra_field_that_shadows_a_declared_one_is_refused(name: str) -> None:
     with pytest.raises(TypeError, match=rf"ConfigMap\.extra has '{name}', which has a field of its own"):
         encode(ConfigMap(metadata=ObjectMeta("a"), extra={name: {}}))
 
 
-async def test_further_fields_are_applied_and_edited_as_others_are() -> None:
+async def test_extra_fields_are_applied_and_edited_like_others() -> None:
     client = FakeClient()
     spec = PodSpec(containers=({"name": "c", "image": "i"},), extra={"hostNetwork": True, "priority": 0})
     live = await client.apply(Intent(Pod, metadata=ObjectMeta("p", "default"), spec=spec))
@@ -139,7 +139,7 @@ async def test_further_fields_are_applied_and_edited_as_others_are() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"data": {"p": "hunter2"}}, {"extra": {"stringData": {"p": "hunter2"}}}])
-def test_what_a_secret_has_does_not_show(fields: dict[str, Any]) -> None:
+def test_the_content_of_a_secret_is_not_shown(fields: dict[str, Any]) -> None:
     assert "hunter2" not in repr(Secret(metadata=ObjectMeta("s"), **fields))
 
 
@@ -153,7 +153,7 @@ class Gate(Object):
     spec: GateSpec = GateSpec()
 
 
-def test_an_embedded_pod_template_keeps_all_that_a_pod_has() -> None:
+def test_an_embedded_pod_template_keeps_every_field_of_a_pod() -> None:
     template: dict[str, Any] = {
         "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
         "spec": {"containers": [{"name": "c", "env": []}], "hostAliases": [{"ip": "10.0.0.1"}]},
@@ -187,14 +187,14 @@ class Typed:
         (Typed, r"Typed\.extra holds further fields: make it `extra: Mapping\[str, Any\] = field"),
     ],
 )
-def test_a_field_for_further_ones_is_a_mapping_with_a_default(spec: Any, message: str) -> None:
+def test_the_field_for_extra_values_is_a_mapping_with_a_default(spec: Any, message: str) -> None:
     assert inspect.isclass(spec)
     assert attrs.has(spec)
     with pytest.raises(TypeError, match=message):
         resource("example.com/v1")(type("Made", (Object,), {"__annotations__": {"spec": spec}}))
 
 
-def test_field_without_a_default_is_refused_with_what_to_write() -> None:
+def test_field_without_a_default_is_refused_with_an_example() -> None:
     with pytest.raises(TypeError, match=r"a required field has none.*Schema\(min_length=1\)"):
         field(secret=True)  # type: ignore[call-overload]
 
@@ -238,7 +238,7 @@ def workload(kind: str, status: dict[str, Any], replicas: int | None = 3) -> Any
 
 
 @pytest.mark.parametrize("kind", UP)
-def test_a_workload_has_rolled_out_when_all_of_it_is_new_up_and_observed(kind: str) -> None:
+def test_a_workload_has_rolled_out_when_all_of_it_is_updated_available_and_observed(kind: str) -> None:
     assert workload(kind, UP[kind]).rolled_out
 
 
@@ -248,13 +248,13 @@ def test_a_workload_has_not_rolled_out_while_anything_is_missing(kind: str, stat
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_a_workload_that_wants_no_number_wants_one(kind: str) -> None:
+def test_a_workload_without_a_number_of_replicas_expects_one(kind: str) -> None:
     counts = {name: min(value, 1) for name, value in UP[kind].items() if name.endswith("replicas")}
     assert workload(kind, {**UP[kind], **counts}, replicas=None).rolled_out
     assert not workload(kind, {**UP[kind], **dict.fromkeys(counts, 0)}, replicas=None).rolled_out
 
 
-def test_containers_are_read_when_they_are_looked_at_and_are_like_a_tuple_of_them() -> None:
+def test_containers_are_decoded_on_access_and_behave_like_a_tuple() -> None:
     spec = structure(PodSpec, {"containers": [{"name": "a"}, {"name": "b", "image": "i"}]})
     eager = (Container("a"), Container("b", image="i"))
     assert len(spec.containers) == 2
@@ -269,7 +269,7 @@ def test_containers_are_read_when_they_are_looked_at_and_are_like_a_tuple_of_the
     assert spec.containers != ["a", "b"]
 
 
-def test_a_container_that_cannot_be_read_is_an_error_when_it_is_looked_at() -> None:
+def test_an_unreadable_container_is_an_error_on_access() -> None:
     pod = decode(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "i"}]}})
     with pytest.raises(DecodeError, match=r"^\[0\]\.name: required, but missing$"):
         list(pod.spec.containers)

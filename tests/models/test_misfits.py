@@ -57,7 +57,9 @@ def lamp(name: str, **spec: Any) -> dict[str, Any]:
 
 @pytest.mark.rule("misfit-1")
 @pytest.mark.parametrize("seed", range(2))
-def test_a_misfit_is_told_with_its_path_and_others_go_on(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_object_that_does_not_fit_its_model_is_reported_with_its_path_and_others_continue(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[str] = []
 
     async def light(ctx: Context[Lamp]) -> None:
@@ -106,7 +108,7 @@ def test_a_misfit_is_told_with_its_path_and_others_go_on(seed: int, caplog: pyte
 
 
 @in_world(played)
-async def test_a_misfit_fails_the_run_that_reads_it_and_no_other(world: World) -> None:
+async def test_an_object_that_does_not_fit_its_model_fails_only_the_run_that_reads_it(world: World) -> None:
     await served(world)
     ran: list[str] = []
 
@@ -128,7 +130,7 @@ async def test_a_misfit_fails_the_run_that_reads_it_and_no_other(world: World) -
 
 
 @in_world(played)
-async def test_a_run_that_tells_of_an_object_that_it_cannot_read_fails_with_the_path(world: World) -> None:
+async def test_a_run_that_records_an_event_for_an_unreadable_object_fails_with_the_path(world: World) -> None:
     await served(world)
 
     async def tell(ctx: Context[Lamp]) -> None:

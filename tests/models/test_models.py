@@ -77,16 +77,16 @@ def body(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Every", "metadata": {"name": "e"}, "spec": spec}
 
 
-def test_every_field_goes_there_and_back_under_its_wire_name() -> None:
+def test_every_field_round_trips_under_its_wire_name() -> None:
     assert encode(decode(Every, body(**FULL)))["spec"] == FULL
 
 
-def test_absence_gives_the_default_and_null_means_absence_where_none_is_not_allowed() -> None:
+def test_an_absent_value_gives_the_default_and_null_means_absent_unless_none_is_allowed() -> None:
     spec = decode(Every, body(image="i", count=None, ports=None, pullSecret=None)).spec
     assert spec == EverySpec(image="i")
 
 
-def test_zeros_are_written_and_only_none_by_default_is_left_out() -> None:
+def test_zeros_are_written_and_only_a_default_of_none_is_omitted() -> None:
     written = encode(Every(metadata=ObjectMeta("e"), spec=EverySpec(image="", count=0, on=False)))["spec"]
     assert (written["image"], written["count"], written["on"]) == ("", 0, False)
     assert "pullSecret" not in written
@@ -110,7 +110,7 @@ def test_zeros_are_written_and_only_none_by_default_is_left_out() -> None:
         ({"image": "i", "ports": "x"}, r"\.spec\.ports: "),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_path(spec: dict[str, Any], message: str) -> None:
+def test_a_value_that_does_not_fit_is_reported_with_its_path(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(DecodeError, match=message):
         decode(Every, body(**spec))
 
@@ -125,11 +125,11 @@ def test_a_naive_time_is_refused() -> None:
     ("name", "wire"),
     [("pull_secret", "pullSecret"), ("a", "a"), ("from_", "from"), ("node_port_x", "nodePortX")],
 )
-def test_camel_case(name: str, wire: str) -> None:
+def test_names_are_converted_to_camel_case(name: str, wire: str) -> None:
     assert camel_case(name) == wire
 
 
-def test_a_class_that_is_no_object_is_refused() -> None:
+def test_a_class_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(TypeError, match=r"must be a subclass of Object: class Wrong\(Object\)"):
 
         @resource("example.com/v1")
@@ -137,7 +137,7 @@ def test_a_class_that_is_no_object_is_refused() -> None:
             pass
 
 
-def test_a_subclass_without_the_decorator_is_no_kind() -> None:
+def test_a_subclass_without_the_decorator_is_not_a_kind() -> None:
     class Bare(Object):
         pass
 
@@ -182,7 +182,7 @@ class Holder:
         (Twice, r"Twice\.pod_ip and \.podIp are both 'podIp' in JSON"),
     ],
 )
-def test_a_field_that_json_has_no_form_for_is_refused_when_the_class_is_made(spec: Any, message: str) -> None:
+def test_a_field_type_without_a_json_form_is_refused_on_class_creation(spec: Any, message: str) -> None:
     made = type("Made", (Object,), {"__annotations__": {"spec": spec}})
     with pytest.raises(TypeError, match=message):
         resource("example.com/v1")(made)
@@ -202,7 +202,7 @@ def test_a_kind_without_a_model_is_read_and_written_as_a_mapping() -> None:
     assert encode(renamed)["metadata"] == {"name": "b", "labels": {"l": "m"}}
 
 
-def test_a_pod_is_ready_by_its_condition() -> None:
+def test_a_pod_is_ready_by_its_ready_condition() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     assert decode(Pod, {"metadata": {"name": "p"}, "status": ready}).ready
     assert not decode(Pod, {"metadata": {"name": "p"}}).ready

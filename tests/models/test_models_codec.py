@@ -86,7 +86,7 @@ def builtin_fields(cls: type[Any], name: str) -> Iterator[tuple[str, ModelField,
     [m for m in models() if m.__module__.startswith(f"{kinds.__name__}.")],
     ids=lambda cls: cls.__name__,
 )
-def test_every_name_of_a_built_in_model_is_one_that_kubernetes_has(model: type[Object]) -> None:
+def test_every_field_name_of_a_built_in_model_exists_in_kubernetes(model: type[Object]) -> None:
     kind = kind_of(model).resource
     name = BUILTINS["kinds"][f"{kind.api_version} {kind.kind}"]
     for where, one, real in builtin_fields(model, name):
@@ -126,7 +126,7 @@ def whole(**spec: Any) -> Whole:
 
 
 @pytest.mark.rule("model-null")
-def test_absent_null_and_a_default_are_three_things() -> None:
+def test_absent_null_and_default_are_distinct() -> None:
     assert whole().spec.three is UNSET
     assert whole(three=None).spec.three is None
     assert whole(three="x").spec.three == "x"
@@ -138,7 +138,7 @@ def test_absent_null_and_a_default_are_three_things() -> None:
 
 
 @pytest.mark.parametrize("trigger", [{"type": "Cron", "schedule": "@daily"}, {"type": "Burst", "target": 0}])
-def test_a_union_of_classes_is_told_apart_by_its_tag(trigger: dict[str, Any]) -> None:
+def test_a_union_of_classes_is_resolved_by_its_tag(trigger: dict[str, Any]) -> None:
     spec = whole(trigger=trigger, triggers=[trigger]).spec
     assert type(spec.trigger).__name__ == trigger["type"]
     assert unstructure(spec)["trigger"] == trigger
@@ -162,18 +162,18 @@ def test_a_union_of_classes_is_told_apart_by_its_tag(trigger: dict[str, Any]) ->
         ({"at": "2026-01-02T03:04:05"}, r"\.spec\.at: expected a time with a time zone"),
     ],
 )
-def test_values_that_do_not_fit_are_told_with_their_paths(spec: dict[str, Any], message: str) -> None:
+def test_values_that_do_not_fit_are_reported_with_their_paths(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(DecodeError, match=message):
         whole(**spec)
 
 
-def test_the_faults_of_an_object_come_all_at_once_and_as_data() -> None:
+def test_all_faults_of_an_object_are_reported_together_and_as_data() -> None:
     with pytest.raises(DecodeError) as caught:
         whole(speed=9, every=1)
     assert [fault.path for fault in caught.value.errors] == [".spec.speed", ".spec.every"]
 
 
-def test_a_micro_time_keeps_its_microseconds_and_a_time_whole_seconds() -> None:
+def test_a_micro_time_keeps_microseconds_and_a_time_whole_seconds() -> None:
     spec = whole(at="2026-01-02T03:04:05.123456Z", times={"a": "2026-01-02T05:04:05+02:00"}).spec
     assert unstructure(spec)["at"] == "2026-01-02T03:04:05.123456Z"
     assert unstructure(spec)["times"] == {"a": "2026-01-02T03:04:05Z"}
@@ -186,7 +186,7 @@ def test_quantities_are_equal_by_value_and_keep_their_text() -> None:
     assert unstructure(whole(memory=2).spec)["memory"] == 2
 
 
-def test_a_selector_matches_as_its_text_says() -> None:
+def test_a_selector_matches_like_its_text() -> None:
     selector = LabelSelector(
         {"app": "web"}, (LabelRequirement("tier", "In", ("b", "a")), LabelRequirement("old", "DoesNotExist"))
     )
@@ -196,7 +196,7 @@ def test_a_selector_matches_as_its_text_says() -> None:
     assert not selector.matches({"app": "web"})
 
 
-def test_a_selector_is_written_without_what_is_empty_since_servers_drop_that() -> None:
+def test_a_selector_is_written_without_empty_members_as_servers_drop_them() -> None:
     assert unstructure(LabelSelector({"app": "web"})) == {"matchLabels": {"app": "web"}}
     exists = LabelSelector(match_expressions=(LabelRequirement("tier", "Exists"),))
     assert unstructure(exists) == {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
@@ -216,7 +216,7 @@ class Login:
     keys: Mapping[str, int] = field(factory=dict, secret=True)
 
 
-def test_converters_and_validators_have_their_say() -> None:
+def test_converters_and_validators_are_applied() -> None:
     assert structure(Port, {"number": -80}).number == 80
     with pytest.raises(DecodeError, match=r"Port refuses its values: 'protocol' must be in"):
         structure(Port, {"number": 1, "protocol": "IP"})
@@ -239,7 +239,7 @@ class Noted:
 
 
 @pytest.mark.rule("model-converters")
-def test_converters_run_on_what_is_read_wherever_they_are() -> None:
+def test_converters_run_on_values_at_any_depth() -> None:
     body = {"integer": 1, "text": "a", "several": [1], "byName": {"a": "b"}, "optional": 0, "speed": 2}
     (value, absent) = (structure(Noted, one) for one in (body, {**body, "optional": None}))
     wanted = Noted(1, "a", (1,), {"a": "b"}, 0, Speed.FAST)
@@ -251,7 +251,7 @@ def test_converters_run_on_what_is_read_wherever_they_are() -> None:
 @pytest.mark.parametrize(
     "body", [{"password": "HUNTER2"}, {"password": 12345}, {"keys": {"HUNTER2": "12345"}}]
 )
-def test_what_is_secret_shows_neither_in_errors_nor_in_repr(body: dict[str, Any]) -> None:
+def test_secret_values_are_shown_neither_in_errors_nor_in_repr(body: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
         structure(Login, {"user": "u", **body})
     assert "HUNTER2" not in str(caught.value)
@@ -283,13 +283,13 @@ def test_a_snapshot_cannot_be_changed_at_any_depth(change: Any) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_neither_can_the_body_of_an_object_without_a_model(change: Any) -> None:
+def test_the_body_of_an_object_without_a_model_cannot_be_changed(change: Any) -> None:
     obj = decode(unstructured_kind("v1", "Some"), {"metadata": {"name": "a"}, "spec": DEEP})
     with pytest.raises(TypeError, match="cannot be changed"):
         change(obj["spec"])
 
 
-def test_even_a_mapping_that_is_absent_cannot_be_changed() -> None:
+def test_an_absent_mapping_cannot_be_changed_either() -> None:
     with pytest.raises(TypeError, match="cannot be changed"):
         whole().spec.template["x"] = 1  # type: ignore[index]
 
@@ -297,14 +297,14 @@ def test_even_a_mapping_that_is_absent_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     "copied", [thaw, copy.deepcopy, lambda t: encode(whole(template=t))["spec"]["template"]]
 )
-def test_copies_belong_to_who_made_them(copied: Any) -> None:
+def test_copies_are_independent_and_can_be_changed(copied: Any) -> None:
     template = whole(template=DEEP).spec.template
     mine = copied(template)
     mine["a"]["b"][1]["c"].append(2)
     assert template == DEEP
 
 
-def test_what_was_decoded_does_not_follow_the_mapping_that_it_came_from() -> None:
+def test_a_decoded_object_does_not_follow_changes_to_its_source_mapping() -> None:
     body: dict[str, Any] = {"metadata": {"name": "w"}, "spec": {"template": copy.deepcopy(DEEP)}}
     obj = decode(Whole, body)
     body["spec"]["template"]["a"]["b"].clear()
@@ -325,7 +325,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4))
-def test_frozen_json_is_equal_to_what_it_was_made_of_and_gives_it_back(body: dict[str, Any]) -> None:
+def test_frozen_json_equals_its_source_and_gives_it_back(body: dict[str, Any]) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "w"}, "spec": {"template": body}})
     template = decode(Whole, raw).spec.template
     assert template == body
@@ -336,6 +336,6 @@ def test_frozen_json_is_equal_to_what_it_was_made_of_and_gives_it_back(body: dic
     assert msgspec.json.encode(encode(decode(Whole, raw))["spec"]["template"]) == msgspec.json.encode(body)
 
 
-def test_a_value_without_a_form_in_json_is_refused() -> None:
+def test_a_value_without_a_json_form_is_refused() -> None:
     with pytest.raises(TypeError, match="a bytes has no form in JSON"):
         encode(Whole(metadata=ObjectMeta("w"), spec=Everything(template={"x": b""})))

@@ -98,7 +98,7 @@ def gates() -> FakeClient:
     return FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="i")))
 
 
-def test_the_schema_says_what_the_class_says() -> None:
+def test_the_schema_matches_the_class() -> None:
     schema = gate_schema()
     assert schema["description"] == "A gate."
     spec = schema["properties"]["spec"]
@@ -128,7 +128,7 @@ def test_the_schema_says_what_the_class_says() -> None:
     assert status["conditions"]["x-kubernetes-list-map-keys"] == ["type"]
 
 
-def test_columns_have_types_priorities_and_descriptions_and_age_comes_once() -> None:
+def test_columns_have_types_priorities_and_descriptions_and_age_appears_once() -> None:
     columns = definition_of(Gate)["spec"]["versions"][0]["additionalPrinterColumns"]
     assert columns == [
         {"name": "Image", "type": "string", "jsonPath": ".spec.image"},
@@ -143,7 +143,7 @@ def test_columns_have_types_priorities_and_descriptions_and_age_comes_once() -> 
     ]
 
 
-def test_the_server_takes_the_definition_and_an_object_of_every_field() -> None:
+def test_the_server_accepts_the_definition_and_an_object_with_every_field() -> None:
     spec = {
         "image": "i",
         "replicas": 0,
@@ -177,7 +177,7 @@ def test_the_server_takes_the_definition_and_an_object_of_every_field() -> None:
         ({"speed": 3}, "Unsupported value"),
     ],
 )
-def test_the_server_checks_what_the_class_says(spec: dict[str, Any], message: str) -> None:
+def test_the_server_validates_the_constraints_of_the_class(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(Invalid, match=message):
         gates().add(manifest(**{"image": "i", **spec}))
 
@@ -191,7 +191,7 @@ class Tree:
     children: "tuple[Tree, ...]" = ()
 
 
-def test_a_class_inside_itself_has_no_structural_schema() -> None:
+def test_a_recursive_class_has_no_structural_schema() -> None:
     made = resource("example.com/v1")(type("Forest", (Object,), {"__annotations__": {"spec": Tree}}))
     with pytest.raises(TypeError, match="Tree contains itself"):
         definition_of(made)
@@ -236,7 +236,7 @@ class GoodStatus:
         (Good, GoodStatus, Scale(status=".status.selector"), r"\.status\.selector is not an integer"),
     ],
 )
-def test_a_scale_that_does_not_hold_is_refused_when_the_class_is_made(
+def test_an_invalid_scale_is_refused_on_class_creation(
     spec: Any, status: Any, scale: Scale, message: str
 ) -> None:
     made = type("Fleet", (Object,), {"__annotations__": {"spec": spec, "status": status}})
@@ -244,7 +244,7 @@ def test_a_scale_that_does_not_hold_is_refused_when_the_class_is_made(
         resource("example.com/v1", scale=scale)(made)
 
 
-def test_a_scale_that_holds_is_a_subresource() -> None:
+def test_a_valid_scale_is_a_subresource() -> None:
     assert definition_of(Gate)["spec"]["versions"][0]["subresources"] == {
         "status": {},
         "scale": {
@@ -307,7 +307,7 @@ class Null(Object):
 
 
 @pytest.mark.rule("model-null")
-async def test_null_is_stored_where_a_class_tells_it_from_absence_and_from_a_default() -> None:
+async def test_null_is_stored_if_the_class_distinguishes_it_from_absence_or_a_default() -> None:
     spec = NullSpec(given=None, three=None, needed=None, names=("a", None), by_name={"a": None})
     client = FakeClient(Null(metadata=ObjectMeta("n", "default"), spec=spec))
     assert (await client.get(Null, "n", "default")).spec == spec
@@ -329,7 +329,7 @@ class Lamp:
         (("lampName",), r"Spec\.lamps: an item may lack its key 'lampName'"),
     ],
 )
-def test_keys_that_a_server_would_refuse_are_refused(keys: tuple[str, ...], message: str) -> None:
+def test_field_names_that_a_server_would_refuse_are_refused(keys: tuple[str, ...], message: str) -> None:
     @frozen
     class Spec:
         lamps: Annotated[tuple[Lamp, ...], Schema(list_type="map", list_map_keys=keys)] = ()
@@ -339,7 +339,7 @@ def test_keys_that_a_server_would_refuse_are_refused(keys: tuple[str, ...], mess
         definition_of(made)
 
 
-def test_a_scale_over_classes_that_are_not_defined_yet_says_so() -> None:
+def test_a_scale_over_undefined_classes_is_reported_as_such() -> None:
     made = type("Fleet", (Object,), {"__annotations__": {"spec": "Later"}})
     with pytest.raises(TypeError, match="'Later' is not defined: define the classes of its fields above it"):
         resource("example.com/v1", scale=Scale())(made)

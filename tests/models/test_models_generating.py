@@ -174,7 +174,7 @@ def check_version(version: dict[str, Any], again: dict[str, Any], source: str) -
 
 
 @pytest.mark.rule("model-survives")
-def test_a_definition_survives_its_classes(tmp_path: Path) -> None:
+def test_a_definition_round_trips_through_its_classes(tmp_path: Path) -> None:
     definition = yaml.safe_load(OWN)
     assert check(definition, tmp_path).keys() == {"v1"}
 
@@ -182,7 +182,7 @@ def test_a_definition_survives_its_classes(tmp_path: Path) -> None:
 @pytest.mark.rule("model-survives")
 @pytest.mark.skipif(not FOUND, reason="the samples are not on this machine (shared/samples)")
 @pytest.mark.parametrize("path", FOUND or [SAMPLES], ids=lambda path: path.stem)
-def test_every_sample_survives_its_classes(path: Path, tmp_path: Path) -> None:
+def test_every_sample_round_trips_through_its_classes(path: Path, tmp_path: Path) -> None:
     models = check(yaml.load(path.read_text(), Loader=LOADER), tmp_path)
     for cls in set[type[Any]]().union(*(classes_in(model, set()) for model in models.values())):
         check_wire_names(cls)
@@ -196,7 +196,7 @@ def test_no_definition_among_the_samples_is_left_out() -> None:
     assert defining == set(FOUND)
 
 
-def test_a_version_that_needs_conversion_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_version_that_needs_conversion_is_kept_and_reported(tmp_path: Path) -> None:
     definition = yaml.safe_load(OWN)
     older = yaml.safe_load(OWN)["spec"]["versions"][0]
     older |= {"name": "v1beta1", "storage": False}
@@ -209,7 +209,7 @@ def test_a_version_that_needs_conversion_is_kept_and_told(tmp_path: Path) -> Non
     )
 
 
-def test_what_no_class_says_is_told_in_a_comment() -> None:
+def test_parts_that_no_class_can_express_are_listed_in_a_comment() -> None:
     definition = yaml.safe_load(OWN)
     definition["spec"]["names"]["singular"] = "vixen"
     definition["spec"]["conversion"] = {"strategy": "Webhook"}
@@ -244,7 +244,7 @@ def test_the_classes_read_and_write_objects(tmp_path: Path) -> None:
     assert obj.metadata == ObjectMeta("f")
 
 
-def test_the_source_is_the_same_every_time_and_clean(tmp_path: Path) -> None:
+def test_the_generated_source_is_stable_and_clean(tmp_path: Path) -> None:
     source = source_of(yaml.safe_load(OWN))
     assert source == source_of(yaml.safe_load(OWN))
     (tmp_path / "foxes.py").write_text(source)
@@ -265,7 +265,7 @@ def test_the_source_is_the_same_every_time_and_clean(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_a_scale_that_does_not_keep_the_contract_is_left_out_and_said_so(tmp_path: Path) -> None:
+def test_a_scale_that_breaks_the_contract_is_left_out_and_reported(tmp_path: Path) -> None:
     definition = yaml.safe_load(OWN)
     del definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][
         "cubs"
@@ -295,7 +295,7 @@ def test_a_scale_whose_spec_may_be_absent_is_left_out_too(tmp_path: Path) -> Non
         ("a.b/c", "a_b_c"),
     ],
 )
-def test_python_names(wire: str, name: str) -> None:
+def test_names_become_python_identifiers(wire: str, name: str) -> None:
     assert python_name(wire, ()) == name
 
 
@@ -311,11 +311,11 @@ def test_python_names(wire: str, name: str) -> None:
         ("Y", "ys"),
     ],
 )
-def test_the_plural_of_a_kind_is_spelt_as_people_spell_it(kind: str, plural: str) -> None:
+def test_the_plural_of_a_kind_follows_english_spelling(kind: str, plural: str) -> None:
     assert plural_of(kind) == plural
 
 
-def test_names_that_are_taken_get_another() -> None:
+def test_names_already_in_use_get_a_suffix() -> None:
     assert python_name("podIp", ("pod_ip",)) == "pod_ip_"
     assert (class_name("object"), class_name("mapping"), class_name("2x")) == (
         "ObjectValue",
@@ -355,7 +355,7 @@ def test_the_command_writes_the_module_and_crds_reads_it(
         ),
     ],
 )
-def test_what_is_no_definition_is_one_line_of_error(
+def test_a_file_that_is_not_a_definition_is_reported_in_one_line(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "crd.yaml").write_text(text)

@@ -99,7 +99,7 @@ def calls(tree: ast.AST) -> set[str]:
 
 @settings(max_examples=400)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), HOSTILE), min_size=1, max_size=2))
-def test_a_generated_module_declares_classes_whatever_its_definition_says(
+def test_a_generated_module_declares_only_classes_whatever_its_definition_contains(
     changes: list[tuple[tuple[Any, ...], str]],
 ) -> None:
     definition = copy.deepcopy(DEFINITION)
@@ -122,7 +122,7 @@ def test_a_generated_module_declares_classes_whatever_its_definition_says(
 
 @pytest.mark.parametrize("name", ["self", "cls", "__init__", "__class__", "key", "name", "replace", "ü", ""])
 @pytest.mark.parametrize("where", ["spec", "root"])
-def test_a_property_of_any_name_imports(name: str, where: str) -> None:
+def test_a_property_with_any_name_can_be_imported(name: str, where: str) -> None:
     definition = copy.deepcopy(DEFINITION)
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     properties = schema["properties"]["spec"]["properties"] if where == "spec" else schema["properties"]

@@ -22,12 +22,12 @@ def names() -> dict[str, Any]:
     return made
 
 
-def test_the_kind_of_the_page_has_a_definition_and_its_property_holds(names: dict[str, Any]) -> None:
+def test_the_kind_on_the_page_has_a_definition_and_passes_its_property_test(names: dict[str, Any]) -> None:
     assert definition_of(names["Site"])["metadata"]["name"] == "sites.example.com"
     names["test_every_site_survives_its_json"]()
 
 
-async def test_the_three_forms_of_a_pod_are_one_pod(names: dict[str, Any]) -> None:
+async def test_the_three_forms_of_a_pod_are_equivalent(names: dict[str, Any]) -> None:
     stored = []
     for form in ("as_model", "as_mapping", "as_yaml"):
         client = FakeClient()

@@ -15,18 +15,18 @@ async def test_an_intent_is_applied_as_the_object_of_its_fields() -> None:
     assert (live.name, live.data, bool(live.uid)) == ("a", {"k": "v"}, True)
 
 
-def test_an_intent_shows_its_object_and_is_equal_to_another_of_the_same() -> None:
+def test_an_intent_has_its_object_and_equals_another_with_the_same_fields() -> None:
     assert WANTED.object == ConfigMap(metadata=ObjectMeta("a", "default"), data={"k": "v"})
     assert Intent(ConfigMap, metadata=ObjectMeta("a", "default"), data={"k": "v"}) == WANTED
 
 
-def test_a_missing_field_is_an_error_where_the_intent_is_made() -> None:
+def test_a_missing_field_is_an_error_where_the_intent_is_created() -> None:
     with pytest.raises(TypeError, match="spec"):
         Intent(Deployment, metadata=ObjectMeta("a"))  # type: ignore[call-arg]
 
 
 @pytest.mark.rule("model-intent")
-async def test_what_was_read_cannot_be_applied_in_any_wrapping() -> None:
+async def test_an_object_that_was_read_cannot_be_applied_in_any_wrapping() -> None:
     client = FakeClient()
     live = await client.apply(WANTED)
     for one in (live, Intent(lambda: live), Intent(ConfigMap, metadata=live.metadata, data={"k": "w"})):

@@ -47,7 +47,7 @@ async def stored(client: FakeClient) -> Any:
 @pytest.mark.parametrize("colour", [None, UNSET, "", "blue"])
 @pytest.mark.parametrize("given", [None, "g", ""])
 @pytest.mark.parametrize("number", [None, UNSET, 0])
-async def test_a_change_stores_what_the_object_says(colour: Any, given: Any, number: Any) -> None:
+async def test_modify_stores_exactly_the_returned_object(colour: Any, given: Any, number: Any) -> None:
     def change(gate: Gate) -> Gate:
         ports = (evolve(gate.spec.ports[0], number=number), gate.spec.ports[1])
         return gate.replace(spec=evolve(gate.spec, colour=colour, given=given, ports=ports))
@@ -69,7 +69,7 @@ async def test_a_draft_can_make_a_value_null_beside_other_changes() -> None:
     assert (body["spec"]["colour"], body["metadata"]["labels"]) == (None, {"c": "d"})
 
 
-async def test_a_null_is_written_at_the_version_that_was_read_alone() -> None:
+async def test_a_null_is_written_only_at_the_version_that_was_read() -> None:
     client = FakeClient(GATE)
     gate = await client.get(Gate, "g", "default")
     with pytest.raises(StaleVersion):
@@ -79,7 +79,7 @@ async def test_a_null_is_written_at_the_version_that_was_read_alone() -> None:
     assert (await stored(client))["spec"]["colour"] == "red"
 
 
-async def test_modify_writes_a_null_on_the_state_that_others_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_modify_writes_a_null_on_top_of_changes_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeClient(GATE)
     interfered: list[int] = []
 
@@ -115,7 +115,7 @@ async def test_modify_writes_a_null_on_the_state_that_others_left(monkeypatch: p
         ({"a": [1]}, {"a": [None]}, False),
     ],
 )
-def test_what_a_merge_patch_cannot_say(before: Any, after: Any, null: bool) -> None:
+def test_changes_that_a_merge_patch_cannot_express_are_detected(before: Any, after: Any, null: bool) -> None:
     assert sets_null(before, after) is null
     raw = {**before, "unknown": [0]}
     assert overlaid(before, after, raw) == {**after, "unknown": [0]}

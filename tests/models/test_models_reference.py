@@ -24,7 +24,7 @@ def first_column(title: str) -> set[str]:
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
-def test_the_code_of_the_page_runs() -> None:
+def test_the_code_on_the_page_runs() -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
     exec(compile(code, "models.md", "exec"), {"__name__": "models_reference"})
 
@@ -41,7 +41,7 @@ def test_the_page_has_every_keyword_of_a_schema_and_no_other() -> None:
     assert first_column("`Schema(") == {attribute.name for attribute in attrs.fields(Schema)}
 
 
-def test_what_constrains_a_field_is_said_in_one_place() -> None:
+def test_constraints_of_a_field_have_only_one_place() -> None:
     names = {attribute.name for attribute in attrs.fields(Schema)}
     assert not names & set(FieldKeywords.__annotations__)
     for word in (*names, "rule"):
@@ -61,7 +61,7 @@ def test_the_page_names_every_built_in_kind_that_has_a_model() -> None:
 
 
 @pytest.mark.parametrize("text", ["list[int]", "dict[str, str]"])
-def test_what_the_page_says_is_refused_is_refused(text: str) -> None:
+def test_types_that_the_page_lists_as_refused_are_refused(text: str) -> None:
     spec: Any = attrs.frozen(type("Spec", (), {"__annotations__": {"x": text}}))
     with pytest.raises(TypeError, match="objects are immutable"):
         resource("example.com/v1")(type("Made", (Object,), {"__annotations__": {"spec": spec}}))

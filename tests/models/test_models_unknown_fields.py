@@ -107,7 +107,7 @@ def leaves_of(draft: Any, raw: Any, path: tuple[Any, ...] = ()) -> Iterator[tupl
 
 @pytest.mark.rule("model-unknown")
 @given(SPEC, st.data())
-def test_a_changed_field_is_all_that_changes(spec: dict[str, Any], data: st.DataObject) -> None:
+def test_a_change_to_one_field_changes_nothing_else(spec: dict[str, Any], data: st.DataObject) -> None:
     raw = {"metadata": {"name": "t"}, "spec": spec}
     before = decode(Tree, copy.deepcopy(raw))
     draft = Draft(before)
@@ -126,7 +126,7 @@ def test_a_changed_field_is_all_that_changes(spec: dict[str, Any], data: st.Data
 
 @pytest.mark.rule("model-unknown")
 @given(st.lists(LEAF, min_size=1, max_size=4), st.data())
-def test_the_rest_of_a_list_stays_when_one_element_goes(
+def test_removing_one_element_keeps_the_rest_of_a_list(
     leaves: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     raw = {"metadata": {"name": "t"}, "spec": {"branch": {"leaves": leaves}}}

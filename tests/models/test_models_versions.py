@@ -100,17 +100,17 @@ def test_versions_that_need_conversion_are_refused(other: type[Object], message:
         definition_of(DOOR, other)
 
 
-def test_versions_may_have_other_defaults() -> None:
+def test_versions_may_have_different_defaults() -> None:
     versions = definition_of(DOOR, door("v2alpha1", OtherDefault))["spec"]["versions"]
     specs = [v["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] for v in versions]
     assert [spec["replicas"]["default"] for spec in specs] == [1, 3]
 
 
-def test_a_place_that_keeps_unknown_fields_loses_none() -> None:
+def test_a_part_that_preserves_unknown_fields_loses_none() -> None:
     versions = definition_of(door("v1", AnySpec), door("v1beta1", AnyOtherSpec))["spec"]["versions"]
     assert len(versions) == 2
 
 
-def test_a_version_that_others_serve_as_it_is_is_taken_as_it_is() -> None:
+def test_a_version_served_by_others_is_included_unchanged() -> None:
     versions = definition_of(DOOR, door("v1beta2", Stricter, as_installed=True))["spec"]["versions"]
     assert versions[1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] == ["image", "owner"]

@@ -62,7 +62,7 @@ async def spec_of(client: FakeClient) -> dict[str, Any]:
     return spec
 
 
-async def test_a_changed_element_of_a_list_and_of_a_map_keeps_what_the_class_does_not_know() -> None:
+async def test_changed_elements_of_lists_and_maps_keep_fields_unknown_to_the_class() -> None:
     client = await stored()
 
     def change(gate: Gate) -> Gate:
@@ -78,7 +78,7 @@ async def test_a_changed_element_of_a_list_and_of_a_map_keeps_what_the_class_doe
     assert await spec_of(client) == wanted
 
 
-async def test_a_draft_of_a_snapshot_can_be_changed_at_any_depth_and_the_snapshot_stays() -> None:
+async def test_a_draft_can_be_changed_at_any_depth_without_changing_its_snapshot() -> None:
     client = await stored()
     gate = await client.get(Gate, "g", "default")
     async with client.editing(gate) as draft:
@@ -93,7 +93,7 @@ async def test_a_draft_of_a_snapshot_can_be_changed_at_any_depth_and_the_snapsho
 
 
 @pytest.mark.rule("model-unknown")
-async def test_an_update_keeps_what_the_class_does_not_know() -> None:
+async def test_an_update_keeps_fields_unknown_to_the_class() -> None:
     client = await stored()
     gate = await client.get(Gate, "g", "default")
     first, second = gate.spec.ports

@@ -16,7 +16,7 @@ amounts = st.builds("{}{}".format, st.integers(0, 10**15), st.sampled_from(["", 
     ("text", "rounded"),
     [("0.1n", "1n"), ("-1.2n", "-2n"), ("0.0000000000001Ki", "1n"), ("1024Ei", 2**63 - 1)],
 )
-def test_a_value_that_no_server_stores_is_the_nearest_that_it_does(text: str, rounded: str | int) -> None:
+def test_a_value_that_no_server_stores_is_rounded_to_the_nearest_one(text: str, rounded: str | int) -> None:
     assert Quantity(text) == Quantity(rounded)
     assert Quantity(text).canonical == Quantity(rounded).canonical
 
@@ -32,12 +32,12 @@ def test_a_value_that_no_server_stores_is_the_nearest_that_it_does(text: str, ro
         (["500m", "1500m"], "2"),
     ],
 )
-def test_a_sum_keeps_the_format_of_its_first_part_that_is_not_zero(parts: list[str], total: str) -> None:
+def test_a_sum_keeps_the_format_of_its_first_non_zero_part(parts: list[str], total: str) -> None:
     assert functools.reduce(operator.add, map(Quantity, parts)).canonical == total
 
 
 @given(st.lists(amounts, min_size=1, max_size=5), st.integers(0, 1000))
-def test_a_multiple_is_the_same_as_adding_so_often(parts: list[str], count: int) -> None:
+def test_multiplication_equals_repeated_addition(parts: list[str], count: int) -> None:
     total = functools.reduce(operator.add, map(Quantity, parts))
     exact = sum(Quantity(part).value for part in parts)
     assert total.value == min(exact, 2**63 - 1)

@@ -61,12 +61,12 @@ class Gate(Object):
 
 @given(objects(Gate))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_it_makes_survives_its_json(gate: Gate) -> None:
+def test_generated_objects_round_trip_through_json(gate: Gate) -> None:
     assert decode(Gate, encode(gate)) == gate
 
 
 @pytest.mark.rule("model-accepted")
-def test_the_server_takes_what_it_makes() -> None:
+def test_the_server_accepts_generated_objects() -> None:
     client = FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="a:1")))
     numbers = itertools.count()
 
@@ -82,6 +82,6 @@ def test_the_server_takes_what_it_makes() -> None:
 
 @given(objects(RayCluster), objects(Pod))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_it_makes_objects_of_our_own_kinds(cluster: RayCluster, pod: Pod) -> None:
+def test_objects_of_bundled_kinds_can_be_generated(cluster: RayCluster, pod: Pod) -> None:
     assert decode(RayCluster, encode(cluster)) == cluster
     assert decode(Pod, encode(pod)) == pod

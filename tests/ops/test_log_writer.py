@@ -43,7 +43,7 @@ def record(message: str) -> logging.LogRecord:
     return logging.LogRecord("toys", logging.INFO, __file__, 1, message, (), None)
 
 
-def test_a_pipe_that_is_not_read_delays_nothing_and_the_number_of_dropped_lines_is_logged() -> None:
+def test_an_unread_pipe_blocks_nothing_and_the_number_of_dropped_lines_is_logged() -> None:
     with pipe() as (reading, stream):
         handler = ThreadedHandler(stream)
         began = time.monotonic()
@@ -65,7 +65,7 @@ def test_a_pipe_that_is_not_read_delays_nothing_and_the_number_of_dropped_lines_
     assert lines[:-2] == [f"line {number}" for number in range(3 * MAX_LINES - handler.dropped)]
 
 
-def test_long_lines_are_bounded_by_their_characters() -> None:
+def test_the_length_of_lines_is_bounded_in_characters() -> None:
     with pipe() as (reading, stream):
         handler = ThreadedHandler(stream)
         for _ in range(40):
@@ -100,7 +100,7 @@ def test_a_reader_that_keeps_up_gets_every_line_in_order(messages: list[str]) ->
     assert text.decode("utf-8") == "".join(f"{message}\n" for message in messages)
 
 
-def test_a_reader_that_goes_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_disconnects_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pipe() as (reading, stream):
         elsewhere = os.dup(reading)
         handler = ThreadedHandler(stream)
@@ -113,7 +113,9 @@ def test_a_reader_that_goes_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -
         assert not handler._lines
 
 
-def test_lines_do_not_go_to_a_later_file_with_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+def test_lines_are_not_written_to_a_later_file_that_reuses_the_descriptor_of_a_closed_stream(
+    tmp_path: Path,
+) -> None:
     reading, writing = os.pipe()
     stream = os.fdopen(writing, "w")
     handler = ThreadedHandler(stream)
@@ -127,7 +129,7 @@ def test_lines_do_not_go_to_a_later_file_with_the_number_of_a_closed_stream(tmp_
     os.close(reading)
 
 
-def test_a_forked_child_writes_its_own_lines_alone() -> None:
+def test_a_forked_child_writes_only_its_own_lines() -> None:
     code = """
         import logging, os, sys, reconcile
         reconcile.configure_logging(format="json")
@@ -183,7 +185,7 @@ def test_files_and_memory_are_written_at_once(tmp_path: Path) -> None:
     assert type(handler_on(StringIO())) is logging.StreamHandler
 
 
-def test_configuring_logging_again_ends_the_former_thread() -> None:
+def test_configuring_logging_again_ends_the_previous_thread() -> None:
     root = logging.getLogger()
     former = list(root.handlers)
     level = root.level

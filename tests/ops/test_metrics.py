@@ -63,7 +63,7 @@ def documented() -> Iterator[tuple[str, set[str]]]:
 
 
 @in_world(played)
-async def test_names_and_labels_are_those_of_controller_runtime_and_of_the_reference(world: World) -> None:
+async def test_names_and_labels_match_controller_runtime_and_the_reference(world: World) -> None:
     registry = CollectorRegistry()
     controller = Controller(Toy, keep_size)
     election = LeaderElection("toys")
@@ -89,7 +89,7 @@ def test_buckets_are_those_of_controller_runtime() -> None:
 
 
 @in_world(played)
-async def test_each_way_to_end_a_run_counts_as_controller_runtime_counts_it(world: World) -> None:
+async def test_each_outcome_of_a_run_is_counted_as_in_controller_runtime(world: World) -> None:
     done: set[str] = set()
 
     async def once(ctx: Context[Toy]) -> Result | None:
@@ -168,7 +168,7 @@ def status_of(depths: dict[int, int]) -> ManagerStatus:
     return ManagerStatus("s", True, [ControllerStatus("toy", queue, 0, 0)], [])
 
 
-def test_a_queue_with_very_many_priorities_has_a_bounded_number_of_depths() -> None:
+def test_the_number_of_depth_series_of_a_queue_is_bounded() -> None:
     depths = {0: 7}
     registry = CollectorRegistry()
     registry.register(LevelCollector(lambda: status_of(depths)))
@@ -188,7 +188,7 @@ def test_a_queue_with_very_many_priorities_has_a_bounded_number_of_depths() -> N
 
 
 @in_world(played)
-async def test_labels_hold_no_names_of_objects_and_no_messages(world: World) -> None:
+async def test_labels_contain_no_object_names_and_no_messages(world: World) -> None:
     async def fail(ctx: Context[Toy]) -> None:
         raise ValueError("message-in-an-error")
 
@@ -202,7 +202,7 @@ async def test_labels_hold_no_names_of_objects_and_no_messages(world: World) -> 
         assert word not in text
 
 
-def test_a_panic_is_an_error_in_the_code_and_not_in_the_world() -> None:
+def test_only_programming_errors_count_as_panics() -> None:
     faults = [
         KeyError("a"),
         IndexError(),

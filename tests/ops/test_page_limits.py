@@ -116,7 +116,7 @@ async def test_a_connection_is_kept_between_requests_for_a_time_and_then_cut(
             assert await anyio.to_thread.run_sync(is_cut, client, 0.8)
 
 
-async def test_an_endless_head_is_cut_off() -> None:
+async def test_an_endless_request_head_is_cut_off() -> None:
     async with serving() as (_, place):
 
         def send() -> None:

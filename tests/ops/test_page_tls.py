@@ -74,7 +74,7 @@ async def cluster() -> ApiServer:
     return server
 
 
-async def test_a_certificate_that_is_replaced_serves_new_connections_and_a_broken_one_does_not(
+async def test_a_replaced_certificate_serves_new_connections_and_a_broken_one_is_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reconcile.ops.certificate_rotation.LOOK_SECONDS", 0.02)
@@ -106,7 +106,7 @@ async def test_a_certificate_that_is_replaced_serves_new_connections_and_a_broke
             await session.get(f"http://{manager.address}/metrics")
 
 
-def test_a_key_of_another_certificate_is_refused_and_what_was_there_is_kept(tmp_path: Path) -> None:
+def test_a_key_of_another_certificate_is_refused_and_the_previous_pair_kept(tmp_path: Path) -> None:
     authority = trustme.CA()
     issue(authority, tmp_path)
     heard: list[bool] = []
@@ -133,7 +133,7 @@ async def test_a_start_without_a_certificate_names_the_missing_file(tmp_path: Pa
         await manager.run()
 
 
-async def test_the_api_server_decides_by_token_who_gets_which_page() -> None:
+async def test_the_api_server_authorises_access_to_pages_by_token() -> None:
     server = await cluster()
     manager = Manager(
         transport=InProcessTransport(server), serve="127.0.0.1:0", serve_review=True, environ={}
@@ -168,7 +168,7 @@ class Answering(InProcessTransport):
 
 
 @simulated
-async def test_answers_are_kept_for_a_while_and_nobody_is_admitted_while_the_server_cannot_be_asked() -> None:
+async def test_answers_are_cached_and_no_access_is_granted_while_the_server_is_unreachable() -> None:
     server = await cluster()
     transport = Answering(server)
     reviewer = PageAuthorizer(lambda: transport)

@@ -113,7 +113,7 @@ lamps = Controller(Lamp, light)
 
 
 @pytest.mark.rule("M3")
-async def test_pages_answer_before_the_first_lists_which_readiness_awaits_only_with_ready_when() -> None:
+async def test_pages_respond_before_the_first_lists_and_ready_when_makes_readiness_wait_for_them() -> None:
     async with World().running(lamps, held=True) as (_, ask):
         assert await ask.get("/healthz") == (200, "ok")
         assert await ask.get("/readyz") == (200, "ok")
@@ -130,7 +130,7 @@ async def test_pages_answer_before_the_first_lists_which_readiness_awaits_only_w
 
 
 @pytest.mark.rule("M3")
-async def test_pages_answer_until_the_last_run_has_ended() -> None:
+async def test_pages_respond_until_the_last_run_has_ended() -> None:
     ending = anyio.Event()
 
     async def linger(ctx: Context[Lamp]) -> None:
@@ -182,7 +182,7 @@ async def test_readiness_can_follow_leadership() -> None:
             assert seen["leader"] == json.loads((await ask.get("/debug/state"))[1])["leader"] != ""
 
 
-async def test_checks_of_an_author_have_pages_of_their_own_can_be_excluded_and_keep_their_reasons() -> None:
+async def test_user_checks_have_separate_pages_can_be_excluded_and_do_not_reveal_their_reasons() -> None:
     def broken() -> None:
         raise RuntimeError("the password of the database is hunter2")
 
@@ -255,7 +255,7 @@ async def test_the_state_shows_queues_with_causes_running_and_recent_runs_and_in
         ("127.0.0.1", "127.0.0.1", "L5d-Client-Id", "forwarded"),
     ],
 )
-def test_requests_of_sidecars_and_web_pages_do_not_count_as_local(
+def test_forwarded_requests_and_requests_of_web_pages_do_not_count_as_local(
     remote: str, host: str, header: str, why: str
 ) -> None:
     refusal = refusal_of(remote, host, [header])
@@ -264,7 +264,7 @@ def test_requests_of_sidecars_and_web_pages_do_not_count_as_local(
 
 
 @pytest.mark.rule("storm-desk")
-async def test_the_state_is_not_shown_to_a_web_page_whose_name_leads_here() -> None:
+async def test_the_state_is_not_shown_to_a_web_page_whose_host_name_resolves_here() -> None:
     async with World().running(lamps) as (manager, ask):
 
         async def state(**headers: str) -> int:
@@ -278,7 +278,7 @@ async def test_the_state_is_not_shown_to_a_web_page_whose_name_leads_here() -> N
 
 
 @pytest.mark.rule("declared-metrics")
-async def test_metrics_can_be_kept_to_this_machine() -> None:
+async def test_metrics_can_be_restricted_to_this_machine() -> None:
     for option, forwarded in (("local", 403), ("all", 200)):
         async with World().running(lamps, serve_metrics=option) as (manager, ask):
             url = f"http://{manager.address}/metrics"
@@ -304,7 +304,7 @@ def test_an_unknown_audience_for_metrics_is_refused_at_construction() -> None:
         ("[::1]:8080", Address("::1", 8080)),
     ],
 )
-def test_an_address_without_a_host_is_loopback_and_one_with_an_empty_host_is_every_interface(
+def test_an_address_without_a_host_is_loopback_and_one_with_an_empty_host_all_interfaces(
     text: str, address: Address
 ) -> None:
     assert parse_address(text) == address
@@ -329,7 +329,7 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-async def test_every_interface_is_those_of_both_families() -> None:
+async def test_all_interfaces_includes_both_address_families() -> None:
     manager = Manager(lamps, transport=InProcessTransport(ApiServer()), serve=":0", environ={})
     await Client(manager.transport).apply(definition_of(Lamp))  # type: ignore[arg-type]
     async with manager, aiohttp.ClientSession() as session:

@@ -72,7 +72,7 @@ async def test_a_run_is_a_root_span_and_its_requests_are_its_children(world: Wor
 
 
 @in_world(played)
-async def test_a_run_links_to_the_write_that_another_controller_caused_it_with(
+async def test_a_run_links_to_the_write_of_another_controller_that_caused_it(
     world: World, traced: Traced
 ) -> None:
 
@@ -94,7 +94,7 @@ async def test_a_run_links_to_the_write_that_another_controller_caused_it_with(
 
 
 @in_world(played)
-async def test_a_run_links_to_the_run_before_it_and_to_the_span_it_was_triggered_in(
+async def test_a_run_links_to_the_previous_run_and_to_the_span_that_triggered_it(
     world: World, traced: Traced
 ) -> None:
     runs = 0
@@ -164,7 +164,7 @@ def test_the_number_of_possible_causes_is_bounded(traced: Traced) -> None:
         ("/version", "/version"),
     ],
 )
-def test_the_name_of_a_requests_span_holds_no_name_of_an_object(path: str, plural: str) -> None:
+def test_the_span_of_a_request_does_not_contain_an_object_name(path: str, plural: str) -> None:
     assert plural_of(path) == plural
 
 

@@ -129,7 +129,7 @@ def test_the_work_of_the_library_is_not_blamed_on_the_author(caplog: pytest.LogC
         (["reconcile/controller/runner.py", "controllers/nodes/plan.py"], "controllers/nodes/plan.py", False),
     ],
 )
-def test_the_stack_below_the_event_loop_shows_whose_code_holds_it(
+def test_the_stack_below_the_event_loop_shows_whose_code_blocks_it(
     frames: list[str], place: str, by_library: bool
 ) -> None:
     bottom = ["/home/me/operator.py", str(Path(asyncio.__file__).parent / "events.py")]
@@ -163,7 +163,7 @@ def absolute(file: str) -> str:
 # --- liveness -------------------------------------------------------------------------------------
 
 
-async def test_the_time_a_loop_has_been_held_can_be_read_from_another_thread() -> None:
+async def test_another_thread_can_read_how_long_a_loop_has_been_blocked() -> None:
     watchdog = Watchdog(lambda stall: None, limit=0.1)
     assert watchdog.held == 0  # nothing is watched yet
     said: list[float] = []
@@ -239,7 +239,7 @@ async def test_health_is_answered_while_the_loop_is_held_and_fails_after_the_lim
         assert (status, "[+]event-loop ok" in text) == (200, True)
 
 
-async def test_an_action_refused_while_the_loop_was_held_is_not_done_later(
+async def test_an_action_refused_while_the_loop_was_blocked_is_not_executed_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reconcile.ops.page_routes.BEGIN_SECONDS", 0.1)
@@ -312,7 +312,7 @@ async def test_a_leader_whose_loop_was_held_for_longer_than_its_lease_writes_not
 @pytest.mark.rule("L6")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
-async def test_when_a_held_loop_recovers_after_its_lease_another_leads_and_it_has_written_nothing(
+async def test_after_a_blocked_loop_outlives_its_lease_another_leads_and_it_has_written_nothing(
     world: World, seed: int
 ) -> None:
     refused: list[float] = []

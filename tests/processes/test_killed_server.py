@@ -42,7 +42,7 @@ async def seconds_until_done(folder: Path, wanted: str) -> float:
 
 @pytest.mark.rule("outage-3")
 @pytest.mark.rule("outage-4")
-async def test_an_operator_goes_on_at_once_when_its_server_was_killed_and_starts_anew(
+async def test_an_operator_resumes_at_once_after_its_server_was_killed_and_restarted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with machine(tmp_path) as computer:

@@ -147,7 +147,7 @@ def worked_on(group: Group, name: str, since: float, after: float = 0.0) -> bool
 
 @pytest.mark.rule("L1")
 @pytest.mark.parametrize("scenario", ["killed", "frozen", "cut"])
-def test_another_leads_within_duration_and_two_retries_of_the_leaders_end(
+def test_another_replica_leads_within_duration_and_two_retries_of_the_leaders_end(
     played: Played, scenario: str
 ) -> None:
     change: LeaderChange = getattr(played, scenario)
@@ -169,7 +169,7 @@ def test_nothing_of_the_old_leader_is_committed_once_another_leads(played: Playe
 
 @pytest.mark.rule("L9")
 @pytest.mark.parametrize("scenario", ["frozen", "cut"])
-def test_a_process_that_lost_its_lease_ends_with_its_own_exit_status(played: Played, scenario: str) -> None:
+def test_a_process_that_lost_its_lease_exits_with_a_distinct_status(played: Played, scenario: str) -> None:
     change: LeaderChange = getattr(played, scenario)
     assert change.exit_status == replica.LOST
 

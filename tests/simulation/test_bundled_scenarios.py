@@ -37,7 +37,7 @@ def test_worker_groups_pass_on_the_real_definition_too() -> None:
     replay(worker_groups(definition=real_definition()), FaultPlan())
 
 
-def test_the_invariants_of_the_bundled_scenarios_look_at_something() -> None:
+def test_the_bundled_scenarios_create_the_objects_that_their_invariants_check() -> None:
     scenario: Scenario = BUNDLED["worker-groups"]()
     run = replay(scenario, FaultPlan())
     made = [one for one in run.world.changes if one.change.resource[1] == "pods" and one.change.old is None]

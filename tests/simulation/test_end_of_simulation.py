@@ -38,7 +38,7 @@ def test_an_error_of_a_task_that_is_cancelled_at_the_end_is_logged(caplog: pytes
     assert "was cancelled at the end of a simulation" in caplog.text
 
 
-def test_an_async_generator_that_was_left_open_is_closed_at_the_end() -> None:
+def test_an_unfinished_async_generator_is_closed_at_the_end() -> None:
     ended: list[str] = []
 
     async def numbers() -> AsyncGenerator[int, None]:
@@ -87,7 +87,7 @@ def test_a_cancelled_task_keeps_nothing_alive() -> None:
         gc.enable()
 
 
-def test_a_run_leaves_nothing_to_the_garbage_collector_nor_does_its_world_when_it_goes() -> None:
+def test_a_run_leaves_no_garbage_and_its_world_none_when_it_is_dropped() -> None:
     runner = ScenarioRunner(scenario())
     runner.run(FaultPlan())
     gc.collect()

@@ -63,11 +63,11 @@ PLANS = st.builds(FaultPlan, st.lists(st.builds(Fault, WHENS, WHATS), max_size=5
 
 
 @given(PLANS)
-def test_a_plan_survives_being_written_down(plan: FaultPlan) -> None:
+def test_a_plan_round_trips_through_json(plan: FaultPlan) -> None:
     assert FaultPlan.from_json(plan.to_json()) == plan
 
 
-def test_a_plan_is_written_for_people() -> None:
+def test_a_plan_is_written_readably() -> None:
     plan = FaultPlan([Fault(When("patch", "*/pods/*", nth=2), Delay(3.0)), Fault(When(), CrashAfter())])
     assert plan.to_json() == (
         '{"faults":[{"when":{"verb":"patch","path":"*/pods/*","nth":2},"what":{"seconds":3.0,"fault":"Delay"}},'
@@ -101,7 +101,9 @@ def test_an_invalid_plan_is_refused_with_the_place_of_the_error(text: str, probl
     ("nth", "times", "met"),
     [(1, 1, [1]), (2, 1, [2]), (2, 3, [2, 3, 4]), (1, None, [1, 2, 3, 4, 5]), (4, None, [4, 5])],
 )
-def test_a_fault_meets_the_nth_match_and_so_many(nth: int, times: int | None, met: list[int]) -> None:
+def test_a_fault_applies_from_the_nth_match_for_the_given_number_of_times(
+    nth: int, times: int | None, met: list[int]
+) -> None:
     when = When(nth=nth, times=times)
     assert [count for count in range(1, 6) if when.meets(count)] == met
 
@@ -151,7 +153,7 @@ def test_a_record_distinguishes_mutating_from_effective_requests(
     assert (request_.mutating, request_.effective) == (mutating, effective)
 
 
-def test_a_recorded_body_is_decoded_when_it_is_asked_for() -> None:
+def test_a_recorded_body_is_decoded_on_access() -> None:
     assert RecordedRequest("PATCH", "/api/v1/nodes/a", content=b'{"spec":{}}').body == {"spec": {}}
     assert RecordedRequest("GET", "/api/v1/nodes/a").body is None
 
@@ -166,7 +168,7 @@ def test_a_recorded_body_is_decoded_when_it_is_asked_for() -> None:
         ("*/pods/web-*", "*/pods/web-*"),
     ],
 )
-def test_an_act_is_done_to_an_object_a_model_and_name_or_a_path(what: Any, path: str) -> None:
+def test_the_target_of_an_act_is_an_object_a_model_and_name_or_a_path(what: Any, path: str) -> None:
     assert (Edit(what, {}).what, Touch(what).what, Delete(what).what) == (path, path, path)
 
 

@@ -76,7 +76,7 @@ async def test_without_a_plan_everything_passes_and_is_recorded() -> None:
         (CrashAfter(), True, Crash),
     ],
 )
-async def test_a_request_without_answer_raises_the_error_that_fits(
+async def test_an_unanswered_request_raises_the_matching_error(
     what: What, reached: bool, error: type[BaseException]
 ) -> None:
     server = streaming()
@@ -99,7 +99,7 @@ async def test_a_request_without_answer_raises_the_error_that_fits(
         (Refuse(429, retry_after=2), TooManyRequests, 2, "TooManyRequests"),
     ],
 )
-async def test_an_answer_in_the_servers_place_reads_like_one_of_its_own(
+async def test_a_simulated_answer_reads_like_one_of_the_server(
     what: What, kind: type[Exception], retry_after: float | None, text: str
 ) -> None:
     server = streaming()
@@ -113,7 +113,7 @@ async def test_an_answer_in_the_servers_place_reads_like_one_of_its_own(
     assert (transport.requests[0].status, transport.requests[0].server_status) == (answer.status, None)
 
 
-async def test_a_stale_version_of_a_group_is_named_in_full() -> None:
+async def test_a_stale_version_error_names_resource_and_group() -> None:
     transport = faulty(streaming(), RefuseAsStale())
     answer = await transport.request(HttpRequest("PUT", "/apis/apps/v1/namespaces/a/deployments/web/status"))
     error = error_from(409, {}, answer.body)
@@ -121,7 +121,7 @@ async def test_a_stale_version_of_a_group_is_named_in_full() -> None:
     assert error.details == {"name": "web", "group": "apps", "kind": "deployments"}
 
 
-async def test_only_a_change_of_an_object_can_be_stale() -> None:
+async def test_only_a_change_of_an_existing_object_can_be_stale() -> None:
     transport = faulty(streaming(), RefuseAsStale())
     statuses = [
         (await transport.request(HttpRequest(method, POD))).status for method in ("GET", "POST", "DELETE")
@@ -151,7 +151,7 @@ def test_delays_add_up_and_precede_the_deciding_fault() -> None:
     ]
 
 
-async def test_faults_count_each_for_itself() -> None:
+async def test_each_fault_counts_its_own_matches() -> None:
     plan = FaultPlan([Fault(When("patch", nth=2), Drop()), Fault(When(nth=2, times=2), Refuse(500))])
     transport = FaultyTransport(streaming(), plan)
 
@@ -165,7 +165,7 @@ async def test_faults_count_each_for_itself() -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
-def test_the_nth_write_is_hit_and_no_other(nth: int, writes: int) -> None:
+def test_the_fault_applies_to_the_nth_write_and_no_other(nth: int, writes: int) -> None:
     server = streaming()
     transport = faulty(server, Refuse(500), When("write", nth=nth))
 
@@ -183,7 +183,7 @@ async def test_a_crash_is_not_an_exception_that_a_reconciler_could_catch() -> No
     assert not issubclass(Crash, Exception)
 
 
-async def test_nothing_outlives_a_crash_until_the_restart() -> None:
+async def test_nothing_survives_a_crash_until_the_restart() -> None:
     server = streaming(EVENTS)
     transport = faulty(server, CrashAfter(), When("create"))
     cleaned_up: list[str] = []
@@ -216,7 +216,7 @@ async def test_nothing_outlives_a_crash_until_the_restart() -> None:
     assert not transport.crashed
 
 
-async def test_a_stream_that_is_open_dies_with_the_process() -> None:
+async def test_an_open_stream_dies_with_its_process() -> None:
     transport = faulty(streaming(EVENTS), CrashBefore(), When("create"))
     async with transport.stream(HttpRequest("GET", PODS, WATCH)) as answer:
         await anext(aiter(answer.chunks))
@@ -226,7 +226,7 @@ async def test_a_stream_that_is_open_dies_with_the_process() -> None:
             await anext(aiter(answer.chunks))
 
 
-async def test_a_request_that_waits_while_the_process_dies_is_never_sent() -> None:
+async def test_a_request_waiting_when_the_process_dies_is_never_sent() -> None:
     server = streaming()
     plan = FaultPlan([Fault(When("patch"), Delay(5)), Fault(When("create"), CrashBefore())])
     transport = FaultyTransport(server, plan)
@@ -258,7 +258,9 @@ LINES = [b'{"type":"ADDED"}\n', b'{"type":"MODIFIED"}\n', b'{"type":"DELETED"}\n
         (Stall(1, seconds=100), b"".join(LINES), False),
     ],
 )
-async def test_a_stream_is_spoiled_after_so_many_lines(what: What, read: bytes, broken: bool) -> None:
+async def test_a_stream_is_broken_after_the_given_number_of_lines(
+    what: What, read: bytes, broken: bool
+) -> None:
     server = streaming(EVENTS)
     transport = faulty(server, what)
     got, error = await watched(transport)
@@ -268,13 +270,13 @@ async def test_a_stream_is_spoiled_after_so_many_lines(what: What, read: bytes, 
     assert len(transport.applied) == (0 if what == EndEarly(9) else 1)
 
 
-async def test_a_cut_comes_at_its_line_and_does_not_wait_for_another() -> None:
+async def test_a_cut_occurs_at_its_line_without_waiting_for_another() -> None:
     began = anyio.current_time()
     await watched(faulty(streaming(EVENTS), Cut(1)))
     assert anyio.current_time() == began + 1
 
 
-async def test_an_expired_watch_ends_with_the_servers_own_words() -> None:
+async def test_an_expired_watch_ends_with_the_servers_own_message() -> None:
     got, error = await watched(faulty(streaming(EVENTS), Expire(1)))
     assert got == LINES[0] + (
         b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -290,7 +292,7 @@ async def test_a_stalled_stream_is_silent_for_the_given_time() -> None:
     assert anyio.current_time() == began + 1 + 100 + 2
 
 
-async def test_a_stream_may_stall_for_ever() -> None:
+async def test_a_stream_can_stall_forever() -> None:
     with anyio.move_on_after(3600) as scope:
         await watched(faulty(streaming(EVENTS), Stall(1)))
     assert scope.cancelled_caught

@@ -76,7 +76,7 @@ def test_a_controller_that_is_wrong_in_one_way_breaks_the_invariant_about_it(
 
 
 @pytest.mark.rule("sim-stays")
-def test_a_world_whose_events_are_held_back_is_not_at_rest() -> None:
+def test_a_world_with_delayed_events_has_not_settled() -> None:
     watch = When("watch", "*/plots*")
     assert not replay(scenario(toys.keep, Apply(PLOT)), FaultPlan([Fault(watch, Stall(0, 10.0))] * 3)).failed
 
@@ -84,7 +84,7 @@ def test_a_world_whose_events_are_held_back_is_not_at_rest() -> None:
 @pytest.mark.rule("sim-extra-run")
 @pytest.mark.rule("sim-stays")
 @pytest.mark.parametrize("every", [None, 3000.0])
-def test_an_intent_that_holds_is_not_applied_however_much_time_goes_by(every: float | None) -> None:
+def test_an_unchanged_intent_is_not_applied_however_much_time_passes(every: float | None) -> None:
     long = scenario(
         toys.keep, Apply(PLOT), quiet_seconds=2000, limit_seconds=9000, controller={"every": every}
     )
@@ -116,7 +116,7 @@ def test_fields_that_differ_in_every_run_are_not_compared() -> None:
 
 
 @pytest.mark.rule("sim-end-state")
-def test_another_end_state_than_without_faults_is_reported_with_both_values() -> None:
+def test_a_final_state_different_from_the_faultless_one_is_reported_with_both_values() -> None:
     async def keep(ctx: Any) -> None:
         """Counts its lives in the world."""
         await ctx.apply(toys.bed(ctx.object, 0))
@@ -197,7 +197,7 @@ def led(**options: Any) -> Scenario:
 
 
 @pytest.mark.rule("sim-leader")
-def test_of_two_managers_only_the_leader_writes_also_if_one_dies_or_is_late() -> None:
+def test_of_two_managers_only_the_leader_writes_even_if_one_dies_or_is_late() -> None:
     replay(led(), FaultPlan(acts=[Apply(PLOT), Kill(), Edit(PLOT, {"spec": {"crop": "oats"}}), Kill(2)]))
     renewals = When("update", "*/leases/*", nth=2, times=3, process=1)
     replay(led(), FaultPlan([Fault(renewals, SlowReply(30))]))
@@ -212,7 +212,7 @@ def test_a_write_without_holding_the_lease_is_reported() -> None:
 
 
 @pytest.mark.rule("sim-own")
-def test_own_invariants_are_checked_at_rest_and_always_after_every_change() -> None:
+def test_user_invariants_are_checked_at_rest_and_always_invariants_after_every_change() -> None:
     def never_more_than_one(world: World) -> None:
         beds = world.objects(toys.ConfigMap)
         assert len(beds) < 2, f"{len(beds)} beds"
@@ -223,7 +223,7 @@ def test_own_invariants_are_checked_at_rest_and_always_after_every_change() -> N
     assert rules_broken_by(passing) == {"never_more_than_one"}
 
 
-def test_an_invariant_of_the_kit_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_built_in_invariant_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_rye(world: World) -> Iterator[str]:
         for plot in world.objects(Plot):
             if plot.spec.crop == "rye":
@@ -234,7 +234,7 @@ def test_an_invariant_of_the_kit_is_one_function_and_one_line(monkeypatch: pytes
     replay(scenario(without=["no-rye"]), FaultPlan())
 
 
-def test_the_page_about_simulation_lists_every_invariant_of_the_kit() -> None:
+def test_the_page_on_simulation_lists_every_built_in_invariant() -> None:
     page = (Path(__file__).parents[2] / "docs/explanation/simulation.md").read_text()
     assert [name for name in free_invariants.names() if f"`{name}`" not in page] == []
 

@@ -222,7 +222,7 @@ def _busy_machine() -> Iterator[None]:
     bookmarks=st.booleans(),
     seed=st.integers(0, 1 << 16),
 )
-def test_after_any_history_the_store_and_every_handler_have_the_true_state(
+def test_after_any_history_the_store_and_every_handler_have_the_correct_state(
     steps: Steps, present: int, streaming: Streaming, bookmarks: bool, seed: int
 ) -> None:
     server = Chronicle(seed, streaming, bookmarks=bookmarks)

@@ -44,13 +44,13 @@ def test_every_event_is_late_by_no_more_than_the_lag(seed: int, gaps: list[float
     assert all(0.1 - 1e-9 <= lag <= 0.5 + 1e-9 for lag in lags)
 
 
-def test_a_lag_holds_events_back_and_does_not_thin_them_out() -> None:
+def test_a_lag_delays_events_without_slowing_their_rate() -> None:
     gaps = [0.005] * 2000
     arrived = simulate(arrivals, LateTransport(streaming(events(gaps)), lag=(0.5, 0.5)))
     assert arrived[-1][0] == pytest.approx(0.005 * 2000 + 0.5)
 
 
-def test_watches_drift_apart() -> None:
+def test_the_lags_of_two_watches_are_independent() -> None:
     async def main() -> list[str]:
         transport = LateTransport(streaming(events([0.0] * 3 + [0.5] * 10)), seed=1, lag=(0.01, 2))
         heard: list[str] = []
@@ -87,7 +87,7 @@ def test_the_lags_of_a_watch_depend_on_seed_and_path_alone(seed: int) -> None:
     assert simulate(main, 0, seed=seed) == simulate(main, 3, seed=seed + 1)
 
 
-def test_another_seed_and_another_watch_lag_otherwise() -> None:
+def test_another_seed_or_another_watch_has_other_lags() -> None:
     async def main(seed: int) -> list[list[float]]:
         transport = LateTransport(streaming(events([0.0] * 5)), seed)
         began = anyio.current_time()
@@ -100,7 +100,7 @@ def test_another_seed_and_another_watch_lag_otherwise() -> None:
     assert one != three
 
 
-async def test_requests_and_streams_that_are_no_watch_are_not_late() -> None:
+async def test_requests_and_streams_other_than_watches_are_not_delayed() -> None:
     transport = LateTransport(streaming([(0, b"log line\n")]))
     began = anyio.current_time()
     assert (await transport.request(HttpRequest("GET", PODS))).status == 200

@@ -53,12 +53,12 @@ def test_every_event_comes_once_in_order_and_late_by_its_lag(seed: int, gaps: li
     assert all(0.1 - 1e-9 <= came - sent <= 0.5 + 1e-9 for sent, came, _ in heard)
 
 
-def test_an_event_is_late_by_its_own_lag_alone() -> None:
+def test_an_event_is_delayed_only_by_its_own_lag() -> None:
     heard = simulate(heard_of, [0.05] * 200, 0, (1.0, 1.0))
     assert {round(came - sent, 6) for sent, came, _ in heard} == {1.0}
 
 
-def test_one_seed_gives_one_set_of_lags() -> None:
+def test_a_seed_always_gives_the_same_lags() -> None:
     one, two, other = (simulate(heard_of, [0.1] * 10, seed, (0.1, 2.0)) for seed in (1, 1, 2))
     assert one == two
     assert one != other
@@ -76,6 +76,6 @@ def test_a_watch_that_ends_delivers_its_events_first() -> None:
     assert simulate(main) == lines
 
 
-def test_a_lag_of_nothing_is_refused() -> None:
+def test_a_zero_lag_is_refused() -> None:
     with pytest.raises(ValueError, match="expected lag="):
         LateWatches(BASE, lag=(0, 1))

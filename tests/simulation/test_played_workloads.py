@@ -50,7 +50,7 @@ def story(example: ModuleType, *, workloads: bool = True) -> Scenario:
     )
 
 
-def test_a_site_is_ready_after_each_step_whatever_goes_wrong(example: ModuleType) -> None:
+def test_a_site_is_ready_after_each_step_under_every_fault(example: ModuleType) -> None:
     print(f"\na site with pods: {sweep(story(example), most=RUNS)}")
 
 

@@ -48,7 +48,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.rule("sim-sweep")
-def test_a_sweep_meets_every_effective_write_three_times_and_every_event_three_times() -> None:
+def test_a_sweep_disturbs_every_effective_write_and_every_event_three_times() -> None:
     told = scenario(toys.keep, Apply(PLOT))
     first = ScenarioRunner(told).run(FaultPlan(), record_events=True)
     (process,) = first.world.processes
@@ -60,13 +60,13 @@ def test_a_sweep_meets_every_effective_write_three_times_and_every_event_three_t
 
 
 @pytest.mark.rule("sim-sweep")
-def test_a_bounded_sweep_says_how_much_of_it_was_run() -> None:
+def test_a_bounded_sweep_reports_how_much_of_it_was_run() -> None:
     report = sweep(scenario(toys.keep, Apply(PLOT)), most=4)
     assert str(report) == "4 runs of 21"
 
 
 @pytest.mark.rule("sim-sweep")
-def test_a_decision_taken_on_an_old_cache_is_found_by_holding_events_back() -> None:
+def test_a_decision_on_a_stale_cache_is_detected_by_delaying_events() -> None:
     async def keep(ctx: Context[Plot]) -> None:
         """Takes the beds it sees for all there are: a late one is made again under another name."""
         plot = ctx.object
@@ -109,14 +109,14 @@ def entered_once(world: World) -> None:
 
 
 @pytest.mark.rule("sim-outside")
-def test_the_outside_is_new_in_each_run_and_outlives_processes() -> None:
+def test_the_outside_world_is_new_in_each_run_and_outlives_processes() -> None:
     told = Scenario(controllers=sure, outside=list, steps=[Apply(PLOT)], invariants=[entered_once])
     report = sweep(told)
     assert report.runs == report.in_full == 9  # a status, and the events of it and of the plot
 
 
 @pytest.mark.rule("sim-outside")
-def test_an_effect_done_twice_outside_is_found_by_a_crash_before_the_status() -> None:
+def test_a_duplicate_external_effect_is_detected_by_a_crash_before_the_status_write() -> None:
     told = Scenario(controllers=doubtful, outside=list, steps=[Apply(PLOT)], invariants=[entered_once])
     with pytest.raises(Broken) as broken:
         sweep(told)
@@ -129,7 +129,7 @@ def test_an_effect_done_twice_outside_is_found_by_a_crash_before_the_status() ->
 
 
 @pytest.mark.rule("sim-fuzz")
-def test_a_fuzz_finds_what_only_some_objects_break_and_shrinks_it_to_one_act() -> None:
+def test_a_fuzz_finds_a_failure_of_rare_objects_and_shrinks_it_to_one_act() -> None:
     async def keep(ctx: Context[Plot]) -> None:
         if ctx.object.spec.size == 3:
             ctx.status(observed_generation=99)
@@ -145,7 +145,7 @@ def test_a_fuzz_finds_what_only_some_objects_break_and_shrinks_it_to_one_act() -
 
 
 @pytest.mark.rule("sim-fuzz")
-def test_a_fuzz_changes_fields_of_what_the_steps_apply_to_any_value_of_their_type() -> None:
+def test_a_fuzz_sets_fields_of_applied_objects_to_any_value_of_their_type() -> None:
     async def keep(ctx: Context[Plot]) -> None:
         if ctx.object.spec.size == 0:
             ctx.status(observed_generation=99)
@@ -163,7 +163,7 @@ def test_a_fuzz_passes_a_correct_controller_and_reports_the_number_of_runs() -> 
 
 
 @pytest.mark.rule("sim-fuzz")
-def test_an_author_may_say_which_objects_users_make() -> None:
+def test_the_strategies_of_a_scenario_determine_the_objects_of_users() -> None:
     seen: list[str] = []
 
     async def keep(ctx: Context[Plot]) -> None:
@@ -178,7 +178,7 @@ def test_an_author_may_say_which_objects_users_make() -> None:
 
 
 @pytest.mark.rule("sim-shrink")
-def test_everything_goes_from_a_plan_without_which_it_still_fails() -> None:
+def test_shrinking_removes_everything_that_the_failure_does_not_need() -> None:
     crash = Fault(When("create", nth=2, times=3), CrashAfter())
     plan = FaultPlan(
         [Fault(When(), LoseReply()), crash, Fault(When("watch"), Hold(2, 3))],
@@ -212,14 +212,14 @@ def test_a_plan_read_from_json_fails_in_the_same_way() -> None:
 
 
 @pytest.mark.rule("sim-replay")
-def test_the_parameter_of_a_plan_is_python_that_makes_the_plan() -> None:
+def test_the_pytest_parameter_of_a_plan_evaluates_to_the_plan() -> None:
     plan = broken_by_a_crash().plan
     (parameter,) = eval(pytest_parameter(plan), {"pytest": pytest, "FaultPlan": FaultPlan})
     assert parameter.values == (plan,)
 
 
 @pytest.mark.rule("sim-story")
-def test_a_trace_says_who_did_what_what_changed_and_what_is_wrong() -> None:
+def test_a_trace_shows_actors_actions_changes_and_faults() -> None:
     told = str(broken_by_a_crash())
     for line in (
         "user       apply plots default/east",
@@ -286,7 +286,7 @@ def test_blocking_code_runs_in_line_and_takes_no_virtual_time() -> None:
 
 
 @pytest.mark.rule("sim-restart")
-def test_memory_of_a_controller_is_lost_with_its_process() -> None:
+def test_the_memory_of_a_controller_is_lost_with_its_process() -> None:
     lives: list[set[str]] = []
 
     def make() -> Controller[Plot]:
@@ -303,7 +303,7 @@ def test_memory_of_a_controller_is_lost_with_its_process() -> None:
     assert [memory for memory in lives if memory][-2:] == [{"barley"}, {"barley", "oats"}]
 
 
-def test_a_step_may_be_a_function_whose_assertions_count() -> None:
+def test_a_step_can_be_a_function_with_assertions() -> None:
     async def look(world: World) -> None:
         assert world.find(Plot, "west") is not None, "no plot in the west"
 
@@ -312,7 +312,7 @@ def test_a_step_may_be_a_function_whose_assertions_count() -> None:
         replay(told, FaultPlan())
 
 
-def test_acts_that_the_server_refuses_are_in_the_trace_and_break_nothing() -> None:
+def test_acts_that_the_server_refuses_are_in_the_trace_and_do_not_fail_the_run() -> None:
     wrong = Edit(PLOT, {"spec": {"size": -1}})
     run = replay(scenario(toys.keep, Apply(PLOT), wrong), FaultPlan())
     assert "edit: refused" in format_trace(run)

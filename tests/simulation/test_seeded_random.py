@@ -9,7 +9,7 @@ SEEDS = st.text(max_size=20)
 
 
 @given(SEEDS)
-def test_one_seed_is_one_stream_of_numbers(seed: str) -> None:
+def test_a_seed_always_gives_the_same_numbers(seed: str) -> None:
     one, other = SeededRandom(seed), SeededRandom(seed)
     assert [one.bits() for _ in range(20)] == [other.bits() for _ in range(20)]
     assert SeededRandom(seed).bits() != SeededRandom(f"{seed}1").bits()
@@ -30,7 +30,7 @@ def test_a_shuffle_loses_nothing(seed: str, items: list[int]) -> None:
     assert sorted(shuffled) == sorted(items)
 
 
-def test_every_order_comes_about_as_often_as_the_others() -> None:
+def test_every_permutation_is_equally_likely() -> None:
     counts: dict[tuple[int, ...], int] = {}
     for number in range(3000):
         items = [0, 1, 2]

@@ -46,7 +46,7 @@ async def test_a_deleted_pod_is_terminating_for_a_while_and_then_gone(client: Cl
 
 
 @in_world(played)
-async def test_a_finalizer_holds_a_pod_beyond_its_end(client: Client) -> None:
+async def test_a_finalizer_keeps_a_pod_beyond_its_termination(client: Client) -> None:
     await client.create(pod(finalizers=("example.com/hold",)))
     await anyio.sleep(5)
     await client.delete(await client.get(Pod, "p", "default"))
@@ -68,7 +68,7 @@ async def test_a_finalizer_holds_a_pod_beyond_its_end(client: Client) -> None:
     ],
 )
 @in_world(played)
-async def test_a_pod_does_what_its_annotation_says(
+async def test_a_pod_behaves_as_its_annotation_specifies(
     client: Client, behaviour: str, phase: str, ready: bool
 ) -> None:
     await client.create(pod(annotations={BEHAVIOUR: behaviour}))
@@ -117,14 +117,14 @@ def test_the_next_step_of_a_pod(given: Pod, age: float, step: tuple[str, float])
     assert (decided.action, decided.seconds) == step
 
 
-def test_a_pod_may_say_how_long_its_end_takes() -> None:
+def test_a_pod_can_set_its_termination_time() -> None:
     leaving = Pod(
         metadata=ObjectMeta("p", annotations={STOP_SECONDS: "3"}, deletion_timestamp=VirtualClock().now())
     )
     assert next_step(leaving, DELAYS, 0, 1).seconds == 2
 
 
-def test_a_pod_that_says_nonsense_about_its_end_is_an_error_that_names_it() -> None:
+def test_an_invalid_termination_time_is_an_error_that_names_the_pod() -> None:
     leaving = Pod(
         metadata=ObjectMeta("p", annotations={STOP_SECONDS: "soon"}, deletion_timestamp=VirtualClock().now())
     )

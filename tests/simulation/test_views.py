@@ -70,7 +70,7 @@ def racing(*acts: ScenarioAct) -> list[ScenarioAct]:
 
 
 @pytest.mark.rule("sim-views")
-def test_a_held_event_comes_when_so_many_more_of_its_kind_have_come() -> None:
+def test_a_held_event_arrives_after_the_given_number_of_later_events() -> None:
     acts = racing(Apply(PLOT), *CROPS)
     plain, _ = seen_under(None, acts)
     assert crops(plain) == ["barley", "rye", "oats", "maize"]
@@ -80,14 +80,14 @@ def test_a_held_event_comes_when_so_many_more_of_its_kind_have_come() -> None:
 
 
 @pytest.mark.rule("sim-views")
-def test_a_held_event_without_another_after_it_is_not_lost() -> None:
+def test_a_held_event_without_a_later_one_is_not_lost() -> None:
     held, _ = seen_under(Hold(after=2, events=3, seconds=7), racing(Apply(PLOT), CROPS[0]))
     assert crops(held) == ["barley", "rye"]
     assert held[1][0] >= 1.5 + 7
 
 
 @pytest.mark.rule("sim-views")
-def test_coalesced_events_end_in_a_list_and_only_their_sum_is_seen() -> None:
+def test_coalesced_events_arrive_as_a_list_with_only_their_combined_effect() -> None:
     coalesced, run = seen_under(Coalesce(after=2, events=3), racing(Apply(PLOT), *CROPS))
     assert crops(coalesced) == ["barley", "maize"]
     watches = [r for r in run.world.requests if r.verb == "watch" and r.path.endswith("/plots")]
@@ -104,7 +104,7 @@ def test_a_repeated_event_starts_no_run() -> None:
 
 
 @pytest.mark.rule("sim-views")
-def test_a_restarted_process_may_see_the_past_and_then_the_events_since() -> None:
+def test_a_restarted_process_can_see_a_past_state_and_then_the_events_since() -> None:
     travelled, run = seen_under(
         TimeTravel(events=1, seconds=3), [Apply(PLOT), CROPS[0], Kill()], When("watch", "*/plots", nth=2)
     )
@@ -133,7 +133,7 @@ def test_kinds_lag_independently_of_one_another() -> None:
 
 
 @pytest.mark.rule("sim-views")
-def test_a_user_may_write_just_before_a_request_so_that_its_conflict_is_genuine() -> None:
+def test_a_user_can_write_just_before_a_request_so_that_its_conflict_is_genuine() -> None:
     async def keep(ctx: Context[Plot]) -> None:
         child = await ctx.client.find(ConfigMap, "shared", ctx.object.namespace)
         if child is not None and child.data.get("crop") != ctx.object.spec.crop:
@@ -147,14 +147,14 @@ def test_a_user_may_write_just_before_a_request_so_that_its_conflict_is_genuine(
     assert run.violations == ()
 
 
-def test_an_answer_may_say_that_a_write_timed_out_which_was_carried_out() -> None:
+def test_an_answer_can_report_a_timeout_for_a_write_that_was_executed() -> None:
     fault = Fault(When("patch", "*/configmaps/*"), Refuse(504, applied=True))
     run = replay(scenario(toys.keep, Apply(PLOT)), FaultPlan([fault]))
     (first, *_) = [r for r in run.world.requests if r.mutating]
     assert (first.status, first.server_status) == (504, 201)
 
 
-def test_a_fault_may_meet_one_of_several_managers_alone() -> None:
+def test_a_fault_can_apply_to_only_one_of_several_managers() -> None:
     from reconcile import LeaderElection
 
     told = scenario(toys.keep, Apply(PLOT), replicas=2, leader_election=LeaderElection("plots"))
@@ -163,7 +163,7 @@ def test_a_fault_may_meet_one_of_several_managers_alone() -> None:
     assert [len(process.transport.applied) for process in run.world.processes] == [0, 1]
 
 
-def test_meanwhile_without_effects_is_refused() -> None:
+def test_the_fault_meanwhile_needs_effects() -> None:
     from reconcile.embedded import ApiServer, InProcessTransport
 
     plan = FaultPlan([Fault(When(), Meanwhile(Touch()))])
@@ -178,13 +178,13 @@ def told_by(acts: Sequence[ScenarioAct]) -> World:
     return ScenarioRunner(scenario(toys.keep, Apply(PLOT)), references=0).run(FaultPlan(acts=acts)).world
 
 
-def test_a_deleted_child_of_which_there_are_several_is_the_oldest() -> None:
+def test_a_delete_by_pattern_deletes_the_oldest_match() -> None:
     world = told_by([Apply(PLOT), Delete("*/configmaps/east-*")])
     assert "delete configmaps default/east-0" in [act.text for act in world.acts]
     assert len(world.objects(ConfigMap)) == 2
 
 
-def test_a_recreated_object_has_another_uid_and_its_children_follow() -> None:
+def test_a_recreated_object_has_a_new_uid_and_new_children() -> None:
     world = told_by([Apply(PLOT), Recreate(PLOT)])
     (plot,) = world.objects(Plot)
     uids = {
@@ -196,7 +196,7 @@ def test_a_recreated_object_has_another_uid_and_its_children_follow() -> None:
     }
 
 
-def test_finalizers_can_be_taken_away_and_objects_that_are_not_there_be_named() -> None:
+def test_finalizers_can_be_removed_and_acts_on_missing_objects_are_harmless() -> None:
     manifest = {
         "apiVersion": "toys.example.com/v1",
         "kind": "Plot",
@@ -208,7 +208,7 @@ def test_finalizers_can_be_taken_away_and_objects_that_are_not_there_be_named() 
     assert world.acts[-1].text == f"touch {path}: not found"
 
 
-def test_a_namespace_goes_with_all_that_is_in_it() -> None:
+def test_a_namespace_is_deleted_with_its_content() -> None:
     elsewhere = {
         "apiVersion": "toys.example.com/v1",
         "kind": "Plot",
@@ -219,14 +219,14 @@ def test_a_namespace_goes_with_all_that_is_in_it() -> None:
     assert world.objects(Plot) == []
 
 
-def test_garbage_can_be_late_and_the_wall_clock_jump() -> None:
+def test_garbage_collection_can_be_late_and_the_wall_clock_can_jump() -> None:
     world = told_by([Apply(PLOT), DelayGarbage(40), JumpClock(3600), Delete(PLOT)])
     times = {one.change.key.name: one.at for one in world.changes if one.change.new is None}
     assert times["east-0"] - times["east"] >= 40
     assert (world.clock.now() - world.clock.start).total_seconds() > 3600
 
 
-def test_a_scenario_whose_objects_are_refused_says_so_at_once() -> None:
+def test_a_scenario_whose_objects_are_refused_reports_it_at_once() -> None:
     with pytest.raises(LookupError, match="add its model to kinds="):
         ScenarioRunner(
             Scenario(

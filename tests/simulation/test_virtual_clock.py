@@ -15,19 +15,19 @@ from reconcile.testing.virtual_time import simulate
 SEEDS = st.integers(0, 2**32)
 
 
-def test_it_is_a_clock() -> None:
+def test_a_virtual_clock_is_a_clock() -> None:
     clock: Clock = VirtualClock()
     assert clock.now() == datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-def test_it_stands_still_where_no_loop_runs_and_can_be_advanced() -> None:
+def test_outside_a_loop_the_clock_stands_still_and_can_be_advanced() -> None:
     clock = VirtualClock()
     assert clock.now() == clock.now() == clock.start
     clock.advance(61.5)
     assert clock.now() == clock.start + datetime.timedelta(seconds=61.5)
 
 
-def test_it_never_goes_back() -> None:
+def test_the_clock_never_goes_back() -> None:
     with pytest.raises(ValueError, match="never goes back"):
         VirtualClock().advance(-1)
 
@@ -43,14 +43,14 @@ def test_a_start_in_another_time_zone_is_converted_to_utc() -> None:
     assert clock.now().isoformat() == "2026-01-01T00:00:00+00:00"
 
 
-async def test_it_is_its_start_plus_the_virtual_time_whenever_it_is_first_asked() -> None:
+async def test_the_clock_shows_its_start_plus_the_virtual_time_whenever_it_is_first_read() -> None:
     began = anyio.current_time()
     await anyio.sleep(3600)
     clock = VirtualClock()
     assert clock.now() == clock.start + datetime.timedelta(seconds=began + 3600)
 
 
-def test_a_jump_within_a_simulation_moves_the_wall_time_and_no_timer() -> None:
+def test_a_jump_in_a_simulation_moves_the_wall_time_but_no_timer() -> None:
     clock = VirtualClock()
 
     async def main() -> float:
@@ -62,7 +62,7 @@ def test_a_jump_within_a_simulation_moves_the_wall_time_and_no_timer() -> None:
     assert clock.now() == clock.start + datetime.timedelta(seconds=3601)
 
 
-def test_one_clock_goes_on_from_loop_to_loop() -> None:
+def test_one_clock_continues_from_loop_to_loop() -> None:
     clock = VirtualClock()
 
     async def wait() -> None:
@@ -74,7 +74,7 @@ def test_one_clock_goes_on_from_loop_to_loop() -> None:
         assert clock.now() == clock.start + datetime.timedelta(seconds=10 * loops)
 
 
-def test_under_a_real_loop_it_goes_on_at_that_loops_pace() -> None:
+def test_under_a_real_loop_the_clock_runs_at_the_pace_of_that_loop() -> None:
     clock = VirtualClock()
 
     async def wait() -> datetime.timedelta:
@@ -87,7 +87,7 @@ def test_under_a_real_loop_it_goes_on_at_that_loops_pace() -> None:
 
 
 @given(SEEDS)
-def test_the_same_seed_brings_the_same_numbers_and_uuids(seed: int) -> None:
+def test_the_same_seed_gives_the_same_numbers_and_uuids(seed: int) -> None:
     one, two = VirtualClock(seed), VirtualClock(seed)
     assert [one.random() for _ in range(20)] == [two.random() for _ in range(20)]
     assert [one.uuid() for _ in range(20)] == [two.uuid() for _ in range(20)]
@@ -102,12 +102,12 @@ def test_uuids_are_distinct_and_of_version_four(seed: int) -> None:
     assert {uuid.version for uuid in uuids} == {4}
 
 
-def test_another_seed_brings_others() -> None:
+def test_another_seed_gives_other_numbers_and_uuids() -> None:
     assert VirtualClock(1).uuid() != VirtualClock(2).uuid()
     assert VirtualClock(1).random() != VirtualClock(2).random()
 
 
-def test_asking_for_identity_does_not_change_chance() -> None:
+def test_requesting_a_uuid_does_not_change_the_random_numbers() -> None:
     plain, asked = VirtualClock(1), VirtualClock(1)
     asked.uuid()
     assert plain.random() == asked.random()

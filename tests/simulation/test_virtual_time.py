@@ -115,7 +115,7 @@ def test_the_seed_chooses_which_ready_task_runs_first() -> None:
 
 @given(SEEDS)
 @simulated
-async def test_callbacks_that_are_no_task_steps_stay_first_in_first_out(seed: int) -> None:
+async def test_callbacks_other_than_task_steps_stay_first_in_first_out(seed: int) -> None:
     called: list[int] = []
 
     loop = asyncio.get_running_loop()
@@ -271,7 +271,7 @@ async def use_name_lookup() -> None:
         use_process, use_blocking_process, use_blocking_socket, use_blocking_sleep, use_name_lookup,
     ],
 )  # fmt: skip
-def test_the_real_world_is_refused_by_place(reach: FunctionType) -> None:
+def test_real_world_access_is_refused_with_its_source_line(reach: FunctionType) -> None:
     with pytest.raises(RealWorldError) as caught:
         simulate(reach)
     filename, line = caught.value.place.rsplit(":", 1)
@@ -280,12 +280,12 @@ def test_the_real_world_is_refused_by_place(reach: FunctionType) -> None:
     assert caught.value.place in str(caught.value)
 
 
-def test_a_library_that_dials_in_a_task_of_its_own_is_refused_too() -> None:
+def test_a_library_that_connects_in_a_separate_task_is_refused_too() -> None:
     with pytest.raises(RealWorldError, match=r"create_connection\(\) under virtual time, at .*anyio"):
         simulate(anyio.connect_tcp, "127.0.0.1", 1)
 
 
-def test_a_breach_ends_the_run_also_where_it_is_caught() -> None:
+def test_real_world_access_ends_the_run_even_if_the_error_is_caught() -> None:
     async def main() -> None:
         try:
             await asyncio.to_thread(print)
@@ -296,7 +296,7 @@ def test_a_breach_ends_the_run_also_where_it_is_caught() -> None:
         simulate(main)
 
 
-def test_another_thread_may_not_call_in() -> None:
+def test_another_thread_may_not_schedule_callbacks() -> None:
     errors: list[Exception] = []
     go, gone = threading.Event(), threading.Event()
     loops: list[asyncio.AbstractEventLoop] = []
@@ -322,7 +322,7 @@ def test_another_thread_may_not_call_in() -> None:
     assert len(errors) == 1
 
 
-def test_outside_a_simulation_the_real_world_is_open() -> None:
+def test_outside_a_simulation_real_world_access_is_allowed() -> None:
     simulate(anyio.sleep, 1)
     assert asyncio.run(asyncio.to_thread(lambda: 42)) == 42
 
@@ -363,7 +363,7 @@ def test_the_time_limit_lists_waiting_tasks_and_lets_them_clean_up() -> None:
     assert cleaned == [91]
 
 
-def test_tasks_that_only_keep_each_other_busy_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_only_keep_each_other_busy_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconcile.testing.virtual_time.TICKS_AT_ONE_TIME", 1000)
 
     async def main() -> None:
@@ -374,7 +374,7 @@ def test_tasks_that_only_keep_each_other_busy_are_found_out(monkeypatch: pytest.
         simulate(main)
 
 
-def test_a_simulation_leaves_no_task_behind_when_it_cannot_go_on() -> None:
+def test_a_deadlocked_simulation_leaves_no_task_behind() -> None:
     ended: list[str] = []
 
     async def main() -> None:
@@ -388,7 +388,7 @@ def test_a_simulation_leaves_no_task_behind_when_it_cannot_go_on() -> None:
     assert ended == ["main"]
 
 
-def test_the_clock_of_a_simulation_is_the_loops() -> None:
+def test_the_clock_of_a_simulation_is_that_of_its_loop() -> None:
     clock = VirtualClock()
 
     async def main() -> float:
@@ -398,7 +398,7 @@ def test_the_clock_of_a_simulation_is_the_loops() -> None:
     assert simulate(main) == 90
 
 
-def test_garbage_that_is_collected_while_the_turns_are_dealt_does_no_harm() -> None:
+def test_garbage_collection_while_tasks_are_being_scheduled_is_harmless() -> None:
     async def numbers() -> AsyncGenerator[int, None]:
         yield 1
 

@@ -98,7 +98,7 @@ ALMOST = pod("web-0", "Failed", age=9.5)
         (0, [], StatefulSetMove()),
     ],
 )
-def test_a_stateful_set_makes_one_move_at_a_time(
+def test_a_stateful_set_takes_one_step_at_a_time(
     replicas: int, pods: list[Pod], move: StatefulSetMove
 ) -> None:
     assert next_move("web", replicas, "r", pods, NOW) == move
@@ -150,10 +150,10 @@ def test_a_job_takes_one_step_at_a_time(spec: dict[str, Any], pods: list[Pod], p
     assert plan_job(JobSpec(template={}, **spec), pods, NOW) == plan
 
 
-def test_the_pod_of_the_highest_ordinal_goes_first_whatever_dashes_the_name_has() -> None:
+def test_the_pod_with_the_highest_ordinal_is_removed_first_whatever_dashes_the_name_has() -> None:
     nine, ten = pod("my-web-9"), pod("my-web-10")
     assert next_move("my-web", 0, "r", [ten, nine], NOW) == StatefulSetMove(delete=ten)
 
 
-def test_pods_that_go_or_have_ended_are_not_active() -> None:
+def test_terminating_and_finished_pods_are_not_active() -> None:
     assert active_of([A, WENT, DONE, FELL, B]) == [A, B]

@@ -73,7 +73,7 @@ async def images(client: Client) -> list[str]:
 @pytest.mark.rule("workloads-deployment")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_deployment_gets_its_pods_and_says_so(client: Client, seed: int) -> None:
+async def test_a_deployment_gets_its_pods_and_reports_them(client: Client, seed: int) -> None:
     await client.create(deployment(3))
     await anyio.sleep(10)
     found = await client.get(Deployment, "web", "default")
@@ -88,7 +88,9 @@ async def test_a_deployment_gets_its_pods_and_says_so(client: Client, seed: int)
 @pytest.mark.rule("workloads-deployment")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_rollout_has_one_pod_more_and_never_one_ready_pod_less(client: Client, seed: int) -> None:
+async def test_a_rollout_has_at_most_one_extra_pod_and_never_one_ready_pod_too_few(
+    client: Client, seed: int
+) -> None:
     await client.create(deployment(3))
     await anyio.sleep(10)
     await client.modify(
@@ -107,7 +109,7 @@ async def test_a_rollout_has_one_pod_more_and_never_one_ready_pod_less(client: C
 
 @pytest.mark.rule("workloads-deployment")
 @in_world(played)
-async def test_a_template_that_never_gets_ready_stops_the_rollout_and_the_next_one_ends_it(
+async def test_a_template_that_never_becomes_ready_stalls_the_rollout_and_the_next_one_completes_it(
     client: Client,
 ) -> None:
     async def change(wanted: Deployment) -> Deployment:
@@ -128,7 +130,7 @@ async def test_a_template_that_never_gets_ready_stops_the_rollout_and_the_next_o
 
 @pytest.mark.rule("workloads-deployment")
 @in_world(played)
-async def test_a_deployment_is_scaled_up_and_down_and_to_nothing(client: Client) -> None:
+async def test_a_deployment_is_scaled_up_down_and_to_zero(client: Client) -> None:
     await client.create(deployment(2))
     await anyio.sleep(10)
     first = {pod.uid for pod in await pods(client)}
@@ -159,7 +161,7 @@ async def test_a_pod_that_is_deleted_or_has_failed_is_replaced(client: Client) -
 
 
 @given(wanted=st.integers(0, 6), new=st.integers(0, 8), old=st.integers(0, 8), ready=st.integers(0, 8))
-def test_a_step_neither_makes_two_more_nor_takes_a_ready_pod_too_many(
+def test_a_rollout_step_adds_at_most_one_extra_pod_and_removes_no_ready_pod_too_many(
     wanted: int, new: int, old: int, ready: int
 ) -> None:
     new_ready = min(new, ready)
@@ -179,7 +181,7 @@ def test_a_step_neither_makes_two_more_nor_takes_a_ready_pod_too_many(
 @pytest.mark.rule("workloads-statefulset")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_stateful_set_makes_and_removes_its_pods_in_order(client: Client, seed: int) -> None:
+async def test_a_stateful_set_creates_and_removes_its_pods_in_order(client: Client, seed: int) -> None:
     await client.create(stateful_set(3))
     seen: list[list[str]] = []
 
@@ -204,7 +206,7 @@ async def test_a_stateful_set_makes_and_removes_its_pods_in_order(client: Client
 
 @pytest.mark.rule("workloads-statefulset")
 @in_world(played)
-async def test_a_stateful_set_replaces_its_pods_from_the_last_one_on(client: Client) -> None:
+async def test_a_stateful_set_replaces_its_pods_starting_from_the_last(client: Client) -> None:
     await client.create(stateful_set(3))
     await anyio.sleep(20)
     revision = (await client.get(StatefulSet, "web", "default")).status.current_revision
@@ -228,7 +230,7 @@ async def test_a_stateful_set_replaces_its_pods_from_the_last_one_on(client: Cli
 @pytest.mark.rule("workloads-job")
 @pytest.mark.parametrize("seed", range(3))
 @in_world(played)
-async def test_a_job_runs_its_pods_so_many_at_a_time_and_completes(client: Client, seed: int) -> None:
+async def test_a_job_runs_its_pods_up_to_its_parallelism_and_completes(client: Client, seed: int) -> None:
     await client.create(job(completions=5, parallelism=2))
     most = 0
     for _ in range(200):
@@ -262,7 +264,7 @@ async def test_a_job_whose_pods_fail_waits_longer_each_time_and_fails(client: Cl
 
 @pytest.mark.rule("workloads-job")
 @in_world(played)
-async def test_a_job_that_is_suspended_has_no_pods_until_it_goes_on(client: Client) -> None:
+async def test_a_suspended_job_has_no_pods_until_it_is_resumed(client: Client) -> None:
     await client.create(job(suspend=True))
     await anyio.sleep(5)
     assert await pods(client) == []

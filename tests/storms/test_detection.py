@@ -65,14 +65,14 @@ def kind_at(
         (field_writes("timed", "abababab", every=200.0), None),
     ],
 )
-def test_a_loop_is_writes_that_wake_themselves_are_undone_or_go_round(
+def test_writes_that_wake_themselves_are_undone_or_repeat_in_a_cycle_are_a_loop(
     history: deque[FieldWrite], kind: str | None
 ) -> None:
     assert kind_at(FIELD, history) == kind
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(WINDOW, None), (WINDOW - 1, "flipping")])
-def test_what_is_as_old_as_the_window_is_over(seconds: float, kind: str | None) -> None:
+def test_writes_as_old_as_the_window_no_longer_count(seconds: float, kind: str | None) -> None:
     history = deque(
         [
             *field_writes("timed", "a"),
@@ -90,7 +90,7 @@ def unmade(
 
 
 @pytest.mark.parametrize("wakers", [("own", "own"), ("echo", "own"), ("own", "echo"), ("echo", "echo")])
-def test_making_objects_and_deleting_them_again_is_a_loop_if_its_own_writes_wake_it(
+def test_creating_and_deleting_objects_repeatedly_is_a_loop_if_the_keys_own_writes_wake_it(
     wakers: tuple[WokenBy, WokenBy],
 ) -> None:
     last = Key("default", f"v{UNMADE - 1}")
@@ -108,7 +108,7 @@ def test_making_objects_and_deleting_them_again_is_a_loop_if_its_own_writes_wake
         ({ref._replace(path=".data"): history for ref, history in unmade(("own", "own"), 16).items()}, 3.0),
     ],
 )
-def test_making_and_deleting_is_no_loop_where_it_is_seldom_or_somebody_else_wakes_it(
+def test_creating_and_deleting_is_not_a_loop_if_it_is_rare_or_woken_by_others(
     histories: Mapping[FieldRef, deque[FieldWrite]], now: float
 ) -> None:
     assert find_loop(histories, now) is None
@@ -129,13 +129,13 @@ def test_making_and_deleting_is_no_loop_where_it_is_seldom_or_somebody_else_wake
         (FIELD, field_writes("other", "ababababab"), "flipping"),
     ],
 )
-def test_the_status_of_the_keys_own_object_that_flips_with_other_objects_is_a_report(
+def test_an_own_status_that_flips_with_other_objects_is_a_report_and_not_a_loop(
     ref: FieldRef, history: deque[FieldWrite], kind: str | None
 ) -> None:
     assert kind_at(ref, history, TOY) == kind
 
 
-def test_of_several_loops_the_one_of_most_writes_is_told_and_the_first_of_equals() -> None:
+def test_of_several_loops_the_one_with_the_most_writes_or_else_the_first_is_reported() -> None:
     def at(name: str) -> FieldRef:
         return FIELD._replace(key=Key("default", name))
 
@@ -150,7 +150,7 @@ def test_of_several_loops_the_one_of_most_writes_is_told_and_the_first_of_equals
     )
 
 
-def test_fields_of_the_object_that_are_written_half_as_often_as_the_worst_are_named_too() -> None:
+def test_fields_written_at_least_half_as_often_as_the_worst_are_reported_too() -> None:
     histories = {
         FIELD: field_writes("echo", "abcdefghij"),
         FIELD._replace(path=".data.b"): field_writes("echo", "abcde"),
@@ -196,7 +196,7 @@ def test_fields_of_the_object_that_are_written_half_as_often_as_the_worst_are_na
         ),
     ],
 )
-def test_a_loop_has_the_writes_to_its_fields_and_one_that_churns_those_to_whole_objects_of_its_kind(
+def test_a_loop_includes_writes_to_its_fields_and_a_churning_one_those_to_whole_objects_of_its_kind(
     loop: WakeLoop, ref: FieldRef, included: bool
 ) -> None:
     assert loop.includes(ref) is included

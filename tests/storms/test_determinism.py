@@ -49,7 +49,7 @@ IMPURE: Mapping[str, Wanted] = {
 
 @pytest.mark.rule("storm-purity")
 @pytest.mark.parametrize("what", IMPURE)
-async def test_what_is_no_function_of_the_state_is_an_error_that_names_the_path(what: str) -> None:
+async def test_a_value_that_is_not_a_function_of_the_state_is_an_error_with_its_path(what: str) -> None:
     client = a_world()
     with pytest.raises(NondeterministicRun, match="generate_once") as error:
         await assert_deterministic(keeping(IMPURE[what]), "default/a", client)
@@ -58,7 +58,7 @@ async def test_what_is_no_function_of_the_state_is_an_error_that_names_the_path(
 
 
 @pytest.mark.rule("storm-purity")
-async def test_the_order_of_a_list_of_objects_is_found_out() -> None:
+async def test_dependence_on_the_order_of_a_list_of_objects_is_detected() -> None:
     async def first(ctx: Context[Toy]) -> None:
         toys = await ctx.client.list(Toy, "default")
         ctx.status(size=toys[0].spec.size)
@@ -84,16 +84,16 @@ forgets = Controller(Toy, keep_unsorted, owns=[ConfigMap])
 
 
 @pytest.mark.rule("storm-purity")
-async def test_the_order_of_a_set_is_found_out_in_other_interpreters() -> None:
+async def test_dependence_on_the_order_of_a_set_is_detected_in_other_interpreters() -> None:
     with pytest.raises(NondeterministicRun, match=r"ConfigMap default/child: \.data\.x"):
         await assert_deterministic(forgets, "default/a", a_world())
 
 
-async def test_what_is_a_function_of_the_state_is_pure_in_all_of_them() -> None:
+async def test_a_function_of_the_state_passes_in_all_of_them() -> None:
     await assert_deterministic(sorts, "default/a", a_world())
 
 
-async def test_a_run_that_fails_raises_what_it_fails_with() -> None:
+async def test_a_failed_run_raises_its_error() -> None:
     async def fail(ctx: Context[Toy]) -> None:
         raise ValueError("no")
 
@@ -132,14 +132,14 @@ async def keep_applied(ctx: Context[Toy]) -> None:
 
 @pytest.mark.rule("storm-purity")
 @pytest.mark.parametrize("keep", [keep_noted, keep_applied])
-async def test_a_note_of_what_the_server_chose_is_a_function_of_the_state(keep: Any) -> None:
+async def test_a_recorded_value_chosen_by_the_server_is_a_function_of_the_state(keep: Any) -> None:
     await assert_deterministic(
         Controller(Toy, keep, owns=[ConfigMap], writes=[ConfigMap]), "default/a", a_world()
     )
 
 
 @pytest.mark.rule("storm-purity")
-async def test_the_present_second_is_found_out_also_where_a_child_is_made_in_it() -> None:
+async def test_use_of_the_current_second_is_detected_even_if_a_child_is_created_in_it() -> None:
     def now(ctx: Context[Toy]) -> Mapping[str, str]:
         return {"x": ctx.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}
 
@@ -155,7 +155,7 @@ def due(ctx: Context[Toy]) -> Mapping[str, str]:
 
 @pytest.mark.rule("storm-purity")
 @pytest.mark.parametrize("seconds", [0, 1, 47, 48.99, 49, 59.999, 299, 86_399])
-async def test_what_a_schedule_makes_due_is_due_in_both_runs(seconds: float) -> None:
+async def test_a_scheduled_action_that_is_due_is_due_in_both_runs(seconds: float) -> None:
     client = a_world()
     assert isinstance(client.clock, VirtualClock)
     client.clock.advance(seconds)
@@ -163,9 +163,7 @@ async def test_what_a_schedule_makes_due_is_due_in_both_runs(seconds: float) -> 
 
 
 @pytest.mark.rule("storm-purity")
-async def test_the_first_run_is_at_the_time_of_the_clients_clock_and_the_second_as_much_later_as_asked() -> (
-    None
-):
+async def test_the_first_run_is_at_the_clients_time_and_the_second_later_by_the_given_time() -> None:
     times: list[datetime.datetime] = []
 
     def note(ctx: Context[Toy]) -> Mapping[str, str]:
@@ -197,14 +195,14 @@ def failures_under_debug(controller: Controller[Toy], caplog: pytest.LogCaptureF
 
 
 @pytest.mark.rule("storm-purity")
-def test_a_manager_with_debug_fails_impure_runs(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_manager_with_debug_fails_nondeterministic_runs(caplog: pytest.LogCaptureFixture) -> None:
     found = failures_under_debug(keeping(IMPURE["chance"]), caplog)
     assert found
     assert "ConfigMap default/child: .data.x" in found[0]
 
 
 @pytest.mark.parametrize("keep", [keep_noted, keep_applied])
-def test_a_manager_with_debug_takes_a_note_of_what_the_server_chose(
+def test_a_manager_with_debug_accepts_a_recorded_value_chosen_by_the_server(
     keep: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = Controller(Toy, keep, owns=[ConfigMap], writes=[ConfigMap])
@@ -237,7 +235,7 @@ def test_a_plain_function_is_rehearsed_too(caplog: pytest.LogCaptureFixture) -> 
         ({"x": [1, 2], "y": "ab"}, {"x": [1, 2], "y": "ba"}, []),
     ],
 )
-def test_a_list_that_is_written_in_another_order_only_is_told(
+def test_a_list_written_in_another_order_only_is_reported(
     before: Mapping[str, Any], after: Mapping[str, Any], told: list[str]
 ) -> None:
     write = sent({}, state(4, **before), state(5, **after))
@@ -246,7 +244,7 @@ def test_a_list_that_is_written_in_another_order_only_is_told(
     ]
 
 
-def test_the_order_of_what_the_server_keeps_for_itself_is_not_told() -> None:
+def test_the_order_of_server_managed_lists_is_not_reported() -> None:
     fields = [{"manager": "a"}, {"manager": "b"}]
     old, new = (
         Snapshot.from_json(
@@ -257,7 +255,7 @@ def test_the_order_of_what_the_server_keeps_for_itself_is_not_told() -> None:
     assert reordered_lists([sent({}, old, new)]) == []
 
 
-def test_a_write_without_effect_or_without_a_state_before_or_after_reorders_nothing() -> None:
+def test_a_write_without_effect_or_without_a_known_state_before_and_after_reorders_nothing() -> None:
     old, new = state(4, x=[1, 2]), state(4, x=[2, 1])
     assert (
         reordered_lists([sent({}, old, new), sent({}, None, new), evolve(sent({}, old, new), written=None)])
@@ -265,7 +263,7 @@ def test_a_write_without_effect_or_without_a_state_before_or_after_reorders_noth
     )
 
 
-def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
+def test_a_difference_names_the_object_and_subresource() -> None:
     key, other = Key("default", "a"), Key("default", "b")
     one = {(CONFIG, key, ""): {"x": [1], "y": 1}, (CONFIG, other, ""): 1, (CONFIG, key, "status"): 1}
     two = {(CONFIG, key, ""): {"x": [2], "y": 1}, (CONFIG, other, "status"): 1, (CONFIG, key, "status"): 2}
@@ -277,7 +275,7 @@ def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
     ]
 
 
-def test_an_impure_run_is_told_where_and_what_helps() -> None:
+def test_a_nondeterministic_run_is_reported_with_the_paths_and_a_remedy() -> None:
     assert str(NondeterministicRun([".a", ".b"])) == (
         "desired state is not a function of what is there: .a, .b: the same state has to give the same "
         "desired state: leave the time out, sort what comes from a set or a list of objects, and take "
@@ -298,7 +296,7 @@ def generating(seen: list[str]) -> Controller[Toy]:
 
 
 @pytest.mark.rule("storm-generate-once")
-async def test_a_value_is_made_once_and_kept() -> None:
+async def test_a_generated_value_is_created_once_and_kept() -> None:
     seen: list[str] = []
     client, controller = a_world(), generating(seen)
     first = await run_once(controller, "default/a", client)
@@ -316,7 +314,7 @@ async def test_a_value_is_made_once_and_kept() -> None:
 
 
 @pytest.mark.rule("storm-generate-once")
-async def test_generated_values_are_pure_from_the_first_run_on() -> None:
+async def test_generated_values_are_deterministic_from_the_first_run_on() -> None:
     seen: list[str] = []
     client, controller = a_world(), generating(seen)
     await run_once(controller, "default/a", client)
@@ -324,7 +322,7 @@ async def test_generated_values_are_pure_from_the_first_run_on() -> None:
 
 
 @pytest.mark.rule("storm-generate-once")
-async def test_a_value_that_somebody_else_made_meanwhile_is_taken() -> None:
+async def test_a_value_created_by_another_writer_meanwhile_is_used() -> None:
     seen: list[str] = []
 
     async def keep(ctx: Context[Toy]) -> None:
@@ -342,7 +340,7 @@ async def test_a_value_that_somebody_else_made_meanwhile_is_taken() -> None:
 @pytest.mark.rule("storm-generate-once")
 @pytest.mark.parametrize("stripped", [False, True])
 @in_world(played)
-async def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it_lost_is_made_anew(
+async def test_a_value_in_the_cache_is_not_requested_again_and_a_lost_one_is_recreated(
     world: World, stripped: bool
 ) -> None:
     seen: list[str] = []
@@ -367,7 +365,7 @@ async def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it
         assert len(set(seen)) == 2
 
 
-def test_a_rehearsal_and_its_run_generate_one_value(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rehearsal_and_its_run_generate_the_same_value(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
     assert failures_under_debug(generating(seen), caplog) == []
     assert len(set(seen)) == 1

@@ -53,12 +53,12 @@ OLD = state(4)
         (None, state(5, x="2")),
     ],
 )
-def test_another_start_or_another_end_is_no_echo(old: Snapshot | None, new: Snapshot) -> None:
+def test_another_state_before_or_after_is_not_an_echo(old: Snapshot | None, new: Snapshot) -> None:
     assert not is_echo(sent({"data": {"x": "2"}}, state(4, x="1"), state(5, x="2")), old, new)
 
 
 @pytest.mark.rule("storm-echo")
-def test_a_write_for_one_version_alone_is_an_echo_whatever_the_server_added() -> None:
+def test_a_write_bound_to_one_version_is_an_echo_whatever_the_server_added() -> None:
     body = {"metadata": {"resourceVersion": "4"}, "data": {"x": "2"}}
     write = sent(body, state(4, x="1"), state(5, x="2", added="by admission"))
     assert is_echo(write, state(4, x="1"), state(5, x="2", added="by admission"))
@@ -66,7 +66,9 @@ def test_a_write_for_one_version_alone_is_an_echo_whatever_the_server_added() ->
 
 @pytest.mark.rule("storm-echo")
 @pytest.mark.parametrize(("version", "echo"), [("4", True), ("3", False)])
-def test_a_json_patch_that_tests_a_version_is_an_echo_of_that_one_alone(version: str, echo: bool) -> None:
+def test_a_json_patch_that_tests_a_version_is_an_echo_only_from_that_version(
+    version: str, echo: bool
+) -> None:
     body = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},
         {"op": "replace", "path": "/data/x", "value": "2"},
@@ -76,7 +78,7 @@ def test_a_json_patch_that_tests_a_version_is_an_echo_of_that_one_alone(version:
 
 
 @pytest.mark.rule("storm-echo")
-def test_the_beginning_of_an_object_is_an_echo_only_where_nobody_else_can_have_made_it() -> None:
+def test_the_creation_of_an_object_is_an_echo_only_if_no_other_writer_can_have_created_it() -> None:
     for fresh in (True, False):
         assert is_echo(sent({}, None, state(5), fresh), None, state(5)) is fresh
 
@@ -113,7 +115,7 @@ ONE, TWO = {"n": "1", "v": 1}, {"n": "1", "v": 2}
         ({}, {"x": [ONE]}, {"x": [TWO]}, False),
     ],
 )
-def test_a_difference_that_the_write_does_not_name_is_no_echo(
+def test_a_difference_that_the_write_does_not_name_is_not_an_echo(
     body: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any], echo: bool
 ) -> None:
     one, other = state(4, **old), state(5, **new)
@@ -121,7 +123,7 @@ def test_a_difference_that_the_write_does_not_name_is_no_echo(
 
 
 @pytest.mark.rule("storm-echo")
-def test_foreign_metadata_that_came_with_the_write_are_no_echo_and_what_the_server_keeps_there_is() -> None:
+def test_concurrent_foreign_metadata_are_not_an_echo_but_server_managed_metadata_are() -> None:
     def with_metadata(version: int, **metadata: Any) -> Snapshot:
         obj = state(version, x=str(version)).to_dict()
         return Snapshot.from_json(msgspec.json.encode({**obj, "metadata": {**obj["metadata"], **metadata}}))
@@ -136,13 +138,13 @@ def test_foreign_metadata_that_came_with_the_write_are_no_echo_and_what_the_serv
 
 @pytest.mark.rule("storm-echo")
 @pytest.mark.parametrize("body", [None, "text", b"bytes", 5, [], [{"op": "replace", "path": "/data/x"}]])
-def test_a_write_that_names_neither_a_version_nor_what_it_wants_has_no_echo(body: Any) -> None:
+def test_a_write_with_neither_a_version_nor_a_desired_state_has_no_echo(body: Any) -> None:
     old, new = state(4, x="1"), state(5, x="2")
     assert not is_echo(sent(body, old, new), old, new)
 
 
 @pytest.mark.rule("storm-confirm")
-def test_an_echo_wakes_until_a_run_has_begun_that_will_see_it() -> None:
+def test_an_echo_wakes_until_a_run_that_will_see_it_has_started() -> None:
     for begun, news in ((False, Origin.OWN), (True, Origin.SEEN)):
         echoes = Echoes()
         echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
@@ -155,7 +157,7 @@ def test_an_echo_wakes_until_a_run_has_begun_that_will_see_it() -> None:
 
 
 @pytest.mark.rule("storm-confirm")
-def test_an_echo_is_one_for_its_own_key_alone() -> None:
+def test_an_echo_counts_only_for_its_own_key() -> None:
     echoes = Echoes()
     echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
     other = Request("default", "b")
@@ -176,7 +178,7 @@ def test_an_echo_is_one_for_its_own_key_alone() -> None:
         ({}, None, True, Cause("retried"), False),
     ],
 )
-def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_begins(
+def test_an_event_before_the_answer_is_recognised_as_an_echo_when_the_next_run_starts(
     body: Any, base: Snapshot | None, fresh: bool, cause: Cause, echo: bool
 ) -> None:
     echoes = Echoes()
@@ -185,7 +187,7 @@ def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_
 
 
 @pytest.mark.rule("storm-foreign")
-def test_of_two_handlers_that_hear_of_one_version_only_those_from_its_own_start_hear_an_echo() -> None:
+def test_of_several_handlers_only_those_that_saw_the_state_before_the_write_see_an_echo() -> None:
     def told(*olds: Snapshot | None, base: Snapshot | None = OLD) -> list[Origin]:
         echoes = Echoes()
         echoes.expect(A, sent({"data": {"x": "2"}}, base, state(5, x="2"), fresh=True))
@@ -199,7 +201,7 @@ def test_of_two_handlers_that_hear_of_one_version_only_those_from_its_own_start_
 
 
 @pytest.mark.rule("storm-foreign")
-def test_a_resync_the_end_of_an_object_and_another_version_are_no_echoes() -> None:
+def test_a_resync_a_deletion_and_another_version_are_not_echoes() -> None:
     echoes = Echoes()
     echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
     news = [
@@ -224,14 +226,14 @@ def test_a_write_that_changed_nothing_has_no_echo_to_wait_for(write: EndedWrite)
     assert len(echoes) == 0
 
 
-def test_writes_of_which_nobody_here_hears_are_not_remembered() -> None:
+def test_writes_to_unwatched_resources_are_not_remembered() -> None:
     echoes = Echoes()
     echoes.resources = {kind_of(Toy).resource}
     echoes.expect(A, sent({}, None, state(5), fresh=True))
     assert len(echoes) == 0
 
 
-def test_news_that_pass_by_a_key_leave_its_other_writes_known() -> None:
+def test_discarding_an_event_of_a_key_keeps_its_other_writes() -> None:
     echoes = Echoes()
     echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
     echoes.expect(A, sent({"data": {"x": "3"}}, state(5, x="2"), state(6, x="3")))
@@ -245,7 +247,7 @@ def test_news_that_pass_by_a_key_leave_its_other_writes_known() -> None:
     assert len(echoes) == 0
 
 
-def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
+def test_a_key_whose_echoes_have_all_arrived_takes_no_memory() -> None:
     echoes = Echoes()
     echoes.expect(A, sent({}, None, state(5), fresh=True))
     echoes.end(A, wrote=True)
@@ -259,7 +261,7 @@ def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
 
 @pytest.mark.rule("storm-causes")
 @in_world(played)
-async def test_a_child_that_was_written_twice_wakes_by_echoes_alone(world: World) -> None:
+async def test_a_child_written_twice_wakes_only_by_echoes(world: World) -> None:
     causes: list[Cause] = []
 
     async def count(ctx: Context[Toy]) -> None:
@@ -278,7 +280,7 @@ async def test_a_child_that_was_written_twice_wakes_by_echoes_alone(world: World
 
 @pytest.mark.rule("storm-causes")
 @in_world(played)
-async def test_the_log_of_a_run_that_failed_says_what_woke_it(
+async def test_the_log_of_a_failed_run_shows_its_causes(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(ctx: Context[Toy]) -> None:
@@ -294,7 +296,7 @@ async def test_the_log_of_a_run_that_failed_says_what_woke_it(
 @pytest.mark.rule("storm-confirm")
 @pytest.mark.parametrize("seed", range(6))
 @in_world(played)
-async def test_a_run_of_many_writes_is_confirmed_by_exactly_one(world: World, seed: int) -> None:
+async def test_a_run_with_several_writes_is_confirmed_by_exactly_one_run(world: World, seed: int) -> None:
     runs: list[tuple[bool, ...]] = []
 
     async def make_three(ctx: Context[Toy]) -> None:
@@ -327,7 +329,7 @@ async def test_a_run_that_wrote_nothing_is_not_confirmed(world: World) -> None:
 @pytest.mark.rule("storm-goes-on")
 @pytest.mark.parametrize("seed", range(8))
 @in_world(played)
-async def test_add_a_finalizer_and_return_goes_on(world: World, seed: int) -> None:
+async def test_adding_a_finalizer_and_returning_makes_progress(world: World, seed: int) -> None:
     async def stepwise(ctx: Context[Toy]) -> None:
         toy = ctx.object
         if not toy.metadata.finalizers:
@@ -344,7 +346,7 @@ async def test_add_a_finalizer_and_return_goes_on(world: World, seed: int) -> No
 @pytest.mark.rule("storm-goes-on")
 @pytest.mark.parametrize("seed", range(8))
 @in_world(played)
-async def test_create_a_child_and_return_goes_on(world: World, seed: int) -> None:
+async def test_creating_a_child_and_returning_makes_progress(world: World, seed: int) -> None:
     async def stepwise(ctx: Context[Toy]) -> None:
         children = await ctx.owned(ConfigMap)
         if len(children) < 5:
@@ -423,7 +425,9 @@ def test_no_foreign_change_is_lost_to_an_echo(capsys: pytest.CaptureFixture[str]
         print(f" [{RUN} seeds run, {SEEDS} in full]", end="")
 
 
-def test_news_taken_for_an_echo_by_its_object_alone_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_taken_for_an_echo_by_its_object_alone_would_be_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def classify(self: Echoes, request: Request, resource: APIResource, delta: Delta) -> Origin:
         written = {(resource, key) for resource, key, _ in self._expected.get(request, {})}
         return Origin.SEEN if (resource, delta.last.key) in written else Origin.FOREIGN

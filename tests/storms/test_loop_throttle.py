@@ -6,7 +6,7 @@ from reconcile.storms.loop_throttle import LoopThrottle
 
 
 @pytest.mark.rule("storm-slowed")
-def test_the_interval_grows_to_five_minutes_while_the_loop_goes_on() -> None:
+def test_the_interval_grows_to_five_minutes_while_the_loop_continues() -> None:
     throttle, now, seen = LoopThrottle(300.0), 0.0, []
     throttle.begin(now)
     for _ in range(6):
@@ -23,7 +23,7 @@ def test_the_interval_grows_to_five_minutes_while_the_loop_goes_on() -> None:
 
 
 @pytest.mark.rule("storm-recovers")
-def test_a_run_without_the_writes_of_the_loop_springs_back_and_ends_it_after_a_minute() -> None:
+def test_a_run_without_writes_of_the_loop_resets_the_interval_and_ends_it_after_a_minute() -> None:
     throttle = LoopThrottle(300.0)
     throttle.begin(0.0)
     throttle.note_run(True, 20.0)
@@ -46,7 +46,7 @@ def test_a_loop_ends_no_later_than_its_longest_interval_after_a_run_without_its_
 
 
 @pytest.mark.rule("storm-recovers")
-def test_a_loop_that_comes_back_within_that_minute_is_the_same_one() -> None:
+def test_a_loop_that_returns_within_that_minute_is_the_same_one() -> None:
     throttle = LoopThrottle(300.0)
     throttle.begin(0.0)
     throttle.note_run(True, 20.0)
@@ -64,7 +64,7 @@ def test_a_loop_that_comes_back_within_that_minute_is_the_same_one() -> None:
 
 
 @pytest.mark.rule("storm-slowed")
-def test_a_run_before_its_time_changes_nothing_of_the_interval() -> None:
+def test_an_early_run_does_not_change_the_interval() -> None:
     throttle = LoopThrottle(300.0)
     throttle.begin(0.0)
     throttle.note_run(True, 5.0)

@@ -57,14 +57,14 @@ def active_of(here: Meter, name: str = "a") -> ActiveKey:
     return active
 
 
-def test_a_key_is_warm_from_its_second_run_that_writes() -> None:
+def test_a_key_becomes_active_with_its_second_writing_run() -> None:
     here = Meter(TOYS)
     assert (wrote(here, 0), here.any_active) == (False, False)
     assert (wrote(here, 1), here.any_active) == (True, True)
 
 
 @pytest.mark.parametrize(("seconds", "active"), [(ACTIVE_SECONDS, True), (ACTIVE_SECONDS + 1, False)])
-def test_writes_that_are_far_apart_warm_no_key(seconds: float, active: bool) -> None:
+def test_writes_far_apart_make_no_key_active(seconds: float, active: bool) -> None:
     here = Meter(TOYS)
     wrote(here, 1000)
     assert wrote(here, 1000 + seconds) is active
@@ -74,9 +74,7 @@ def test_writes_that_are_far_apart_warm_no_key(seconds: float, active: bool) -> 
     ("runs", "seconds", "known"),
     [(1, ACTIVE_SECONDS, True), (1, ACTIVE_SECONDS + 1, False), (2, WINDOW, True), (2, WINDOW + 2, False)],
 )
-def test_a_key_is_forgotten_when_it_has_not_written_for_a_while(
-    runs: int, seconds: float, known: bool
-) -> None:
+def test_a_key_is_forgotten_after_a_while_without_writes(runs: int, seconds: float, known: bool) -> None:
     here = Meter(TOYS)
     for _ in range(runs):
         wrote(here, 1000)
@@ -101,7 +99,9 @@ def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
         (toy(generation=2, uid="another"), False),
     ],
 )
-def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, active: bool) -> None:
+def test_the_history_of_a_key_restarts_when_its_desired_state_is_changed_by_others(
+    then: Snapshot, active: bool
+) -> None:
     here = Meter(TOYS)
     for second in range(2):
         wrote(here, second)
@@ -109,7 +109,7 @@ def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, ac
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_key_begins_anew_for_no_change_that_came_with_its_own_write(answered: bool) -> None:
+def test_changes_that_came_with_a_keys_own_write_do_not_restart_its_history(answered: bool) -> None:
     here, request, changed = Meter(TOYS), Request("default", "a"), toy(2, generation=2, other=5)
     unknown = ended_write("PATCH", TOYS, request.key, "", {}, None, changed)  # from no state that is known
     unanswered = ended_write("PATCH", TOYS, request.key, "", {}, toy(), None)
@@ -132,7 +132,7 @@ def test_runs_and_writes_are_counted_from_the_first_run_on() -> None:
     assert (active.runs, active.writes, active.last_write) == (7, 6, 3)
 
 
-def test_a_trail_is_the_last_writes_to_a_field_and_what_woke_the_runs_that_made_them() -> None:
+def test_a_trail_has_the_last_writes_to_a_field_and_the_causes_of_their_runs() -> None:
     here, request, ref = (
         Meter(TOYS),
         Request("default", "a"),
@@ -166,7 +166,7 @@ PATCHED = ended_write("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
         (PATCHED, Cause("deleted", TOYS, B, 1), "other"),
     ],
 )
-def test_the_end_of_an_object_that_the_key_deleted_is_of_its_own_making(
+def test_the_deletion_of_an_object_that_the_key_deleted_is_attributed_to_the_key(
     sent: EndedWrite, cause: Cause, woken_by: str
 ) -> None:
     here, request = Meter(TOYS), Request("default", "a")
@@ -189,7 +189,9 @@ def test_the_first_echo_and_the_first_foreign_change_that_woke_a_run_are_remembe
     assert (active_of(here).echo, active_of(here).foreign) == (None, None)
 
 
-def test_above_so_many_warm_keys_others_wait_and_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_bound_on_active_keys_others_wait_and_take_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(meter, "ACTIVE_KEYS", 2)
     here = Meter(TOYS)
     for now, name in enumerate(("a", "a", "b", "b", "c", "c", "c")):
@@ -203,7 +205,7 @@ def test_above_so_many_warm_keys_others_wait_and_take_no_place(monkeypatch: pyte
     assert wrote(here, 10, "d")
 
 
-def test_a_key_that_came_to_rest_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_has_settled_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "ACTIVE_KEYS", 1)
     here = Meter(TOYS)
     for now, name in ((0, "a"), (1, "a"), (100, "b"), (1 + ACTIVE_SECONDS, "b")):
@@ -212,7 +214,7 @@ def test_a_key_that_came_to_rest_makes_room_for_another(monkeypatch: pytest.Monk
     assert here.active(Request("default", "a")) is None
 
 
-def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
+def test_while_all_slots_are_taken_a_write_does_not_inspect_each_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[float] = []
@@ -242,7 +244,7 @@ def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
     assert here.active(Request("default", "waiting2")) is not None
 
 
-def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> None:
+def test_all_looping_keys_are_eventually_found_even_above_the_bound_on_active_keys() -> None:
     here = Meter(TOYS)
     keys = [f"k{number}" for number in range(ACTIVE_KEYS + 200)]
     found: set[str] = set()
@@ -263,7 +265,7 @@ def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> 
     assert found == set(keys)
 
 
-def test_a_key_that_writes_everywhere_is_remembered_at_so_many_places_and_no_more() -> None:
+def test_the_number_of_remembered_places_per_key_is_bounded() -> None:
     here = Meter(TOYS)
     for second in range(5):
         wrote(
@@ -294,7 +296,7 @@ def test_a_key_that_writes_everywhere_is_remembered_at_so_many_places_and_no_mor
         ([], "timed"),
     ],
 )
-def test_where_a_write_comes_from_is_told_from_the_field_that_it_changed(
+def test_the_cause_of_a_write_is_determined_from_the_changed_field(
     causes: list[Cause], woken_by: WokenBy
 ) -> None:
     assert woken_by_of(causes, FieldRef(TOYS, B, ".spec.size")) == woken_by

@@ -47,11 +47,11 @@ def storm(kind: LoopKind, *paths: str, other: str = "", trigger: Cause | None = 
         (storm("flipping", ".x"), "writes .x of ConfigMap default/c round in a circle of 3"),
     ],
 )
-def test_the_message_of_each_kind_of_storm(told: Storm, message: str) -> None:
+def test_each_kind_of_storm_has_its_message(told: Storm, message: str) -> None:
     assert told.message() == message + END
 
 
-def test_the_state_shows_all_that_is_known_of_a_storm() -> None:
+def test_the_state_shows_everything_known_about_a_storm() -> None:
     cause = Cause("updated", CONFIG, Key("default", "b"))
     told = storm("fought", ".x", other="kubectl", trigger=cause)
     shown = {
@@ -87,7 +87,7 @@ ECHO, FOREIGN = Cause("updated", CONFIG, C, 1, echo=True), Cause("updated", CONF
         ("churning", None, None, "", None),
     ],
 )
-def test_the_trigger_and_the_other_writer_are_those_of_the_kind_of_storm(
+def test_the_trigger_and_the_other_writer_depend_on_the_kind_of_storm(
     kind: LoopKind, echo: Cause | None, foreign: Cause | None, other: str, trigger: Cause | None
 ) -> None:
     active = ActiveKey((CONFIG, C), runs=7, writes=9, echo=echo, foreign=foreign, manager="kubectl")
@@ -158,10 +158,10 @@ def ending(version: int, *finalizers: str) -> Snapshot:
         (a_write("HEAD", None, state(5)), "HEAD configmaps default/c -> 5"),
     ],
 )
-def test_a_write_in_a_line(write: EndedWrite, line: str) -> None:
+def test_a_write_is_described_in_one_line(write: EndedWrite, line: str) -> None:
     assert describe_write(write) == line
 
 
-def test_a_read_in_a_line() -> None:
+def test_a_read_is_described_in_one_line() -> None:
     assert describe_read(CONFIG, C) == "configmaps default/c"
     assert describe_read(CONFIG, None) == "configmaps (list)"

@@ -31,7 +31,7 @@ STORMS_RUN, HEALTHY_RUN, CHILDREN_MADE = (STORMS, HEALTHY, CHILDREN) if IN_FULL 
 @pytest.mark.rule("storm-found")
 @pytest.mark.rule("storm-slowed")
 @pytest.mark.rule("storm-recovers")
-def test_storms_are_caught_named_slowed_and_let_go(capsys: pytest.CaptureFixture[str]) -> None:
+def test_storms_are_detected_reported_slowed_and_released(capsys: pytest.CaptureFixture[str]) -> None:
     found = [play(Case.drawn(seed)) for seed in range(STORMS_RUN)]
     failed = [one for one in found if not one.holds]
     assert len(failed) <= len(found) // 20, failed
@@ -40,7 +40,7 @@ def test_storms_are_caught_named_slowed_and_let_go(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.rule("storm-healthy")
-def test_busy_controllers_are_no_storms(capsys: pytest.CaptureFixture[str]) -> None:
+def test_busy_controllers_are_not_storms(capsys: pytest.CaptureFixture[str]) -> None:
     for seed in range(HEALTHY_RUN):
         rollout, found = alarms(Healthy.drawn(seed, CHILDREN_MADE))
         assert rollout.runs > 10
@@ -66,7 +66,7 @@ async def told(world: World, reason: str) -> list[dict[str, Any]]:
 
 @pytest.mark.rule("storm-told")
 @in_world(played)
-async def test_a_storm_is_told_once_by_event_metric_log_and_state(
+async def test_a_storm_is_reported_once_by_event_metric_log_and_state(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.running(
@@ -93,7 +93,7 @@ async def test_a_storm_is_told_once_by_event_metric_log_and_state(
 
 @pytest.mark.rule("storm-told")
 @in_world(played)
-async def test_a_key_that_keeps_running_knows_paths_and_writer_of_its_causes(world: World) -> None:
+async def test_causes_of_a_repeatedly_running_key_have_paths_and_writer(world: World) -> None:
     known: list[Cause] = []
 
     async def keep(ctx: Context[Toy]) -> None:
@@ -120,7 +120,7 @@ def _status_writes(world: World) -> list[str]:
 @pytest.mark.rule("storm-condition")
 @pytest.mark.parametrize("wanted", [True, False])
 @in_world(played)
-async def test_a_condition_says_so_only_where_the_author_wants_it(world: World, wanted: bool) -> None:
+async def test_a_storm_is_shown_in_a_condition_only_if_configured(world: World, wanted: bool) -> None:
     controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(condition=wanted))
     async with world.running(controller) as manager:
         await world.make()
@@ -140,7 +140,7 @@ async def test_a_condition_says_so_only_where_the_author_wants_it(world: World, 
 
 @pytest.mark.rule("storm-recovers")
 @in_world(played)
-async def test_a_change_of_the_spec_is_never_held_back(world: World) -> None:
+async def test_a_change_of_the_spec_is_never_delayed(world: World) -> None:
     sizes: list[int] = []
 
     async def stamped(ctx: Context[Toy]) -> None:
@@ -175,7 +175,7 @@ async def test_an_object_in_a_storm_can_be_deleted_at_once(world: World) -> None
 
 
 @in_world(played)
-async def test_without_detection_a_loop_goes_on(world: World) -> None:
+async def test_without_detection_a_loop_continues(world: World) -> None:
     controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(detect=False))
     async with world.running(controller) as manager:
         await world.make()
@@ -222,7 +222,7 @@ async def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_re
 @pytest.mark.rule("storm-waits-for-itself")
 @pytest.mark.parametrize("again", [True, False])
 @in_world(played)
-async def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(
+async def test_a_run_that_requeues_or_has_nothing_more_to_do_is_not_reported(
     world: World, again: bool
 ) -> None:
     async def fine(ctx: Context[Toy]) -> Result | None:
@@ -244,7 +244,7 @@ async def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(
 
 @pytest.mark.rule("storm-waits-for-itself")
 @in_world(played)
-async def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported(world: World) -> None:
+async def test_a_run_started_by_a_timer_is_not_reported(world: World) -> None:
     async with world.running(Controller(Toy, stepwise, owns=[ConfigMap], every=5)):
         await world.make("a")
         await anyio.sleep(20)
@@ -254,7 +254,7 @@ async def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported(world: W
 @pytest.mark.rule("storm-waits-for-itself")
 @pytest.mark.parametrize("how", ["fails", "terminal", "late", "stale"])
 @in_world(played)
-async def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not_for_itself(
+async def test_a_run_that_fails_after_writing_a_condition_waits_for_its_retry_and_not_for_itself(
     world: World, how: str
 ) -> None:
     attempts = 0
@@ -289,7 +289,7 @@ async def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_a
 
 @pytest.mark.rule("storm-waits-for-itself")
 @in_world(played)
-async def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed(world: World) -> None:
+async def test_a_run_that_waits_for_itself_is_detected_even_after_a_failed_one(world: World) -> None:
     attempts = 0
 
     async def fail_first(ctx: Context[Toy]) -> None:

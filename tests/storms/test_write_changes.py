@@ -72,7 +72,7 @@ def at(path: str) -> FieldRef:
         (wrote(snapshot(1), snapshot(2, data={"x": "a"}), dry=True), []),
     ],
 )
-def test_a_write_is_a_step_of_each_field_that_it_changed_or_one_of_the_whole_object(
+def test_a_write_has_an_effect_on_each_changed_field_or_one_on_the_whole_object(
     sent: EndedWrite, effects: Sequence[FieldEffect]
 ) -> None:
     assert list(effects_of(sent)) == effects
@@ -89,14 +89,14 @@ def test_a_write_is_a_step_of_each_field_that_it_changed_or_one_of_the_whole_obj
         (None, "", False),
     ],
 )
-def test_equal_values_and_no_others_have_one_fingerprint(one: Any, other: Any, same: bool) -> None:
+def test_values_have_the_same_fingerprint_exactly_if_they_are_equal(one: Any, other: Any, same: bool) -> None:
     assert (fingerprint(one) == fingerprint(other)) is same
 
 
 # --- paths ------------------------------------------------------------------------------------------------
 
 
-def test_differences_are_paths_with_both_values_and_leave_out_what_a_server_keeps() -> None:
+def test_differences_are_paths_with_both_values_and_omit_server_managed_fields() -> None:
     old = snapshot(
         1, metadata={"generation": 1, "managedFields": [], "labels": {"a": "1"}},
         spec={"a": [{"b": 1}, {"b": 2}], "gone": 1, "grown": [1]},
@@ -114,7 +114,7 @@ def test_differences_are_paths_with_both_values_and_leave_out_what_a_server_keep
     ]
 
 
-def test_of_a_write_that_changes_very_much_only_so_many_fields_are_followed() -> None:
+def test_for_a_very_large_write_only_a_bounded_number_of_fields_is_followed() -> None:
     old, new = snapshot(1), snapshot(2, data={f"x{number:03}": "a" for number in range(PATHS_OF_A_WRITE + 1)})
     assert differences(snapshot(1, data={}), new)[-1] == (f".data.x{PATHS_OF_A_WRITE - 1:03}", None, "a")
     assert len(differences(old, new)) == 1
@@ -174,7 +174,7 @@ def test_the_last_other_writer_of_a_field_is_found_in_managed_fields(
         ({}, ".data", False),
     ],
 )  # fmt: skip
-def test_a_writer_owns_a_field_what_is_around_it_and_what_is_within_it_also_where_names_have_dots(
+def test_a_writer_owns_a_field_its_parents_and_its_children_even_if_names_contain_dots(
     owned: Mapping[str, Any], path: str, has: bool
 ) -> None:
     fields = [{"manager": "stranger", "time": FIRST, "fieldsV1": owned}]

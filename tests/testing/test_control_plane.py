@@ -85,7 +85,7 @@ def runs(programs: Path, name: str) -> bool:
     return True
 
 
-def test_etcd_and_the_server_are_started_on_free_ports_and_ended_in_order(programs: Path) -> None:
+def test_etcd_and_the_server_start_on_free_ports_and_stop_in_order(programs: Path) -> None:
     with control_plane.real(programs) as endpoint:
         etcd, server = started(programs, "etcd"), started(programs, "kube-apiserver")
         assert endpoint.real
@@ -101,7 +101,7 @@ def test_etcd_and_the_server_are_started_on_free_ports_and_ended_in_order(progra
     assert not home.exists()
 
 
-def test_the_kubeconfig_leads_to_the_server_as_its_administrator(programs: Path) -> None:
+def test_the_kubeconfig_connects_to_the_server_as_its_administrator(programs: Path) -> None:
     with control_plane.real(programs) as endpoint:
         config = yaml.safe_load(endpoint.kubeconfig.read_text())
         token = config["users"][0]["user"]["token"]
@@ -113,7 +113,7 @@ def test_the_kubeconfig_leads_to_the_server_as_its_administrator(programs: Path)
         assert urlopen(request, context=context, timeout=5).status == 200
 
 
-def test_keys_and_tokens_are_for_their_owner_alone(programs: Path) -> None:
+def test_only_the_owner_can_read_keys_and_tokens(programs: Path) -> None:
     with control_plane.real(programs) as endpoint:
         home = endpoint.kubeconfig.parent
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
@@ -131,7 +131,7 @@ def test_a_program_that_ends_at_once_is_reported_with_its_last_output(programs: 
     assert not runs(programs, "etcd")
 
 
-def test_a_server_that_is_never_ready_is_given_up_and_ended(programs: Path) -> None:
+def test_a_server_that_never_becomes_ready_is_stopped_and_reported(programs: Path) -> None:
     (programs / "never-ready").touch()
     with (
         pytest.raises(DidNotStart, match=r"not ready after 1 s \(500\)"),
@@ -141,7 +141,7 @@ def test_a_server_that_is_never_ready_is_given_up_and_ended(programs: Path) -> N
     assert not runs(programs, "kube-apiserver")
 
 
-def test_the_variable_names_a_folder_that_has_both_programs(programs: Path, tmp_path: Path) -> None:
+def test_the_variable_must_name_a_folder_with_both_programs(programs: Path, tmp_path: Path) -> None:
     assert control_plane.assets({}) is None
     assert control_plane.assets({"KUBEBUILDER_ASSETS": str(programs)}) == programs
     (programs / "etcd").unlink()

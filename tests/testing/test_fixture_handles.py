@@ -50,7 +50,7 @@ async def test_an_operator_runs_on_a_cluster_in_virtual_time(
 
 
 @pytest.mark.rule("kit-crash")
-async def test_a_crash_ends_the_manager_and_another_goes_on(
+async def test_a_crash_ends_the_manager_and_another_continues(
     cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     faults.add(Fault(When("patch", "*/configmaps/*"), CrashAfter()))
@@ -85,7 +85,7 @@ async def test_a_failed_assertion_of_a_test_is_not_wrapped(
             await eventually(lambda: cluster.client.find(ConfigMap, "nobody", "default"), within=5)
 
 
-async def test_an_error_of_a_manager_comes_out_where_it_is_left(
+async def test_an_error_of_a_manager_is_raised_where_its_context_is_left(
     cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     faults.fail("list", ConfigMap, Forbidden, times=None)

@@ -126,7 +126,7 @@ faulty = functools.partial(scenario_of, mended=False)
 mended = functools.partial(scenario_of, mended=True)
 
 
-def test_every_incident_is_tried() -> None:
+def test_every_incident_file_is_tried() -> None:
     assert {file.stem for file in HERE.glob("*.py")} == {
         incident.source or name for name, incident in INCIDENTS.items()
     }
@@ -144,14 +144,14 @@ def test_the_sweep_finds_the_fault_and_shrinks_it_to_one_fault_at_most(name: str
 
 @pytest.mark.parametrize("name", INCIDENTS)
 @pytest.mark.rule("kit-incidents")
-def test_the_sweep_finds_nothing_in_the_mended_form(name: str) -> None:
+def test_the_sweep_finds_nothing_in_the_corrected_form(name: str) -> None:
     report = sweep(mended(name))
     print(f"{name}: {report}")
     assert report.runs == report.in_full
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
-def test_a_plan_that_was_found_breaks_it_again_and_not_its_mended_form(name: str) -> None:
+def test_a_found_plan_breaks_the_faulty_form_again_and_not_the_corrected_one(name: str) -> None:
     broken, _ = found(name)
     with pytest.raises(Broken) as again:
         replay(faulty(name), broken.plan.to_json())
@@ -159,14 +159,14 @@ def test_a_plan_that_was_found_breaks_it_again_and_not_its_mended_form(name: str
     assert not replay(mended(name), broken.plan).failed
 
 
-def test_state_in_memory_alone_is_lost_only_by_a_crash() -> None:
+def test_state_kept_only_in_memory_is_lost_only_by_a_crash() -> None:
     assert not replay(faulty("lost_expectation"), FaultPlan()).failed
     (fault,) = found("lost_expectation")[0].plan.faults
     assert isinstance(fault.what, CrashAfter)
     assert fault.when.verb == "delete"
 
 
-def test_a_group_that_is_touched_just_before_a_resize_does_not_count_as_full() -> None:
+def test_a_group_touched_just_before_a_resize_does_not_count_as_full() -> None:
     plan = FaultPlan([Fault(When("write", "*/nodegroups/cheap"), Meanwhile(Touch()))])
     with pytest.raises(Broken, match="dear nodes, and the cheap group has room"):
         replay(faulty("stale_update"), plan)

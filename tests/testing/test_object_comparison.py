@@ -50,7 +50,7 @@ def test_a_secret_differs_without_being_shown() -> None:
     assert "aHVudGVyMg" not in str(explain(one, other))
 
 
-def test_values_that_are_not_objects_of_one_kind_are_not_explained() -> None:
+def test_values_other_than_objects_of_one_kind_are_not_explained() -> None:
     assert explain(1, 2) is None
     assert explain(vault(), site()) is None
 

@@ -209,7 +209,9 @@ async def test_sleeps(cluster):
 
 @pytest.mark.parametrize("suite", [*SUITES, "no other plugin"])
 @pytest.mark.rule("kit-virtual")
-def test_tests_that_use_it_run_in_virtual_time_beside_any_other_plugin(tmp_path: Path, suite: str) -> None:
+def test_tests_that_use_the_plugin_run_in_virtual_time_beside_any_other_plugin(
+    tmp_path: Path, suite: str
+) -> None:
     bare = ("", ("-p", "no:asyncio", "-p", "no:anyio"), "")
     mark, options, _ = SUITES.get(suite, bare)
     own = "@pytest.mark.skip" if suite == "no other plugin" else ""
@@ -247,7 +249,7 @@ def test_loaders():
 """
 
 
-def test_asserts_of_the_runtime_are_not_rewritten_where_it_is_installed(tmp_path: Path) -> None:
+def test_asserts_of_the_runtime_are_not_rewritten_when_it_is_installed(tmp_path: Path) -> None:
     """As pip installs it: there pytest rewrites all that the plugin came with, unless it is told not to."""
     installed = tmp_path / "site" / "reconcile_runtime-0.dist-info"
     installed.mkdir(parents=True)
@@ -280,6 +282,6 @@ def run(folder: Path, *options: str, **variables: str) -> "subprocess.CompletedP
     )
 
 
-def test_no_public_name_of_the_kit_is_hidden_by_a_module_of_that_name() -> None:
+def test_no_public_name_of_the_test_kit_is_hidden_by_a_module_with_that_name() -> None:
     modules = {file.stem for file in Path(reconcile.testing.__file__).parent.glob("*.py")}
     assert not modules.intersection(reconcile.testing.__all__)

@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("run", [simulate, anyio.run])
 
 @BOTH
 @pytest.mark.rule("kit-waiting")
-def test_eventually_returns_the_result_of_the_check_that_holds(run: Run) -> None:
+def test_eventually_returns_the_first_result_that_holds(run: Run) -> None:
     async def test() -> None:
         client = FakeClient()
 
@@ -53,7 +53,7 @@ def test_a_check_that_never_holds_is_reported_with_its_last_result(run: Run) -> 
 
 @BOTH
 @pytest.mark.rule("kit-waiting")
-def test_a_check_that_ceases_to_hold_is_reported_with_time_and_result(run: Run) -> None:
+def test_a_check_that_no_longer_holds_is_reported_with_time_and_result(run: Run) -> None:
     async def test() -> None:
         looks = iter([True, True, False])
 
@@ -74,7 +74,7 @@ async def test_consistently_for_an_hour_passes_at_once_in_virtual_time() -> None
 
 
 @pytest.mark.simulated
-async def test_other_errors_than_a_failed_check_and_a_refusal_are_raised_at_once() -> None:
+async def test_errors_other_than_a_failed_check_or_a_refusal_are_raised_at_once() -> None:
     with pytest.raises(ZeroDivisionError):
         await eventually(lambda: 1 // 0)
 

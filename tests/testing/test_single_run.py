@@ -49,13 +49,13 @@ async def test_a_write_fails_the_given_number_of_times() -> None:
     assert [done.retry for done in passes] == [True, True, False]
 
 
-async def test_a_failure_that_ought_to_last_lasts() -> None:
+async def test_a_failure_without_a_limit_is_permanent() -> None:
     client = FakeClient(site())
     client.fail("patch", ConfigMap, 503, times=None)
     assert all([(await run_once(sites(), site(), client)).retry for _ in range(5)])
 
 
-async def test_a_reply_that_is_lost_was_carried_out() -> None:
+async def test_a_write_whose_reply_is_lost_was_executed() -> None:
     client = FakeClient(site())
     client.fail("patch", ConfigMap, LoseReply())
     assert isinstance((await run_once(sites(), site(), client)).error, OutcomeUnknown)
@@ -72,7 +72,7 @@ async def test_only_requests_of_the_verb_and_the_kind_fail() -> None:
     assert client.transport.applied == []
 
 
-async def test_parts_of_an_object_fail_with_it() -> None:
+async def test_subresources_fail_with_their_object() -> None:
     client = FakeClient(site())
     client.fail("patch", Site, Forbidden)
     done = await run_once(sites(), site(), client)
@@ -90,7 +90,7 @@ async def test_parts_of_an_object_fail_with_it() -> None:
 )  # fmt: skip
 @pytest.mark.rule("kit-fail")
 @pytest.mark.simulated
-async def test_the_caller_gets_the_class_of_error_that_was_asked_for(error: type[ApiError]) -> None:
+async def test_the_caller_gets_the_requested_class_of_error(error: type[ApiError]) -> None:
     client = FakeClient(site())
     client.fail("*", Site, error, times=None)
     with pytest.raises(error):
@@ -109,7 +109,7 @@ async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: RequestFailu
         await client.create(site())
 
 
-async def test_another_user_may_write_in_between() -> None:
+async def test_another_user_can_write_in_between() -> None:
     async def keep_text(ctx: Context[Site]) -> None:
         await ctx.client.raw.update(ctx.object.replace(spec=SiteSpec("mine")))
 
@@ -128,7 +128,7 @@ def test_an_error_class_without_an_http_code_is_refused() -> None:
             FakeClient().fail("patch", Site, vague)
 
 
-async def test_a_request_of_the_test_itself_is_neither_recorded_nor_met_by_a_fault() -> None:
+async def test_a_request_of_the_test_itself_is_neither_recorded_nor_subject_to_faults() -> None:
     client = FakeClient(site())
     client.fail("*", ConfigMap, ServerError, times=None)
     path = "/api/v1/namespaces/default/configmaps"

@@ -19,32 +19,32 @@ def blocks(page: Path, language: str = "python") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def test_the_operator_of_the_tutorial_fails_the_sweep_as_shown_and_its_mended_form_does_not() -> None:
+def test_the_tutorial_operator_fails_the_sweep_as_shown_and_its_corrected_form_passes() -> None:
     names: dict[str, Any] = {"__name__": "tutorial"}
     *code, mended, kept = blocks(TUTORIAL)
     for block in code:
         exec(compile(block, str(TUTORIAL), "exec"), names)
     simulate(names["test_a_guestbook_gets_a_book"])
-    simulate(names["test_a_book_that_cannot_be_made_is_tried_again"])
+    simulate(names["test_a_book_that_cannot_be_created_is_retried"])
     with pytest.raises(Broken) as caught:
-        names["test_guestbooks_survive_whatever_happens"]()
+        names["test_guestbooks_survive_every_fault"]()
     assert_shown(blocks(TUTORIAL, "text")[0], str(caught.value))
     plan = caught.value.plan
 
     exec(compile(mended, str(TUTORIAL), "exec"), names)
-    names["test_guestbooks_survive_whatever_happens"]()
+    names["test_guestbooks_survive_every_fault"]()
     exec(compile(kept, str(TUTORIAL), "exec"), names)
     assert names["CRASH"] == plan.to_json()
-    names["test_what_was_found_once_holds"](plan)
+    names["test_a_fault_found_once_stays_fixed"](plan)
 
 
-def test_the_tutorial_mends_its_operator_by_three_lines() -> None:
+def test_the_tutorial_corrects_its_operator_with_three_lines() -> None:
     before, after = (block for block in blocks(TUTORIAL) if "async def keep_guestbook" in block)
     new = [line for line in after.splitlines() if line not in before.splitlines()]
     assert len(new) == 3
 
 
-def test_the_tests_of_the_how_to_pass(tmp_path: Path) -> None:
+def test_the_tests_in_the_how_to_pass(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
     (tmp_path / "test_how_to.py").write_text("\n".join(blocks(HOW_TO)))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]

@@ -32,14 +32,14 @@ older_doors = Controller(OlderDoor, keep)
 
 
 @pytest.mark.parametrize("objects", [(NEW, OLD), (OLD, NEW)])
-async def test_a_fake_client_has_both_versions_whichever_comes_first(objects: tuple[Object, ...]) -> None:
+async def test_a_fake_client_serves_both_versions_whichever_comes_first(objects: tuple[Object, ...]) -> None:
     client = FakeClient(*objects)
     assert {door.name for door in await client.list(Door)} == {"new", "old"}
     assert (await client.get(OlderDoor, "new", "default")).spec.locks == 2
     assert (await client.get(Door, "old", "default")).spec.locks == 3
 
 
-async def test_a_version_whose_class_is_elsewhere_joins_those_that_are_served() -> None:
+async def test_a_version_with_a_separate_class_is_added_to_the_served_ones() -> None:
     client = FakeClient(NEW)
     client.serve(OldestDoor)
     client.serve(OldestDoor)
@@ -59,7 +59,7 @@ async def test_a_built_in_kind_that_is_not_served_is_refused_with_the_reason() -
         FakeClient().serve(claim)
 
 
-async def test_a_managers_controllers_may_keep_different_versions(
+async def test_controllers_may_use_different_versions(
     cluster: VirtualCluster, manager: ManagerRunner
 ) -> None:
     async with manager(doors):
@@ -87,18 +87,18 @@ async def test_an_embedded_manager_serves_both() -> None:
         assert (await running.client.get(OldestDoor, "old", "default")).spec.locks == 3
 
 
-def test_a_sweep_has_both() -> None:
+def test_a_sweep_serves_both_versions() -> None:
     sweep(Scenario(controllers=lambda: doors, steps=[Apply(OLD), Apply(NEW)]))
 
 
-async def test_the_commands_install_both(tmp_path: Path) -> None:
+async def test_the_commands_install_both_versions(tmp_path: Path) -> None:
     async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
         await install_missing(cluster.client, [Door])
         await cluster.client.create(OLD)
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 
 
-async def test_dev_installs_both_and_reloads_changes(tmp_path: Path) -> None:
+async def test_dev_installs_both_versions_and_reloads_changes(tmp_path: Path) -> None:
     operator = Operator("doors", ("tests.testing.doors:doors",), Manager(doors, environ={}))
     work = Development(Sources("doors"), operator, Console(quiet=True), None)
     async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
@@ -111,7 +111,7 @@ async def test_dev_installs_both_and_reloads_changes(tmp_path: Path) -> None:
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 
 
-async def test_a_definition_that_is_installed_keeps_the_version_that_it_stores() -> None:
+async def test_an_installed_definition_keeps_its_storage_version() -> None:
     client = FakeClient(definition_of(OldestDoor))
     client.serve(Door)
     answer = client.request(

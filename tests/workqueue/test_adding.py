@@ -36,7 +36,7 @@ class AtOnce:
 @pytest.mark.rule("queue-threads")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_priority_cause_and_urgency_are_what_the_add_said(way: str, elsewhere: bool) -> None:
+async def test_an_add_sets_priority_cause_and_urgency(way: str, elsewhere: bool) -> None:
     queue: WorkQueue[str] = WorkQueue(limiter=AtOnce(), min_interval=3600)
 
     async def add(**said: Any) -> None:
@@ -62,7 +62,7 @@ async def now(call: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_an_add_that_says_nothing_has_priority_0_no_cause_and_no_hurry(
+async def test_an_add_without_options_has_priority_0_no_cause_and_no_urgency(
     way: str, elsewhere: bool
 ) -> None:
     queue: WorkQueue[str] = WorkQueue(limiter=AtOnce(), min_interval=3600)

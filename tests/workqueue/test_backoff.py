@@ -30,13 +30,13 @@ def test_a_delay_is_finite_after_any_number_of_failures(failures: int, chance: f
 
 
 @pytest.mark.rule("inv-09")
-def test_jitter_makes_a_delay_longer_by_its_share_of_it_as_chance_has_it() -> None:
+def test_jitter_lengthens_a_delay_by_a_random_share() -> None:
     backoff = Backoff(1, 10, jitter=0.5)
     assert [backoff.delay(2), backoff.delay(2, 0.5), backoff.delay(20, 0.5)] == [4, 5, 12.5]
 
 
 @pytest.mark.rule("inv-09")
-def test_the_delays_of_a_key_have_the_jitter_that_chance_has_for_them() -> None:
+def test_the_delays_of_a_key_have_random_jitter() -> None:
     backoff: KeyBackoff[str] = KeyBackoff(Backoff(1, 10, jitter=0.5), chance=iter([0.5, 0.0, 0.8]).__next__)
     assert [backoff.next_delay(key, 0.0) for key in ("a", "b", "c")] == [1.25, 1.0, 1.4]
 
@@ -51,7 +51,7 @@ def test_a_failure_within_a_running_delay_does_not_count() -> None:
 
 
 @pytest.mark.rule("inv-09")
-def test_forget_starts_afresh_and_frees_memory() -> None:
+def test_forget_resets_the_back_off_and_frees_memory() -> None:
     backoff = exact()
     backoff.next_delay("a", 0.0)
     backoff.next_delay("b", 0.0)
@@ -73,7 +73,7 @@ def test_keys_fail_independently() -> None:
     ("base", "limit"),
     [(0, 1), (-1, 1), (2, 1), (math.nan, 1), (1, math.inf), (math.inf, math.inf), (1, math.nan)],
 )
-def test_a_back_off_that_makes_no_sense_is_refused(base: float, limit: float) -> None:
+def test_an_invalid_back_off_is_refused(base: float, limit: float) -> None:
     said = f"^expected 0 < base <= limit, got base={base} and limit={limit}$"
     with pytest.raises(ValueError, match=said):
         Backoff(base, limit)
@@ -82,7 +82,7 @@ def test_a_back_off_that_makes_no_sense_is_refused(base: float, limit: float) ->
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("jitter", [-0.1, math.inf, math.nan])
-def test_a_jitter_that_is_no_share_is_refused(jitter: float) -> None:
+def test_an_invalid_jitter_is_refused(jitter: float) -> None:
     with pytest.raises(
         ValueError, match=f"^expected a jitter of 0 or more, as a share of the delay, got {jitter}$"
     ):

@@ -11,7 +11,7 @@ from workqueue import Backoff, KeyBackoff, WorkQueue
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "workqueue.md"
 
 
-def test_the_examples_of_the_page_do_what_they_say() -> None:
+def test_the_examples_on_the_page_behave_as_described() -> None:
     results = doctest.testfile(str(PAGE), module_relative=False)
     assert results.attempted >= 4
     assert results.failed == 0

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.rule("inv-04")
 @pytest.mark.parametrize("ageing", [None, 2])
-async def test_a_closed_queue_drops_what_is_queued_and_takes_nothing_more(ageing: float | None) -> None:
+async def test_a_closed_queue_drops_its_keys_and_accepts_no_more(ageing: float | None) -> None:
     queue: WorkQueue[str] = WorkQueue(ageing=ageing)
     queue.add("a")
     queue.add_after("later", 1)
@@ -38,7 +38,7 @@ async def test_closing_wakes_every_worker(queue: WorkQueue[str]) -> None:
 
 @pytest.mark.rule("P6")
 @pytest.mark.parametrize("failed", [False, True])
-async def test_after_a_close_work_ends_and_its_key_does_not_come_back(failed: bool) -> None:
+async def test_after_a_close_work_ends_and_its_key_does_not_return(failed: bool) -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     work, _ = await take(queue)
@@ -55,7 +55,7 @@ async def test_after_a_close_work_ends_and_its_key_does_not_come_back(failed: bo
 
 @pytest.mark.rule("inv-04")
 @pytest.mark.rule("inv-05")
-async def test_a_drain_hands_out_what_is_ready_and_returns_when_the_last_work_has_ended() -> None:
+async def test_a_drain_hands_out_ready_keys_and_returns_when_the_last_work_has_ended() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "abc":
         queue.add(key)
@@ -90,7 +90,7 @@ async def test_a_key_that_was_added_during_work_still_runs_in_a_drain(queue: Wor
 
 
 @pytest.mark.rule("inv-05")
-async def test_a_close_ends_a_drain_that_waits_for_workers_that_never_come(queue: WorkQueue[str]) -> None:
+async def test_a_close_ends_a_drain_that_waits_for_missing_workers(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -100,7 +100,7 @@ async def test_a_close_ends_a_drain_that_waits_for_workers_that_never_come(queue
 
 
 @pytest.mark.rule("inv-05")
-async def test_a_drain_of_an_idle_queue_returns_at_once_and_its_workers_are_told() -> None:
+async def test_a_drain_of_an_idle_queue_returns_at_once_and_ends_its_workers() -> None:
     queue: WorkQueue[str] = WorkQueue()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -115,7 +115,7 @@ async def idle(queue: WorkQueue[str]) -> None:
 
 
 @pytest.mark.rule("P6")
-async def test_a_close_does_not_let_idle_workers_wait_for_the_end_of_work(queue: WorkQueue[str]) -> None:
+async def test_a_close_releases_idle_workers_before_running_work_ends(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with queue.get(), anyio.create_task_group() as group:
@@ -125,7 +125,7 @@ async def test_a_close_does_not_let_idle_workers_wait_for_the_end_of_work(queue:
 
 
 @pytest.mark.rule("inv-05")
-async def test_a_drain_whose_caller_gave_up_goes_on_until_the_last_work_has_ended() -> None:
+async def test_a_drain_whose_caller_was_cancelled_continues_until_the_last_work_has_ended() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     ended: list[str] = []
@@ -146,7 +146,7 @@ async def test_a_drain_whose_caller_gave_up_goes_on_until_the_last_work_has_ende
 
 
 @pytest.mark.rule("inv-05")
-async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another(queue: WorkQueue[str]) -> None:
+async def test_in_a_drain_the_key_of_a_cancelled_worker_is_finished_by_another(queue: WorkQueue[str]) -> None:
     queue.add("a")
     done = []
 
@@ -168,7 +168,7 @@ async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another(que
 
 @pytest.mark.rule("inv-05")
 @virtual
-async def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds() -> None:
+async def test_a_drain_drops_delays_and_waits_for_keys_held_by_the_minimum_interval() -> None:
     queue: WorkQueue[str] = WorkQueue(min_interval=10)
     queue.add("held")
     await drained(queue)
@@ -187,7 +187,7 @@ async def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_hold
 
 @pytest.mark.rule("inv-05")
 @virtual
-async def test_a_drain_drops_a_delay_that_is_longer_than_the_minimum_interval() -> None:
+async def test_a_drain_drops_a_delay_longer_than_the_minimum_interval() -> None:
     queue: WorkQueue[str] = WorkQueue(min_interval=10)
     queue.add("a")
     await drained(queue)
@@ -198,7 +198,7 @@ async def test_a_drain_drops_a_delay_that_is_longer_than_the_minimum_interval() 
 
 @pytest.mark.rule("inv-05")
 @virtual
-async def test_a_drain_hands_out_what_is_due_in_this_very_moment_and_what_fails_in_it() -> None:
+async def test_a_drain_hands_out_keys_due_at_that_moment_and_keys_that_fail_during_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("due", 5)
     queue.add_after("later", 5.1)
@@ -220,7 +220,7 @@ async def test_a_drain_hands_out_what_is_due_in_this_very_moment_and_what_fails_
 
 @pytest.mark.rule("inv-04")
 @virtual
-async def test_a_delay_that_a_close_dropped_never_ends(queue: WorkQueue[str]) -> None:
+async def test_a_delay_dropped_by_a_close_never_ends(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 5)
     queue.close()
     await anyio.sleep(10)
@@ -247,7 +247,7 @@ async def starts_or_closed(queue: WorkQueue[str]) -> list[tuple[str, float]]:
 
 
 @pytest.mark.rule("inv-05")
-async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing(queue: WorkQueue[str]) -> None:
+async def test_join_waits_for_ready_and_running_keys_and_closes_nothing(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     queue.add_after("later", 3600)
@@ -269,7 +269,7 @@ async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing(queue
 
 
 @pytest.mark.rule("inv-05")
-async def test_join_waits_for_work_where_nothing_else_is_queued(queue: WorkQueue[str]) -> None:
+async def test_join_waits_for_running_work_even_if_nothing_else_is_queued(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with anyio.fail_after(5):
         async with queue.get():
@@ -280,7 +280,7 @@ async def test_join_waits_for_work_where_nothing_else_is_queued(queue: WorkQueue
     assert (in_work.cancelled_caught, at_rest.cancelled_caught) == (True, False)
 
 
-async def test_joins_that_were_given_up_leave_nothing_behind() -> None:
+async def test_cancelled_joins_leave_nothing_behind() -> None:
     def events() -> int:
         gc.collect()
         return sum("Event" in type(thing).__name__ for thing in gc.get_objects())

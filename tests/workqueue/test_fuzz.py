@@ -18,12 +18,12 @@ SEEDS = 40
 @pytest.mark.rule("P9")
 @pytest.mark.rule("queue-cancelled")
 @pytest.mark.rule("queue-memory")
-def test_a_hundred_workers_that_die_anywhere_lose_nothing_and_double_nothing() -> None:
+def test_a_hundred_workers_cancelled_anywhere_neither_lose_nor_duplicate_a_key() -> None:
     assert sum(play(seed) for seed in range(SEEDS)) > SEEDS * 50  # so many were cancelled
 
 
 @pytest.mark.rule("queue-cancelled")
-def test_the_same_holds_on_trio() -> None:
+def test_the_same_holds_under_trio() -> None:
     assert sum(play(seed, "trio") for seed in range(5)) > 250
 
 
@@ -32,7 +32,7 @@ def test_the_same_holds_on_trio() -> None:
 @pytest.mark.parametrize("nth", range(1, 8))
 @pytest.mark.parametrize("seed", range(5))
 @simulated
-async def test_a_worker_that_is_cancelled_at_any_one_await_leaves_its_key_to_the_other(
+async def test_a_worker_cancelled_at_any_await_leaves_its_key_to_the_other(
     simulate: Simulate, seed: int, nth: int, delay: float
 ) -> None:
     served: list[str] = []
@@ -68,7 +68,7 @@ async def queue_is_empty(queue: WorkQueue[str]) -> None:
 
 
 @pytest.mark.rule("P9")
-def test_of_many_workers_that_are_woken_at_once_the_first_to_run_has_the_first_key(
+def test_of_many_workers_woken_at_once_the_first_to_run_gets_the_first_key(
     simulate: Simulate,
 ) -> None:
     async def scenario() -> list[int]:

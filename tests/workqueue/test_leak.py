@@ -22,7 +22,7 @@ def test_many_keys_leave_nothing_in_the_queue_the_limiter_and_memory(at_once: in
 
 @pytest.mark.rule("queue-memory")
 @pytest.mark.parametrize("ageing", [None, 60.0])
-def test_a_queue_that_has_held_many_keys_is_as_small_again_as_before(ageing: float | None) -> None:
+def test_a_queue_that_has_held_many_keys_shrinks_to_its_former_size(ageing: float | None) -> None:
     async def grown() -> int:
         backoff: KeyBackoff[str] = KeyBackoff(Backoff(1e-9, 1e-9))
         queue: WorkQueue[str] = WorkQueue(limiter=backoff, ageing=ageing, min_interval=1e-9)

@@ -14,7 +14,7 @@ STEPS = st.lists(st.floats(0, 10), min_size=1, max_size=200)
 
 
 @pytest.mark.rule("queue-bucket")
-def test_a_bucket_lets_a_burst_through_and_then_so_many_a_second() -> None:
+def test_a_bucket_admits_a_burst_and_then_its_rate_per_second() -> None:
     bucket = TokenBucket(rate=2, burst=3)
     assert [bucket.next_delay("a", 10.0) for _ in range(6)] == pytest.approx([0, 0, 0, 0.5, 1, 1.5])
 
@@ -29,7 +29,7 @@ def test_a_bucket_fills_up_to_its_burst_and_no_further() -> None:
 
 @pytest.mark.rule("queue-bucket")
 @given(rate=RATES, burst=st.integers(1, 50), steps=STEPS)
-def test_no_stretch_of_time_sees_more_than_its_tokens(rate: float, burst: int, steps: list[float]) -> None:
+def test_no_period_exceeds_its_tokens(rate: float, burst: int, steps: list[float]) -> None:
     bucket, now, passed = TokenBucket(rate, burst), 0.0, []
     for step in steps:
         now += step / rate
@@ -53,7 +53,7 @@ def test_a_bucket_is_as_exact_as_one_that_counts_its_tokens(
 
 
 @pytest.mark.rule("queue-bucket")
-def test_a_bucket_that_is_overdrawn_for_long_stays_finite() -> None:
+def test_a_long_overdrawn_bucket_stays_finite() -> None:
     bucket = TokenBucket(rate=1e-9)
     for _ in range(10_000):
         delay = bucket.next_delay("a", 0.0)
@@ -64,20 +64,20 @@ def test_a_bucket_that_is_overdrawn_for_long_stays_finite() -> None:
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("rate", [0, -1, math.nan, math.inf])
-def test_a_rate_that_is_no_rate_is_refused(rate: float) -> None:
+def test_an_invalid_rate_is_refused(rate: float) -> None:
     with pytest.raises(ValueError, match="expected a positive, finite rate per second"):
         TokenBucket(rate)
 
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("burst", [0, -3])
-def test_a_burst_of_nothing_is_refused(burst: int) -> None:
+def test_a_burst_of_zero_is_refused(burst: int) -> None:
     with pytest.raises(ValueError, match="expected a burst of 1 or more"):
         TokenBucket(1, burst)
 
 
 @pytest.mark.rule("inv-09")
-def test_the_longest_delay_counts_and_every_limiter_is_asked() -> None:
+def test_the_longest_delay_counts_and_every_limiter_is_consulted() -> None:
     backoff = KeyBackoff[str](Backoff(1, 100, jitter=0))
     limiter = MaxOf(backoff, TokenBucket(rate=0.1))
     assert [limiter.next_delay("a", 0.0), limiter.next_delay("b", 0.0)] == [1, 10]
@@ -102,7 +102,7 @@ def test_every_limiter_forgets() -> None:
 
 
 @pytest.mark.rule("queue-arguments")
-def test_the_longest_of_no_delays_is_refused() -> None:
+def test_a_maximum_of_no_limiters_is_refused() -> None:
     nothing: tuple[Any, ...] = ()
     with pytest.raises(ValueError, match="MaxOf needs at least one limiter"):
         MaxOf(*nothing)

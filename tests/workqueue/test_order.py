@@ -15,7 +15,7 @@ from workqueue.pacing import Pace
 
 
 @pytest.mark.rule("queue-memory")
-def test_places_that_raised_keys_left_are_forgotten_when_they_are_passed() -> None:
+def test_places_vacated_by_raised_keys_are_forgotten_once_they_are_passed() -> None:
     order: StrictOrder[str] = StrictOrder()
     for key in ("a", "b", "stays"):
         order.push(key, 0, 0.0)
@@ -27,7 +27,7 @@ def test_places_that_raised_keys_left_are_forgotten_when_they_are_passed() -> No
 
 @pytest.mark.rule("queue-ageing")
 @virtual
-async def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher() -> None:
+async def test_without_ageing_low_priority_waits_as_long_as_there_is_a_higher_one() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("low", priority=-1)
     for number in range(100):
@@ -39,7 +39,7 @@ async def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher(
 
 @pytest.mark.rule("queue-ageing")
 @virtual
-async def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it() -> None:
+async def test_with_ageing_low_priority_is_served_once_its_age_compensates_for_it() -> None:
     queue: WorkQueue[str] = WorkQueue(ageing=2)
     queue.add("low", priority=-10)
     order = []
@@ -54,7 +54,7 @@ async def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it() -> 
 @pytest.mark.rule("queue-ageing")
 @pytest.mark.rule("P3")
 @virtual
-async def test_an_add_that_raises_an_old_key_does_not_take_its_age_away() -> None:
+async def test_raising_an_old_key_keeps_its_age() -> None:
     queue: WorkQueue[str] = WorkQueue(ageing=1)
     queue.add("old", priority=-10)
     await anyio.sleep(9.5)
@@ -79,7 +79,7 @@ async def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started() -
 
 @pytest.mark.rule("queue-interval")
 @virtual
-async def test_an_urgent_add_passes_the_interval_and_starts_it_anew() -> None:
+async def test_an_urgent_add_bypasses_the_interval_and_restarts_it() -> None:
     queue: WorkQueue[str] = WorkQueue(min_interval=10)
     queue.add("a")
     await drained(queue)
@@ -94,7 +94,7 @@ async def test_an_urgent_add_passes_the_interval_and_starts_it_anew() -> None:
 
 @pytest.mark.rule("queue-interval")
 @virtual
-async def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add() -> None:
+async def test_failed_work_returns_after_the_interval_or_on_an_urgent_add() -> None:
     queue: WorkQueue[str] = WorkQueue(min_interval=10)
     for urgent in (False, True):
         queue.add("a")
@@ -118,7 +118,9 @@ async def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_no
 
 @pytest.mark.rule("queue-interval")
 @given(interval=st.floats(1e-9, 1e6), start=st.floats(0, 1e9))
-def test_an_interval_of_any_size_ends_at_any_time(simulate: Simulate, interval: float, start: float) -> None:
+def test_an_interval_of_any_length_ends_on_time_at_any_clock_value(
+    simulate: Simulate, interval: float, start: float
+) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=interval)
         await anyio.sleep(start)
@@ -134,7 +136,7 @@ def test_an_interval_of_any_size_ends_at_any_time(simulate: Simulate, interval: 
 
 
 @pytest.mark.rule("queue-memory")
-def test_a_key_that_started_again_does_not_keep_others_in_memory() -> None:
+def test_a_restarted_key_does_not_keep_others_in_memory() -> None:
     pace: Pace[str] = Pace(10)
     pace.start("urgent", 0)
     pace.start("other", 1)
@@ -154,7 +156,7 @@ def test_a_key_that_started_again_does_not_keep_others_in_memory() -> None:
         max_size=300,
     )
 )
-def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first(
+def test_a_heap_with_removals_from_the_middle_still_yields_the_lowest_first(
     steps: list[tuple[str, float]],
 ) -> None:
     heap: Heap[int] = Heap()
@@ -176,7 +178,7 @@ def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first
 
 
 @pytest.mark.rule("queue-memory")
-def test_a_heap_that_most_entries_left_is_swept_and_loses_nothing() -> None:
+def test_a_heap_that_lost_most_entries_is_compacted_and_loses_nothing() -> None:
     heap: Heap[str] = Heap()
     names = [f"key {number}" for number in range(500)]
     for number, name in enumerate(names):
@@ -191,7 +193,7 @@ def test_a_heap_that_most_entries_left_is_swept_and_loses_nothing() -> None:
 
 
 @virtual
-async def test_keys_that_are_due_at_one_time_stay_in_line_when_one_is_added_again() -> None:
+async def test_keys_due_at_the_same_time_keep_their_order_when_one_is_added_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in ("a", "b", "a"):
         queue.add_after(key, 5)
@@ -201,7 +203,7 @@ async def test_keys_that_are_due_at_one_time_stay_in_line_when_one_is_added_agai
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("interval", [0.0, -1.0, math.inf, math.nan])
-def test_a_pace_has_an_interval(interval: float) -> None:
+def test_a_pace_needs_a_finite_interval(interval: float) -> None:
     with pytest.raises(ValueError, match="a finite minimum interval"):
         Pace(interval)
 
@@ -213,7 +215,7 @@ def test_a_pace_has_an_interval(interval: float) -> None:
     st.booleans(),
 )
 @example([(0, 0), (0, 1), "pop", (0, 0), (0, 1), "pop", (1, 0), (0, 0)], True)
-def test_keys_that_come_go_and_are_raised_come_out_by_priority_and_then_in_line(
+def test_keys_are_served_by_priority_and_then_in_order_through_removals_and_raises(
     steps: list[tuple[int, int] | str], crowded: bool
 ) -> None:
     order: StrictOrder[int] = StrictOrder()
@@ -241,7 +243,7 @@ def test_keys_that_come_go_and_are_raised_come_out_by_priority_and_then_in_line(
 
 @pytest.mark.rule("P5")
 @pytest.mark.rule("queue-memory")
-def test_keys_that_are_raised_leave_their_old_priority_also_in_memory() -> None:
+def test_raised_keys_leave_their_old_priority_in_memory_too() -> None:
     order: StrictOrder[int] = StrictOrder()
     for key in range(1000):
         order.push(key, 0, 0.0)
@@ -258,7 +260,7 @@ def test_keys_that_are_raised_leave_their_old_priority_also_in_memory() -> None:
 
 
 @pytest.mark.rule("queue-memory")
-def test_a_heap_does_not_fill_up_with_what_has_left_it() -> None:
+def test_removed_entries_do_not_accumulate_in_a_heap() -> None:
     heap: Heap[int] = Heap()
     heap.push(-1, 0.0)
     for number in range(1000):
@@ -268,7 +270,7 @@ def test_a_heap_does_not_fill_up_with_what_has_left_it() -> None:
 
 
 @pytest.mark.rule("queue-memory")
-def test_what_leaves_a_few_behind_is_not_swept_for_each_of_them() -> None:
+def test_a_few_removed_entries_do_not_cause_a_compaction_each() -> None:
     """A sweep looks at all that is there: one for each key would cost the square of their number."""
     heap: Heap[int] = Heap()
     order: StrictOrder[int] = StrictOrder()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.rule("inv-01")
-async def test_a_key_is_not_handed_out_while_it_is_in_work(queue: WorkQueue[str]) -> None:
+async def test_a_running_key_is_not_handed_out(queue: WorkQueue[str]) -> None:
     queue.add("a")
     async with queue.get() as item:
         queue.add("a")
@@ -26,7 +26,7 @@ async def test_a_key_is_not_handed_out_while_it_is_in_work(queue: WorkQueue[str]
 
 
 @pytest.mark.rule("inv-02")
-async def test_many_adds_during_work_give_exactly_one_more_run_at_the_tail(queue: WorkQueue[str]) -> None:
+async def test_many_adds_during_work_cause_exactly_one_more_run_at_the_tail(queue: WorkQueue[str]) -> None:
     queue.add("a")
     async with queue.get():
         for _ in range(5):
@@ -36,14 +36,14 @@ async def test_many_adds_during_work_give_exactly_one_more_run_at_the_tail(queue
 
 
 @pytest.mark.rule("inv-03")
-async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) -> None:
+async def test_keys_are_handed_out_in_the_order_of_their_first_add(queue: WorkQueue[str]) -> None:
     for key in "abcab":
         queue.add(key)
     assert await drained(queue) == ["a", "b", "c"]
 
 
 @pytest.mark.rule("P2")
-async def test_higher_priority_comes_first_and_a_raised_key_goes_to_the_tail_of_its_class() -> None:
+async def test_higher_priority_comes_first_and_a_raised_key_moves_to_the_tail_of_its_class() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("low", priority=-100)
     queue.add("a")
@@ -54,7 +54,7 @@ async def test_higher_priority_comes_first_and_a_raised_key_goes_to_the_tail_of_
 
 @pytest.mark.rule("P2")
 @virtual
-async def test_a_key_that_is_raised_in_the_moment_of_its_first_add_comes_first(queue: WorkQueue[str]) -> None:
+async def test_a_key_raised_right_after_its_first_add_comes_first(queue: WorkQueue[str]) -> None:
     queue.add("other")
     queue.add("a")
     queue.add("a", priority=5)
@@ -62,7 +62,7 @@ async def test_a_key_that_is_raised_in_the_moment_of_its_first_add_comes_first(q
 
 
 @pytest.mark.rule("P3")
-async def test_adding_again_at_a_lower_priority_does_not_lower_it(queue: WorkQueue[str]) -> None:
+async def test_adding_again_with_a_lower_priority_does_not_lower_it(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=3)
     queue.add("a", priority=-3)
     async with queue.get() as item:
@@ -70,7 +70,7 @@ async def test_adding_again_at_a_lower_priority_does_not_lower_it(queue: WorkQue
 
 
 @pytest.mark.rule("P4")
-async def test_a_key_in_work_does_not_block_others_of_lower_priority(queue: WorkQueue[str]) -> None:
+async def test_a_running_key_does_not_block_others_of_lower_priority(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=9)
     async with queue.get():
         queue.add("a", priority=9)
@@ -92,7 +92,7 @@ async def test_an_undelayed_add_cancels_a_pending_delay(queue: WorkQueue[str]) -
 
 @pytest.mark.rule("inv-07")
 @virtual
-async def test_of_several_delays_the_shortest_counts_and_it_is_exact(queue: WorkQueue[str]) -> None:
+async def test_of_several_delays_the_shortest_counts_exactly(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 60)
     queue.add_after("a", 10)
     queue.add_after("a", 90)
@@ -124,7 +124,7 @@ async def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one(queue:
 
 @pytest.mark.rule("P5")
 @virtual
-async def test_the_length_counts_ready_keys_only(queue: WorkQueue[str]) -> None:
+async def test_the_length_counts_only_ready_keys(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add_after("b", 5)
     assert len(queue) == 1
@@ -147,7 +147,7 @@ async def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes(que
 
 
 @pytest.mark.rule("queue-cancelled")
-async def test_work_that_ends_in_an_exception_puts_its_key_back_with_its_causes() -> None:
+async def test_work_that_raises_puts_its_key_back_with_its_causes() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a", priority=2, cause="why")
     with pytest.raises(RuntimeError):
@@ -175,7 +175,7 @@ async def test_a_rate_limited_add_waits_for_the_back_off_of_its_key() -> None:
 
 @pytest.mark.rule("P7")
 @virtual
-async def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts_too() -> None:
+async def test_the_earlier_of_a_delay_and_a_back_off_counts_and_so_does_the_failure() -> None:
     queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(8, 100, jitter=0)))
     queue.add_after("a", 3)
     queue.add_rate_limited("a")
@@ -203,7 +203,7 @@ def test_a_delay_too_small_for_the_clock_still_ends_later_than_now(simulate: Sim
 
 @pytest.mark.rule("P2")
 @virtual
-async def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay(queue: WorkQueue[str]) -> None:
+async def test_keys_are_ordered_by_the_end_of_their_delay(queue: WorkQueue[str]) -> None:
     queue.add_after("third", 5)
     queue.add_after("first", 3)
     queue.add_after("second", 4)
@@ -214,7 +214,7 @@ async def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay(queue: Wo
 
 @pytest.mark.rule("P2")
 @virtual
-async def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are(queue: WorkQueue[str]) -> None:
+async def test_a_delayed_key_is_ready_on_time_however_busy_the_workers_are(queue: WorkQueue[str]) -> None:
     queue.add_after("high", 1, priority=1)
     queue.add("low")
     async with queue.get():
@@ -224,7 +224,7 @@ async def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are(q
 
 
 @pytest.mark.rule("inv-02")
-async def test_work_that_fails_after_its_key_was_added_again_comes_back_once_with_both_causes() -> None:
+async def test_failed_work_whose_key_was_added_again_returns_once_with_both_causes() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a", priority=2, cause="first")
     work, _ = await take(queue)
@@ -237,7 +237,7 @@ async def test_work_that_fails_after_its_key_was_added_again_comes_back_once_wit
 
 
 @pytest.mark.rule("queue-causes")
-async def test_work_that_fails_keeps_count_of_the_causes_that_were_dropped_before_and_during_it() -> None:
+async def test_failed_work_counts_the_causes_dropped_before_and_during_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for cause in range(10):
         queue.add("a", cause=cause)
@@ -251,7 +251,7 @@ async def test_work_that_fails_keeps_count_of_the_causes_that_were_dropped_befor
 
 
 @pytest.mark.rule("P3")
-async def test_a_hand_out_starts_the_priority_and_the_causes_anew(queue: WorkQueue[str]) -> None:
+async def test_a_hand_out_resets_the_priority_and_the_causes(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=7, cause="first")
     async with queue.get():
         queue.add("a", priority=-1, cause="second")
@@ -260,7 +260,7 @@ async def test_a_hand_out_starts_the_priority_and_the_causes_anew(queue: WorkQue
 
 
 @pytest.mark.rule("queue-causes")
-async def test_a_cause_that_comes_again_is_kept_once_as_the_newest(queue: WorkQueue[str]) -> None:
+async def test_a_repeated_cause_is_kept_once_as_the_newest(queue: WorkQueue[str]) -> None:
     for cause in ("a", "b", "a"):
         queue.add("key", cause=cause)
     async with queue.get() as item:
@@ -269,7 +269,7 @@ async def test_a_cause_that_comes_again_is_kept_once_as_the_newest(queue: WorkQu
 
 @pytest.mark.rule("P5")
 @pytest.mark.parametrize("ageing", [None, 5.0])
-async def test_depth_by_priority_follows_a_key_that_is_raised_and_handed_out(ageing: float | None) -> None:
+async def test_depth_by_priority_follows_raises_and_hand_outs(ageing: float | None) -> None:
     queue: WorkQueue[str] = WorkQueue(ageing=ageing)
     queue.add("a", priority=-100)
     queue.add("b", priority=-100)
@@ -281,7 +281,7 @@ async def test_depth_by_priority_follows_a_key_that_is_raised_and_handed_out(age
 
 @pytest.mark.rule("P1")
 @pytest.mark.parametrize("ageing", [None, 5.0])
-async def test_a_key_that_is_raised_a_thousand_times_is_handed_out_once(ageing: float | None) -> None:
+async def test_a_key_raised_a_thousand_times_is_handed_out_once(ageing: float | None) -> None:
     queue: WorkQueue[str] = WorkQueue(ageing=ageing)
     queue.add("other")
     for priority in range(1000):
@@ -291,7 +291,7 @@ async def test_a_key_that_is_raised_a_thousand_times_is_handed_out_once(ageing: 
 
 @pytest.mark.rule("inv-08")
 @virtual
-async def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind() -> None:
+async def test_a_key_delayed_and_added_a_thousand_times_leaves_nothing_behind() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("other", 1000)
     for _ in range(1000):
@@ -304,14 +304,14 @@ async def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_b
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("delay", [-1, -math.inf, math.nan, math.inf])
-async def test_a_delay_that_is_no_time_is_refused(delay: float, queue: WorkQueue[str]) -> None:
+async def test_an_invalid_delay_is_refused(delay: float, queue: WorkQueue[str]) -> None:
     with pytest.raises(ValueError, match="expected a finite delay of 0 s or more"):
         queue.add_after("a", delay)
     assert queue.status().delayed == 0
 
 
 @pytest.mark.rule("queue-arguments")
-async def test_an_unhashable_key_is_refused_at_the_add_also_after_the_end() -> None:
+async def test_an_unhashable_key_is_refused_on_add_even_after_a_close() -> None:
     queue: WorkQueue[Any] = WorkQueue(min_interval=1)
     for _ in range(2):
         with pytest.raises(TypeError, match="unhashable"):
@@ -324,7 +324,7 @@ async def test_an_unhashable_key_is_refused_at_the_add_also_after_the_end() -> N
 
 
 @pytest.mark.rule("queue-arguments")
-async def test_a_priority_that_is_no_whole_number_is_refused(queue: WorkQueue[str]) -> None:
+async def test_a_priority_that_is_not_an_integer_is_refused(queue: WorkQueue[str]) -> None:
     priority: Any = math.nan
     with pytest.raises(TypeError, match="expected a priority that is an int, got nan"):
         queue.add("a", priority=priority)
@@ -333,7 +333,7 @@ async def test_a_priority_that_is_no_whole_number_is_refused(queue: WorkQueue[st
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize("seconds", [-1, math.nan, math.inf])
-def test_an_interval_or_an_ageing_that_is_no_time_is_refused(seconds: float) -> None:
+def test_an_invalid_interval_or_ageing_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="expected a finite minimum interval of 0 s or more"):
         WorkQueue[str](min_interval=seconds)
     with pytest.raises(ValueError, match="expected a positive number of seconds for ageing"):
@@ -342,7 +342,7 @@ def test_an_interval_or_an_ageing_that_is_no_time_is_refused(seconds: float) -> 
         WorkQueue[str](ageing=0)
 
 
-async def test_one_get_is_one_hand_out(queue: WorkQueue[str]) -> None:
+async def test_one_get_hands_out_one_key(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     work = queue.get()
@@ -356,7 +356,7 @@ async def test_one_get_is_one_hand_out(queue: WorkQueue[str]) -> None:
         assert item.key == "b"
 
 
-def test_a_queue_that_no_event_loop_has_used_says_that_it_needs_one(queue: WorkQueue[str]) -> None:
+def test_a_queue_never_used_in_an_event_loop_reports_that_it_needs_one(queue: WorkQueue[str]) -> None:
     assert queue.status().ready == 0
     with pytest.raises(anyio.NoEventLoopError):
         queue.add("a")

@@ -9,7 +9,7 @@ from workqueue import Backoff, KeyBackoff, WorkQueue
 
 @pytest.mark.rule("inv-06")
 @virtual
-async def test_status_says_for_how_long_keys_have_been_in_work(queue: WorkQueue[str]) -> None:
+async def test_status_shows_how_long_keys_have_been_running(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     async with queue.get():
@@ -26,7 +26,7 @@ async def test_status_says_for_how_long_keys_have_been_in_work(queue: WorkQueue[
 
 @pytest.mark.rule("inv-06")
 @virtual
-async def test_latency_counts_from_the_first_add_or_from_the_end_of_the_delay() -> None:
+async def test_latency_counts_from_the_first_add_or_the_end_of_the_delay() -> None:
     metrics = Recorded()
     queue: WorkQueue[str] = WorkQueue(metrics=metrics)
     queue.add("a")
@@ -63,7 +63,7 @@ async def test_adds_count_once_for_each_time_a_key_becomes_ready() -> None:
 
 @pytest.mark.rule("inv-10")
 @virtual
-async def test_retries_count_each_rate_limited_add_and_no_other_delay() -> None:
+async def test_retries_count_only_rate_limited_adds() -> None:
     metrics = Recorded()
     queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 1)), metrics=metrics)
     queue.add_after("a", 1)
@@ -72,7 +72,7 @@ async def test_retries_count_each_rate_limited_add_and_no_other_delay() -> None:
     assert metrics.retries == 2
 
 
-async def test_what_waits_is_listed_with_its_causes_and_what_is_in_work_only_if_it_was_added_again() -> None:
+async def test_waiting_keys_are_listed_with_causes_and_running_ones_only_if_added_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("busy", cause="before")
     async with queue.get():

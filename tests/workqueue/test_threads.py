@@ -62,7 +62,7 @@ async def test_adds_from_several_threads_wake_workers_and_none_is_lost() -> None
 
 
 @pytest.mark.rule("queue-threads")
-async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_there() -> None:
+async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_in_that_thread() -> None:
     queue: WorkQueue[Any] = WorkQueue(limiter=KeyBackoff(Backoff(3600, 3600)))
     assert len(queue) == 0
     queue.add("here", priority=9)
@@ -103,7 +103,9 @@ async def drained_elsewhere(queue: WorkQueue[str]) -> None:
 
 
 @pytest.mark.rule("queue-threads")
-async def test_a_thread_cannot_be_the_first_to_use_a_queue(queue: WorkQueue[str]) -> None:
+async def test_a_queue_must_be_used_in_an_event_loop_before_a_thread_can_use_it(
+    queue: WorkQueue[str],
+) -> None:
     with pytest.raises(anyio.NoEventLoopError):
         await in_a_thread(lambda: queue.add("a"))
 

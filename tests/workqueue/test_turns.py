@@ -59,7 +59,7 @@ async def longest_without_a_turn(workers: int) -> float:
 
 @pytest.mark.rule("queue-turn")
 @pytest.mark.parametrize("workers", [1, 2, 20])
-def test_the_loop_turns_each_millisecond_however_many_workers_take_keys(workers: int) -> None:
+def test_the_event_loop_runs_every_millisecond_however_many_workers_take_keys(workers: int) -> None:
     with asyncio.Runner(loop_factory=CountingLoop) as runner:
         longest = runner.run(longest_without_a_turn(workers))
     a_few_looks_for_each_worker = (workers + 5) * 10 * 10e-6
@@ -67,7 +67,9 @@ def test_the_loop_turns_each_millisecond_however_many_workers_take_keys(workers:
 
 
 @pytest.mark.rule("queue-turn")
-def test_a_worker_that_feeds_itself_lets_others_run_also_where_time_stands_still(simulate: Simulate) -> None:
+def test_a_worker_that_refills_its_own_queue_lets_others_run_even_if_time_stands_still(
+    simulate: Simulate,
+) -> None:
     async def scenario() -> list[int]:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
@@ -109,7 +111,9 @@ async def do_others_run_first(delay: float) -> bool:
 
 @pytest.mark.rule("queue-turn")
 @pytest.mark.parametrize("delay", [0, 0.5, 1])
-def test_who_comes_after_a_while_lets_others_run_also_where_a_delay_has_just_ended(delay: float) -> None:
+def test_a_worker_that_returns_after_a_while_lets_others_run_even_if_a_delay_has_just_ended(
+    delay: float,
+) -> None:
     with asyncio.Runner(loop_factory=StandingLoop) as runner:
         assert runner.run(do_others_run_first(delay))
 

@@ -26,7 +26,7 @@ async def wait_and_be_cancelled(queue: WorkQueue[str], scope: anyio.CancelScope)
 @pytest.mark.rule("inv-07")
 @pytest.mark.parametrize("seed", range(5))
 @virtual
-async def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(seed: int) -> None:
+async def test_while_one_worker_is_busy_the_other_waits_for_the_next_delay(seed: int) -> None:
     queue: WorkQueue[str] = WorkQueue()
     started: dict[str, float] = {}
     async with anyio.create_task_group() as group:
@@ -61,7 +61,7 @@ async def beside_a_cancelled_worker(
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("same_moment", [False, True])
 @virtual
-async def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
+async def test_a_worker_cancelled_while_waiting_passes_its_turn_to_the_next(
     queue: WorkQueue[str], delay: float, same_moment: bool
 ) -> None:
     async def cancel(scope: anyio.CancelScope) -> None:
@@ -78,7 +78,7 @@ async def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_nex
 
 @pytest.mark.rule("queue-cancelled")
 @virtual
-async def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next() -> None:
+async def test_a_worker_cancelled_while_timing_the_next_delay_passes_that_to_the_next() -> None:
     async def cancel(scope: anyio.CancelScope) -> None:
         scope.cancel()
 
@@ -89,7 +89,7 @@ async def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_
 
 @pytest.mark.rule("queue-cancelled")
 @virtual
-async def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next() -> None:
+async def test_a_key_that_wakes_a_just_cancelled_worker_wakes_the_next_one() -> None:
     async def cancel(scope: anyio.CancelScope) -> None:
         scope.cancel()
         queue.add("key")
@@ -100,7 +100,7 @@ async def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next
 
 @pytest.mark.rule("P2")
 @virtual
-async def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work() -> None:
+async def test_keys_that_became_ready_during_work_precede_the_key_that_was_running() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("worked on")
     queue.add_after("delayed", 1)
@@ -112,7 +112,7 @@ async def test_what_became_ready_during_work_comes_before_the_key_that_was_in_wo
 
 @pytest.mark.rule("P2")
 @virtual
-async def test_what_becomes_due_in_the_moment_of_an_add_comes_before_it(queue: WorkQueue[str]) -> None:
+async def test_keys_due_at_the_moment_of_an_add_precede_it(queue: WorkQueue[str]) -> None:
     for key in ("first", "second"):
         queue.add_after(key, 5)
     await anyio.sleep(5)
@@ -123,7 +123,7 @@ async def test_what_becomes_due_in_the_moment_of_an_add_comes_before_it(queue: W
 
 @pytest.mark.rule("P2")
 @virtual
-async def test_what_becomes_due_as_its_priority_is_raised_is_there_once(queue: WorkQueue[str]) -> None:
+async def test_a_key_due_as_its_priority_is_raised_is_queued_once(queue: WorkQueue[str]) -> None:
     for key in ("other", "raised"):
         queue.add_after(key, 5)
     await anyio.sleep(5)
@@ -131,7 +131,7 @@ async def test_what_becomes_due_as_its_priority_is_raised_is_there_once(queue: W
     assert await drained(queue) == ["raised", "other"]
 
 
-def test_of_many_who_wait_one_watches_for_the_next_delay_and_the_others_sleep_on(simulate: Simulate) -> None:
+def test_of_many_waiters_one_times_the_next_delay_and_the_others_stay_asleep(simulate: Simulate) -> None:
     async def scenario() -> list[tuple[int, float]]:
         waiters = Waiters()
         woken: list[tuple[int, float]] = []

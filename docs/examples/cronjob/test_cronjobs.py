@@ -71,7 +71,7 @@ def a_cluster(**spec: Any) -> FakeClient:
         (evolve(SPEC, starting_deadline=5 * MINUTE), DUE - 10 * MINUTE, 6, False, "TooLate"),
     ],
 )
-def test_the_decision_about_a_job_that_is_due(
+def test_the_verdict_on_a_due_job(
     spec: CronJobSpec, last: datetime, late: int, running: bool, verdict: Verdict
 ) -> None:
     assert decide(spec, DUE, last, DUE + late * MINUTE, running=running) == verdict

@@ -28,7 +28,7 @@ async def test_a_converged_site_writes_nothing() -> None:
     assert (await run_once(sites, WEB, client)).writes == []
 
 
-async def test_a_site_that_goes_takes_its_name_along() -> None:
+async def test_deleting_a_site_deletes_its_name() -> None:
     client = FakeClient(WEB)
     await run_once(sites, WEB, client)
     await client.delete(await client.get(Site, "web", "default"))
@@ -37,6 +37,6 @@ async def test_a_site_that_goes_takes_its_name_along() -> None:
     assert await client.find(Site, "web", "default") is None
 
 
-def test_a_site_survives_whatever_goes_wrong() -> None:
+def test_a_site_survives_every_fault() -> None:
     """Once for each crash at a write, each lost answer and each late event: it ends the same."""
     sweep(Scenario(controllers=lambda: sites, steps=[Apply(WEB), Delete(WEB)]))

@@ -22,7 +22,7 @@ async def copy_of_settings(client: FakeClient) -> dict[str, str]:
     return dict((await client.get(ConfigMap, SETTINGS.name, "shop")).data)
 
 
-async def test_a_tenant_gets_a_namespace_and_what_belongs_in_it() -> None:
+async def test_a_tenant_gets_a_namespace_with_its_children() -> None:
     client = FakeClient(settings("proxy-1"), SHOP)
     done = await run_once(tenants, SHOP, client)
     assert done.writes == [

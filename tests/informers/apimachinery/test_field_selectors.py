@@ -35,14 +35,14 @@ def test_a_field_selector_is_read_term_by_term(text: str, terms: tuple[FieldTerm
         ("a=b\\", "invalid field selector: invalid or missing escape in value: b\\"),
     ],
 )
-def test_a_text_that_is_not_a_field_selector_is_refused(text: str, words: str) -> None:
+def test_text_that_is_not_a_field_selector_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         parse_field_selector(text)
     assert str(refused.value) == words
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,5})?", fullmatch=True), st.text(max_size=5)))
-def test_values_of_any_text_survive_being_written_and_read(terms: dict[str, str]) -> None:
+def test_values_of_any_text_round_trip(terms: dict[str, str]) -> None:
     assert parse_field_selector(field_selector_text(terms)) == tuple(
         FieldTerm(path, value) for path, value in terms.items()
     )

@@ -87,12 +87,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "chosen"), CHOSEN.items())
-def test_a_selector_chooses_by_all_of_its_requirements(text: str, chosen: bool) -> None:
+def test_a_selector_matches_if_all_of_its_requirements_do(text: str, chosen: bool) -> None:
     assert matches_labels(parse_label_selector(text), LABELS) is chosen
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSED.items())
-def test_a_text_that_an_api_server_refuses_is_refused_in_its_words(text: str, words: str) -> None:
+def test_text_that_an_api_server_refuses_is_refused_with_its_message(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         parse_label_selector(text)
     assert str(refused.value).startswith(words)
@@ -118,7 +118,7 @@ def expression(operator: str, *values: str, key: str = "app") -> dict[str, Any]:
         ({"matchLabels": {"app": "web"}, **expression("In", "back", key="tier")}, False),
     ],
 )
-def test_a_selector_object_chooses_as_its_text_does(selector: dict[str, Any], chosen: bool) -> None:
+def test_a_selector_object_matches_like_its_text(selector: dict[str, Any], chosen: bool) -> None:
     found = requirements_of(selector)
     assert matches_labels(found, LABELS) is chosen
     assert matches_labels(parse_label_selector(",".join(map(str, found))), LABELS) is chosen
@@ -134,7 +134,7 @@ def test_a_selector_object_chooses_as_its_text_does(selector: dict[str, Any], ch
         (lambda: requirement("", "exists"), 'key: Invalid value: "": name part must be non-empty'),
     ],
 )
-def test_a_requirement_that_an_api_server_refuses_cannot_be_made(
+def test_a_requirement_that_an_api_server_refuses_cannot_be_created(
     make: Callable[[], object], words: str
 ) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
@@ -158,9 +158,7 @@ REQUIREMENTS = st.one_of(
 
 
 @given(st.lists(REQUIREMENTS, max_size=4), st.dictionaries(NAMES, NAMES, max_size=4))
-def test_requirements_survive_being_written_and_read(
-    requirements: list[Requirement], labels: Mapping[str, str]
-) -> None:
+def test_requirements_round_trip(requirements: list[Requirement], labels: Mapping[str, str]) -> None:
     read = parse_label_selector(",".join(map(str, requirements)))
     assert read == tuple(requirements)
     assert matches_labels(read, labels) is matches_labels(requirements, labels)

@@ -71,7 +71,7 @@ quantities = st.builds(
         ("1e-999", "1e-9"),
     ],
 )
-def test_a_quantity_is_stored_in_one_form(text: str, stored: str) -> None:
+def test_a_quantity_is_stored_in_canonical_form(text: str, stored: str) -> None:
     assert canonical_quantity(text) == stored
 
 
@@ -111,7 +111,7 @@ def test_every_value_is_written_exactly_in_every_format(value: Decimal, form: Qu
     "text",
     ["", "a", "lots", "1 Gi", "1gi", "1KI", "Gi", "--1", "1..2", "e3", "1e", "1e9999", "5\u0663", "1" * 1001],
 )
-def test_a_text_that_is_not_a_quantity_is_refused_by_name(text: str) -> None:
+def test_text_that_is_not_a_quantity_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity: expected a number such as") as refused:
         quantity_value(text)
     assert str(refused.value).startswith(repr(text[:100]))

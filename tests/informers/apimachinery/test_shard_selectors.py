@@ -27,18 +27,20 @@ def shard(*ranges: tuple[str, int, int]) -> str:
         ([("uid", 0, 1), ("uid", FOOBAR + 1, FOOBAR + 2)], False),
     ],
 )
-def test_a_range_has_its_start_and_not_its_end(ranges: list[tuple[str, int, int]], contained: bool) -> None:
+def test_a_range_includes_its_start_and_excludes_its_end(
+    ranges: list[tuple[str, int, int]], contained: bool
+) -> None:
     for text in (shard(*ranges), shard(*ranges).replace(" ", "")):
         assert any(one.contains("foobar", "a") for one in parse_shard_selector(text)) is contained
 
 
 @given(st.integers(1, LAST - 1), st.text(max_size=8))
-def test_ranges_that_share_a_bound_contain_each_object_once(bound: int, uid: str) -> None:
+def test_adjacent_ranges_contain_each_object_once(bound: int, uid: str) -> None:
     ranges = parse_shard_selector(shard(("uid", 0, bound), ("uid", bound, LAST)))
     assert [one.contains(uid, "") for one in ranges].count(True) == 1
 
 
-def test_the_hash_of_no_text_is_the_offset_of_fnv1a() -> None:
+def test_the_hash_of_the_empty_text_is_the_offset_of_fnv1a() -> None:
     assert fnv1a("") == 0xCBF29CE484222325
 
 
@@ -56,7 +58,7 @@ def test_an_empty_text_has_no_ranges() -> None:
         ("8", "0x8000000000000000"),
     ],
 )
-def test_a_bound_of_any_other_length_is_refused_with_an_example(start: str, end: str) -> None:
+def test_a_bound_of_the_wrong_length_is_refused_with_an_example(start: str, end: str) -> None:
     with pytest.raises(ValueError, match="expected bounds of 16 lower-case hex digits") as refused:
         parse_shard_selector(f"shardRange(object.metadata.uid,'{start}','{end}')")
     example = str(refused.value).partition("such as ")[2]
@@ -74,7 +76,7 @@ def test_a_bound_of_any_other_length_is_refused_with_an_example(start: str, end:
         (f"{SHARD_EXAMPLE} ||", "such as shardRange"),
     ],
 )
-def test_a_text_that_is_not_a_shard_selector_is_refused(text: str, problem: str) -> None:
+def test_text_that_is_not_a_shard_selector_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=r"^invalid shard selector ") as refused:
         parse_shard_selector(text)
     assert problem in str(refused.value)
