@@ -1,11 +1,13 @@
 """`reconcile manifests`: what runs an operator, and that it runs under exactly the rights it is given."""
 
+import importlib
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +57,14 @@ def of_kind(kind: str, *options: str) -> Sequence[Document]:
 # --- the operator under its rights ------------------------------------------------------------------------
 
 
-async def telling(ctx: Context[Site]) -> None:
-    """The site's reconciler, which also has something to say."""
-    await sites.reconcile(ctx)
-    ctx.event("Kept", f"{ctx.object.spec.replicas} replicas are wanted")
+def with_event(controller: Controller[Any]) -> Controller[Any]:
+    """The controller, whose runs also record an Event."""
+
+    async def reconcile_and_note(ctx: Context[Any]) -> None:
+        await controller.reconcile(ctx)  # type: ignore[misc, arg-type]
+        ctx.event("Kept", "it is in its desired state")
+
+    return evolve(controller, reconcile=reconcile_and_note)
 
 
 async def story(admin: Client, manager: Manager) -> None:
@@ -82,8 +88,8 @@ async def story(admin: Client, manager: Manager) -> None:
 
 
 def deployed(options: tuple[str, ...]) -> Deployed:
-    controller = evolve(sites, reconcile=telling)
-    return Deployed(documents(*options), ACCOUNT, [controller], story, ("*/deployments/*", "*/sites/web"))
+    lost = ("*/deployments/*", "*/sites/web")
+    return Deployed(documents(*options), ACCOUNT, [with_event(sites)], story, lost)
 
 
 BAD_DAYS = {
@@ -106,6 +112,37 @@ def test_the_operator_runs_under_exactly_the_rights_of_its_manifests(options: tu
     needed = [right for right in rights if operator.refused([right])]
     assert {right.said for right in rights} - {right.said for right in needed} == set(BAD_DAYS)
     assert {(right.role, right.rule) for right in needed} == {(right.role, right.rule) for right in rights}
+
+
+async def story_of(sample: Document, admin: Client, manager: Manager) -> None:
+    """The sample appears, is changed, and goes."""
+    async with manager:
+        created = await admin.create(sample)
+        await anyio.sleep(5)
+        await admin.raw.merge(created, {"spec": {"message": "good morning"}}, guard={})
+        await anyio.sleep(5)
+        assert (await admin.get(ConfigMap, "sample-config", "default")).data == {"message": "good morning"}
+        await admin.delete(created)
+
+
+def test_an_operator_from_the_template_needs_each_rule_of_its_manifests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(reconcile, ["init", "needs-rules"]).exit_code == 0
+    monkeypatch.syspath_prepend(tmp_path / "needs-rules")
+    sample = yaml.safe_load(Path("needs-rules/sample.yaml").read_text())
+    controllers = [with_event(one) for one in importlib.import_module("needs_rules").manager.controllers]
+    account = service_account("needs-rules-system", "needs-rules")
+    for options in (EVERYWHERE, ("--namespaces", "default")):
+        manifests = list(yaml.safe_load_all(invoke("needs_rules", *options).output))
+        operator = Deployed(manifests, account, controllers, partial(story_of, sample))
+        assert operator.refused() == set()
+        rules = [
+            list(rule) for _, rule in groupby(rights_of(manifests), lambda right: (right.role, right.rule))
+        ]
+        assert len(rules) == 6
+        assert all(map(operator.refused, rules))
 
 
 # --- what is written -----------------------------------------------------------------------------------
