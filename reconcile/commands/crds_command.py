@@ -48,10 +48,7 @@ def crds(module: str, out: Path | None, as_json: bool) -> None:
 
 
 def models_in(module: Any) -> Sequence[type[Object]]:
-    """The kinds that a module defines, or a package in its `__init__`; not those that it only imports.
-
-    Raises Problem if there are none.
-    """
+    """The kinds that a module or package defines itself, not those it imports. Raises Problem for none."""
     models = [
         value
         for value in dict.fromkeys(v for v in vars(module).values() if inspect.isclass(v))
@@ -89,7 +86,6 @@ def _line_of(model: type[Object]) -> str:
 
 
 def json_list(objects: Sequence[dict[str, Any]]) -> str:
-    """Objects as one List, as kubectl reads it."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2)
 
 
@@ -101,10 +97,8 @@ class _Plain(yaml.SafeDumper):
 
 
 def as_yaml(*objects: dict[str, Any]) -> str:
-    """Objects as the text of a file."""
     return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
 
 
 def file_of(definition: dict[str, Any]) -> str:
-    """The name of the file of a definition."""
     return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"

@@ -33,7 +33,6 @@ class DebugClient:
         return self._ask("GET", page, query)
 
     def post(self, page: str, **query: str) -> Any:
-        """Start an action. Raises Problem."""
         return self._ask("POST", page, query)
 
     def _ask(self, method: str, page: str, query: Mapping[str, str]) -> Any:

@@ -90,7 +90,6 @@ class Development:
     _address: str = field(default="", init=False)
 
     async def run(self, kubeconfig: Path, nodes: int, workloads: bool, port: int) -> None:
-        """Until a signal."""
         with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with (
                 embedded_cluster(kubeconfig, port=port, nodes=nodes, workloads=workloads) as cluster,

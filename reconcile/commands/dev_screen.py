@@ -27,7 +27,6 @@ class Shown:
 
 
 def view_of(shown: Shown) -> Group:
-    """All tables, one below the other."""
     told = summary(shown.state) if shown.state else {"controllers": (), "keys": ()}
     storms = list(storms_of(shown.state))
     return Group(
@@ -88,7 +87,6 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], non
 
 
 def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Controller and key of each current storm."""
     for name, one in state.get("controllers", {}).items():
         for key in one["storms"]:
             yield name, key
@@ -104,7 +102,6 @@ class DevLines:
     _objects: dict[tuple[str, str], str] = field(factory=dict)
 
     def refresh(self, shown: Shown) -> None:
-        """Print what is new."""
         for line in shown.head:
             self._once(line, line)
         if shown.note != self._note:

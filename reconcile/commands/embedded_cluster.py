@@ -37,11 +37,9 @@ class EmbeddedCluster:
 
     @property
     def client(self) -> Client:
-        """A client without a cache."""
         return Client(self.transport(), field_manager="reconcile")
 
     async def make_namespace(self, name: str) -> None:
-        """Create a namespace unless it exists."""
         try:
             await self.client.create(Namespace(metadata=ObjectMeta(name)))
         except AlreadyExists:
@@ -61,8 +59,8 @@ async def embedded_cluster(
 ) -> AsyncIterator[EmbeddedCluster]:
     """Run an embedded cluster until the context is left; its kubeconfig is written to that file.
 
-    With `workloads`, Deployments, StatefulSets and Jobs get pods. Port 0 takes a free one. Without a `token`,
-    TLS has a random one. Raises Problem if the port cannot be opened, or the file not be written.
+    With `workloads`, Deployments, StatefulSets and Jobs get pods. Port 0 takes a free one, and TLS without a
+    `token` a random one. Raises Problem if the port cannot be opened, or the file not be written.
     """
     server = ApiServer(rbac=rbac)
     if token is None and tls:

@@ -51,7 +51,6 @@ def _print_new(
 
 
 def head(one: Mapping[str, Any]) -> Iterator[str]:
-    """What the key is doing now."""
     yield f"{one['kind']} {one['key']}, controller {one['controller']}: {_now(one)}"
     if one["storm"] is not None:
         yield f"  in a storm for {one['storm']['since']:.0f} s: {one['storm']['message']}"
@@ -74,7 +73,6 @@ def _now(one: Mapping[str, Any]) -> str:
 
 
 def chain(run: Mapping[str, Any]) -> Iterator[str]:
-    """One run, from its triggers to its result."""
     yield f"  {run['reconcile_id'] or 'cancelled'}  {run['ended_ago']:.1f} s ago"
     yield from _part("woken by", run["causes"] or ["unknown"])
     yield from _part("read", run["read"])

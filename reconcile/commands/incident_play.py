@@ -38,10 +38,7 @@ class SideResult:
 
 @define
 class IncidentPlay:
-    """One incident of the demo: its present step and the result of each side.
-
-    With `sabotaged` our side is played with the original's logic too.
-    """
+    """One incident of the demo; when `sabotaged`, our side is played with the original's logic too."""
 
     incident: Incident
     sabotaged: bool = False
@@ -51,16 +48,11 @@ class IncidentPlay:
 
     @property
     def finished(self) -> bool:
-        """Whether both sides were played."""
         return isinstance(self.original, SideResult) and isinstance(self.ours, SideResult)
 
     @property
     def holds(self) -> bool:
-        """Whether our side passed and neither side broke.
-
-        An original that happens to pass is a note, not a failure: the demo is about our side. A side that
-        broke has shown nothing.
-        """
+        """Whether our side passed and neither side broke; an original that happens to pass is only a note."""
         original, ours = self.original, self.ours
         if not isinstance(original, SideResult) or not isinstance(ours, SideResult):
             return False
@@ -68,7 +60,6 @@ class IncidentPlay:
 
     @property
     def notes(self) -> Sequence[str]:
-        """Remarks on the verdict: what broke or went otherwise than expected."""
         notes = []
         for side, played in (("original", self.original), ("ours", self.ours)):
             if isinstance(played, SideResult) and played.broken:
@@ -96,11 +87,7 @@ def _counts(side: SideRunning | SideResult | None) -> dict[str, object]:
 
 
 async def play_all(plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> None:
-    """Play every incident, AT_ONCE side by side; `plays` shows the progress of each meanwhile.
-
-    Each has namespaces of its own, and mostly waits. The longest start first, so that none is left to
-    run alone at the end.
-    """
+    """Play every incident in namespaces of its own, AT_ONCE side by side, the longest first."""
     places = anyio.CapacityLimiter(AT_ONCE)
 
     async def play_both(play: IncidentPlay) -> None:

@@ -48,12 +48,10 @@ class Project:
 
     @property
     def package(self) -> str:
-        """The name of its package."""
         return self.name.replace("-", "_")
 
     @property
     def key(self) -> str:
-        """The key of the sample."""
         metadata = self.sample["metadata"]
         return f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else metadata["name"]
 

@@ -21,10 +21,10 @@ _BY_FORMAT = {
 
 
 def sample_of(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest of an object named `sample`, of the stored version.
+    """An object named `sample`: required fields have a default, an allowed value, or the smallest of their
+    type.
 
-    Each required field has its default, its first allowed value, or the smallest of its type. Patterns and
-    rules are ignored, so a server may refuse it.
+    Patterns and rules are ignored, so a server may refuse it.
     """
     spec = definition["spec"]
     version = stored_version(definition)

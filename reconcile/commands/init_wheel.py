@@ -1,7 +1,4 @@
-"""A wheel of the installed reconcile-runtime, for images and CI that cannot install it from a package index.
-
-It is made of the installed files, without a network and without build tools.
-"""
+"""A wheel, made offline of the installed files, for images and CI without reconcile-runtime in an index."""
 
 import base64
 import hashlib
@@ -18,7 +15,7 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: reconcile init\nRoot-Is-Purelib: true\n
 
 
 def wheel() -> tuple[str, bytes] | None:
-    """Its file name and content; None if pip installed it from an index: it notes no URL then (PEP 610)."""
+    """Its file name and content; None if pip installed it from an index: then no URL is noted (PEP 610)."""
     try:
         installed = importlib.metadata.distribution(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:

@@ -26,10 +26,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @frozen
 class Installation:
-    """How an operator is installed. Without `namespaces` it works in all of them.
-
-    `namespace` is that of its pods and of its Lease, which is named `lease`.
-    """
+    """How an operator is installed: its pods, and the Lease `lease`, in `namespace`. No `namespaces`: all."""
 
     name: str
     lease: str
@@ -60,7 +57,6 @@ def documents_of(operator: Installation, definitions: Sequence[Document]) -> Map
 
 
 def kustomization(files: Iterable[str]) -> Document:
-    """The kustomization.yaml over those files."""
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -107,7 +103,6 @@ def _granted(
 
 
 def arguments_of(operator: Installation) -> Sequence[str]:
-    """The arguments of `reconcile` in a pod."""
     namespaces = [f"--namespaces={','.join(operator.namespaces)}"] if operator.namespaces else []
     return [
         "run",

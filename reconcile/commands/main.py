@@ -22,7 +22,6 @@ class Subcommand:
     """Where it is; by default in the module of its name: `init` in `init_command`."""
 
     def load(self, name: str) -> click.Command:
-        """Import the command of that name."""
         module = importlib.import_module(f"reconcile.commands.{self.module or f'{name}_command'}")
         command: click.Command = getattr(module, name)
         command.epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in self.example)))
@@ -93,16 +92,13 @@ class LazyGroup(click.Group):
     """Lists commands by name and summary, and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the table's order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now."""
         entry = COMMANDS.get(cmd_name)
         return entry.load(cmd_name) if entry else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 

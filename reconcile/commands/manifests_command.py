@@ -147,7 +147,6 @@ def _label(name: str, option: str) -> str:
 
 
 def _definitions(operator: Operator) -> Sequence[Document]:
-    """The definitions of the kinds that its controllers reconcile, with all versions of each."""
     kept = [controller.kind for controller in operator.manager.controllers]
     try:
         return [definition_of(*versions) for versions in families(kept)]

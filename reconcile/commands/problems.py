@@ -31,10 +31,7 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 class Problem(click.ClickException):
-    """An error that the user of a command can fix: one line, exit status 2.
-
-    `message` names the fault, `hint` the next step.
-    """
+    """An error that the user can fix: one line with the fault and a `hint`, the next step; exit status 2."""
 
     exit_code = 2
 

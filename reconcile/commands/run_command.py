@@ -129,17 +129,14 @@ def _refuse_cluster_options(options: ConnectionOptions, what: str) -> None:
 
 
 def choose_connection(options: ConnectionOptions, manager: Manager) -> ClusterConnection:
-    """The cluster, announced on the first line and confirmed. Nothing is sent yet. Raises Problem.
-
-    Asks before the event loop runs: a question inside it could not be interrupted.
-    """
+    """The cluster, announced on the first line and confirmed. Nothing is sent yet. Raises Problem."""
     try:
         connection = _find_connection(options)
     except ConfigurationProblem as problem:
         raise Problem(str(problem), "name another with --kubeconfig, or use --embedded") from None
     _announce(connection.context, connection.server, manager)
     if not connection.loopback and not options.yes:
-        _ask()
+        _ask()  # before the event loop runs: a question inside it could not be interrupted
     return connection
 
 
@@ -186,10 +183,7 @@ async def _connect(agreed: ClusterConnection, options: ConnectionOptions) -> Kub
 
 
 async def _check(transport: Transport, manager: Manager) -> None:
-    """Check, before anything starts, that the API server accepts us and serves every kind.
-
-    Waits for a server that is not ready and for definitions that are still being installed.
-    """
+    """Wait, before anything starts, until the API server accepts us and serves every kind. Raises Problem."""
 
     async def look() -> None:
         await _check_server(transport)

@@ -13,7 +13,6 @@ _PROPERTY: Final = re.compile(r"\.?properties\[([^\]]*)\]")
 
 
 def has_rules(definition: Mapping[str, Any]) -> bool:
-    """Whether a definition has rules in CEL."""
     return _holds(definition["spec"]["versions"], "x-kubernetes-validations")
 
 

@@ -19,9 +19,8 @@ from reconcile.runs.frames import is_library, place_of_error
 def load_manager(targets: Sequence[str]) -> Manager:
     """The manager that `targets` describe: one that a target names, or a new one of all controllers.
 
-    A target is a bundled controller, a module, or my_module:manager. Modules are looked for in the current
-    directory first; where bundled controllers alone are named, nothing is imported from there. Raises
-    Problem.
+    Modules are looked for in the current directory first; for bundled controllers alone, nothing is imported
+    from there. Raises Problem.
     """
     controllers: list[Controller[Any]] = []
     targets = [resolved for target in targets for resolved in targets_of(target)]
@@ -150,11 +149,7 @@ class Operator:
 
 
 def load_operator(module: str, name: str = "") -> Operator:
-    """The operator that MODULE names: a module, my_module:manager, or a bundled controller.
-
-    In a module it is its one Manager, or else its Controllers. Its name is `name`, the manager's, or else the
-    module's. Raises Problem.
-    """
+    """The operator of a target; its name is `name`, the manager's, or else the module's. Raises Problem."""
     targets = targets_of(module)
     manager = load_manager(targets)
     own, last = manager.options["name"], module.partition(":")[0].rpartition(".")[2]

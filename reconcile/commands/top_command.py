@@ -90,13 +90,11 @@ def _keys(controllers: Mapping[str, Any]) -> Iterator[Busy]:
 
 
 def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
-    """Runs per minute: those `counted` in the last one, or the rate of the remembered runs.
-
-    A burst that has ended is spread over at least a minute, so that an idle key does not look busy.
-    """
+    """Runs per minute: those `counted` in the last one, or the rate of the remembered runs."""
     intervals = len(runs) - 1
     if intervals < 1:
         return float(counted)
+    # A burst that has ended is spread over at least a minute, so that an idle key does not look busy.
     remembered = intervals * 60 / max(60.0, runs[0]["ended_ago"])
     return float(round(max(counted, remembered), 1))
 

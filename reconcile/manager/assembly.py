@@ -133,7 +133,6 @@ class Assembly:
 
 
 def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -> Cache:
-    """A cache that follows and keeps what the options say; its log lines name the cluster."""
     kinds = {kind: kept for kind, kept in options["informers"].items() if kind is not Object}
     return Cache(
         transport,
@@ -146,14 +145,14 @@ def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -
 
 
 def request_limiter(options: ManagerOptions) -> RequestLimiter | None:
-    """The limit of requests: the one that is given, or a new one by `client_qps`; None for no limit."""
+    """The given limiter, or a new one by `client_qps`; None for no limit."""
     if options["limiter"] is not None or not options["client_qps"]:
         return options["limiter"]
     return RequestLimiter(options["client_qps"], options["client_burst"])
 
 
 def blocking_code(options: ManagerOptions) -> Blocking:
-    """Where blocking calls run: in threads, or in step with the event loop where the clock is a test's."""
+    """In threads, or in step with the event loop where the clock is a test's."""
     if options["blocking"] is not None:
         return options["blocking"]
     return Threads(options["threads"]) if isinstance(options["clock"], SystemClock) else InStep()

@@ -1,7 +1,4 @@
-"""The definitions of kinds on a server: installed on an embedded one, compared with the models on any other.
-
-A definition that lacks a `scale` fails the start, and not an autoscaler later.
-"""
+"""Definitions of kinds on a server: installed on an embedded one, compared with the models on any other."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,7 +27,7 @@ async def install_missing(client: Client, kinds: Iterable[type[Object]]) -> list
 
 
 async def install(client: Client, kind: type[Object]) -> None:
-    """Apply the definition of a kind with all its versions, beside those that are installed.
+    """Apply the definition of a kind, with all its versions and those that are installed already.
 
     Raises TypeError for a kind without a definition, and for versions that lose each other's fields.
     """
@@ -51,10 +48,8 @@ class DefinitionMismatch(Exception):
 
 
 async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> None:
-    """See that every kind with a `scale=` can be scaled on this server. Raises DefinitionMismatch.
-
-    Asks discovery and OpenAPI, which every identity may read. Of a kind that is not served, or
-    without `scale=`, it asks nothing. Raises the error of a request that fails.
+    """Check at the start that served kinds with a `scale=` can be scaled. Raises DefinitionMismatch,
+    ApiError.
     """
     for kind in dict.fromkeys(kinds):
         scale, resource = kind_of(kind).scale, kind_of(kind).resource
@@ -63,6 +58,7 @@ async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> N
 
 
 async def _missing(transport: Transport, resource: APIResource, scale: Scale) -> list[str]:
+    # Every identity may read discovery and OpenAPI, but not definitions.
     names = await _served_names(transport, resource)
     if resource.plural not in names:
         return []
@@ -74,14 +70,14 @@ async def _missing(transport: Transport, resource: APIResource, scale: Scale) ->
 
 
 async def _served_names(transport: Transport, resource: APIResource) -> set[str]:
-    """What discovery lists of the group and version of a resource, subresources such as `pods/status` too."""
+    """The names that discovery lists beside a resource, with subresources such as `pods/status`."""
     prefix = "/apis" if resource.group else "/api"
     served = await _read(transport, f"{prefix}/{resource.api_version}")
     return {entry.get("name") for entry in served.get("resources") or ()}
 
 
 async def _read(transport: Transport, path: str) -> Mapping[str, Any]:
-    """The answer to a GET; nothing where there is nothing."""
+    """The decoded answer to a GET; empty for 404."""
     answer = await transport.request(HttpRequest("GET", path, {}, {"accept": "application/json"}))
     if answer.status == 404:
         return {}

@@ -1,11 +1,11 @@
 """Leader election by a Lease: at most one manager writes at a time.
 
 Only the local monotonic clock counts, plus, for the leader, the time for which its machine was suspended;
-times that other processes wrote are never compared. A leader is certain only until `renew_deadline` after it
-*sent* its last successful renewal, and standbys wait for `duration` after they *saw* it: the difference is
-the safety margin. (client-go's leaderelection, L1-L9, without its known faults: a request that hangs cannot
-prolong leadership, and the sight of another holder ends it at once.) A Lease is still a hint and not a
-fence: versions and uids protect writes.
+times of other processes are never compared. A leader is certain until `renew_deadline` after it *sent* its
+last successful renewal, and standbys wait for `duration` after they *saw* it: the difference is the safety
+margin. (client-go's leaderelection, L1-L9, without its known faults: a request that hangs cannot prolong
+leadership, and another holder ends it at once.) A Lease is a hint, not a fence: versions and uids protect
+writes.
 """
 
 import platform
@@ -42,9 +42,8 @@ class NotLeading(ApiError):
 
 @frozen
 class LeaseTerms:
-    """The times of an election, in seconds; they must satisfy `duration > renew_deadline > 1.2 * retry`.
-
-    Raises ValueError otherwise: the differences are the margin of safety.
+    """The times of an election, in seconds. Raises ValueError unless `duration > renew_deadline > 1.2 *
+    retry`.
     """
 
     duration: float = 15.0
@@ -97,9 +96,8 @@ def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> Leas
 
 @frozen
 class LeaderElection:
-    """The Lease of an election, and the `identity` of this candidate, which must be unique.
-
-    Without one, it is made of the host's name and a random part.
+    """The Lease of an election, and this candidate's unique `identity`: by default host name and a random
+    part.
     """
 
     name: str
@@ -115,10 +113,7 @@ _DEFAULT_TERMS = LeaseTerms()
 
 
 class LeaderElector:
-    """Acquires, holds and releases one Lease.
-
-    `client` must reach the server without the guard of `LedTransport`, or no renewal could ever be sent.
-    """
+    """Holds one Lease. `client` must bypass the guard of `LedTransport`, or no renewal could ever be sent."""
 
     def __init__(self, client: Client, election: LeaderElection, terms: LeaseTerms = _DEFAULT_TERMS) -> None:
         self.election = election.identified(client.clock)
@@ -130,7 +125,6 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether leadership is certain at this moment."""
         return self._time() < self._certain_until
 
     def write_begins(self) -> anyio.CancelScope:
@@ -140,7 +134,6 @@ class LeaderElector:
         return scope
 
     def write_ends(self, scope: anyio.CancelScope) -> None:
-        """Forget the scope of a write."""
         self._writes.discard(scope)
 
     @property
@@ -149,7 +142,6 @@ class LeaderElector:
         return "" if self._seen is None else self._seen.lease.spec.holder_identity or ""
 
     async def acquire(self) -> None:
-        """Wait until this elector holds the Lease."""
         while not await self._attempt():
             await self._wait_for_change()
         _log.info("leading", lease=self._place, identity=self.election.identity)
@@ -246,7 +238,6 @@ class LeaderElector:
         return True
 
     async def _wait_for_change(self) -> None:
-        """Wait until the Lease is written, or it is time to read it again."""
         with anyio.move_on_after(self._patience()):
             if self._seen is not None:
                 await self._until_written(self._seen.lease)
@@ -314,9 +305,8 @@ class _Permit:
 class LedTransport(PassingTransport):
     """Sends writes only while leadership is certain; reads and watches always, for a warm standby.
 
-    The last check is made when a write is handed to the socket: before that it may have waited for a
-    connection, for TLS, for credentials, or in a process that stood still. A write that was sent is abandoned
-    when certainty ends before its answer.
+    The last check is at the socket: a write may have waited for a connection, TLS or credentials, or in a
+    process that stood still. A write that was sent is abandoned when certainty ends before its answer.
     """
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:
@@ -324,10 +314,8 @@ class LedTransport(PassingTransport):
         self._elector = elector
 
     async def request(self, request: HttpRequest) -> Response:
-        """Send one request.
-
-        Raises NotLeading for a write while leadership is not certain, and OutcomeUnknown for one that
-        had been sent when leadership ended.
+        """Raises NotLeading for a write that was not sent, and OutcomeUnknown for one sent as leadership
+        ended.
         """
         if request.reads:
             return await self._inner.request(request)

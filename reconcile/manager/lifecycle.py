@@ -21,9 +21,8 @@ _CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it
 class Lifecycle(ABC):
     """Has a `run` that nothing outlives, and a `stop` that ends it cleanly.
 
-    As a context manager it runs in a task of its own, since different tasks may enter and leave the context,
-    as with fixtures of pytest-asyncio. An error of `run` is raised where the context is left, and before
-    that by `wait`.
+    As a context manager it runs in a task of its own, since different tasks may enter and leave the context
+    (fixtures of pytest-asyncio). An error of `run` is raised there on leaving, and before that by `wait`.
     """
 
     def __init__(self) -> None:
@@ -47,9 +46,8 @@ class Lifecycle(ABC):
                 self._on_stop()
 
     async def wait(self) -> None:
-        """Wait until `run` has ended. Raises the error that ended it, if one did.
-
-        Any number of tasks may wait, also before the start.
+        """Wait for the end of `run`, and raise its error if it has one; several tasks may, also before the
+        start.
         """
         await self._ended.wait()
         if self._failure is not None:
@@ -84,10 +82,10 @@ class Lifecycle(ABC):
             end()
 
     def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-        """Run in an event loop of its own, as a program does, until SIGINT or SIGTERM requests a clean stop.
+        """Run as a program until SIGINT or SIGTERM requests a clean stop; a second one ends it with status
+        130.
 
-        A second signal ends the process at once, with status 130. `loop_factory` makes the loop, as
-        `uvloop.new_event_loop` does; the default is asyncio's. Raises what `run` raises.
+        `loop_factory` makes the event loop, as `uvloop.new_event_loop` does. Raises what `run` raises.
         """
 
         async def until_signal() -> None:

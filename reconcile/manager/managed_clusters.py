@@ -1,7 +1,6 @@
-"""The clusters of one manager: each with a cache, a client and runners of its own.
+"""The clusters of one manager, each with a cache, a client and runners of its own.
 
-A single cluster that cannot be read at the start is an error. Of several, one that cannot be read is left out
-until it can be: the others work meanwhile, and its controllers start when it answers.
+A single cluster that cannot be read at the start is an error; of several it is left out until it can be.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from reconcile.runs.run_request import Cause, Named, Request, as_request
 from reconcile.runs.supervision import without_groups
 
 RETRY_SECONDS = 5.0
-"""How long to wait before a cluster that failed at its start is tried again."""
+"""Until a cluster that failed at its start is tried again."""
 
 
 @define(eq=False)
@@ -48,7 +47,6 @@ class ManagedCluster:
     error: Exception | None = None
 
     def status(self) -> ClusterStatus:
-        """Whether it works, and what keeps it from working."""
         reach = self.cache.reach.status()
         error = "" if self.works or self.error is None else f"{type(self.error).__name__}: {self.error}"
         return ClusterStatus(
@@ -62,14 +60,13 @@ class ManagedCluster:
         )
 
     def informers(self) -> Sequence[InformerStatus]:
-        """What each informer does; resources are prefixed by the cluster's name, if it has one."""
+        """Resources are prefixed by the cluster's name, if it has one."""
         statuses = self.cache.status()
         if not self.name:
             return statuses
         return [evolve(status, resource=f"{self.name}/{status.resource}") for status in statuses]
 
     def takes(self, controller: Controller[Any]) -> bool:
-        """Whether a controller is meant to work here."""
         return not controller.clusters or self.name in controller.clusters
 
     async def sync(self) -> None:
@@ -102,11 +99,9 @@ class ClusterSet:
 
     @property
     def runners(self) -> Sequence[Runner[Any]]:
-        """Every controller, in every cluster."""
         return [runner for cluster in self.members for runner in cluster.runners]
 
     def reaches(self) -> Sequence[Reachability]:
-        """The reachability of each cluster."""
         return [cluster.cache.reach for cluster in self.members]
 
     def of(self, name: str) -> ManagedCluster:
@@ -122,7 +117,6 @@ class ClusterSet:
         return next(filter(None, (cluster.runners.key_of(task) for cluster in self.members)), "")
 
     def enqueue(self, controller: str, request: Request, cause: Cause, priority: int) -> None:
-        """Enqueue a key for the controller of that name in the cluster that the key names."""
         try:
             runner = self.of(request.cluster).runners.get(controller)
         except LookupError as error:
@@ -138,7 +132,7 @@ class ClusterSet:
     def trigger(
         self, controller: Controller[Any] | str, key: Named, cause: str | Cause, priority: int
     ) -> None:
-        """Have an object reconciled by one of the controllers; see `Manager.trigger`."""
+        """See `Manager.trigger`."""
         request, name = as_request(key), controller if isinstance(controller, str) else controller.name
         runners = [runner for runner in self.named(name) if request.cluster in ("", runner.cluster)]
         if not runners:
@@ -165,10 +159,7 @@ class ClusterSet:
                 cluster.runners.declare(controller)
 
     async def add(self, controller: Controller[Any]) -> None:
-        """Add a controller while they run; in a cluster that does not work yet it starts with the others.
-
-        Raises what `RunnerSet.add` raises, DefinitionMismatch and PredecessorActive; then no cluster has it.
-        """
+        """Add a controller to all of its clusters or to none. Raises what `Manager.add` raises."""
         for name in controller.clusters:
             self.of(name)
         added: list[ManagedCluster] = []
@@ -179,7 +170,7 @@ class ClusterSet:
                     await cluster.check_predecessors([controller])
                     await cluster.runners.add(controller)
                 else:
-                    cluster.runners.admit(controller)
+                    cluster.runners.admit(controller)  # starts with the others
                 added.append(cluster)
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -207,10 +198,9 @@ class ClusterSet:
     # --- start and stop -------------------------------------------------------------------------
 
     async def sync(self, group: TaskGroup) -> None:
-        """Wait for the first lists; of several clusters, until one has them and the others were tried.
+        """Wait for the first lists: of several clusters, until one has them and the others were tried.
 
-        Clusters that lag are waited for in `group`. Raises what `ManagedCluster.sync` raises if none can be
-        read.
+        Clusters that lag join later, in `group`. Raises as `ManagedCluster.sync` if none can be read.
         """
         if len(self.members) == 1:
             await self.members[0].sync()
@@ -242,7 +232,6 @@ class ClusterSet:
                 group.start_soon(cluster.runners.stop, seconds)
 
     def end(self) -> None:
-        """Called when nothing runs any more."""
         for cluster in self.members:
             cluster.runners.end()
             cluster.cache.end()

@@ -50,25 +50,24 @@ _NO_FLAGS: ManagerOptions = {}
 class Manager(Lifecycle):
     """Runs controllers on one cluster, or on several, with shared caches, from a start to a stop.
 
-    The options are those of `ManagerOptions`, which the page Configuration explains; text options are
-    overridden by `RECONCILE_*` variables of `environ` (default: the process's) when it starts. Names of
-    controllers, their field managers and finalizers are unique (else ValueError).
+    The options are those of `ManagerOptions`, which the page Configuration explains; `RECONCILE_*` variables
+    of `environ` (default: the process's) override text options at the start. Names of controllers, field
+    managers and finalizers are unique (else ValueError).
 
-    `transport` leads to the API server; without one, the kubeconfig rules of kubectl apply (`reconcile run`
-    and in-cluster use), and `embedded=True` runs an API server inside this process. `clusters` are several,
-    by names of your own: each a transport, or a context of the kubeconfig. Each has a cache, a client
-    (`client_of`) and runs of its own, and keys carry its name; one that cannot be read does not hold up the
-    others. The first has the Lease, and is what `client` is for.
+    `transport` leads to the API server; without one, kubectl's rules for kubeconfigs apply (`reconcile run`
+    and in-cluster use), and `embedded=True` runs an API server in this process. `clusters` are several, by
+    names of your own: each a transport or a context of the kubeconfig, with a cache, a client (`client_of`)
+    and runs of its own. Keys carry the cluster's name, and one that cannot be read does not hold up the
+    others. The first has the Lease, and is that of `client`.
 
-    With `leader_election`, workers run and writes are sent only while this manager leads; until then it
-    is a warm standby, with synced caches and filled queues. `serve` is an address for `/healthz`, `/readyz`,
+    With `leader_election`, workers run and writes are sent only while this manager leads; until then it is a
+    warm standby, with synced caches and filled queues. `serve` is an address for `/healthz`, `/readyz`,
     `/metrics` and `/debug`, which answer from before the first lists until the very end.
 
     Start order: informers, first lists, leadership, workers. Stop order: no new keys, runs in progress end
-    (within `stop_seconds`, then they are cancelled), the Lease is released, informers.
+    (cancelled after `stop_seconds`), the Lease is released, informers.
 
-    Raises TypeError for an option that does not exist, and ConfigurationError for a value that an option
-    does not take.
+    Raises TypeError for an unknown option, and ConfigurationError for a value that an option does not take.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Manager(Lifecycle):
 
     @property
     def namespaces(self) -> Sequence[str]:
-        """The namespaces that it is kept to; none for all of them."""
+        """The namespaces that it works in; empty for all."""
         return followed_namespaces(self.options)
 
     @property
@@ -163,8 +162,7 @@ class Manager(Lifecycle):
         """Add a controller; returns when its caches are synced and it works, or will when leading.
 
         Raises ValueError if its name is taken, CacheSyncFailed, DefinitionMismatch, PredecessorActive, and
-        RuntimeError while the manager stops: a controller that is added either runs and is awaited, or is
-        refused.
+        RuntimeError while the manager stops.
         """
         if self._assembly is None:
             check_unique_names((*self.controllers, controller))
@@ -176,14 +174,13 @@ class Manager(Lifecycle):
         await self._clusters.add(controller)
 
     async def remove(self, name: str) -> None:
-        """Remove a controller: its runs end (within `stop_seconds`, then they are cancelled).
-
-        Kinds that only it reads are followed no longer. Raises LookupError for a name that no controller has.
+        """Remove a controller. Its runs end, or are cancelled after `stop_seconds`; kinds that only it reads
+        are no longer followed. Raises LookupError.
         """
         await self._clusters.remove(name, self.options["stop_seconds"])
 
     def runs(self, name: str, cluster: str = "") -> RunHistory:
-        """The runs of a controller: those under way, and the last ones of each key that ran of late.
+        """The runs of a controller: those in progress, and the last ones of each key that ran recently.
 
         `running()`, `past(request)` and `recent()` read them. Of several clusters it is the first, unless
         `cluster` names another. Raises LookupError, and RuntimeError while the manager does not run.
@@ -198,9 +195,9 @@ class Manager(Lifecycle):
     ) -> None:
         """Have an object reconciled by one of its controllers; from any task or thread.
 
-        `cause` says why, in a few words. A `Request` may name its cluster; a key without one is meant in all
-        of them. Raises LookupError for a controller that does not work there, RuntimeError unless the manager
-        runs, and ValueError for a key with a namespace where the kind has none, or the other way round.
+        `cause` says why, in a few words. A `Request` may name its cluster; other keys mean all of them.
+        Raises LookupError for a controller that does not work there, RuntimeError unless the manager runs,
+        and ValueError for a key with a namespace where the kind has none, or the other way round.
         """
         self._clusters.trigger(controller, key, cause, priority)
 
@@ -238,7 +235,6 @@ class Manager(Lifecycle):
 
     @asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:
-        """Collect metrics and serve pages, as far as the options ask for either."""
         options = self.options
         if not options["serve"] and options["metrics"] is None:
             yield
@@ -348,7 +344,6 @@ class Manager(Lifecycle):
                     await elector.release()
 
     async def _end_work(self, clusters: ClusterSet, group: TaskGroup) -> None:
-        """Close the queues; what still runs after the grace period is cancelled."""
         await clusters.stop(self.options["stop_seconds"])
         group.cancel_scope.cancel()
 

@@ -1,7 +1,4 @@
-"""Checks of options that must fit together, and fit the controllers, and of the names of controllers.
-
-Those of options raise ConfigurationError.
-"""
+"""Checks that options fit together and the controllers (ConfigurationError), and that names are unique."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +13,6 @@ from reconcile.ops.page_server import parse_address
 
 
 def check_options(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
-    """Everything below."""
     check_server(options)
     check_reach(options, controllers)
     for controller in controllers:
@@ -29,13 +25,11 @@ def check_options(options: ManagerOptions, controllers: Collection[Controller[An
 
 
 def check_server(options: ManagerOptions) -> None:
-    """One way at most to say where a manager runs."""
     if bool(options["embedded"]) + bool(options["clusters"]) + (options["transport"] is not None) > 1:
         raise ConfigurationError("transport, clusters and embedded exclude each other: choose one")
 
 
 def check_reach(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
-    """With `namespaces`, no controller may need more than Roles allow."""
     if options["namespace"] and options["namespaces"]:
         raise ConfigurationError("namespace and namespaces exclude each other: choose one")
     reasons = beyond_namespaces(controllers) if options["namespaces"] else ()
@@ -56,7 +50,6 @@ def _check_clusters(options: ManagerOptions, controller: Controller[Any]) -> Non
 
 
 def _check_names(option: str, value: object, names: Collection[str]) -> None:
-    """An option by controller may name only controllers that the manager has."""
     for name in value if isinstance(value, Mapping) else ():
         if name and name not in names:
             nearest = difflib.get_close_matches(name, names, 1, 0.0)

@@ -1,8 +1,7 @@
-"""The options of a manager: one list, from which its constructor, `RECONCILE_*` variables, the flags of
-`reconcile run` and the reference follow.
+"""The one list of a manager's options: constructor, variables, flags and the reference follow from it.
 
-A new option is one entry of ManagerOptions, and the code that uses it. A flag goes before a variable, and a
-variable before the constructor.
+A new option is one entry of ManagerOptions, and the code that uses it. Flags override variables, and
+variables override the constructor.
 """
 
 import difflib
@@ -40,10 +39,7 @@ class ConfigurationError(ValueError):
 
 @frozen
 class OptionSpec:
-    """One option: `read` makes its value from text or from what the constructor was given.
-
-    Raises ValueError for a value that the option does not take.
-    """
+    """One option: `read` makes its value from text or from an object, or raises ValueError."""
 
     default: Any
     read: Callable[[Any], Any]
@@ -68,7 +64,7 @@ class OptionSpec:
 
 
 class ManagerOptions(TypedDict, total=False):
-    """Everything that a manager can be told: one entry an option, with type and fields of its OptionSpec."""
+    """All options of a manager: one entry each, with its type and the fields of its OptionSpec."""
 
     namespace: Annotated[str, "", str, "Keep to this namespace; empty: all namespaces."]
     namespaces: Annotated[
@@ -222,12 +218,10 @@ _LEASE_TIMES = ("lease_seconds", "renew_seconds", "retry_seconds")
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of an option."""
     return PREFIX + name.upper()
 
 
 def flag_of(name: str) -> str:
-    """The flag of `reconcile run` for an option."""
     return "--" + name.replace("_", "-")
 
 
@@ -274,10 +268,7 @@ def _nearest(word: str, words: Iterable[str]) -> str:
 
 
 def overridden(options: ManagerOptions, changes: ManagerOptions) -> ManagerOptions:
-    """The options with those of variables and flags. A changed Lease keeps the identity of the former.
-
-    Raises ConfigurationError for times of a Lease where there is none.
-    """
+    """`options` with `changes`; a changed Lease keeps the identity. Raises ConfigurationError."""
     former, election = options["leader_election"], changes.get("leader_election", options["leader_election"])
     if election is None and any(name in changes for name in _LEASE_TIMES):
         raise ConfigurationError("lease_seconds, renew_seconds and retry_seconds need leader_election")
@@ -303,7 +294,7 @@ def lease_terms(options: ManagerOptions) -> LeaseTerms:
 
 
 def shown(options: ManagerOptions) -> Mapping[str, Any]:
-    """What a log line says of them: the options that text can set. None of them is a secret."""
+    """The options for a log line: those that text can set. None of them is a secret."""
     election = options["leader_election"]
     hidden = _LEASE_TIMES if election is None else ()
     return {
@@ -316,7 +307,7 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
 
 
 def followed_namespaces(options: ManagerOptions) -> Sequence[str]:
-    """The namespaces that are followed; none for all of them."""
+    """The namespaces that are followed; empty for all."""
     return options["namespaces"] or ((options["namespace"],) if options["namespace"] else ())
 
 

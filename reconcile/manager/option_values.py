@@ -1,7 +1,4 @@
-"""Reads the values of options: text from a variable or a flag, or what a constructor was given.
-
-Each function returns the value, or raises ValueError with what it expected.
-"""
+"""Reads values of options from text or objects. Each function raises ValueError with what it expected."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,35 +15,29 @@ ServeMetrics = Literal["all", "local"]
 
 N = TypeVar("N", int, float)
 ByController: TypeAlias = N | Mapping[str, N]
-"""A number for each controller that sets none itself; or numbers by the names of controllers, which go
-before what they set. The empty name stands for all others.
+"""One number, for controllers that set none, or numbers by name, which go first; the empty name: all others.
 """
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def as_given(value: Any) -> Any:
-    """The value itself: its type says all."""
     return value
 
 
 def seconds(value: object) -> float:
-    """A number of seconds, 0 included."""
     return _number(value, "a number of seconds")
 
 
 def positive_seconds(value: object) -> float:
-    """A number of seconds above 0."""
     return _number(value, "a number of seconds above 0") or _refuse("a number of seconds above 0", value)
 
 
 def rate(value: object) -> float:
-    """A number of requests a second, 0 included."""
     return _number(value, "a number of requests a second")
 
 
 def count(value: object) -> int:
-    """A whole number above 0."""
     text = str(value)
     return int(text) if text.isdecimal() and int(text) else _refuse("a whole number above 0", value)
 
@@ -64,7 +55,6 @@ def _refuse(expected: str, value: object) -> NoReturn:
 
 
 def switch(value: object) -> bool:
-    """True or false."""
     text = str(value).lower()
     return text in ("true", "1") if text in ("true", "false", "1", "0") else _refuse("true or false", value)
 
@@ -99,7 +89,6 @@ def one_of(choices: Any, *, optional: bool = False) -> Callable[[str | None], An
 
 
 def namespaces(value: str | Iterable[str]) -> Sequence[str]:
-    """Names of namespaces, each once."""
     names = (name.strip() for name in value.split(",")) if isinstance(value, str) else value
     found = tuple(dict.fromkeys(names)) if value else ()
     for name in found:
@@ -109,7 +98,6 @@ def namespaces(value: str | Iterable[str]) -> Sequence[str]:
 
 
 def clusters(value: str | Mapping[str, Transport | str]) -> Mapping[str, Transport | str]:
-    """Transports or contexts by the names of clusters."""
     if isinstance(value, str):
         pairs = [part.strip().partition("=") for part in value.split(",")] if value else []
         text, value = value, {name: context for name, _, context in pairs}
@@ -122,14 +110,12 @@ def clusters(value: str | Mapping[str, Transport | str]) -> Mapping[str, Transpo
 
 
 def address(value: str) -> str:
-    """HOST:PORT, :PORT or PORT; empty for nowhere."""
     if value:
         parse_address(value)
     return value
 
 
 def lease(value: str | LeaderElection | None) -> LeaderElection | None:
-    """A Lease as NAME or NAMESPACE/NAME; None for none."""
     if not isinstance(value, str):
         return value
     namespace, _, name = value.rpartition("/")
@@ -139,7 +125,6 @@ def lease(value: str | LeaderElection | None) -> LeaderElection | None:
 
 
 def labels(value: str) -> str:
-    """A label selector as `kubectl -l` takes it; empty for all objects."""
     if value:
         parse_labels(value)
     return value

@@ -24,7 +24,8 @@ from reconcile.models import kind_of
 RECENT_SECONDS = 600.0
 """A field manager that wrote a status within this time is active."""
 LEASE_SECONDS = 60.0
-"""So is the holder of a Lease that was renewed within this time, or within its duration if that is longer."""
+"""The holder of a Lease is active if it renewed within this time, or within the duration if that is longer.
+"""
 PAGE = 500
 
 _log = get_logger("reconcile")
@@ -55,7 +56,7 @@ class _TraceMetadata(msgspec.Struct, rename="camel"):
 
 
 class _PredecessorTrace(msgspec.Struct):
-    """As much of an object as shows who works on it."""
+    """The part of an object that shows what works on it."""
 
     metadata: _TraceMetadata
     spec: dict[str, Any] = {}
@@ -66,10 +67,9 @@ _decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
 
 @frozen
 class PredecessorCheck:
-    """Looks for predecessors of controllers. `own` are the field managers of this operator.
+    """Looks for active predecessors; `own` are this operator's field managers. Raises errors of requests.
 
-    A trace that may not be read is skipped with a warning, and so is a kind that the cluster does not serve.
-    Raises the errors of other requests.
+    A trace that may not be read is skipped with a warning, and a kind that is not served silently.
     """
 
     transport: Transport

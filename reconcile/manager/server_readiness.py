@@ -20,9 +20,8 @@ _log = get_logger("reconcile")
 async def until_ready(
     ask: Callable[[], Awaitable[R]], seconds: float, retried: tuple[type[Exception], ...] = NOT_READY
 ) -> R:
-    """What `ask` returns, retried for `seconds` while it fails with one of `retried`.
-
-    One log line says what is waited for. Raises the last error after that time, and any other at once.
+    """The result of `ask`, retried for `seconds` on errors of `retried`, with one log line. Raises the last
+    one.
     """
     end, wait, waiting = anyio.current_time() + seconds, FIRST_WAIT, False
     while True:

@@ -35,7 +35,6 @@ class ShadowTransport(PassingTransport):
         self._logged: OrderedDict[bytes, None] = OrderedDict()
 
     async def request(self, request: HttpRequest) -> Response:
-        """Send a request that reads; log and answer one that writes."""
         path = request.path
         if request.reads or any(review in path for review in REVIEWS):
             return await super().request(request)

@@ -34,8 +34,7 @@ class Stop:
 def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
     """While inside, the first SIGINT or SIGTERM calls `act`, and a second one ends the process at once.
 
-    The second is for work that does not end: nothing is cleaned up, and the status is 130. It works while
-    the event loop is blocked, too.
+    Then nothing is cleaned up, and the status is 130. It works while the event loop is blocked, too.
     """
     stop, soon = Stop(act), in_loop()
     with handling(lambda: stop.receive(soon), *_SIGNALS):
@@ -43,10 +42,10 @@ def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
 
 
 def in_loop() -> Callable[[Callable[[], object]], None]:
-    """A function that schedules another one in a task of the running loop, from wherever it is called.
+    """A function that calls another one in a task of the running loop, from a signal handler or a thread.
 
-    A signal handler interrupts a task, or the loop between two tasks, where anyio finds no running event
-    loop. So the function is called in a task, with the context of this call.
+    A handler may interrupt the loop between two tasks, where anyio finds no running loop: hence the task,
+    with the context of this call.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
     tasks: set[asyncio.Task[None]] = set()

@@ -17,9 +17,8 @@ from reconcile.manager.option_list import ManagerOptions
 async def open_transports(
     options: ManagerOptions, controllers: Iterable[Controller[Any]]
 ) -> AsyncIterator[Mapping[str, Transport]]:
-    """Transports by the names of clusters, the name being empty where there is one; closed at the end.
-
-    An embedded server serves the kinds of `controllers`. Raises TypeError as `install` does.
+    """Transports by the names of clusters; a single one has an empty name. Raises TypeError as `install`
+    does.
     """
     if options["embedded"]:
         async with _embedded(options, controllers) as transport:

@@ -24,8 +24,7 @@ class NoCertificate(Exception):
 class RotatingCertificate:
     """The certificate of `tls.crt` and `tls.key` in `folder`; `context` serves the one loaded last.
 
-    `on_read` is called after each attempt to read them with whether it succeeded. Raises NoCertificate at
-    the start.
+    `on_read` gets the success of each attempt to read them. Raises NoCertificate at the start.
     """
 
     folder: Path
@@ -46,7 +45,6 @@ class RotatingCertificate:
             await anyio.to_thread.run_sync(self.look)
 
     def look(self) -> None:
-        """Load what the files hold now, if it has changed."""
         try:
             found = self._read()
             if found == self._shown:

@@ -18,9 +18,8 @@ class DebugActions:
     runners: Callable[[], Sequence[Runner[Any]]]
 
     def explain(self, kind: str, key: str) -> Mapping[str, Any]:
-        """The last runs of a key in each controller that has it, as values that JSON has.
-
-        Raises LookupError for a key that no controller has, ValueError for text that is not a key.
+        """The last runs of a key in each controller. Raises LookupError, and ValueError for text that is not
+        a key.
         """
         now = anyio.current_time()
         return {

@@ -22,7 +22,7 @@ def add_action_pages(
     actions: DebugActions,
     answer: "Callable[[web.Request, Answer], Awaitable[web.Response]]",
 ) -> None:
-    """Serve `actions`. `answer` admits a request, or raises, and makes a page of what the actions says."""
+    """Serve `actions`. `answer` admits a request, or raises, and makes a page of the result."""
     from aiohttp import web
 
     async def ask(request: web.Request, page: Callable[[str, str], Mapping[str, Any]]) -> web.Response:
@@ -47,5 +47,4 @@ def add_action_pages(
 
 
 def json_text(value: Mapping[str, Any]) -> bytes:
-    """A value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2)

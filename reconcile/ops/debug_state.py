@@ -1,7 +1,4 @@
-"""What a manager does now, as plain values: the answer of `/debug/state`, and what SIGUSR1 logs.
-
-Texts of errors are redacted, and no body of an object is included.
-"""
+"""What a manager does now, for `/debug/state` and SIGUSR1: redacted errors, and no bodies of objects."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +17,6 @@ from reconcile.runs.run_request import Cause, Request
 from workqueue import Item
 
 KEYS_SHOWN = 1000
-"""How many keys of each queue are shown."""
 
 
 def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) -> Mapping[str, Any]:
@@ -59,7 +55,6 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
 
 
 def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
-    """A key that waits, for `due_in` seconds more."""
     return {
         "key": str(item.key),
         "priority": item.priority,
@@ -71,7 +66,6 @@ def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
 
 
 def running_run(run: ActiveRun, now: float) -> Mapping[str, Any]:
-    """A run in progress."""
     return {
         "key": str(run.request),
         "age": round(now - run.started, 3),
@@ -82,7 +76,6 @@ def running_run(run: ActiveRun, now: float) -> Mapping[str, Any]:
 
 
 def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
-    """A run that ended."""
     return {
         "reconcile_id": run.reconcile_id,
         "ended_ago": round(now - run.ended, 3),
@@ -99,7 +92,6 @@ def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
 
 
 def distinct_error(error: DistinctError, now: float) -> Mapping[str, Any]:
-    """An error, with how often runs failed with it."""
     return {
         "error": error.message,
         "at": error.at,

@@ -16,8 +16,6 @@ _log = get_logger("reconcile.health")
 
 @frozen
 class Health:
-    """The outcome of checks: HTTP status and text."""
-
     status: int
     text: str
 

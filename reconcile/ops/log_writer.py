@@ -24,10 +24,7 @@ _FULL_AGAIN: Final = 0.05
 
 
 class ThreadedHandler(logging.Handler):
-    """Formats records where they are logged; a thread writes them to `stream`, in order.
-
-    Lines are dropped while the reader is too slow; one line says how many, once there is room again.
-    """
+    """Formats records where they are logged; a thread writes them in order, and reports dropped lines."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__()
@@ -54,7 +51,6 @@ class ThreadedHandler(logging.Handler):
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the record's line."""
         try:
             line = self.format(record) + "\n"
             if self._process != os.getpid():
@@ -143,14 +139,11 @@ class ThreadedHandler(logging.Handler):
 
 
 def handler_on(stream: IO[str]) -> logging.Handler:
-    """A handler that writes to `stream`: in a thread if that is a pipe, a socket or a terminal.
-
-    A file on disk and a buffer in memory need no reader, so they are written at once.
-    """
+    """A handler that writes to `stream`: in a thread if that is a pipe, a socket or a terminal."""
     with contextlib.suppress(io.UnsupportedOperation, AttributeError, ValueError, OSError):
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return ThreadedHandler(stream)
-    return logging.StreamHandler(stream)
+    return logging.StreamHandler(stream)  # a file or a buffer in memory does not wait for a reader
 
 
 def flush_log() -> None:

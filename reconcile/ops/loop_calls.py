@@ -20,10 +20,7 @@ class LoopHeld(Exception):
 
 @define(eq=False)
 class LoopCalls:
-    """Runs coroutines in `loop`, for a thread with an event loop of its own.
-
-    A call that the loop has not begun in time is never begun: after a 503, nothing is done later.
-    """
+    """Runs coroutines in `loop` for another thread. A call not begun in time never begins: a 503 is final."""
 
     loop: asyncio.AbstractEventLoop
     _waiting: deque[float] = field(factory=deque, init=False)

@@ -12,8 +12,8 @@ from reconcile.controller.runner import ControllerStatus
 class ClusterStatus:
     """A cluster of a manager: `works` once its first lists are in, and `error` is what prevents that.
 
-    `reachable` is false in an outage of its server, which has lasted `down_seconds`; then `error` is its
-    reason. `outages` counts those that have begun.
+    In an outage `reachable` is false, for `down_seconds` so far, and `error` is its reason; `outages` counts
+    them.
     """
 
     name: str
@@ -27,10 +27,7 @@ class ClusterStatus:
 
 @frozen
 class ManagerStatus:
-    """What a manager does now; without leader election it leads.
-
-    `leader` is the identity of the leader as last seen; empty if there is none, or no election.
-    """
+    """What a manager does now. `leader` is the one last seen, or empty; without leader election it leads."""
 
     server: str
     leading: bool

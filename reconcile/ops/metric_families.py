@@ -1,7 +1,6 @@
 """The metrics that count events: names, labels and buckets, of controller-runtime where it has the same.
 
-A new metric or label is an entry here, the line that counts it in `metrics`, and a row of
-docs/reference/metrics.md.
+A new metric or label is an entry here, its count in `metrics`, and a row of docs/reference/metrics.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -46,7 +46,6 @@ class LevelCollector(Collector):
         return self._families(ManagerStatus("", False, (), ()))
 
     def collect(self) -> Iterable[Metric]:
-        """The families with their values."""
         return self._families(self.status())
 
     def _families(self, status: ManagerStatus) -> Iterable[Metric]:

@@ -26,6 +26,7 @@ LAG_SECONDS: Final = 0.5
 NO_ANSWER: Final = "<error>"
 """The code of a request without an answer, as client-go has it."""
 
+# OSError, ValueError, timeouts, errors of the API and an author's own exceptions are failures of the world.
 _CODE_ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError),
     *(NotImplementedError, RecursionError, MemoryError),
@@ -33,20 +34,12 @@ _CODE_ERRORS = (
 
 
 def is_panic(error: Exception | None) -> bool:
-    """Whether a run failed by what would be a panic in Go: an error in the code, not in the world.
-
-    A wrong index, key, attribute, type or number, an assertion, endless recursion. Errors of the API,
-    timeouts, OSError, ValueError and an author's own exceptions are failures, not panics.
-    """
+    """Whether a run failed by what would be a panic in Go: an error in the code, not in the world."""
     return isinstance(error, _CODE_ERRORS)
 
 
 class Metrics:
-    """The metrics of one manager, in a registry of its own or in the one that is given.
-
-    `status` is asked at each scrape, in the manager's event loop. `lease` is the name of the Lease, if
-    there is one.
-    """
+    """The metrics of one manager. `status` is asked at each scrape, in the manager's event loop."""
 
     def __init__(
         self,
@@ -69,11 +62,9 @@ class Metrics:
         return _ControllerSeries(name, self._families)
 
     def metered(self, transport: Transport) -> Transport:
-        """The same transport, with every request counted."""
         return _MeteredTransport(transport, self._families)
 
     def certificate_read(self, succeeded: bool) -> None:
-        """Count an attempt to read the serving certificate."""
         self._families.certificates.inc()
         if not succeeded:
             self._families.certificate_errors.inc()
@@ -116,7 +107,6 @@ class _ControllerSeries:
         self._storming = families.storming.labels(name)
 
     def run_ended(self, outcome: RunResult, seconds: float) -> None:
-        """Count a run."""
         self._results[outcome.name].inc()
         self._seconds.observe(seconds)
         if outcome.error is None:
@@ -130,21 +120,17 @@ class _ControllerSeries:
             self._timeouts.inc()
 
     def caught_up(self, seconds: float, behind: bool) -> None:
-        """Count a wait for own writes."""
         self._own_writes.observe(seconds)
         if behind:
             self._behind.inc()
 
     def storms(self, active: int, begun: int) -> None:
-        """Set how many keys are in a loop."""
         self._storming.set(active)
         if begun:
             self._storms.inc(begun)
 
 
 class _QueueSeries:
-    """The series of one queue, looked up once."""
-
     def __init__(self, name: str, families: MetricFamilies) -> None:
         self._adds = families.adds.labels(name, name)
         self._retries = families.retries.labels(name, name)
@@ -171,7 +157,6 @@ class _MeteredTransport(PassingTransport):
         self._host = urlsplit(inner.server).netloc or inner.server
 
     async def request(self, request: HttpRequest) -> Response:
-        """Send one request."""
         method = request.method
         families, sent_at = self._families, anyio.current_time()
         try:
@@ -188,7 +173,6 @@ class _MeteredTransport(PassingTransport):
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        """Send one request and read its answer as it comes."""
         answered = False
         try:
             async with self._inner.stream(request) as response:

@@ -1,8 +1,4 @@
-"""Authorization of the pages by the API server, with TokenReview and SubjectAccessReview.
-
-Answers are kept as long as in controller-runtime's filter: the owner of a token for a minute, a permission
-for five minutes, a refusal for thirty seconds.
-"""
+"""Authorization of the pages by the API server, with TokenReview and SubjectAccessReview."""
 
 import hashlib
 from collections import OrderedDict
@@ -16,6 +12,7 @@ from attrs import define, field
 from informers import ApiError, HttpRequest, Transport, error_from_response, get_logger
 from informers.api_errors import parsed
 
+# Answers are kept as long as in controller-runtime's filter.
 TOKEN_SECONDS = 60.0
 ALLOWED_SECONDS = 300.0
 REFUSED_SECONDS = 30.0
@@ -48,9 +45,8 @@ class _AnswerCache:
 
 @define(eq=False)
 class PageAuthorizer:
-    """Asks the API server behind `transport`, which returns None before it is connected.
-
-    Only the hash of a token is kept, and no token is logged.
+    """Asks the API server behind `transport` (None before it is connected). Keeps hashes of tokens, logs
+    none.
     """
 
     transport: Callable[[], Transport | None]
@@ -58,10 +54,8 @@ class PageAuthorizer:
     _verdicts: _AnswerCache = field(factory=_AnswerCache, init=False)
 
     async def status_for(self, authorization: str, verb: str, path: str) -> int:
-        """The HTTP status that a request with that Authorization header deserves.
-
-        200; 401 without a valid bearer token; 403 without the right to `verb` (lower case) the URL
-        `path`; 503 if the server could not be asked.
+        """The HTTP status for that Authorization header: 200; 401 without a valid bearer token; 403 without
+        the right to `verb` (lower case) the URL `path`; 503 if the server could not be asked.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()

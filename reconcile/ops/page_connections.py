@@ -38,10 +38,9 @@ _log = get_logger("reconcile.serving")
 
 
 async def listen(host: str, port: int) -> Sequence[socket.socket]:
-    """Listening sockets; with an empty `host` on every interface, of IPv4 and of IPv6.
+    """Listening sockets; an empty `host` means every interface of the IPv4 and IPv6 that the machine has.
 
-    A family that the machine does not have is left out. Port 0 becomes one port that is free in all families.
-    Raises OSError.
+    Port 0 becomes one port that is free in all families. Raises OSError.
     """
     # The port that is free for the first family may be taken for the second: then try with another one.
     for _ in range(_SAME_PORT_TRIES - 1 if port == 0 else 0):
@@ -138,12 +137,11 @@ class PageConnection(asyncio.Protocol):
         self.handler.resume_writing()
 
     def begin(self) -> None:
-        """The page of a request is called: from here on the page bounds the time."""
+        """Called with the request: from here on its page bounds the time."""
         self.busy = True
         self._timer.cancel()
 
     def end(self) -> None:
-        """The page has answered."""
         self.busy, self._answered, self._received = False, True, 0
         self._limit_time(IDLE_SECONDS)
 
@@ -159,7 +157,6 @@ class PageConnection(asyncio.Protocol):
                 self.accepted.shutdown(socket.SHUT_RDWR)
 
     def not_opened(self) -> None:
-        """The connection could not be opened."""
         self._timer.cancel()
 
     def _limit_time(self, seconds: float) -> None:
@@ -179,7 +176,6 @@ class PageConnectionPool:
     _throttle: "LogThrottle" = field(factory=lambda: LogThrottle(), init=False)
 
     async def accept(self, listener: socket.socket) -> None:
-        """Take connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -232,11 +228,9 @@ class PageConnectionPool:
         return connection
 
     def forget(self, connection: PageConnection) -> None:
-        """Drop a connection that has ended, or ends at once."""
         self._known.pop(connection.handler, None)
 
     async def end(self) -> None:
-        """Close all connections."""
         left = list(self._known.values())
         for connection in left:
             connection.cut()
@@ -252,7 +246,7 @@ class LogThrottle:
     _last: dict[str, tuple[float, int]] = field(factory=dict, init=False)
 
     def times(self, kind: str) -> int:
-        """Count one more; how many to log: all since the last line, or 0 if no line is due yet."""
+        """Count one more; returns how many to log: all since the last line, or 0 if no line is due yet."""
         now = asyncio.get_running_loop().time()
         last, number = self._last.get(kind, (-LOG_SECONDS, 0))
         due = now - last >= LOG_SECONDS

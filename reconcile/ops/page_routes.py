@@ -40,10 +40,9 @@ T = TypeVar("T")
 class PageSources:
     """What the pages show. `metrics` takes the Accept header, and returns body and content type.
 
-    With a `reviewer`, /metrics and /debug are for clients that the API server allows to get that URL,
-    wherever they are. Without one, /debug is for this machine, and /metrics for all, or with `metrics_local`
-    for this machine too. `held` is for how long (s) the event loop has been held, and is called from another
-    thread; everything else is called in the loop.
+    With a `reviewer`, the API server decides who may get /metrics and /debug, from anywhere. Without one,
+    /debug is for this machine, and /metrics for all, or with `metrics_local` for this machine. `held`, how
+    long (s) the event loop has been held, is called from another thread; everything else in the loop.
     """
 
     healthz: Mapping[str, Check]
@@ -58,8 +57,6 @@ class PageSources:
 
 @define(eq=False)
 class PageRoutes:
-    """Answers requests for pages."""
-
     sources: PageSources
     calls: LoopCalls
     _last_results: dict[tuple[str, str], bool] = field(factory=dict, init=False)
@@ -199,10 +196,7 @@ def _bounded(connections: PageConnectionPool) -> Any:
 
 
 def refusal_of(remote: str | None, host: str, headers: Iterable[str]) -> str:
-    """Why a request from `remote` is not one of this machine itself; empty if it is.
-
-    It has no header of a proxy, and its Host is a name of loopback.
-    """
+    """Why a request is not from this machine, without a proxy and to a name of loopback; empty if it is."""
     if remote not in _THIS_MACHINE:
         return "this page is for this machine only: use kubectl port-forward"
     for name in headers:

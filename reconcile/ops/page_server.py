@@ -56,10 +56,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`8080` and `127.0.0.1:8080` on loopback, `:8080` everywhere (IPv4 and IPv6), `[::1]:0` on a free port.
-
-    Raises ValueError.
-    """
+    """`8080` is on loopback, `:8080` everywhere (IPv4, IPv6), `[::1]:0` on a free port. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"expected HOST:PORT, or :PORT for all interfaces, got {text!r}")
@@ -76,9 +73,8 @@ async def serving(
 ) -> AsyncIterator[Address]:
     """Serve while inside; yields the address, with the port that was chosen for 0. Raises ServeError.
 
-    With `certificates`, a folder with tls.crt and tls.key, over TLS; they are reloaded when they change,
-    and `certificate_read` is called after each attempt with whether it succeeded. The soft limit of open
-    files is raised to the hard one.
+    With `certificates`, a folder with tls.crt and tls.key, over TLS; they are reloaded when they change, and
+    `certificate_read` gets the success of each attempt. Raises the soft limit of open files to the hard one.
     """
     if certificates is None:
         async with _serving(address, sources, None) as bound:
@@ -138,10 +134,7 @@ def _raise_descriptor_limit() -> int:
 
 @define(eq=False)
 class _PageThread:
-    """Serves pages in a thread of its own, from `start` to `stop`.
-
-    `_loop` is the manager's event loop, which makes this object, and `_own` that of the thread.
-    """
+    """Serves pages in a thread with the loop `_own`; `_loop` is the manager's, which creates it."""
 
     address: Address
     routes: PageRoutes

@@ -69,18 +69,14 @@ class _CauseSpans:
 
 
 class Traces:
-    """The traces of one manager."""
-
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("reconcile")
         self._origins = _CauseSpans()
 
     def controller(self, name: str) -> "_RunSpans":
-        """The spans of one controller's runs."""
         return _RunSpans(name, self._tracer, self._origins)
 
     def traced(self, transport: Transport) -> Transport:
-        """The same transport, with a span for each request that a run sends."""
         return _TracedTransport(transport, self._tracer, self._origins)
 
 
@@ -92,7 +88,6 @@ class _RunSpans:
 
     @contextmanager
     def run(self, run: ActiveRun) -> Iterator[None]:
-        """The span of a run; it ends with what `run.outcome` says."""
         span = self._tracer.start_span(
             f"reconcile {self._name}",
             Context(),  # a root span: the span in which the manager was started is not its parent
@@ -114,7 +109,6 @@ class _RunSpans:
             _conclude(span, run)
 
     def triggered(self, request: Request, cause: Cause) -> None:
-        """Note a request for a run, with the current span if there is one."""
         self._origins.note((self._name, request, cause), get_current_span())
 
     def _links(self, run: ActiveRun) -> list[Link]:
@@ -153,7 +147,6 @@ class _TracedTransport(PassingTransport):
         self._origins = origins
 
     async def request(self, request: HttpRequest) -> Response:
-        """Send one request and read the whole answer."""
         if not get_current_span().get_span_context().is_valid:
             return await self._inner.request(request)
         attributes = {

@@ -32,8 +32,7 @@ _LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete
 class LoopStall:
     """The event loop has been held for `seconds` so far, at `place` (`file:line in function: source`).
 
-    `key` is that of the run that holds it; empty for a task that is not a run. `by_library` is true if the
-    library itself works there, and not code of the author.
+    `key` is that of the run that holds it, or empty; `by_library`: it is not code of the author.
     """
 
     seconds: float
@@ -56,7 +55,6 @@ class Watchdog:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the loop of the caller."""
         loop = self._loop = asyncio.get_running_loop()
         self._tick(loop)
         owner = threading.get_ident()
@@ -100,11 +98,7 @@ class Watchdog:
 
 
 def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[LoopStall], None]:
-    """Logs stalls: a warning if the author's code holds the loop, since it can be moved to a thread.
-
-    Work of the library itself, such as the start of an embedded server, is logged below WARNING: the author
-    cannot change it.
-    """
+    """Logs stalls: a warning for the author's code, which can move to a thread; else below WARNING."""
 
     def report(stall: LoopStall) -> None:
         more = {"seconds": round(stall.seconds, 3), "place": stall.place, "key": stall.key}
@@ -121,9 +115,8 @@ def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[LoopStall], None]:
 def place_of(frame: FrameType) -> tuple[str, bool]:
     """The innermost line of the author, else the innermost line; and whether the library works there.
 
-    The library does if its code is innermost, called by the author or not, or if it is a command that loads
-    the author's modules. Frames outside the event loop's own call do not count: the author's
-    `manager.main()` is at the bottom of every stack.
+    It does if its code is innermost, called by the author or not, or if a command loads the author's modules.
+    Frames outside the event loop's own call, such as `manager.main()`, do not count.
     """
     stack = _in_loop(frame)
     frames = [Frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name) for one in reversed(stack)]

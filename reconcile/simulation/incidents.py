@@ -20,10 +20,7 @@ Logic: TypeAlias = Literal["ours", "original"]
 
 @frozen
 class IncidentVerdict:
-    """What an observer counted while an incident was played.
-
-    `ok` says whether the invariant of the incident held. Fields that do not apply to it are None.
-    """
+    """What an observer counted; `ok`: the incident's invariant held. Fields that do not apply are None."""
 
     ok: bool
     deleted: int | None = None
@@ -44,11 +41,10 @@ class IncidentVerdict:
 
 @frozen
 class IncidentStage:
-    """What an incident is played on.
+    """What an incident is played on. `namespace` is the incident's own, and empty at first.
 
-    `transport` is that of the controllers, `observer` a second, independent one over HTTPS. `namespace` is
-    the incident's own and empty. `report` is called with a line for each thing that happens. `clock` gives
-    wall time and random numbers.
+    `transport` is that of the controllers, `observer` an independent one over HTTPS. `report` gets a line for
+    each thing that happens. `clock` gives wall time and random numbers.
     """
 
     transport: Transport
@@ -74,9 +70,8 @@ class IncidentStage:
 
 @frozen
 class Incident:
-    """A named incident. `play` plays it with one of the two logics and counts what comes of it.
-
-    `seconds` is about how long both logics take together: of several incidents the longest starts first.
+    """A named incident to `play` with either logic. Of several, the longest (both take `seconds`) starts
+    first.
     """
 
     name: str

@@ -33,9 +33,8 @@ class ObservedChange:
 
 
 class Observer:
-    """Follows kinds by lists and watches of its own; made by `observe`.
-
-    `changes` holds all changes since the first list, in the order in which watches reported them.
+    """Follows kinds by its own watches; made by `observe`. `changes` has all changes since the first list, in
+    order.
     """
 
     def __init__(self, cache: Cache, kinds: Sequence[type[Object]]) -> None:
@@ -82,10 +81,7 @@ def _is_ready(snapshot: Snapshot) -> bool:
 async def observe(
     transport: Transport, *kinds: type[Object], namespace: str = "", clock: Clock | None = None
 ) -> AsyncIterator[Observer]:
-    """Observe `kinds`, in one namespace or in all, until the context is left.
-
-    The first lists are complete on entry. Raises CacheSyncFailed if a kind cannot be followed.
-    """
+    """Observe `kinds`, in one namespace or in all, from their first lists on. Raises CacheSyncFailed."""
     cache = Cache(transport, namespace=namespace, clock=clock)
     observer = Observer(cache, kinds)
     failure: Exception | None = None

@@ -33,7 +33,7 @@ from reconcile.runs.run_request import Result, TerminalError
 BEHAVIOUR = "simulated.reconcile-runtime/pod"
 """The annotation of a pod that says what it does instead of running (see the top of this module)."""
 SOON = 0.001
-"""A wait shorter than this (s) is skipped: added to the time of a loop, a float may not change by it."""
+"""A wait shorter than this (s) is skipped: added to the loop's time, a float may not change by it."""
 STOP_SECONDS = "simulated.reconcile-runtime/stop-seconds"
 """The annotation of a pod that says how many seconds it takes to stop."""
 
@@ -42,7 +42,7 @@ NodeAction = Literal["schedule", "start", "fail", "succeed", "ready", "end", "wa
 
 @frozen
 class PodStep:
-    """What happens next to a pod, in so many seconds."""
+    """What happens next to a pod, in `seconds`."""
 
     action: NodeAction
     seconds: float = 0.0
@@ -57,10 +57,7 @@ class Delays:
 
 
 def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> PodStep:
-    """What a node does with a pod that it has known for `age` seconds.
-
-    Raises TerminalError for a pod whose annotation `STOP_SECONDS` is not a number of seconds.
-    """
+    """What a node does with a pod known for `age` seconds. Raises TerminalError for wrong `STOP_SECONDS`."""
     behaviour = pod.metadata.annotations.get(BEHAVIOUR, "")
     if pod.terminating:
         if behaviour == "hang-terminating":
@@ -105,10 +102,7 @@ class PodNetwork(Protocol):
 
 @define
 class SimulatedNodes:
-    """`count` nodes. Run `controller` in a manager, after `register` has made the Node objects.
-
-    Without a `network` nothing answers on the addresses of pods.
-    """
+    """`count` nodes: run `controller` in a manager after `register`. Pods answer only on a `network`."""
 
     count: int = 3
     delays: Delays = field(factory=Delays)

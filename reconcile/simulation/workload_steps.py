@@ -11,20 +11,21 @@ from reconcile.kinds import JobSpec, Pod
 from reconcile.replicas import is_active, rank_victims, replica_of
 
 REVISION = "controller-revision-hash"
-"""The label of a StatefulSet's pods that says of which template they are."""
+"""The label of a StatefulSet's pods that names the revision of their template."""
 _FAILURES = 6
 
 
 @frozen
 class RolloutSizes:
-    """How many pods of its current template a Deployment is to have, and how many of former ones."""
+    """How many pods of its current template a Deployment shall have, and how many of former ones."""
 
     new: int
     old: int
 
 
 def next_sizes(wanted: int, *, new: int, new_ready: int, old: int) -> RolloutSizes:
-    """The next step of a Deployment with so many active pods: during a rollout one more than wanted.
+    """The next step of a Deployment, given its active pods: during a rollout there is one pod more than
+    desired.
 
     A pod of a former template is deleted when one of the current template is ready in its place.
     """
@@ -44,7 +45,7 @@ class StatefulSetMove:
 def next_move(
     name: str, replicas: int, revision: str, pods: Iterable[Pod], now: datetime.datetime
 ) -> StatefulSetMove:
-    """The next step of a StatefulSet of that name: one pod at a time, in order, each after those before.
+    """The next step of a StatefulSet: one pod at a time, each after those before.
 
     A pod that has ended is replaced ten seconds after it was created.
     """
@@ -92,10 +93,7 @@ class JobPlan:
 
 
 def plan_job(spec: JobSpec, pods: Iterable[Pod], now: datetime.datetime) -> JobPlan:
-    """What a Job does next, given all its pods.
-
-    The wait before the next pod grows with each failure, from ten seconds up to five minutes.
-    """
+    """The next step of a Job; with each failure the next pod waits longer, ten seconds to five minutes."""
     found = {pod.name: pod for pod in pods}
     replicas = [replica_of(pod) for pod in found.values()]
     active = tuple(found[victim.replica.name] for victim in rank_victims(replicas))

@@ -28,7 +28,7 @@ from reconcile.simulation.simulated_nodes import BEHAVIOUR
 from reconcile.simulation.workload_steps import REVISION, active_of, next_move, next_sizes, plan_job
 
 HASH = "pod-template-hash"
-"""The label of a Deployment's pods that says of which template they are."""
+"""The label of a Deployment's pods that names their template by its hash."""
 KINDS = (Deployment, StatefulSet, Job)
 """The kinds whose pods are created."""
 
