@@ -35,9 +35,9 @@ def merge_conditions(
 ) -> list[dict[str, Any]]:
     """The conditions after a run: those not `collected` stay as they are, in their places.
 
-    A condition's lastTransitionTime moves to `now` (RFC 3339) only when its status changes, and where
-    it had none; its observedGeneration becomes `generation`. Members of unknown meaning stay. Types
-    in `removed` go, unless they are collected as well.
+    A condition's lastTransitionTime moves to `now` (RFC 3339) only when its status changes, and where it had
+    none; its observedGeneration becomes `generation`. Unknown members stay. Types in `removed` go, unless
+    they are collected as well.
     """
     latest = {condition["type"]: condition for condition in collected}
     removed = set(removed) - latest.keys()
@@ -52,7 +52,7 @@ def merge_conditions(
 
 
 def checked_condition(name: str, status: str, reason: str, message: str) -> dict[str, Any]:
-    """A condition within the bounds of metav1.Condition, which an API server refuses a status beyond.
+    """A condition within the bounds of metav1.Condition, beyond which an API server refuses a status.
 
     A message that is too long is cut and ends in an ellipsis: it is often the text of an error, which a
     refused status would not show at all. Raises ValueError for another part, naming the bound.
@@ -65,7 +65,7 @@ def checked_condition(name: str, status: str, reason: str, message: str) -> dict
 
 
 def reason_for(error: BaseException) -> str:
-    """The name of an error's class, as far as it may be the reason of a condition."""
+    """The name of an error's class, cut to a valid reason of a condition."""
     name = re.sub(r"[^A-Za-z0-9_]", "", type(error).__name__).lstrip("_0123456789")
     return name[: CONDITION_REASON.max_length] or "Error"
 
@@ -94,15 +94,15 @@ _STATUSES: Final = ("True", "False", "Unknown")
 
 
 def find_condition(conditions: Iterable[C], name: str) -> C | None:
-    """The condition of type `name`, if there is one; of a model of yours or of a built-in kind."""
+    """The condition of type `name`, if any; of a custom or a built-in kind."""
     return next((condition for condition in conditions if condition.type == name), None)
 
 
 def is_true(conditions: Iterable[_Observation], name: str, *, generation: int | None = None) -> bool:
     """Whether the condition of type `name` is True; absent and Unknown are not.
 
-    With `generation`, also whether it was observed of that generation or a later one: a condition
-    of an older spec proves nothing about this one.
+    With `generation`, also whether it was observed of that generation or a later one: a condition of an older
+    spec proves nothing about this one.
     """
     condition = find_condition(conditions, name)
     if condition is None or condition.status != "True":

@@ -1,7 +1,4 @@
-"""Every error that an operator may catch, or raise: of the API server, of the way there, and of the library.
-
-What to do about each is in the index of errors of the documentation.
-"""
+"""Every error that an operator may catch or raise; the documentation's index says what to do about each."""
 
 from typing import TYPE_CHECKING
 

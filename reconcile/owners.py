@@ -40,9 +40,9 @@ def can_own(owner: Object, obj: Object) -> bool:
 def with_owner(obj: O, owner: Object, *, controller: bool = False) -> O:
     """The same object, owned by `owner`; as its `controller`, which also holds up a foreground deletion.
 
-    A reference to an owner of the same group, kind and name is replaced where it stands, whatever
-    version of the kind it names, so doing it twice is doing it once. Raises ValueError for an owner
-    that was not read or cannot own it (see `can_own`), and AlreadyOwned.
+    A reference to an owner of the same group, kind and name is replaced in place, whatever version of the
+    kind it names, so the function is idempotent. Raises ValueError for an owner that was not read or cannot
+    own it (see `can_own`), and AlreadyOwned.
     """
     if not owner.uid:
         raise ValueError(f"{type(owner).__name__} {str(owner.key)!r} was not read, so it cannot own anything")
@@ -90,7 +90,7 @@ def _reference(owner: Object, controller: bool) -> OwnerReference:
 
 
 def _same(one: OwnerReference, other: OwnerReference) -> bool:
-    """Group, kind and name say who owns; the version in which a reference names the kind may differ."""
+    """Whether group, kind and name are equal; references may name different versions of a kind."""
     return (_group(one), one.kind, one.name) == (_group(other), other.kind, other.name)
 
 

@@ -88,7 +88,7 @@ def updates(changed: Changed) -> Predicate:
 
 
 def as_predicate(test: "Predicate | Changed") -> Predicate:
-    """A predicate as it is; a function as the predicate that `updates` makes of it."""
+    """A predicate as it is; a function as `updates` of it."""
     return test if isinstance(test, Predicate) else updates(test)
 
 
@@ -96,8 +96,8 @@ def selector(labels: str = "", fields: str = "") -> Predicate:
     """Objects that a label selector and a field selector choose, in the old state or in the new one.
 
     So the last change that passes is the one that takes an object out of the selection. Only changes are
-    chosen: children, watches and timers still wake other objects. `Controller(selector=)` chooses
-    objects. Raises ValueError for what is not a selector.
+    chosen: children, watches and timers still wake other objects. `Controller(selector=)` chooses objects.
+    Raises ValueError for an invalid selector.
     """
     chosen = selects(labels, fields)
     return Predicate(lambda old, new: any(state is not None and chosen(state) for state in (new, old)))

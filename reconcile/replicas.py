@@ -1,9 +1,8 @@
-"""Replicas: which of them count, which are deleted first, and what to create and delete to have the desired
-ones.
+"""Replicas: which of them count, which are deleted first, and which to create and delete.
 
 Counting, status and the choice of victims share one definition of "active". A Terminating replica neither
-counts nor can be chosen: so it is deleted once, and one that never goes away does not delay its
-replacement (KubeRay #3286, #4078).
+counts nor can be chosen: so it is deleted once, and one that never goes away does not delay its replacement
+(KubeRay #3286, #4078).
 """
 
 import datetime
@@ -30,10 +29,10 @@ __all__ = [
 ]
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-"""The annotation by which users say which pods are cheaper to lose (an integer, 0 without)."""
+"""The annotation for the cost of losing a pod (an integer; 0 without it); cheaper ones go first."""
 
 _COST = re.compile(r"-[0-9]{1,10}|0|[1-9][0-9]{0,9}")
-"""What Kubernetes reads as a cost: without a plus or zeros before it, and within 32 bits."""
+"""A cost as Kubernetes reads it: without a plus or leading zeros, and within 32 bits."""
 
 FINAL_PHASES = ("Failed", "Succeeded")
 """The phases of a pod that has ended."""
@@ -42,7 +41,7 @@ Reason = Literal["listed", "not-ready", "cheapest", "newest"]
 
 
 class ReplicaLike(Protocol):
-    """What is needed of a replica. `finished`: it has ended and will not be restarted."""
+    """The properties of a replica. `finished`: it has ended and will not be restarted."""
 
     @property
     def name(self) -> str: ...
@@ -63,7 +62,7 @@ R = TypeVar("R", bound=ReplicaLike)
 
 @frozen
 class Replica:
-    """A replica for `diff_replicas`; `object` is the object that it was made of."""
+    """A replica for `diff_replicas`; `object` is its source."""
 
     name: str
     created: datetime.datetime
@@ -77,8 +76,8 @@ class Replica:
 def replica_of(obj: Object) -> Replica:
     """A stored object as a replica. Raises ValueError for one that no server has stored.
 
-    It is ready if its condition Ready is True, finished if its phase is final (a pod's), and costs
-    what the annotation of pods says; an annotation that is not an integer is ignored, as in Kubernetes.
+    It is ready if its condition Ready is True, finished if its phase is final (a pod's), and has the cost in
+    the annotation of pods; an annotation that is not an integer is ignored, as in Kubernetes.
     """
     created = obj.metadata.creation_timestamp
     if created is None:
@@ -120,12 +119,12 @@ class Removal(Generic[R]):
 
 @frozen
 class ReplicaDiff(Generic[R]):
-    """What leads from the observed replicas to the desired ones.
+    """The changes that lead from the observed replicas to the desired ones.
 
-    `create` is how many are missing; where names were desired, `names` are theirs, and `held` the
-    names that cannot be had yet, because a Terminating object has them: its deletion wakes the owner.
-    `active` count now, `terminating` are on their way out and left alone, `finished` have ended and
-    keep their names until their controller deletes them.
+    `create` is how many are missing; where names were desired, `names` are theirs, and `held` the names that
+    Terminating objects still have: their deletion wakes the owner. `active` count now, `terminating` are on
+    their way out and left alone, `finished` have ended and keep their names until their controller deletes
+    them.
     """
 
     create: int
@@ -140,9 +139,8 @@ class ReplicaDiff(Generic[R]):
 def rank_victims(observed: Collection[R], listed: Collection[str] = ()) -> tuple[Removal[R], ...]:
     """The active replicas in the order in which they are deleted.
 
-    A total order, so that two runs over the same replicas, in whatever order they were read, choose
-    the same ones: those `listed` by name first, then not ready, then of lower deletion cost, then the
-    newest, then by name.
+    A total order, so that two runs choose the same ones, however they were read: those `listed` by name
+    first, then not ready, then of lower deletion cost, then the newest, then by name.
     """
     ranked = sorted(filter(is_active, observed), key=lambda replica: replica.name)
     ranked.sort(key=lambda replica: replica.created, reverse=True)
@@ -154,12 +152,11 @@ def rank_victims(observed: Collection[R], listed: Collection[str] = ()) -> tuple
 def diff_replicas(
     desired: int | Collection[str], observed: Collection[R], *, listed: Collection[str] = ()
 ) -> ReplicaDiff[R]:
-    """What to make and what to delete, so that the active replicas are the `desired` ones.
+    """What to create and delete, so that the active replicas are the `desired` ones.
 
-    `desired` is a number, or the names of replicas that have fixed names. A replica that is `listed`
-    goes also where there are not too many, and is then replaced; a listed name that no active replica
-    has means nothing. Nothing is ever deleted that is Terminating or finished. Raises ValueError for
-    a number below 0.
+    `desired` is a number, or the names of replicas that have fixed names. A `listed` replica goes even where
+    there are not too many, and is then replaced; a listed name without an active replica is ignored.
+    Terminating and finished replicas are never deleted. Raises ValueError for a number below 0.
     """
     active = tuple(replica for replica in _by_name(observed) if is_active(replica))
     terminating = tuple(replica for replica in _by_name(observed) if replica.terminating)

@@ -1,4 +1,4 @@
-"""What is applied, and when an apply can be left out: its object shows that it would change nothing."""
+"""Intents that were applied, and whether applying one again would change its object."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from informers.applied import MARK, NOTHING, mark_in, mark_of_intent, same_manag
 from reconcile.models import Object, encode
 
 REMEMBERED = 10_000
-"""Of how many objects outside of caches an apply is remembered. Others are applied again, at one request."""
+"""How many applies to objects outside of caches are remembered. Older ones are sent again."""
 
 
 class ApplyKey(NamedTuple):
-    """What an intent is kept under: which part of which object, and for which field manager."""
+    """The part of an object that an intent is for, and the field manager that applies it."""
 
     resource: APIResource
     key: Key
@@ -24,11 +24,10 @@ class ApplyKey(NamedTuple):
     subresource: str = ""
 
     def mark(self, intent: Mapping[str, Any]) -> bytes:
-        """The mark of an object on which this manager owns exactly what `intent` says."""
+        """The mark of an object on which this manager owns exactly the fields of `intent`."""
         return mark_of_intent(self.field_manager, self.subresource, intent)
 
     def of(self, field_manager: str) -> "ApplyKey":
-        """The same part of the object for another field manager."""
         return self._replace(field_manager=field_manager)
 
     def owns_in(self, stored: Snapshot) -> bool:
@@ -38,19 +37,18 @@ class ApplyKey(NamedTuple):
 
 @define
 class AppliedIntents:
-    """Decides when an apply can be left out: when the manager owns by apply exactly what the intent says.
+    """Decides when an apply can be left out: when the manager owns exactly the fields of the intent.
 
-    The mark of the object shows that (`informers.applied`), so it takes no memory, and a restart or another
-    leader knows as much. The marks differ where a server stores a value in other words (`1000m` as `1`):
-    then the answer to the apply shows to which mark the intent leads, and that pair is kept beside the object
-    in the store, as long as the object is there. For objects that no cache holds, the last REMEMBERED are
-    kept here.
+    The mark of the object shows that (`informers.applied`), so it takes no memory and survives a restart.
+    Where a server stores a value in another form (`1000m` as `1`), the marks differ. Then the mark of the
+    answer is kept together with that of the intent, beside the object in the store; for objects outside of
+    caches, the last REMEMBERED pairs are kept here.
     """
 
     _elsewhere: OrderedDict[ApplyKey, bytes] = field(factory=OrderedDict, init=False)
 
     def holds(self, mark: bytes, stored: Snapshot, learned: bytes = b"", *, saw_all: bool = True) -> bool:
-        """Whether sending the intent of that mark would leave `stored` as it is.
+        """Whether applying the intent of `mark` would leave `stored` as it is.
 
         `learned` are pairs of marks from earlier answers. `saw_all`: a manager without a mark owns nothing.
         """
@@ -70,10 +68,10 @@ class AppliedIntents:
     def applied(
         self, place: ApplyKey, intent: Mapping[str, Any], written: Snapshot, informer: Informer | None
     ) -> None:
-        """The server accepted an intent, and answered `written`; `informer` holds the object.
+        """Note that the server accepted an intent and answered `written`; `informer` holds the object.
 
-        An answer without a mark is remembered only where the intent owns no field: otherwise the server, or a
-        proxy before it, sends no managedFields, and drift would never be noticed.
+        An answer without a mark counts only where the intent owns no field: otherwise the server, or a proxy
+        before it, sends no managedFields, and drift would never be noticed.
         """
         mark = place.mark(intent)
         here = mark_in(written.applied, mark)
@@ -114,10 +112,9 @@ def _is_claimed(value: Any) -> bool:
 
 
 def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
-    """What is applied for `obj`: all of it but the status, or the status alone.
+    """The JSON to apply for `obj`: all but its status, or the status alone.
 
-    Raises TypeError for an object that was read: applying it would claim every field it has, those of
-    other writers too.
+    Raises TypeError for an object that was read: applying it would claim the fields of other writers.
     """
     body = encode(obj)
     metadata = body["metadata"]
@@ -143,5 +140,5 @@ def without_server_set(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(learned: bytes) -> list[bytes]:
-    """Of each manager, the mark of an intent, and the mark to which it led."""
+    """For each manager, the mark of an intent followed by the mark to which it led."""
     return [learned[start : start + 2 * MARK] for start in range(0, len(learned), 2 * MARK)]

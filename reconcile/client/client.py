@@ -1,7 +1,7 @@
-"""How an operator reads and writes: typed, through the cache where there is one, and never blind.
+"""Typed reads, through the cache where there is one, and guarded writes.
 
-A write is a diff of what changed, or an intent that is applied; a write that would change nothing is not
-sent; every answer is noted for the key that caused it, so that its next read sees it.
+A write is a diff or an applied intent. A write that would change nothing is not sent, and every answer is
+noted for the key that caused it, so that its next read sees it.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -37,18 +37,18 @@ C = TypeVar("C", bound="Client")
 
 
 class ClientView:
-    """What a client shows of itself, whether or not its methods block."""
+    """The settings of a client, whether or not its methods block."""
 
     _core: ClientCore
 
     @property
     def transport(self) -> Transport:
-        """What carries the requests."""
+        """The transport that carries the requests."""
         return self._core.transport
 
     @property
     def cache(self) -> Cache | None:
-        """What kinds are read from, if they are declared there."""
+        """The cache that declared kinds are read from, if any."""
         return self._core.cache
 
     @property
@@ -68,21 +68,18 @@ class ClientView:
 
     @property
     def dry_run(self) -> bool:
-        """Whether the server only checks what is written."""
+        """Whether the server checks writes without carrying them out."""
         return self._core.dry_run
 
 
 class Client(ClientView):
     """Reads and writes objects of one cluster.
 
-    With a `cache`, `get` and `list` read declared kinds from it and everything else from the server;
-    without one, or with `live=True`, they always ask the server. `field_manager` is the name under
-    which writes are recorded. In a view of one `namespace` nothing outside it is read or written. With
-    `dry_run` the server checks writes and carries none out; `field_validation` says what it does about
-    unknown fields (default: it warns; an apply is always strict). `limiter` slows requests down.
-    Failures are `reconcile.errors.ApiError`s.
-
-    `raw` has further requests: patches of your own, subresources, stored states.
+    With a `cache`, `get` and `list` read declared kinds from it; other kinds, and reads with `live=True`,
+    come from the server. Writes are recorded under `field_manager`. A client with a `namespace` reads and
+    writes nothing outside of it. With `dry_run` the server checks writes without carrying them out;
+    `field_validation` is its treatment of unknown fields (default: warn; an apply is always strict).
+    `limiter` slows requests down. Failures are `reconcile.errors.ApiError`s. `raw` has further requests.
     """
 
     def __init__(
@@ -121,7 +118,7 @@ class Client(ClientView):
 
     @cached_property
     def raw(self) -> RawClient:
-        """Further requests: patches of your own, subresources, whole objects, stored states."""
+        """Further requests: custom patches, subresources, whole objects, stored states."""
         return RawClient(self._core, self._reads, self._writes)
 
     def with_options(
@@ -132,7 +129,7 @@ class Client(ClientView):
         dry_run: bool | None = None,
         field_validation: FieldValidation | None = None,
     ) -> Self:
-        """A view of the same client: of one namespace, under another name, or for dry runs."""
+        """A view of the same client with another namespace, field manager, validation, or for dry runs."""
         options = {
             "namespace": namespace,
             "field_manager": None if field_manager is None else check_field_manager(field_manager),
@@ -169,12 +166,12 @@ class Client(ClientView):
         index: tuple[str, Any] | None = None,
         live: bool = False,
     ) -> Sequence[O]:
-        """The objects of a kind, in all namespaces or in one, that fit everything that is given.
+        """The objects of a kind, in all namespaces or in one, that match every argument.
 
         `labels` is a mapping of labels that must be equal, text such as `a=b,c in (d,e),!f`, or a
-        `LabelSelector`; `fields` a mapping or text, which only the server can answer. `owner` is
-        any owner, by uid. `index` is the name of an index that the controller declares (`indexes=`), and a
-        value; raises KeyError for an unknown one, and NotCached for one where the kind is not cached.
+        `LabelSelector`; `fields` a mapping or text, which only the server can answer. `owner` is any owner,
+        by uid. `index` is the name of an index that the controller declares (`indexes=`), and a value; raises
+        KeyError for an unknown one, and NotCached for one where the kind is not cached.
         """
         snapshots = await self._reads.snapshots(
             kind_of(model).resource,
@@ -196,10 +193,7 @@ class Client(ClientView):
         fields: Fields = None,
         size: int = PAGE,
     ) -> AsyncIterator[Sequence[O]]:
-        """The objects of a kind as the server has them, page by page, all pages of one state.
-
-        Raises Expired if pages are asked for too slowly; the list is to be begun anew then.
-        """
+        """Pages of live objects, all of one state. Raises Expired if read too slowly: list again then."""
         core, resource = self._core, kind_of(model).resource
         namespace = core.namespace_of(resource, namespace)
         async for page in self._reads.pages(resource, namespace, labels, fields, size):
@@ -220,8 +214,8 @@ class Client(ClientView):
     ) -> AsyncIterator[AsyncIterator[WatchEvent[O]]]:
         """One watch as the server sends it: `async with client.watch(Pod) as events: async for ...`.
 
-        From `since` (a resourceVersion) on, or from the present state. It ends when the server ends it, and
-        is not resumed: an informer does that. Raises Expired where `since` is too old.
+        It begins at `since` (a resourceVersion), or with the present state, and ends when the server ends it;
+        an informer is what resumes watches. Raises Expired where `since` is too old.
         """
         core, resource = self._core, kind_of(model).resource
         path = resource.path(core.namespace_of(resource, namespace))
@@ -256,13 +250,13 @@ class Client(ClientView):
         unforced: Collection[str] = (),
         subresource: str = "",
     ) -> Object:
-        """Make the object have what `obj` says (server-side apply), whatever others write beside it.
+        """Make the object match `obj` (server-side apply), leaving other fields to their owners.
 
-        `obj` is an intent, a mapping, or a manifest in YAML (ValueError where it cannot be read). An object
-        that was read is a type error, and raises TypeError. Nothing is sent where the object, as it was
-        last seen, says that this field manager applied just that and nothing of it has changed. With `force`,
-        fields that others own are taken over, except those named in `unforced` (`.spec.replicas`, or a path
-        above); without, and for those, OwnedByOther is raised.
+        `obj` is an intent, a mapping, or a manifest in YAML (ValueError where it cannot be read); an object
+        that was read raises TypeError. Nothing is sent where the object, as last seen, shows that this field
+        manager applied exactly that and nothing of it has changed. With `force`, fields that others own are
+        taken over, except those named in `unforced` (`.spec.replicas`, or a path above); without, and for
+        those, OwnedByOther is raised.
         """
         if isinstance(obj, Mapping | str):
             obj = await self._core.manifests.object_of(obj)
@@ -278,10 +272,10 @@ class Client(ClientView):
     async def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
         """Create an object: a model, a mapping, or a manifest in YAML.
 
-        What only a server sets is left out, so what was read somewhere may be created elsewhere. Raises
-        AlreadyExists, Invalid, Forbidden; and StaleVersion for the first object of a kind with a generated
-        name that a reconcile creates after the start: the run is repeated once the cache is certainly up to
-        date, since no name that is taken would refuse a second object.
+        Fields that only a server sets are left out, so an object that was read may be created elsewhere.
+        Raises AlreadyExists, Invalid, Forbidden. Raises StaleVersion for the first object of a kind with a
+        generated name that a reconcile creates after the start: as no taken name would refuse a duplicate,
+        the run is repeated once the cache is certainly up to date.
         """
         if isinstance(obj, Mapping | str):
             obj = await self._core.manifests.object_of(obj)
@@ -290,12 +284,11 @@ class Client(ClientView):
     async def modify(
         self, model: type[O], name: str, namespace: str, change: Callable[[O], O], *, subresource: str = ""
     ) -> O:
-        """Read the object live, write what `change` makes different; again on fresh state if it was stale.
+        """Read the object live and write what `change` makes different; repeated on fresh state if stale.
 
-        `change` gets the object and returns it changed (`obj.replace(...)`); it may run several times,
-        and no update of another writer is lost between its reading and its writing. Raises NotFound,
-        PreconditionFailed if the object is replaced by another of its name meanwhile, and StaleVersion
-        only after 20 attempts.
+        `change` gets the object and returns it changed (`obj.replace(...)`); it may run several times, and no
+        update of another writer is lost in between. Raises NotFound, PreconditionFailed if the object is
+        replaced by another of its name meanwhile, and StaleVersion only after 20 attempts.
         """
         return await self._writes.modify(model, Key(namespace, name), change, subresource)
 
@@ -308,11 +301,11 @@ class Client(ClientView):
     def editing(self, obj: Object, *, subresource: str = "") -> AbstractAsyncContextManager[Any]:
         """A mutable copy of `obj`, whose changes are sent at the end: `async with ... as draft`.
 
-        A model's copy is a `Draft`, that of an unstructured object a dict. Nothing is sent after an
-        exception, or if nothing has changed. The patch names the object by uid, and its version where
-        it touches a list or the choice within a union; raises StaleVersion, PreconditionFailed. A
-        number that others count up as well is for `modify`. Where the cache does not keep whole
-        objects, the copy is of a live read.
+        The copy of a model is a `Draft`, that of an unstructured object a dict. Nothing is sent after an
+        exception, or if nothing has changed. The patch names the object by uid, and its version where it
+        touches a list or the choice within a union; raises StaleVersion, PreconditionFailed. For a number
+        that others count up as well, use `modify`. Where the cache does not keep whole objects, the copy is
+        of a live read.
         """
         return self._editing(obj, subresource)
 
@@ -334,9 +327,9 @@ class Client(ClientView):
     async def scale(self, obj: Object, decide: Callable[[int], int]) -> int:
         """Set the replicas of `obj` through /scale to what `decide` makes of them; returns them.
 
-        Test and replace: where another writer was faster, the number is read again and `decide` runs
-        again, up to five times. Raises StaleVersion after that, PreconditionFailed if the object was
-        replaced by another of its name, and Invalid for a number that the server refuses.
+        Test and replace: where another writer was faster, the number is read again and `decide` runs again,
+        up to five times. Raises StaleVersion after that, PreconditionFailed if the object was replaced by
+        another of its name, and Invalid for a number that the server refuses.
         """
         return await scale_writes.scale(self._writes, obj, decide)
 
@@ -348,14 +341,13 @@ class Client(ClientView):
         grace_seconds: int | None = None,
         if_unchanged: bool = False,
     ) -> None:
-        """Delete that very object (its uid is the precondition); no error if it is gone already.
+        """Delete this very object (its uid is the precondition); no error if it is gone already.
 
-        With `if_unchanged` its resourceVersion is a precondition too, for a deletion that is decided by what
-        the object says. Raises StaleVersion if the object has changed since it was read, and
-        PreconditionFailed if another object has taken its name. In a reconcile, the first deletion of a
-        kind after the start waits until the cache is certainly up to date; raises StaleVersion if it was
-        not, since then the decision was made on old state. Raises ValueError for an object that was not
-        read, with `if_unchanged`.
+        With `if_unchanged` its resourceVersion is a precondition too, for a deletion that depends on the
+        object's content. Raises StaleVersion if the object has changed since it was read, PreconditionFailed
+        if another object has taken its name, and ValueError for an object that was not read, with
+        `if_unchanged`. In a reconcile, the first deletion of a kind after the start waits until the cache is
+        certainly up to date; raises StaleVersion if it was not, since the decision was made on old state.
         """
         obj = self._core.placed(obj)
         resource = kind_of(obj).resource
@@ -370,12 +362,11 @@ class Client(ClientView):
 
 
 def core_of(client: Client) -> ClientCore:
-    """What the runtime does with a client that authors do not see."""
+    """The part of a client that the runtime uses and authors do not see."""
     return client._core
 
 
 def reads_of(client: Client) -> ObjectReads:
-    """The reads of stored states, for the runtime."""
     return client._reads
 
 
@@ -395,12 +386,11 @@ def bound(
 
 
 def with_indexes(client: C, indexed: IndexedReads) -> C:
-    """The same client, whose lists know these indexes by their names."""
+    """The same client, whose lists know these indexes by name."""
     return _with_core(client, client._core.changed(indexed=indexed))
 
 
 def _with_core(client: C, core: ClientCore) -> C:
-    """A copy of a client, of its own class, on another core."""
     copy = object.__new__(type(client))
     copy.__dict__ = {name: value for name, value in client.__dict__.items() if name != "raw"}
     copy._set_parts(core)

@@ -1,4 +1,4 @@
-"""What the parts of a client share, and what the runtime does with a client that authors do not see."""
+"""The part of a client that its reads, writes and applies share, for the runtime."""
 
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
@@ -22,11 +22,7 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 
 @define(eq=False, slots=False)
 class ClientCore:
-    """What the parts of one client share.
-
-    A view of a client, or the client of a run, has a changed copy; what the fields hold is shared.
-    `observers` get each write, in this order.
-    """
+    """The state shared by the parts of a client; `observers` get each write, in this order."""
 
     transport: Transport
     cache: Cache | None
@@ -45,7 +41,7 @@ class ClientCore:
     run: RunRecord = field(default=NO_RUN, init=False)
     secrets: SecretValues = field(default=NO_SECRETS, init=False)
     certain: frozenset[APIResource] = field(default=frozenset(), init=False)
-    """The resources of which the cache was up to date when the run began."""
+    """The resources whose cache was up to date when the run began."""
     observers: Sequence[WriteObserver] = field(init=False)
     added_observers: Sequence[WriteObserver] = field(default=(), init=False)
     indexed: IndexedReads = field(factory=IndexedReads, init=False)
@@ -55,7 +51,7 @@ class ClientCore:
         self.observers = (self.journal,)
 
     def changed(self, **changes: Any) -> Self:
-        """A copy with other values in some fields. (A client is copied for each run: evolve() is slow.)"""
+        """A copy with other values in some fields; attrs' evolve() is too slow for one copy per run."""
         copy = object.__new__(type(self))
         copy.__dict__ = {**self.__dict__, **changes}
         return copy
@@ -70,8 +66,8 @@ class ClientCore:
     ) -> Self:
         """A copy for one run, which notes its writes in `journal` and reads what it has written.
 
-        The next apply takes over what was applied under `former_field_managers`. Record and Secrets are those
-        of `beside`, a client of the same run, if there is one. `observers` are added (None: those of this).
+        The next apply takes over fields applied under `former_field_managers`. Record and Secrets are those
+        of `beside`, a client of the same run, if any. `observers` are added (None: those of this client).
         """
         run, secrets = (RunRecord(), SecretValues()) if beside is None else (beside.run, beside.secrets)
         added = self.added_observers if observers is None else observers
@@ -93,7 +89,7 @@ class ClientCore:
     # --- places ---------------------------------------------------------------------------------
 
     def namespace_of(self, resource: APIResource, namespace: str) -> str:
-        """The namespace to ask for in this view. Raises ValueError for one that is outside of it."""
+        """The namespace to ask for in this view. Raises ValueError for one outside of it."""
         if not self.namespace or not resource.namespaced:
             return namespace
         if namespace not in ("", self.namespace):
@@ -104,7 +100,7 @@ class ClientCore:
         return self.namespace
 
     def key_of(self, resource: APIResource, key: Key) -> Key:
-        """A key in the namespace of this view. Raises ValueError for one that is outside of it."""
+        """A key in the namespace of this view. Raises ValueError for one outside of it."""
         return Key(self.namespace_of(resource, key.namespace), key.name) if self.namespace else key
 
     def placed(self, obj: O) -> O:
@@ -118,29 +114,28 @@ class ClientCore:
     # --- the cache ------------------------------------------------------------------------------
 
     def informer(self, resource: APIResource, namespace: str) -> Informer | None:
-        """The informer that has all objects of a resource in a namespace (empty: in all it follows)."""
+        """The informer with all objects of a resource in a namespace (empty: in all it follows)."""
         informer = None if self.cache is None else self.cache.find(resource)
         if informer is None or (namespace and not informer.covers(namespace)):
             return None
         return informer
 
     def cached(self, resource: APIResource, key: Key) -> Snapshot | None:
-        """An object as the cache has it."""
         informer = None if self.cache is None else self.cache.find(resource)
         return None if informer is None else informer.store.get(key)
 
     def keeps_all(self, resource: APIResource) -> bool:
-        """Whether what is read from the cache is the object as the server has it."""
+        """Whether reads from the cache give the whole object."""
         informer = None if self.cache is None else self.cache.find(resource)
         return informer is None or informer.store.shape.keeps_all
 
     def lacks(self, resource: APIResource, pointer: str) -> bool:
-        """Whether the cache drops what stands at a JSON pointer in objects of a resource."""
+        """Whether the cache drops the field at a JSON pointer from objects of a resource."""
         informer = None if self.cache is None else self.cache.find(resource)
         return informer is not None and informer.store.lacks(pointer)
 
     def decoded(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
-        """The object of a snapshot; with a cache, one that was kept for that state. Raises DecodeError."""
+        """The object of a snapshot; with a cache, decoded once per state. Raises DecodeError."""
         if self.cache is None:
             return decode(model, snapshot.raw)
         return self._decoded.of(model, snapshot, keep=keep)
@@ -148,11 +143,11 @@ class ClientCore:
     # --- secrets --------------------------------------------------------------------------------
 
     def redacted(self, text: str) -> str:
-        """A text without the values of Secrets that this run has read or tried to write."""
+        """The text without the values of Secrets that this run has read or tried to write."""
         return self.secrets.redact(text)
 
     def note_secrets(self, resource: APIResource, *snapshots: Snapshot | None) -> None:
-        """Remember the values of what was read, to keep them out of texts, if it is a Secret."""
+        """Remember the values of Secrets that were read, to keep them out of texts."""
         if is_sensitive(resource):
             for snapshot in snapshots:
                 if snapshot is not None:

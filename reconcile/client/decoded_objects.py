@@ -10,15 +10,15 @@ from reconcile.models import Object, Unstructured, decode
 O = TypeVar("O", bound=Object)  # noqa: E741
 
 BUDGET = 2 << 20
-"""Bytes of JSON whose decoded objects are kept; the objects take some ten times as much memory."""
+"""Bytes of JSON whose decoded objects are kept; the objects take about ten times as much memory."""
 
 
 @define(eq=False)
 class DecodedObjects:
-    """The objects decoded last, by model and key; when the budget is spent, keeping starts anew.
+    """The objects decoded last, by model and key; all are dropped when the budget is spent.
 
-    An object is handed out again only for the state that it was decoded from, which may be the answer to
-    a write or come from the cache. A kind without a model is decoded each time, since its objects are dicts.
+    An object is reused only for the state it was decoded from, which may be the answer to a write or come
+    from the cache. A kind without a model is decoded each time, since its objects are dicts.
     """
 
     _kept: dict[tuple[type[Object], Key], tuple[Snapshot, Any]] = field(factory=dict, init=False)

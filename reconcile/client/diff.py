@@ -6,8 +6,8 @@ from typing import Any
 from informers.apimachinery.json_pointers import pointer_below
 
 IDENTITIES = ("uid", "name", "type", "key", "mountPath", "devicePath", "topologyKey", "containerPort", "port")
-"""Members that identify the elements of a list: the common list-map keys of the Kubernetes API, the most
-specific first. A guess, since no schema is at hand; where it fails, elements are matched by place."""
+"""Members that identify list elements: the common list-map keys of the Kubernetes API, most specific first. A
+guess, since no schema is at hand; where it fails, elements are matched by position."""
 
 Difference = tuple[str, Any, Any]
 """Path, old and new value."""
@@ -16,12 +16,11 @@ Difference = tuple[str, Any, Any]
 def merge_diff(
     before: Mapping[str, Any], after: Mapping[str, Any], raw: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The RFC 7386 patch that makes `before` into `after`: empty where they are equal.
+    """The RFC 7386 patch that turns `before` into `after`; empty where they are equal.
 
-    Explicit zeros, empty strings and False are values like any other; only what is absent from
-    `after` becomes null. A list is replaced whole. Where `before` is only a view of what is stored,
-    `raw` is that: each element of a changed list is then written from its stored form, with only
-    what changed replaced, so that members which the view does not show survive.
+    Zeros, empty strings and False are ordinary values; only what is absent from `after` becomes null. A list
+    is replaced whole. Where `before` shows only a part of the stored object, `raw` is that object: the
+    elements of a changed list then keep the members that `before` does not show.
     """
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
@@ -39,7 +38,7 @@ def merge_diff(
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """What a merge patch makes of `target` (RFC 7386); neither is changed."""
+    """The result of a merge patch (RFC 7386) on `target`; neither is changed."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}
@@ -52,7 +51,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def overlaid(before: Any, after: Any, raw: Any) -> Any:
-    """`raw`, of which `before` is a view, with what changed from `before` to `after`, null included."""
+    """`raw`, of which `before` is a view, with the changes from `before` to `after`, null included."""
     if same(before, after):
         return raw
     if not (isinstance(before, Mapping) and isinstance(after, Mapping) and isinstance(raw, Mapping)):
@@ -66,7 +65,7 @@ def overlaid(before: Any, after: Any, raw: Any) -> Any:
 
 
 def sets_null(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a value becomes null, which a merge patch cannot say: its null removes."""
+    """Whether a value becomes null, which a merge patch cannot express: its null removes."""
     for name, value in after.items():
         old = before.get(name)
         if value is None and (name not in before or old is not None):
@@ -79,8 +78,8 @@ def sets_null(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether a merge patch could undo another writer's change, so that it must name its version.
 
-    It could where it replaces or removes a list, and where it chooses between the members of a union:
-    a changed `type`, or one member set in the place of another.
+    It could where it replaces or removes a list, and where it chooses between the members of a union: a
+    changed `type`, or one member set in place of another.
     """
     removed = list(patch.values()).count(None)
     if 0 < removed < len(patch) or ("type" in patch and not isinstance(patch["type"], Mapping)):
@@ -96,7 +95,7 @@ def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def pointers(patch: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """The JSON pointers (RFC 6901) of what a merge patch changes."""
+    """The JSON pointers (RFC 6901) of the fields that a merge patch changes."""
     for name, value in patch.items():
         here = pointer_below(above, name)
         if isinstance(value, Mapping) and value:
@@ -106,7 +105,7 @@ def pointers(patch: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of JSON, in which True is not 1."""
+    """Equality of JSON values, in which True is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -117,10 +116,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def projected(live: Any, intent: Any) -> Any:
-    """What `live` has in the fields that `intent` names; what stands beside them is left out.
-
-    A list of another length than in the intent is taken whole.
-    """
+    """The fields of `live` that `intent` names; a list of another length than the intent's is kept whole."""
     if isinstance(intent, Mapping) and isinstance(live, Mapping):
         return {name: projected(live[name], value) for name, value in intent.items() if name in live}
     if _is_list(intent) and _is_list(live) and len(intent) == len(live):
@@ -132,7 +128,7 @@ def projected(live: Any, intent: Any) -> Any:
 
 
 def _rewritten(before: Any, after: Any, raw: Any) -> Any:
-    """`after`, with the elements that were there before written from their stored form."""
+    """`after`, with the elements that come from `before` written from their stored form."""
     if not (_is_list(before) and _is_list(after) and _is_list(raw) and len(before) == len(raw)):
         return after
     origins = _origins(before, after)
@@ -143,10 +139,10 @@ def _rewritten(before: Any, after: Any, raw: Any) -> Any:
 
 
 def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:
-    """For each element of `after`, the place in `before` that it comes from, each place at most once.
+    """For each element of `after`, its position in `before`, each position at most once.
 
-    First those that did not change, then those of the same identity; what is left is matched by
-    place where the length is the same and no identity speaks against it.
+    Unchanged elements first, then those of the same identity; the rest is matched by position where the
+    lengths are equal and no identity contradicts.
     """
     origins: list[int | None] = [None] * len(after)
     free = dict.fromkeys(range(len(before)))
@@ -187,14 +183,12 @@ def _is_list(value: Any) -> bool:
 
 
 def holds_list(value: Any) -> bool:
-    """Whether a value is a list or has one in it."""
     if isinstance(value, Mapping):
         return any(holds_list(inner) for inner in value.values())
     return _is_list(value)
 
 
 def value_differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
-    """Where two values differ."""
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):

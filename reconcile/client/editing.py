@@ -14,8 +14,7 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 class Draft(Generic[T]):
     """A mutable copy of a model: `draft.spec.replicas = 3`, `draft.metadata.labels["a"] = "b"`.
 
-    Nested models are drafts too, mappings are dicts and sequences lists of its own. Setting a field that the
-    model does not have raises AttributeError.
+    Nested models are drafts, mappings dicts and sequences lists. Raises AttributeError for unknown fields.
     """
 
     __slots__ = ("_of", "_parts")
@@ -43,7 +42,7 @@ class Draft(Generic[T]):
 
 
 def finished(draft: Draft[T]) -> T:
-    """The object with the changes of a draft; converters and validators of its class have run."""
+    """The object with the changes of a draft, converted and validated by its class."""
     of, parts = _inside(draft)
     changes = {name: _closed(value, getattr(of, name)) for name, value in parts.items()}
     this: Any = of

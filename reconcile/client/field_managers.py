@@ -1,13 +1,13 @@
-"""The names under which fields of objects are written."""
+"""Field managers: the names under which fields of objects are written."""
 
 FIELD_MANAGER_LENGTH = 128
 """Characters; the API server refuses longer ones."""
 STORMS = "-storms"
-"""Appended to a controller's field manager for the writes of a storm's condition."""
+"""Suffix of a controller's field manager for the writes of a storm's condition."""
 
 
 def check_field_manager(name: str) -> str:
-    """The same. Raises ValueError for a name that the API server would refuse."""
+    """Returns the name. Raises ValueError for one that the API server would refuse."""
     if not 0 < len(name) <= FIELD_MANAGER_LENGTH or not name.isprintable():
         raise ValueError(
             f"field manager {name!r}: expected 1 to {FIELD_MANAGER_LENGTH} printable characters, "

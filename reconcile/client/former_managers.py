@@ -1,6 +1,6 @@
-"""Moves what a former field manager applied to the present one, in the managedFields of an object.
+"""Moves fields applied by a former field manager to the present one, in the managedFields of an object.
 
-Fields that only the former name owns would stay for ever: an apply under the new name cannot drop them.
+Fields that only the former one owns would stay for ever: an apply under the new name cannot drop them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ Entry = Mapping[str, Any]
 
 
 def renamed(entries: Sequence[Entry], former: Collection[str], manager: str) -> Sequence[Entry]:
-    """The managedFields with `manager` in the place of `former`; entries of the same kind are joined."""
+    """The managedFields with `manager` in place of `former`; entries of the same kind are joined."""
     result: dict[tuple[Any, ...], Entry] = {}
     for entry in sorted(entries, key=lambda entry: entry.get("manager") in former):  # the present one first
         name = manager if entry.get("manager") in former else entry.get("manager")
@@ -28,7 +28,7 @@ def renamed(entries: Sequence[Entry], former: Collection[str], manager: str) -> 
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All that is in either of two sets of fields, in their form FieldsV1."""
+    """The union of two sets of fields, in their form FieldsV1."""
     both = {**one, **other}
     return {
         name: joined(one[name], other[name]) if name in one and name in other else fields
@@ -37,7 +37,6 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def has_applied(entries: Sequence[Entry], managers: Collection[str], subresource: str) -> bool:
-    """Whether one of these managers has applied fields of an object, or of that part of it."""
     return any(
         entry.get("operation") == "Apply"
         and entry.get("manager") in managers
@@ -47,5 +46,4 @@ def has_applied(entries: Sequence[Entry], managers: Collection[str], subresource
 
 
 def is_in_the_way(error: OwnedByOther, managers: Collection[str]) -> bool:
-    """Whether an apply was refused for fields of one of these managers."""
     return any(f'"{manager}"' in cause.message for cause in error.causes for manager in managers)

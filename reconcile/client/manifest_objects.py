@@ -1,4 +1,4 @@
-"""Manifests as objects: their resource is asked of the server."""
+"""Manifests as objects: the server is asked for their resource."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from reconcile.models import Unstructured, decode, unstructured_kind
 
 @define(eq=False)
 class ManifestObjects:
-    """Makes objects of manifests; each resource has one class, so that its objects compare equal."""
+    """Decodes manifests; each resource has one class, so that its objects compare equal."""
 
     _discovery: Discovery
     _models: dict[APIResource, type[Unstructured]] = field(factory=dict, init=False)
 
     async def object_of(self, manifest: Mapping[str, Any] | str) -> Unstructured:
-        """The object that a mapping, or a text in YAML, describes. Raises UnknownKind, ValueError."""
+        """The object that a mapping or YAML text describes. Raises UnknownKind, ValueError."""
         if isinstance(manifest, str):
             manifest = manifest_of(manifest)
         api_version, kind = manifest.get("apiVersion"), manifest.get("kind")

@@ -8,8 +8,8 @@ from typing import Any
 def manifest_of(text: str) -> Mapping[str, Any]:
     """The one object that a text describes; times stay text.
 
-    Raises ValueError for a text that is not YAML, that does not hold exactly one object, that has a member
-    twice (YAML would silently take the last), or one whose name is not text in YAML (`on` is true).
+    Raises ValueError for a text that is not YAML or does not hold exactly one object, for a duplicate member
+    (YAML would silently take the last), and for a member name that YAML does not read as text (`on` is true).
     """
     import yaml
 
@@ -25,13 +25,13 @@ def manifest_of(text: str) -> Mapping[str, Any]:
 
 @functools.cache
 def _loader() -> Any:
-    """YAML 1.1 as kubectl reads it; made at the first use, since importing yaml is slow."""
+    """A loader of YAML 1.1, as kubectl reads it; created at first use, since importing yaml is slow."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc]
-        """Without times, and with each member of a mapping once."""
+        """Leaves times as text, and refuses duplicate members."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012
             first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]

@@ -20,14 +20,11 @@ APPLY_ATTEMPTS = 5
 
 @frozen(eq=False)
 class ObjectApplies:
-    """Creates and applies whole objects."""
-
     core: ClientCore
     reads: ObjectReads
     writes: ObjectWrites
 
     async def create(self, obj: Object) -> Snapshot:
-        """Create an object, without what only a server sets."""
         core = self.core
         obj = core.placed(obj)
         resource = kind_of(obj).resource
@@ -39,7 +36,7 @@ class ObjectApplies:
         return (await self.writes.send_object("POST", resource, obj.key, body))[0]
 
     async def apply(self, obj: Object, force: bool, unforced: Collection[str], subresource: str) -> Snapshot:
-        """Apply an object, unless the object that was last seen already has all of it from this manager."""
+        """Apply an object, unless its last seen state shows that this manager applied exactly that."""
         core = self.core
         obj = core.placed(obj)
         resource, body = kind_of(obj).resource, intent_of(obj, subresource)
@@ -59,8 +56,8 @@ class ObjectApplies:
     def _decide_on_certain_state(self, resource: APIResource) -> None:
         """Before a create that no server refuses. Raises StaleVersion where the cache may be behind.
 
-        That the cache is up to date now proves nothing, since what was decided on was read before. So the run
-        that may go on is one that began after the cache had reached the version of a consistent list.
+        That the cache is up to date now proves nothing, since the decision rests on earlier reads. So only a
+        run that began after the cache had reached the version of a consistent list may go on.
         """
         core = self.core
         if core.cache is None or core.cache.find(resource) is None or not core.of_run:
@@ -112,7 +109,7 @@ class ObjectApplies:
         return Appliers(place.resource.api_version, [place.field_manager, *self.core.former_field_managers])
 
     def _holder(self, place: ApplyKey, written: Snapshot) -> Informer | None:
-        """The informer that has an object, or will have it soon, with its marks."""
+        """The informer that has or will soon have an object, with its marks."""
         informer = self.core.informer(place.resource, place.key.namespace)
         if informer is None or informer.store.shape.metadata_only or not informer.selects(written):
             return None
@@ -135,7 +132,7 @@ class ObjectApplies:
     async def _apply_except(
         self, place: ApplyKey, body: Mapping[str, Any], unforced: Collection[str]
     ) -> Snapshot:
-        """Take over the fields that others own, at a version at which none of `unforced` was theirs."""
+        """Take over the fields that others own, at a version at which they own none of `unforced`."""
         for _ in range(APPLY_ATTEMPTS):
             stored = await self.reads.read(place.resource, place.key)
             version = {} if stored is None else {"resourceVersion": str(stored.version)}
@@ -186,7 +183,7 @@ class ObjectApplies:
         )
 
     async def _take_over(self, place: ApplyKey) -> None:
-        """Make the fields of former field managers ours. Raises NotFound, and StaleVersion in the end."""
+        """Take over the fields of former field managers. Raises NotFound, and StaleVersion in the end."""
         core, resource, key = self.core, place.resource, place.key
         path = object_path(resource, key)
         for attempt in range(1, APPLY_ATTEMPTS + 1):
@@ -207,7 +204,6 @@ def _with_entries(answer: bytes) -> tuple[Snapshot, Sequence[Mapping[str, Any]]]
 
 
 def _names(error: OwnedByOther, fields: Collection[str]) -> bool:
-    """Whether a conflict is about one of these fields, or something within one."""
     return any(
         cause.field == field or cause.field.startswith((f"{field}.", f"{field}["))
         for cause in error.causes

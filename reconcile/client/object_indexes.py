@@ -1,4 +1,4 @@
-"""Indexes that a controller declares: objects of a kind, found by what a function says of them."""
+"""Indexes that a controller declares: they find objects of a kind by values of a function."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -16,9 +16,9 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 class Index(Generic[O]):
     """Finds objects of `kind` by values: `Index(Pod, lambda pod: pod.spec.node_name)`.
 
-    `by` gets an object and returns the value under which it is found, several of them, or None for nothing.
-    The value is text or a `Key`; several may be anything hashable. It must say the same of one state each
-    time. An object for which it fails is found under no value, and the log names the function.
+    `by` gets an object and returns the value under which it is found, several values, or None for none. A
+    value is text or a `Key`; several may be anything hashable. It must return the same for the same state. An
+    object for which it fails is found under no value, and the log names the function.
     """
 
     kind: type[O]
@@ -47,13 +47,13 @@ class Index(Generic[O]):
 
 @frozen
 class IndexedReads:
-    """The indexes that a client knows by name, and the name that each has in the store of its kind."""
+    """The indexes that a client knows by name, and the names they have in the store of their kind."""
 
     indexes: Mapping[str, Index[Any]] = field(factory=dict)
     owner: str = ""
 
     def store_name(self, name: str) -> str:
-        """The name of an index in a store: two controllers may have one name for different functions."""
+        """The name of an index in a store, where two controllers may use one name for different functions."""
         return f"{self.owner}:{name}" if name in self.indexes else name
 
     def cached(self, informer: Informer, name: str, value: Any) -> Sequence[Snapshot]:

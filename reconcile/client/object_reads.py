@@ -36,12 +36,11 @@ PAGE = 500
 
 @frozen(eq=False)
 class ObjectReads:
-    """Reads stored states. An error that a run got for an object keeps it from pruning at its end."""
+    """Reads stored states. A run with a failed read does not prune at its end."""
 
     core: ClientCore
 
     async def snapshot(self, resource: APIResource, key: Key, *, live: bool = False) -> Snapshot | None:
-        """The stored state of an object, or None."""
         core = self.core
         if core.namespace:
             key = core.key_of(resource, key)
@@ -60,9 +59,9 @@ class ObjectReads:
     async def read(
         self, resource: APIResource, key: Key, appliers: Appliers | None = None
     ) -> Snapshot | None:
-        """An object that a write goes on from, as the server has it now, or None; marked for `appliers`.
+        """The live state of an object that a write is based on, or None; marked for `appliers`.
 
-        Without a name, uid or resourceVersion it is a MalformedAnswer: no write could be guarded by it.
+        Raises MalformedAnswer without a name, uid or resourceVersion: no write could be guarded by it.
         """
         return await self._live(resource, key, partial(stored_object, appliers=appliers))
 
@@ -77,7 +76,6 @@ class ObjectReads:
         index: tuple[str, Any] | None = None,
         live: bool = False,
     ) -> Sequence[Snapshot]:
-        """The stored states of the objects that fit."""
         core = self.core
         namespace = core.namespace_of(resource, namespace)
         core.run.note_read(resource, None)
@@ -116,7 +114,7 @@ class ObjectReads:
     async def pages(
         self, resource: APIResource, namespace: str, labels: Labels, fields: Fields, size: int
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
-        """The objects as the server has them; a `size` of 0 is one page with all of them."""
+        """The objects from the server; with a `size` of 0, all of them in one page."""
         query = selector_query(labels, fields)
         tokens: set[str] = set()
         if size:
@@ -135,12 +133,10 @@ class ObjectReads:
             query["continue"] = token
 
     async def version(self, resource: APIResource, namespace: str = "") -> int:
-        """The resourceVersion of a resource as of now, from a consistent list of one object."""
         # Without a resourceVersion in the query a list is consistent, and `limit` makes it cheap.
         return await self.core.sender.send("GET", resource.path(namespace), _version_of_list, {"limit": "1"})
 
     async def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
-        """The managedFields of an object as the server has it now; empty where there is no object."""
         try:
             return await self.core.sender.send("GET", object_path(resource, key), managed_fields_of)
         except NotFound:
@@ -166,7 +162,7 @@ class ObjectReads:
         *,
         read: Callable[[bytes], R],
     ) -> R:
-        """What `read` makes of the answer to a GET; the record of the run gets how it ended."""
+        """The answer to a GET, decoded by `read`; the record of the run gets its outcome."""
         run = self.core.run
         try:
             answer = await self.core.sender.send("GET", path, read, query)
@@ -190,7 +186,7 @@ class ObjectReads:
     async def _all_pages(
         self, resource: APIResource, namespace: str, labels: Labels, fields: Fields
     ) -> Sequence[Snapshot]:
-        """All objects, of one state; in one piece where the pages expire while they are read."""
+        """All objects of one state; in one piece where the pages expire while they are read."""
         try:
             pages = [page async for page in self.pages(resource, namespace, labels, fields, PAGE)]
         except Expired:
@@ -207,7 +203,7 @@ def object_path(resource: APIResource, key: Key, subresource: str = "") -> str:
 
 
 def stored_object(body: bytes, appliers: Appliers | None = None) -> Snapshot:
-    """An object that a server stores. Raises ValueError for one without name, uid or resourceVersion."""
+    """A stored object. Raises ValueError for one without name, uid or resourceVersion."""
     snapshot = Snapshot.from_json(body, appliers=appliers)
     if not (snapshot.key.name and snapshot.uid and snapshot.version):
         raise ValueError("a stored object has a name, a uid and a resourceVersion")
@@ -221,12 +217,10 @@ def selector_query(labels: Labels, fields: Fields) -> dict[str, str]:
 
 
 def version_of(body: bytes) -> str:
-    """The resourceVersion in the metadata of an object or a list."""
     return decode_list_page(body).metadata.resource_version
 
 
 def managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
-    """The managedFields of an object's JSON."""
     entries: Sequence[Mapping[str, Any]] = json_object(body)["metadata"].get("managedFields") or ()
     return entries
 

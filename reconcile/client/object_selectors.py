@@ -1,4 +1,4 @@
-"""Selectors as a reader gives them: what must be equal, text, or the selector of an object."""
+"""Selectors of reads: labels or fields that must be equal, text, or the selector of an object."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,13 @@ from informers.informer_selection import label_requirements
 from reconcile.models import LabelSelector
 
 Fields = Mapping[str, str] | str | None
-"""A field selector as a reader gives it: fields that must be equal, or text (`status.phase=Running`)."""
+"""A field selector: fields that must be equal, or text (`status.phase=Running`)."""
 Labels = Fields | LabelSelector
 """A label selector: labels that must be equal, text (`a=b,c in (d,e),!f`), or the selector of an object."""
 
 
 def parse_labels(labels: Labels) -> tuple[Requirement, ...]:
-    """The requirements of a selector, all of which must be met; none for None.
-
-    Raises:
-        ValueError: An API server would refuse it; the message says why.
-    """
+    """The requirements of a selector, none for None. Raises ValueError as an API server refuses it."""
     if labels is None:
         return ()
     if isinstance(labels, LabelSelector):
@@ -29,7 +25,7 @@ def parse_labels(labels: Labels) -> tuple[Requirement, ...]:
 
 
 def label_text(labels: Labels) -> str:
-    """A label selector as a query carries it. Raises ValueError as `parse_labels` does."""
+    """A label selector in query form. Raises ValueError as `parse_labels` does."""
     parse_labels(labels)
     if isinstance(labels, LabelSelector):
         return labels.text()
@@ -37,7 +33,7 @@ def label_text(labels: Labels) -> str:
 
 
 def field_text(fields: Fields) -> str:
-    """A field selector as a query carries it. Raises ValueError for a text that is not one."""
+    """A field selector in query form. Raises ValueError for a text that is not one."""
     if isinstance(fields, str):
         parse_field_selector(fields)
         return fields

@@ -1,4 +1,4 @@
-"""The writes of a client: each guarded by uid or version, and each step of it given to the observers."""
+"""The writes of a client, guarded by uid or version; the observers get each step."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,8 +29,6 @@ MODIFY_ATTEMPTS = 20
 
 @frozen(eq=False)
 class ObjectWrites:
-    """Writes objects, and parts of them."""
-
     core: ClientCore
     reads: ObjectReads
 
@@ -66,10 +64,7 @@ class ObjectWrites:
         subresource: str = "",
         query: Mapping[str, str] | None = None,
     ) -> R:
-        """Send a write, and give each step of it to the observers.
-
-        `read` makes a reply of the body of the answer, `answered` of the reply what the observers get.
-        """
+        """Send a write; `read` decodes its answer, `answered` turns the result into the observers' event."""
         core = self.core
         creates = method == "POST" and not subresource
         if not (key.name or creates):
@@ -138,10 +133,7 @@ class ObjectWrites:
         patch_type: PatchType = MERGE,
         subresource: str = "",
     ) -> Snapshot:
-        """Send a patch. `guard` (uid, resourceVersion) says for which state it is meant.
-
-        Raises StaleVersion and PreconditionFailed where the object is in another state, or another one.
-        """
+        """Send a patch; see `RawClient.patch`. Raises StaleVersion, PreconditionFailed."""
         key = self.core.key_of(resource, key)
         body = patch_type.guarded(patch, guard)
         return (
@@ -149,11 +141,7 @@ class ObjectWrites:
         )[0]
 
     async def merge(self, obj: O, patch: Mapping[str, Any], guard: Guard | None, subresource: str) -> O:
-        """Send a merge patch for an object. Without a `guard` it is meant for this very object.
-
-        It names the version too where it touches status, a list, the choice within a union, or what the
-        cache drops. Raises ValueError for an object that was not read.
-        """
+        """Send a merge patch for an object; see `RawClient.merge`. Raises ValueError for one not read."""
         if not patch:
             return obj
         resource = kind_of(obj).resource
@@ -166,7 +154,7 @@ class ObjectWrites:
     # --- changed objects ------------------------------------------------------------------------
 
     async def modify(self, model: type[O], key: Key, change: Callable[[O], O], subresource: str) -> O:
-        """Write what `change` makes of a live read; anew on fresh state where that was stale."""
+        """Write what `change` makes of a live read; repeated on fresh state where that was stale."""
         resource = kind_of(model).resource
         key = self.core.key_of(resource, key)
         uid = ""
@@ -188,10 +176,7 @@ class ObjectWrites:
         raise AssertionError("unreachable")
 
     async def write_change(self, before: O, after: O, stored: Snapshot | None, subresource: str) -> O:
-        """Write the difference between two states of an object; `stored` is the live state before.
-
-        List elements are written from their stored form, so that members that the class does not have stay.
-        """
+        """Write the difference between two states; `stored` is the live state before, if any."""
         old, new = encode(before), encode(after)
         if sets_null(old, new):
             return await self._rewrite(before, after, subresource)
@@ -206,10 +191,7 @@ class ObjectWrites:
         return await self.merge(before, patch, guard, subresource)
 
     async def _rewrite(self, before: O, after: O, subresource: str) -> O:
-        """Write a change that sets null: each changed part whole, as a JSON patch for this version only.
-
-        In a merge patch null removes, so it cannot set it.
-        """
+        """Write a change that sets null: a JSON patch of whole parts, as null in a merge patch removes."""
         old, new = encode(before), encode(after)
         target = overlaid(old, new, (await self._stored_form(before)).to_dict())
         operations: list[dict[str, Any]] = []
@@ -226,7 +208,7 @@ class ObjectWrites:
         return self.core.decoded(type(before), written)
 
     async def update(self, obj: O, subresource: str, whole: bool) -> O:
-        """Replace an object; without `whole` the fields stay that its class does not have."""
+        """Replace an object; without `whole`, fields unknown to its class stay."""
         obj = self.core.placed(obj)
         resource = kind_of(obj).resource
         body = encode(obj) if whole else await self._whole_body(obj)
@@ -234,7 +216,7 @@ class ObjectWrites:
         return self.core.decoded(type(obj), written)
 
     async def whole(self, obj: O) -> O:
-        """The object, or where the cache keeps less than all of objects, the same object read live."""
+        """The object; where the cache does not keep whole objects, the same object read live."""
         resource = kind_of(obj).resource
         if self.core.keeps_all(resource):
             return obj
@@ -244,7 +226,7 @@ class ObjectWrites:
         return decode(type(obj), stored.raw)
 
     async def _whole_body(self, obj: Object) -> dict[str, Any]:
-        """An object for a PUT: what was read and has a class is written over its stored form."""
+        """The body of a PUT: a typed object that was read is written over its stored form."""
         if isinstance(obj, Unstructured) or not obj.uid:
             return encode(obj)
         raw = (await self._stored_form(obj)).to_dict()
@@ -265,7 +247,7 @@ class ObjectWrites:
     # --- deleting -------------------------------------------------------------------------------
 
     async def decide_on_fresh_state(self, resource: APIResource) -> None:
-        """Before a deletion. Raises StaleVersion if it is the first of its kind, and the cache was behind."""
+        """Before a deletion. Raises StaleVersion for the first of a kind if the cache was behind."""
         core = self.core
         if not core.of_run or core.cache is None or core.dry_run:
             return
@@ -282,7 +264,7 @@ class ObjectWrites:
         grace_seconds: int | None = None,
         version: str = "",
     ) -> bool:
-        """Delete by uid, and by version where one is given; false if the object is gone already."""
+        """Delete by uid, and by `version` if given; false if the object is gone already."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         preconditions = {"uid": uid, "resourceVersion": version}
         if uid or version:
@@ -301,11 +283,10 @@ class ObjectWrites:
 
 
 def guard_of(obj: Object, patch: Mapping[str, Any], *, versioned: bool = False) -> dict[str, str]:
-    """For which state of `obj` a patch is meant: its uid, and its version where the patch needs it.
+    """The guard of a patch: the uid of `obj`, and its version if `versioned` or needed by the patch.
 
-    `versioned`: it does in any case. A patch of /status does, because for the status of a custom resource
-    an API server ignores the uid, and would patch a namesake. Raises ValueError for an object that
-    was not read: nothing would guard the patch.
+    A patch of /status needs it, because for the status of a custom resource an API server ignores the uid and
+    would patch a namesake. Raises ValueError for an object that was not read: nothing would guard the patch.
     """
     version = _version(obj)
     if not (obj.uid and version):
@@ -323,7 +304,7 @@ def _version(obj: Object) -> str:
 
 
 def _authored(patch: dict[str, Any], subresource: str) -> dict[str, Any]:
-    """The patch without what only the server sets. Raises ValueError for what a write cannot reach."""
+    """The patch without server-set metadata. Raises ValueError for fields beyond a write to /status."""
     metadata = {k: v for k, v in (patch.get("metadata") or {}).items() if k not in SET_BY_SERVER}
     rest = {name: value for name, value in patch.items() if name != "metadata"}
     if metadata:
@@ -335,7 +316,7 @@ def _authored(patch: dict[str, Any], subresource: str) -> dict[str, Any]:
 
 
 def _put(body: Mapping[str, Any], name: str, above: str = "") -> dict[str, Any]:
-    """The operation of a JSON patch that makes a member what it is in `body`."""
+    """The operation of a JSON patch that sets a member to its value in `body`, or removes it."""
     path = f"{above}/{name}"
     return (
         {"op": "add", "path": path, "value": body[name]} if name in body else {"op": "remove", "path": path}
@@ -360,10 +341,10 @@ _managed = msgspec.json.Decoder(_Managed)
 def _object_in(
     method: str, resource: APIResource, key: Key, dry: bool, appliers: Appliers | None, answer: bytes
 ) -> tuple[Snapshot, bytes]:
-    """The object that a write answered, and the answer itself. Raises ValueError if it is another object.
+    """The object in an answer, and the answer itself. Raises ValueError if it is another object.
 
-    What a POST answers need not be stored: a review (of access, of a token) may have no name, and kinds of
-    aggregated APIs have no uid. What was patched or replaced is stored, unless a dry run was to create it.
+    The answer to a POST need not be stored: a review (of access, of a token) may have no name, and kinds of
+    aggregated APIs no uid. What was patched or replaced is stored, unless a dry run was to create it.
     """
     if method != "POST" and not dry:
         written = stored_object(answer, appliers)
@@ -380,18 +361,18 @@ def _object_in(
 
 
 def accepted(sent: Sent, _answer: object) -> Answered:
-    """A write whose answer is not the object."""
+    """The event of a write whose answer is not the object."""
     return Answered(sent)
 
 
 def _is_all_of(manager: str, answer: bytes) -> bool:
-    """Whether every field of an object is of this field manager."""
+    """Whether this field manager owns every field of an object."""
     entries = _managed.decode(answer).metadata.managed_fields
     return bool(entries) and all(entry.manager == manager for entry in entries)
 
 
 def _replaced(error: Invalid) -> PreconditionFailed:
-    """How a server says of a patch that the object is another one than was meant."""
+    """The error for a patch of an object that was replaced by another."""
     return PreconditionFailed(
         error.code,
         error.reason,

@@ -1,11 +1,10 @@
-"""A reconcile sees its own writes: what one key has written and its cache may not show yet.
+"""Lets a reconcile see its own writes: what one key has written and its cache may not show yet.
 
-The cache shows a write when it holds the object at that version or later, or when it has reached that
-version as a whole. It shows a deletion when that uid is absent or terminating. After a write of unknown
-outcome the object is read live, and that is what the cache has to show; where the name is not known, the
-cache has to reach the version of a consistent list. After a write that was refused as stale, the cache has
-to show a newer state of that very object.
-(cluster-api #13720, controller-runtime #3472, KEP-5647.)
+The cache shows a write when it holds the object at that version or later, or has reached that version as a
+whole; it shows a deletion when that uid is absent or terminating. After a write of unknown outcome the object
+is read live, and the cache must show that state; where the name is unknown, the cache must reach the version
+of a consistent list. After a write refused as stale, it must show a newer state of that object. (cluster-api
+#13720, controller-runtime #3472, KEP-5647.)
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -32,8 +31,8 @@ from reconcile.runs.write_events import Answered, Failed, WriteObserver
 P = TypeVar("P", bound=tuple[APIResource, Key | None])
 
 PATIENCE = 5.0
-"""Seconds to wait for the cache, and again after a relist. A watch is late by milliseconds; one that is
-late by seconds is likely to be broken without an error."""
+"""Seconds to wait for the cache, and again after a relist. A watch is normally late by milliseconds; one that
+is late by seconds is likely to be broken without an error."""
 SHORT_PATIENCE = 0.5
 """Seconds to wait for a version only. A store reaches it with the next event or bookmark of the resource,
 which may be a minute away, so a relist is faster."""
@@ -57,10 +56,7 @@ class Live(Protocol):
 
 @frozen
 class OwnWrite:
-    """An object that was written, at the version that the server gave, or its deletion.
-
-    `state` is what the server answered, where that was the whole object.
-    """
+    """A write or deletion; `state` is the object in the server's answer, if that was the whole object."""
 
     resource: APIResource
     key: Key
@@ -70,7 +66,7 @@ class OwnWrite:
     state: Snapshot | None = None
 
     def shown_by(self, informer: Informer, cached: Snapshot | None) -> bool:
-        """Whether the store of an informer, which has `cached` for the key, shows the write."""
+        """Whether the store of an informer, with `cached` for the key, shows the write."""
         if self.deleted:
             return cached is None or cached.uid != self.uid or cached.terminating
         # Events of one resource come in the order of versions: what reached a later one has this one.
@@ -90,16 +86,12 @@ class Absence:
     key: Key
 
     def shown_by(self, informer: Informer, cached: Snapshot | None) -> bool:
-        """Whether the store shows that the object is gone, or is going."""
         return cached is None or cached.terminating
 
 
 @frozen
 class Refusal:
-    """A write that the server refused because the object is newer than `version`.
-
-    How new is not known, so a store that has reached `version` proves nothing.
-    """
+    """A write refused because the object is newer than `version`, though it is unknown by how much."""
 
     resource: APIResource
     key: Key
@@ -107,12 +99,11 @@ class Refusal:
     version: int
 
     def shown_by(self, informer: Informer, cached: Snapshot | None) -> bool:
-        """Whether the store shows a newer state of the object."""
         return cached is None or cached.uid != self.uid or cached.version > self.version
 
 
 def is_shown(write: OwnWrite | Absence | Refusal, informer: Informer) -> bool:
-    """Whether a reader of an informer sees what was noted, or can never see the object."""
+    """Whether the informer's store shows what was noted, or can never hold the object."""
     if not informer.covers(write.key.namespace):
         return True
     return write.shown_by(informer, informer.store.get(write.key))
@@ -120,10 +111,7 @@ def is_shown(write: OwnWrite | Absence | Refusal, informer: Informer) -> bool:
 
 @define
 class Journal(WriteObserver):
-    """What one key wrote and its cache may not show yet.
-
-    `on_wait` is called after each wait for the cache, with its seconds and whether it was in vain.
-    """
+    """The unseen writes of one key. `on_wait` gets the seconds of each wait, and whether it failed."""
 
     on_wait: Callable[[float, bool], None] | None = None
     _writes: dict[tuple[APIResource, Key], OwnWrite | Absence | Refusal] = field(factory=dict, init=False)
@@ -131,7 +119,7 @@ class Journal(WriteObserver):
     _certain: set[APIResource] = field(factory=set, init=False)
 
     def answered(self, answered: Answered) -> None:
-        """Note which state the cache is to show after a write."""
+        """Note the state that the cache must show after a write."""
         if answered.dry:
             return
         resource, key, written = answered.resource, answered.key, answered.written or answered.scale
@@ -144,9 +132,9 @@ class Journal(WriteObserver):
             self.doubt(resource, key)
 
     def failed(self, failed: Failed) -> None:
-        """Note what an error says of the cache: that an object is newer than it has, or not what it has.
+        """Note what an error reveals: that the cache is behind the object, or wrong about it.
 
-        Of the four kinds of 409, a conflict of field owners alone says nothing: it names no version.
+        Of the four kinds of 409, only a conflict of field owners reveals nothing: it names no version.
         """
         sent, error = failed.sent, failed.error
         version = str(sent.guard.get("resourceVersion", ""))
@@ -161,14 +149,10 @@ class Journal(WriteObserver):
             self.doubt(sent.resource, sent.key)
 
     def doubt(self, resource: APIResource, key: Key) -> None:
-        """A write may have happened, or the cache was found to be wrong about the object.
-
-        A key without a name is an object whose name the server was to choose.
-        """
+        """Note an unknown outcome, or a wrong cache; without a name, of an object that the server named."""
         self._unknown[resource, key if key.name else None] = None
 
     def _note(self, resource: APIResource, identity: Snapshot, state: Snapshot | None = None) -> None:
-        """Note a version of an object. A Scale has the identity of its object, but not its state."""
         key = identity.key
         self._writes[resource, key] = OwnWrite(resource, key, identity.uid, identity.version, state=state)
 
@@ -187,9 +171,9 @@ class Journal(WriteObserver):
     async def settle(
         self, cache: Cache, live: Live, only: APIResource | None = None, key: Key | None = None
     ) -> None:
-        """Wait until the cache shows everything noted here (`only`: of one resource; `key`: of one object).
+        """Wait until the cache shows the writes (`only` of a resource, of one `key`).
 
-        Raises CacheBehind when even a relist did not bring it, and the errors of live reads.
+        Raises CacheBehind when even a relist did not help, and the errors of live reads.
         """
         started = anyio.current_time()
         behind = False
@@ -221,10 +205,10 @@ class Journal(WriteObserver):
     async def _look_again(
         self, cache: Cache, live: Live, informer: Informer, write: Refusal | Absence
     ) -> None:
-        """Wait for a state whose version is not known; if it does not come, for what the server has now.
+        """Wait for a state of unknown version; if it does not come, for the server's present one.
 
         After a refusal there may be no newer state to come. And an object that was absent may exist by now:
-        made by others, or by the create of unknown outcome itself, carried out late.
+        created by others, or by the create of unknown outcome itself, carried out late.
         """
         seen = partial(is_shown, write, informer)
         if seen() or await informer.wait_until(seen, SHORT_PATIENCE):
@@ -256,7 +240,7 @@ def _within(places: Collection[P], resource: APIResource | None, key: Key | None
 
 
 class NoJournal(Journal):
-    """Notes nothing: without a cache every read is live, and none can be behind."""
+    """Notes nothing: without a cache every read is live and up to date."""
 
     def answered(self, answered: Answered) -> None:
         """Note nothing."""
@@ -274,14 +258,13 @@ class NoJournal(Journal):
 
 @define
 class Freshness:
-    """Which resources a cache has been found to be up to date with since the start, or since leadership.
+    """The resources whose cache has proven to be up to date since the start, or since leadership.
 
-    A process that has just taken over may know less than its predecessor did. Before its first
-    destructive act on a resource the store must have reached the version of one consistent list of
-    one object: one request per resource, whatever the number of keys.
+    A process that has just taken over may know less than its predecessor. Before its first destructive act on
+    a resource the store must have reached the version of one consistent list of one object: one request per
+    resource, whatever the number of keys.
 
-    `certain` are the resources for which a key has waited so before it decided: what is decided by runs that
-    begin later needs no proof.
+    For `certain` resources a key has waited so before it decided: runs that begin later need no proof.
     """
 
     certain: frozenset[APIResource] = field(default=frozenset(), init=False)
@@ -290,10 +273,7 @@ class Freshness:
     _lock: anyio.Lock | None = field(default=None, init=False)
 
     async def confirm(self, cache: Cache, live: Live, resource: APIResource) -> bool:
-        """Wait until the store of a resource is up to date; false if it was not when this was called.
-
-        Then whatever was decided before was decided on old state. Raises CacheBehind.
-        """
+        """Wait until a store is up to date; false if it was not at the call. Raises CacheBehind."""
         informer = cache.find(resource)
         if informer is None or resource in self._confirmed:
             return True
@@ -308,17 +288,16 @@ class Freshness:
         return before >= version
 
     def note_certain(self, resource: APIResource) -> None:
-        """A store has reached the version of a consistent list before something was decided on it."""
         self.certain |= {resource}
 
     def reset(self) -> None:
-        """Ask again, for every resource: this process has gained leadership."""
+        """Ask again for every resource: this process has gained leadership."""
         self._confirmed.clear()
         self.certain = frozenset()
 
 
 def _consistent_version(live: Live, informer: Informer) -> Awaitable[int]:
-    """The version of the server as of now, from a list that this process may make."""
+    """The server's present version, from a list that this process may make."""
     return live.version(informer.resource, next(iter(informer.namespaces), ""))
 
 

@@ -1,7 +1,4 @@
-"""The types of patches that a client sends: the media type, and how each names the state that it is for.
-
-A further type is one more `PatchType` here, and its name in `PatchName`.
-"""
+"""The types of patches that a client sends: media types, and how each names the state that it is for."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
@@ -9,19 +6,18 @@ from typing import Any, Literal, TypeAlias
 from attrs import frozen
 
 Guard = Mapping[str, str]
-"""The uid, and the resourceVersion if need be, of the state that a patch is for."""
+"""The uid, and the resourceVersion if needed, of the state that a patch is for."""
 
 
 @frozen
 class PatchType:
-    """A media type of patches, and how a patch of it is `guarded` by a uid and a resourceVersion."""
+    """A media type of patches; `guarded` adds a uid and a resourceVersion to a patch of it."""
 
     media_type: str
     guarded: Callable[[Any, Guard], Any]
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of a request with such a patch."""
         return {"content-type": self.media_type, "accept": "application/json"}
 
 
@@ -43,4 +39,4 @@ APPLY = PatchType("application/apply-patch+yaml", _in_metadata)
 
 PatchName: TypeAlias = Literal["merge", "strategic", "json"]
 BY_NAME: Mapping[PatchName, PatchType] = {"merge": MERGE, "strategic": STRATEGIC, "json": JSON_PATCH}
-"""What `client.raw.patch` takes; an apply has a verb of its own."""
+"""The patch types of `client.raw.patch`; an apply has a verb of its own."""

@@ -1,4 +1,4 @@
-"""Requests beyond the six verbs: patches of one's own, subresources, whole objects, stored states."""
+"""Requests beyond the six verbs: custom patches, subresources, whole objects, stored states."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,10 +20,7 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 
 @frozen(eq=False)
 class RawClient:
-    """What `Client.raw` is: the requests for which `Client` has no verb.
-
-    They have the promises of `Client`: own writes are seen, and what names no uid or version says so.
-    """
+    """The requests for which `Client` has no verb; own writes are seen here too."""
 
     _core: ClientCore
     _reads: ObjectReads
@@ -46,7 +43,7 @@ class RawClient:
         index: tuple[str, Any] | None = None,
         live: bool = False,
     ) -> Sequence[Snapshot]:
-        """The stored states of the objects that fit everything that is given; see `Client.list`."""
+        """The stored states of the objects that match every argument; see `Client.list`."""
         return await self._reads.snapshots(
             resource, namespace, labels=labels, fields=fields, owner=owner, index=index, live=live
         )
@@ -59,7 +56,7 @@ class RawClient:
         return await self._reads.ask(resource, key, path, read=json_object)
 
     async def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
-        """Who wrote which fields of an object, as the server has it now; empty where there is no object."""
+        """The managedFields of an object as the server has it now; empty where there is no object."""
         return await self._reads.managed_fields(resource, key)
 
     async def version(self, resource: APIResource, namespace: str = "") -> int:
@@ -67,7 +64,7 @@ class RawClient:
         return await self._reads.version(resource, namespace)
 
     async def unstructured(self, manifest: Mapping[str, Any] | str) -> Unstructured:
-        """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""
+        """A manifest as an object; the server is asked for its resource. Raises UnknownKind, ValueError."""
         return await self._core.manifests.object_of(manifest)
 
     # --- writes ---------------------------------------------------------------------------------
@@ -82,12 +79,11 @@ class RawClient:
         patch_type: PatchName = "merge",
         subresource: str = "",
     ) -> Snapshot:
-        """Send a patch as it is; `guard` (uid, resourceVersion) says for which state it is meant.
+        """Send a patch as it is; `guard` (uid, resourceVersion) names the state that it is meant for.
 
         `patch` is a mapping, or with `"json"` a list of operations (RFC 6902). A server takes `"strategic"`
-        for built-in kinds alone. The answer is the stored state.
-
-        Raises StaleVersion and PreconditionFailed where the object is in another state, or another one.
+        for built-in kinds alone. Returns the stored state. Raises StaleVersion and PreconditionFailed where
+        the object is in another state, or another one.
         """
         return await self._writes.patch(
             resource, key, patch, guard=guard, patch_type=BY_NAME[patch_type], subresource=subresource
@@ -101,20 +97,19 @@ class RawClient:
         guard: Mapping[str, str] | None = None,
         subresource: str = "",
     ) -> O:
-        """Send a merge patch for `obj`; one that is empty is no request.
+        """Send a merge patch for `obj`; an empty one is not sent.
 
-        `guard` (uid, resourceVersion) says for which state it is meant; the default is this very
-        object, at this version where the patch touches status, a list, the choice within a union, or what
-        the cache does not keep; raises ValueError where it was not read. `guard={}` is a blind write.
+        `guard` (uid, resourceVersion) names the state that it is meant for. By default that is this very
+        object, at this version where the patch touches status, a list, the choice within a union, or fields
+        that the cache drops; raises ValueError where it was not read. `guard={}` is a blind write.
         """
         return await self._writes.merge(obj, patch, guard, subresource)
 
     async def update(self, obj: O, *, subresource: str = "", whole: bool = False) -> O:
-        """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion.
+        """Replace the object by `obj`, at its resourceVersion. Raises StaleVersion.
 
-        It replaces all of it that its class has; fields that the class does not have stay, for which the
-        object may have to be read first. With `whole` it is not: `obj` is all that there shall be.
-        `Client.modify` and `Client.editing` are for changing some of it.
+        Fields unknown to its class stay, for which the object may have to be read first; with `whole`, `obj`
+        is the entire object. To change a part of an object, use `Client.modify` or `Client.editing`.
         """
         return await self._writes.update(obj, subresource, whole)
 
@@ -125,10 +120,10 @@ class RawClient:
         await self._writes.send("POST", resource, obj.key, body, JSON, accepted, bytes, subresource)
 
     async def apply_scale(self, obj: Object, replicas: int, *, force: bool = False) -> int:
-        """Own the replicas of `obj` through /scale, by server-side apply; returns how many it has then.
+        """Own the replicas of `obj` through /scale, by server-side apply; returns the resulting number.
 
-        Raises OwnedByOther where another field manager owns the number, unless `force` takes it over,
-        and PreconditionFailed if the object was replaced by another of its name. For built-in kinds: a real
+        Raises OwnedByOther where another field manager owns the number, unless `force` takes it over, and
+        PreconditionFailed if the object was replaced by another of its name. For built-in kinds: a real
         server (1.36) answers 500 to an apply of the Scale of a custom resource.
         """
         return await scale_writes.apply_scale(self._writes, obj, replicas, force)
@@ -136,7 +131,7 @@ class RawClient:
     async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
         """Change the replicas of `obj` through /scale from `expect` to `replicas`, in one attempt.
 
-        Raises StaleVersion if the number is another one now: decide anew.
+        Raises StaleVersion if the number has changed: decide again.
         """
         await scale_writes.set_scale(self._writes, obj, replicas, expect)
 
@@ -158,9 +153,9 @@ class RawClient:
         owner: Object | None = None,
         propagation: Propagation | None = None,
     ) -> int:
-        """Delete the objects that fit and are not terminating, as the server has them now; says how many.
+        """Delete the matching live objects that are not terminating; returns how many.
 
-        Each by its uid, so that what appears meanwhile is spared. Raises MalformedAnswer for one without.
+        Each by its uid, so that new objects are spared. Raises MalformedAnswer for one without.
         """
         resource = kind_of(model).resource
         snapshots = await self._reads.snapshots(

@@ -19,7 +19,7 @@ from reconcile.runs.run_failures import error_text
 from reconcile.runs.write_events import Sent, WriteObserver
 
 SHORTEST = 4
-"""Shorter values (in characters) are not replaced: they would occur in every other word."""
+"""Shorter values (in characters) are not replaced: they occur in ordinary words."""
 
 SHORTEST_WITHIN = 6
 """The same for parts of base64, in which short sequences occur by chance."""
@@ -28,16 +28,12 @@ HIDDEN = "<secret>"
 
 
 def is_sensitive(resource: APIResource) -> bool:
-    """Whether the values in objects of a resource must not be shown."""
     return resource.kind == "Secret" and not resource.group
 
 
 @define(eq=False)
 class SecretValues(WriteObserver):
-    """The values of the Secrets that one run has read or tried to write.
-
-    Their JSON is kept as it came, and decoded only when a text has to be cleaned.
-    """
+    """The values of Secrets that one run has read or tried to write; decoded only to redact a text."""
 
     _bodies: list[bytes] = field(factory=list, init=False)
 
@@ -110,10 +106,9 @@ def redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def redacted_error(error: BaseException, redact: Callable[[str], str]) -> BaseException:
-    """An error of the same name with a clean text, and the clean traceback as a note.
+    """An error of the same name with a redacted text, and the redacted traceback as a note.
 
-    It has no frames: error reporters read the local variables of frames, and those of a run that has read
-    Secrets hold their values.
+    It has no frames: error reporters read their local variables, which may hold the values of Secrets.
     """
     kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
     copy: Exception = kind(redact(error_text(error)))
@@ -132,7 +127,6 @@ def _clean(value: Any, values: SecretValues) -> Any:
 
 
 def _error_of(given: Any) -> BaseException | None:
-    """The exception that `exc_info` means, in each of its forms."""
     if isinstance(given, BaseException):
         return given
     if isinstance(given, tuple):
@@ -187,7 +181,6 @@ def _within_base64(value: bytes) -> Iterator[str]:
 
 
 def _decoded(value: str) -> Sequence[str]:
-    """The text of which a value is the base64, if it is one."""
     try:
         return [base64.b64decode(value, validate=True).decode()]
     except ValueError:
@@ -195,7 +188,6 @@ def _decoded(value: str) -> Sequence[str]:
 
 
 def _strings(value: str) -> Sequence[str]:
-    """The strings in a value that is JSON."""
     try:
         return list(_texts(msgspec.json.decode(value)))
     except (msgspec.DecodeError, RecursionError):
@@ -203,7 +195,6 @@ def _strings(value: str) -> Sequence[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All strings in a JSON value, however deep it is."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -21,13 +21,13 @@ class RequestLimiter:
             raise ValueError(f"a limit needs qps > 0 and burst >= 1, not {self.qps:g} and {self.burst}")
 
     async def take(self) -> None:
-        """Wait until one more request may be made."""
+        """Wait until another request may be sent."""
         wait = self.reserve(anyio.current_time())
         if wait > 0:
             await anyio.sleep(wait)
 
     def reserve(self, now: float) -> float:
-        """Reserve one request; returns in how many seconds from `now` (seconds) it may be made."""
+        """Reserve one request; returns in how many seconds from `now` (seconds) it may be sent."""
         refilled = 0.0 if self._at is None else (now - self._at) * self.qps
         self._spent = max(0.0, self._spent - refilled) + 1
         self._at = now

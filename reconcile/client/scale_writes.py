@@ -16,7 +16,7 @@ from reconcile.runs.write_events import Answered, Sent
 
 SCALE_ATTEMPTS = 5
 SCALE_WAIT = 0.1
-"""Seconds, before chance makes half as much or half as much again of it."""
+"""Seconds, varied by up to half."""
 
 
 class _ScaleSpec(msgspec.Struct):
@@ -33,7 +33,6 @@ class _Scale(msgspec.Struct):
 
 
 async def scale(writes: ObjectWrites, obj: Object, decide: Callable[[int], int]) -> int:
-    """Set the replicas to what `decide` makes of them, anew where another writer was faster."""
     refused: tuple[Invalid, Any] | None = None
     for _ in range(SCALE_ATTEMPTS):
         current = await _read_scale(writes, obj)
@@ -58,7 +57,6 @@ async def scale(writes: ObjectWrites, obj: Object, decide: Callable[[int], int])
 
 
 async def set_scale(writes: ObjectWrites, obj: Object, replicas: int, expect: int) -> None:
-    """Change the replicas from `expect` to `replicas`, in one attempt."""
     current = await _read_scale(writes, obj)
     actual = current["spec"].get("replicas") or 0
     stale = StaleVersion(409, "Conflict", f"{str(obj.key)!r} has {actual} replicas, not {expect}")
@@ -73,7 +71,6 @@ async def set_scale(writes: ObjectWrites, obj: Object, replicas: int, expect: in
 
 
 async def apply_scale(writes: ObjectWrites, obj: Object, replicas: int, force: bool) -> int:
-    """Own the replicas by server-side apply; returns how many the object has then."""
     metadata = {"name": obj.name, "namespace": obj.namespace, "uid": obj.uid}
     body = {
         "apiVersion": "autoscaling/v1",
@@ -127,12 +124,11 @@ def _scale_answered(sent: Sent, reply: tuple[Snapshot, int]) -> Answered:
 
 
 def _readable_scale(answer: bytes) -> dict[str, Any]:
-    """A Scale with a uid, and with a spec that has a number of replicas or none."""
+    """A Scale with a uid, and a spec whose replicas, if any, are a number."""
     current = json_object(answer)
     msgspec.convert(current, _Scale)
     return {**current, "spec": current.get("spec") or {}}
 
 
 def _scale_in(answer: bytes) -> tuple[Snapshot, int]:
-    """A Scale that a server answered, and its number of replicas."""
     return Snapshot.from_json(answer), _readable_scale(answer)["spec"].get("replicas") or 0

@@ -35,7 +35,7 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 RETRIES = 3
 FIRST_WAIT = 0.1
 LONGEST_WAIT = 10.0
-"""Seconds. A request that the server asks to repeat later than this fails; the key's back-off takes over."""
+"""Seconds. A request that the server wants repeated later than this fails; the key's back-off takes over."""
 
 WARNINGS_REMEMBERED = 1000
 
@@ -53,10 +53,10 @@ _CANNOT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
 class Sender:
     """Sends requests to one server.
 
-    A read is sent again when no answer came, and when the server asks for it (429 or 5xx with
-    Retry-After). A write is sent again only where the server cannot have acted on it: it was not
-    reached, or it answered 429 with Retry-After. So no create is ever made twice by this. Nothing is sent
-    again while `reach` knows the server to be down. What the server warns of is logged once.
+    A read is repeated when no answer came, and when the server asks for it (429 or 5xx with Retry-After). A
+    write is repeated only where the server cannot have acted on it: it was not reached, or answered 429 with
+    Retry-After; so no create is carried out twice. Nothing is repeated while `reach` knows the server to be
+    down. Each warning of the server is logged once.
     """
 
     transport: Transport
@@ -74,10 +74,7 @@ class Sender:
         headers: Mapping[str, str] = JSON,
         body: bytes | None = None,
     ) -> R:
-        """What `read` makes of the body of the answer. Raises an ApiError otherwise.
-
-        Where `read` raises an error of decoding, that is a MalformedAnswer.
-        """
+        """The answer, decoded by `read`. Raises ApiError, and MalformedAnswer where decoding fails."""
         request = HttpRequest(method, path, query or {}, headers, body)
         attempt = 0
         while True:
@@ -114,7 +111,7 @@ class Sender:
 
 
 def retry_wait(method: str, error: ApiError, attempt: int, chance: Callable[[], float]) -> float | None:
-    """Seconds until a request that failed with this error is sent again; None: it is not."""
+    """Seconds until a failed request is repeated; None: it is not."""
     if attempt >= RETRIES:
         return None
     reading = method == "GET"

@@ -27,10 +27,7 @@ _EVENT_TYPES: Mapping[str, EventType] = {
 
 @frozen
 class WatchEvent(Generic[O]):
-    """One line of a watch, and the resourceVersion from which to go on after it.
-
-    A bookmark has no object.
-    """
+    """One line of a watch, and the resourceVersion to go on from; a bookmark has no object."""
 
     type: EventType
     version: str

@@ -1,8 +1,7 @@
-"""One task for each object, beside its reconciler, to follow what the object stands for.
+"""One task for each object, beside its reconciler, to follow the external state of the object.
 
-A task is started when workers are and the object is there; it is cancelled, and has ended, before the
-object's `cleanup` runs or another object of its name gets a task. It may only ask for runs:
-`reconcile` decides what is to be done, and writes.
+A task runs while workers do and its object exists; it has ended before the object's `cleanup` runs or a
+namesake gets a task. It may only ask for runs: `reconcile` decides and writes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +24,7 @@ T = TypeVar("T", bound=Object)
 
 @frozen
 class Background(Generic[T]):
-    """What the background task of one object gets."""
+    """The argument of an object's background task."""
 
     request: Request
     uid: str
@@ -36,7 +35,7 @@ class Background(Generic[T]):
 
     @property
     def object(self) -> T | None:
-        """The object as it is cached now; None once it is gone. Raises DecodeError."""
+        """The object as cached now; None once it is gone. Raises DecodeError."""
         return self._current()
 
     def trigger(self, cause: str = "") -> None:
@@ -49,7 +48,7 @@ BackgroundFunction = Callable[[Background[T]], Awaitable[None]]
 
 @define(eq=False)
 class _ObjectTask:
-    """The task of one object. `after` is set when the task of the namesake before it has ended."""
+    """The task of one object. `after` is set when the task of an earlier namesake has ended."""
 
     uid: str
     after: anyio.Event | None
@@ -96,7 +95,7 @@ class BackgroundTasks(Generic[T]):
             await task.ended.wait()
 
     def __len__(self) -> int:
-        """How many tasks have not ended."""
+        """The number of tasks that have not ended."""
         return sum(not task.ended.is_set() for task in self._tasks.values())
 
     def _keep(self, request: Request, snapshot: Snapshot | None) -> None:

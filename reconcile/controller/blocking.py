@@ -1,8 +1,8 @@
-"""Blocking code beside the event loop: where it runs, and its way back to the loop.
+"""Runs blocking code beside the event loop, and connects it to the loop.
 
-A thread cannot be ended from outside. So a run whose blocking code takes too long, or is to be stopped,
-goes on until that code returns: its key stays in work, the log says so at once, and the next thing that
-the code asks of its client ends it with `RunEnded`.
+A thread cannot be ended from outside. So a run whose blocking code takes too long, or is to be stopped, goes
+on until that code returns: its key stays in work, the log says so at once, and the code's next call of its
+client ends it with `RunEnded`.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ THREADS = 40
 
 
 class RunEnded(BaseException):
-    """Raised in blocking code that asks for something after its run was ended: nothing more is done.
+    """Raised in blocking code that calls its client after its run has ended: nothing more is done.
 
-    No `except Exception` holds it up, as with any cancellation; let it through.
+    Like a cancellation, it passes `except Exception`; let it through.
     """
 
 
@@ -39,19 +39,19 @@ class Ask(Protocol):
     """Has the event loop do something, from blocking code, and waits for the answer."""
 
     def __call__(self, call: Callable[[], Awaitable[R]], /) -> R:
-        """What the call returns or raises. Raises RunEnded once the run has ended."""
+        """Returns or raises the outcome of the call. Raises RunEnded once the run has ended."""
         ...
 
 
 class Blocking(Protocol):
-    """Where blocking code runs."""
+    """Runs blocking code."""
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run blocking code that needs nothing of the event loop; returns or raises what it does."""
+        """Run blocking code that does not need the event loop; returns or raises its outcome."""
         ...
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run blocking code that gets a function which has the event loop do something."""
+        """Run blocking code that gets a function with which it uses the event loop."""
         ...
 
 
@@ -76,24 +76,20 @@ class Threads:
         return work.end.result()
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run it in a thread; what it asks for is done in the event loop, within the same run."""
         return await self.call(partial(function, _ask_loop), log)
 
 
 @define(eq=False)
 class InStep:
-    """For tests in virtual time: while blocking code runs the event loop stands still.
+    """For tests in virtual time: the event loop stands still while blocking code runs, so order is certain.
 
-    So its order is as certain as that of everything else. Code that asks the loop for something has a
-    thread, since it must wait somewhere; the loop waits for that thread whenever it does not ask.
+    Code that uses the loop has a thread, since it must wait somewhere; the loop waits for that thread.
     """
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run it in the event loop itself."""
         return function()
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
-        """Run it in turns with the event loop."""
         asked: SimpleQueue[Callable[[], Awaitable[Any]] | None] = SimpleQueue()
         answered: SimpleQueue[Future[Any]] = SimpleQueue()
 
@@ -131,14 +127,11 @@ class InStep:
 
 @define(eq=False)
 class _BlockingCall(Generic[R]):
-    """Blocking code, whether it runs, and its result."""
-
     function: Callable[[], R]
     running: bool = False
     end: "Future[R]" = field(factory=Future)
 
     def do(self) -> None:
-        """Run it."""
         self.running = True
         try:
             self.end.set_result(self.function())
@@ -172,7 +165,7 @@ async def _log_cancellation(work: _BlockingCall[Any], log: structlog.stdlib.Boun
 
 
 def _thread_allowed() -> AbstractContextManager[None]:
-    """Allows a thread in the loop of the test kit, which refuses all others: this one takes turns with it."""
+    """Allows a thread in the loop of the test kit, which refuses those that do not take turns with it."""
     allowed: Callable[[], AbstractContextManager[None]]
     allowed = getattr(asyncio.get_running_loop(), "standing_still", nullcontext)
     return allowed()

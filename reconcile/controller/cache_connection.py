@@ -36,8 +36,7 @@ T = TypeVar("T", bound=Object)
 
 @define(eq=False, slots=False)
 class CacheConnection(Generic[T]):
-    """A controller in one cache, from `open` to `close`; `primary`, the informer of its kind, is declared
-    already.
+    """A controller in one cache, from `open` to `close`; `primary`, its kind's informer, is declared already.
 
     Its handlers are plain synchronous code: they run for each line of a watch.
     """
@@ -77,10 +76,9 @@ class CacheConnection(Generic[T]):
         )
 
     def open(self) -> None:
-        """Declare all informers and follow their changes; what they hold by now is queued before this
-        returns.
+        """Declare all informers and follow their changes; cached objects are queued before this returns.
 
-        Raises what the cache raises; then nothing is left behind.
+        Raises what the cache raises, and then leaves nothing behind.
         """
         try:
             self._declare_all()
@@ -105,22 +103,22 @@ class CacheConnection(Generic[T]):
         self._declared.clear()
 
     def object_of(self, request: Request) -> Snapshot | None:
-        """The object of a key as it is cached now, whether or not the controller keeps it."""
+        """The cached object of a key, whether or not the controller keeps it."""
         return self.primary.store.get(request.key)
 
     def keeps(self, request: Request) -> bool:
-        """Whether there is an object of that key, and the controller keeps it."""
+        """Whether the controller keeps the cached object of that key, if any."""
         snapshot = self.object_of(request)
         return snapshot is not None and self.controller.keeps(snapshot)
 
     def leaves_alone(self, request: Request) -> bool:
-        """Whether there is an object of that key, and the controller's selector does not choose it."""
+        """Whether the controller's selector excludes the cached object of that key, if any."""
         snapshot = self.object_of(request)
         left = snapshot is not None and not self.controller.keeps(snapshot)
         return left and not self.executor.tombstones.has(request.key)
 
     def requests(self) -> Iterator[Request]:
-        """The keys of all objects that the controller keeps, as cached now."""
+        """The keys of all cached objects that the controller keeps."""
         store, keeps = self.primary.store, self.controller.keeps
         return (Request(*snapshot.key, self.cluster) for snapshot in store if keeps(snapshot))
 
@@ -213,7 +211,7 @@ class CacheConnection(Generic[T]):
 
 @define(eq=False)
 class _ObjectIndex:
-    """The values of one object, for the store; none where the author's function fails, which is logged."""
+    """The index values of one object; none where the author's function fails, which is logged."""
 
     name: str
     index: Index[Any]

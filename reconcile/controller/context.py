@@ -1,4 +1,4 @@
-"""What one run of a reconciler gets: its object, a client, and a place for status and events."""
+"""The context of one run: its object, a client, and its status and events."""
 
 import asyncio
 import functools
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 @frozen(eq=False, repr=False, slots=False)
 class RunContext(Generic[T]):
-    """What a run has whether or not its code may block: its object, and what it says of that object."""
+    """The context of a run, whether or not its code may block."""
 
     _output: RunOutput[T]
     request: Request
@@ -41,9 +41,9 @@ class RunContext(Generic[T]):
     causes: tuple[Cause, ...] = field(default=(), kw_only=True)
     """Why the key runs."""
     attempt: int = field(default=0, kw_only=True)
-    """How often the key has failed since it last did not."""
+    """How often the key has failed in a row."""
     deadline: float = field(default=math.inf, kw_only=True)
-    """When the run has taken too long, in the event loop's seconds (`anyio.current_time`)."""
+    """When the run is ended for taking too long, in the event loop's seconds (`anyio.current_time`)."""
     _owns: Sequence[type[Object]] = field(default=(), kw_only=True)
     _client_of: Callable[[str], Client] | None = field(default=None, kw_only=True)
     _time: Callable[[], float] = field(factory=lambda: asyncio.get_running_loop().time, init=False)
@@ -55,7 +55,7 @@ class RunContext(Generic[T]):
 
     @functools.cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """A logger that has controller, key and reconcile id in each line."""
+        """A logger that adds controller, key and reconcile id to each line."""
         return self._bind_log()
 
     @property
@@ -65,17 +65,17 @@ class RunContext(Generic[T]):
 
     @property
     def remaining(self) -> float:
-        """Seconds until `deadline`; from any thread. A thread is not ended then: look, and return."""
+        """Seconds until `deadline`, from any thread; code in a thread is not ended and must return itself."""
         return self.deadline - self._time()
 
     def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
-        """At the end of this run, delete the children that it has neither applied nor written otherwise.
+        """At the end of this run, delete the children that it has neither applied nor otherwise written.
 
-        Of `kinds`, which the controller `owns`; without any, of all that it owns. Objects of `keep` are
-        spared. Nothing is deleted where the run fails, or where any of its requests or blocking calls
-        did, whether or not the reconciler went on: what should be there is not known then. It happens
-        before the status is written: keep a child that alone proves what the status is to say. Raises
-        ValueError for a kind that the controller does not own.
+        Of `kinds`, which the controller `owns`; without any, of all that it owns. Objects in `keep` are
+        spared. Nothing is deleted where the run, or any of its requests or blocking calls, fails, even if the
+        reconciler goes on: the desired children are unknown then. It happens before the status is written:
+        keep a child that alone proves the new status. Raises ValueError for a kind that the controller does
+        not own.
         """
         for kind in kinds:
             if kind not in self._owns:
@@ -102,22 +102,22 @@ class RunContext(Generic[T]):
     ) -> None:
         """Collect the condition of type `name`; its lastTransitionTime moves only when its status does.
 
-        `reason` is one CamelCase word. A `message` of over 32,768 characters is cut. Raises ValueError for
-        a type, status or reason that metav1.Condition does not allow, since no status would be written.
+        `reason` is one CamelCase word. A `message` of over 32,768 characters is cut. Raises ValueError for a
+        type, status or reason that metav1.Condition does not allow, since no status would be written.
         """
         word = status if isinstance(status, str) else str(bool(status))
         self._output.set_condition(name, checked_condition(name, word, reason, message))
 
     def remove_condition(self, name: str) -> None:
-        """Collect that there is no condition of type `name` any more."""
+        """Remove the condition of type `name` at the end of the run."""
         self._output.remove_condition(name)
 
     @contextmanager
     def false_on_failure(self, name: str, *errors: type[Exception]) -> Generator[None]:
-        """Within it, collect the condition of type `name` as False where one of `errors` is raised.
+        """While inside, set the condition of type `name` to False if one of `errors` is raised.
 
-        Its reason is the name of the error's class, its message what the error says, without what Secrets
-        hold. The error goes on: the run fails, is tried again with back-off, and its condition is written.
+        Its reason is the name of the error's class, its message the error's text, without the values of
+        Secrets. The error goes on: the run fails, is tried again with back-off, and its condition is written.
         """
         try:
             yield
@@ -127,17 +127,17 @@ class RunContext(Generic[T]):
             raise
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
-        """Tell people about the object: one Event, or one more of a series, written beside the runs.
+        """Record an Event about the object, written beside the runs; equal ones are counted up in a series.
 
-        `reason` is one CamelCase word, as is `action`, which says what was being done. The run never
-        waits for an Event, nor fails with it.
+        `reason` is one CamelCase word, as is `action`, the operation that was under way. The run never waits
+        for an Event, nor fails with it.
         """
         event = PendingEvent("Warning" if warning else "Normal", reason, message, action)
         self._output.events.append(event)
 
 
 class Context(RunContext[T]):
-    """One run for one key: its object, a client, and what the run wants written at its end."""
+    """One run for one key: its object, a client, and what to write at its end."""
 
     @property
     def client(self) -> Client:
@@ -147,8 +147,8 @@ class Context(RunContext[T]):
     def client_of(self, cluster: str) -> Client:
         """The client of another of `Manager(clusters=)`, for this key. LookupError for an unknown one.
 
-        It reads and writes as `client` does, own writes seen and leadership held; nothing there can be
-        owned by an object here.
+        It sees own writes and needs leadership as `client` does; nothing there can be owned by an object
+        here.
         """
         if cluster == self.request.cluster:
             return self.client
@@ -183,13 +183,13 @@ class Context(RunContext[T]):
         unforced: Collection[str] = (),
         adopt: bool = True,
     ) -> Object:
-        """Make a child have what `obj` says, owned by this object; no request when nothing would change.
+        """Make a child match `obj`, owned by this object; no request when nothing would change.
 
         `obj` is an intent, a mapping, or a manifest in YAML. The namespace is this object's unless `obj`
         names one; an object of another namespace cannot be owned and is applied as it is. `force` and
         `unforced` are those of `Client.apply`. Raises AlreadyOwned for a child of another controller. Without
-        `adopt`, an object that is there and is not controlled by this one is left as it is: raises
-        AlreadyExists, as far as can be seen before the write.
+        `adopt`, raises AlreadyExists for an existing object that this one does not control, as far as can be
+        seen before the write.
         """
         if isinstance(obj, Mapping | str):
             obj = await self.client.raw.unstructured(obj)
@@ -211,20 +211,20 @@ class Context(RunContext[T]):
     async def delete(
         self, obj: Object, *, propagation: Propagation | None = None, if_unchanged: bool = False
     ) -> None:
-        """Delete that very object; no error if it is gone already.
+        """Delete this very object; no error if it is gone already.
 
-        Without `propagation` its own children go too, unless it is a Job: say `"Background"` for those.
-        With `if_unchanged` it goes only as it was read: raises StaleVersion where somebody has changed it
-        meanwhile, and the key runs again at once.
+        Without `propagation` its own children go too, unless it is a Job: use `"Background"` for those. With
+        `if_unchanged`, raises StaleVersion where it has changed since it was read, and the key runs again at
+        once.
         """
         await self.client.delete(obj, propagation=propagation, if_unchanged=if_unchanged)
 
     async def generate_once(self, name: str, make: Callable[[], str], *, secret: str | Key = "") -> str:
-        """A password, a salt or a token: made by `make()` where there is none yet, and kept for good.
+        """A password, a salt or a token: created by `make()` where there is none yet, and kept for good.
 
-        It is kept as `name` in a Secret that this object owns: `secret`, by default `<name>-generated` in
-        its namespace; the controller declares it: `writes=[Secret]`. `make` takes chance from `clock`. An
-        object without a namespace says which by a `Key`. Raises ValueError if it does not.
+        It is kept as `name` in a Secret that this object owns: `secret`, by default `<name>-generated` in its
+        namespace; the controller declares it: `writes=[Secret]`. `make` takes chance from `clock`. An object
+        without a namespace needs a `Key`. Raises ValueError without one.
         """
         key = secret if isinstance(secret, Key) else Key(self.object.namespace, secret)
         if not key.name:
@@ -238,8 +238,8 @@ class Context(RunContext[T]):
     async def run_sync(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call blocking code in one of the manager's threads; inline under the test kit.
 
-        A thread cannot be ended: where the run has taken too long, or is to stop, this returns only when
-        `function` has, and then ends the run. Raises TypeError for an `async def`, and what `function` does.
+        A thread cannot be ended: where the run has taken too long, or must stop, this returns only after
+        `function`, and then ends the run. Raises TypeError for an `async def`, and any error of `function`.
         """
         if is_async(function):
             raise TypeError(f"run_sync: {name_of(function)} is an `async def`: await it as it is")
@@ -250,7 +250,7 @@ class Context(RunContext[T]):
             raise
 
     async def _refuse_foreign(self, child: Object) -> None:
-        """Look before an apply. No apply can be made to create only: who comes in between is adopted."""
+        """Raise AlreadyExists for a foreign object; one created after this read is adopted."""
         if not can_own(self.object, child):
             raise ValueError(
                 f"adopt=False: {str(child.key)!r} cannot be owned, so nobody can say whose it is"
@@ -272,5 +272,5 @@ class Context(RunContext[T]):
 
 
 def output_of(context: Context[T]) -> RunOutput[T]:
-    """What the runtime does with a context that authors do not see."""
+    """The part of a context that the runtime uses and authors do not see."""
     return context._output

@@ -1,4 +1,4 @@
-"""One timer for all runs of a controller: each may take as long, so the oldest is always due first."""
+"""One timer for all runs of a controller: all may take equally long, so the oldest is always due first."""
 
 import asyncio
 from types import TracebackType
@@ -9,9 +9,9 @@ from attrs import define, field
 
 @define(eq=False)
 class Deadlines:
-    """Cancels each scope it watches `seconds` after that began, unless it was forgotten before.
+    """Cancels each watched scope `seconds` after that began, unless it was forgotten before.
 
-    A timer for each run would cost more than the rest of its deadline, and nearly none of them ever strikes.
+    One timer per run would cost more than the rest of its deadline, and hardly any of them fires.
     """
 
     seconds: float
@@ -27,11 +27,9 @@ class Deadlines:
         return end
 
     def forget(self, scope: anyio.CancelScope) -> None:
-        """Stop watching a scope."""
         self._ends.pop(scope, None)
 
     def close(self) -> None:
-        """Cancel nothing more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -58,7 +56,7 @@ class RunLimit:
     _struck: TracebackType | None = field(default=None, init=False)
 
     def struck(self) -> TracebackType | None:
-        """Where the last block was when it was ended. It is not kept: a traceback keeps its frames alive."""
+        """The traceback of the last block that was ended; not kept, as it keeps its frames alive."""
         trace, self._struck = self._struck, None
         return trace
 

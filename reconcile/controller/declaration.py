@@ -44,7 +44,7 @@ Reconciler: TypeAlias = (
 )
 """An `async def`, in the event loop; or a plain function, in a thread, which may block."""
 Cleanup: TypeAlias = Reconciler[T]
-"""Undoes what was made for an object before the object goes. It is what adds the finalizer."""
+"""Undoes what was created for an object before the object goes; it makes the controller add the finalizer."""
 Names = str | Key | None | Iterable["str | Key"]
 
 DEFAULT_WORKERS = 10
@@ -58,14 +58,13 @@ EVERY_CHANGE = Predicate(lambda old, new: True)
 class Watch(Generic[T, W]):
     """Objects of another kind that wake a controller.
 
-    With `by`, the controller's own objects say which of them they use: `by` gets such an object and
-    returns the name (in its namespace), the `Key`, or several, of the objects of `kind`. `by_labels`
-    returns the selector of those it uses instead (in its namespace; in all, if it has none): it is woken
-    by what the selector chooses or did choose before the change. With `to`, the watched object says whom
-    it concerns: `to` gets it and returns `Request`s. `everywhere` follows the kind in all namespaces, also
-    where the manager is kept to one. `wakes` chooses among the changes of the watched objects; without it
-    every one counts. Raises TypeError unless one of the three is given, for a function that does not fit, and
-    for a class that is not a kind.
+    With `by`, the controller's own objects name those that they use: `by` gets such an object and returns the
+    name (in its namespace), the `Key`, or several, of objects of `kind`. `by_labels` returns a selector
+    instead (in its namespace; in all, if it has none): the object is woken by changes of what the selector
+    chooses or chose before. With `to`, the watched object names the objects that it concerns: `to` gets it
+    and returns `Request`s. `everywhere` follows the kind in all namespaces, even if the manager is limited to
+    one. `wakes` chooses among the changes of the watched objects (default: all). Raises TypeError unless
+    exactly one of the three is given, for a function that does not fit, and for a class that is not a kind.
 
     Where `by` or `by_labels` fails for an object, every change of `kind` wakes that object; where `to` fails,
     all objects of the controller run, within seconds; the log names the function.
@@ -97,15 +96,13 @@ def _names(names: "str | Iterable[str]") -> tuple[str, ...]:
 
 @frozen
 class Write:
-    """Objects that a controller writes and does not own; `reconcile manifests` puts only declared writes into
-    its role.
+    """Objects that a controller writes and does not own; `reconcile manifests` adds only these to its role.
 
-    `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. They may also
-    be those that a server asks for beside requests: `Write(ClusterRole, ("bind", "escalate"))`, and
-    `impersonate`, `use`, `approve`, `sign` or one of an extension. With `subresource` (`scale`, `eviction`)
-    they are for that part of the object alone, and `Object` as the kind is then any kind:
-    `Write(Object, ("get", "patch"), subresource="scale")`. Raises ValueError for a verb that is misspelt, or
-    that Kubernetes does not ask for of that kind.
+    `verbs` are RBAC's; by default, all that write one object of `kind` at a time, and `get`. They include
+    verbs that a server checks beside requests: `Write(ClusterRole, ("bind", "escalate"))`, and `impersonate`,
+    `use`, `approve`, `sign` or one of an extension. With `subresource` (`scale`, `eviction`) they are for
+    that part alone, and `Object` stands for any kind: `Write(Object, ("get", "patch"), subresource="scale")`.
+    Raises ValueError for a verb that is misspelt, or that Kubernetes does not check for that kind.
     """
 
     kind: type[Object]
@@ -180,64 +177,64 @@ class _Options(Generic[T]):
 
 @frozen(slots=False)
 class Controller(_Options[T]):
-    """Keeps the objects of one kind as they should be.
+    """Keeps the objects of one kind in their desired state.
 
-    `reconcile` is called with a `Context` whenever an object may not be as it should: it is never absent
-    then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs before one is
-    deleted, again as long as it raises or returns a `Result` that asks for another run; then the finalizer is
-    removed. `on_terminating` sees objects that are going without holding them (what a node does with its
-    pods). `owns` names the kinds of its children, `watches` further kinds whose changes concern it, `reads`
-    kinds that it looks up without being woken by them; all these are cached. `indexes` find objects of
-    these kinds by what a function says of them, under names of your own:
-    `client.list(Pod, index=("by-node", name))` (see `Index`). `writes` names what it writes besides
-    its own status and its children: kinds, or a `Write`. `reconcile manifests` makes a role of all these;
-    a write that they do not name is refused in tests (`UndeclaredWrite`), and logged elsewhere.
+    `reconcile` is called with a `Context` whenever an object may differ from its desired state; the object
+    exists then and is not being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs before
+    one is deleted, again as long as it raises or returns a `Result` that asks for another run; then the
+    finalizer is removed. `on_terminating` sees objects that are going without holding them (as a node does
+    with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes concern it,
+    `reads` kinds that it looks up without being woken by them; all these are cached. `indexes` find objects
+    of these kinds by the values of a function: `client.list(Pod, index=("by-node", name))` (see `Index`).
+    `writes` names what it writes besides its own status and its children: kinds, or a `Write`. `reconcile
+    manifests` makes a role of all these; an undeclared write is refused in tests (`UndeclaredWrite`), and
+    logged elsewhere.
 
-    `on_deleted` is called with the last state of an object that was deleted. It does not hold the object, so
-    it misses what is deleted while no manager runs: what must not be missed needs `cleanup`.
+    `on_deleted` is called with the last state of a deleted object. It does not hold the object, so it misses
+    deletions while no manager runs; use `cleanup` where none may be missed.
 
-    `background` runs for each object in a task of its own, and may only ask for runs. It is started anew
-    when it fails, and has ended before `cleanup` runs.
+    `background` runs for each object in a task of its own, and may only ask for runs. It is restarted when it
+    fails, and has ended before `cleanup` runs.
 
-    `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions: those may block, run
-    in a thread and get a `SyncContext`.
+    `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions, which may block, run in
+    a thread and get a `SyncContext`.
 
-    `name` (default: the kind in lower case) stands in logs and metrics; `workers` objects (default: what
-    the manager says, or 10) are worked on at a time; a run longer than `timeout` seconds (default: what the
-    manager says, or 300) fails.
+    `name` (default: the kind in lower case) appears in logs and metrics. `workers` is how many objects are
+    worked on at a time (default: the manager's, or 10); a run longer than `timeout` seconds (default: the
+    manager's, or 300) fails.
 
-    `clusters` names those of `Manager(clusters=)` in which it works (default: all). In each it has a queue
-    and workers of its own.
+    `clusters` names those of `Manager(clusters=)` in which it works (default: all), with a queue and workers
+    in each.
 
-    `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old
-    and the new snapshot (default: any change outside its status). `sources` are further origins of
-    keys. `every` so many seconds after a run (up to a tenth more) an object runs again, unless it is in
-    back-off; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
+    `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old and the
+    new snapshot (default: any change outside its status). `sources` are further origins of keys. `every` so
+    many seconds after a run (up to a tenth more) an object runs again, unless it is in back-off; with each
+    `resync` (up to a tenth more; None: never) all do, behind everything else.
 
-    `backoff` says how long a key waits that failed, or asked to run `again`: 5 ms, doubled each time up to
-    1000 s, are meant for API servers. What asks a system outside begins with a second or so, and comes no
-    later than its poll: `Backoff(base=1, limit=300)`.
+    `backoff` sets how long a key waits that failed, or returned `requeue`: by default 5 ms, doubled each time
+    up to 1000 s, which suits API servers. Calls of external systems should begin with about a second, and
+    wait no longer than their poll: `Backoff(base=1, limit=300)`.
 
     `predecessor` names the operator that kept the kind before: where that is at work, managers do not start
     (option `take_over`).
 
-    `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
+    `storms` sets the treatment of objects whose runs keep waking themselves (see `Storms`).
 
-    `selector` chooses objects by their labels: a `LabelSelector`, or text as `kubectl -l` takes it (default:
-    all objects). The others are left alone, whatever wakes or triggers them, and so is an object that is no
-    longer chosen: what was made for it stays, and so does its finalizer. One that is deleted while the
-    finalizer holds it is cleaned up all the same. An object that begins to be chosen is treated as a new one.
-    The informer follows all objects, since others may share it; `InformerOptions(labels=)` narrows that.
+    `selector` chooses objects by their labels: a `LabelSelector`, or text as for `kubectl -l` (default: all
+    objects). The others are left alone, whatever wakes or triggers them, and so is an object that is no
+    longer chosen: its children and its finalizer stay. If it is deleted while the finalizer holds it, it is
+    cleaned up all the same. A newly chosen object is treated as a new one. The informer follows all objects,
+    since others may share it; `InformerOptions(labels=)` narrows that.
 
     `operator` is a domain that belongs to the operator alone (`shop.example.com`; default: the group of
-    `kind`). `<operator>/<name>` is the finalizer that `cleanup` adds and the field manager of writes,
-    unless `finalizer` or `field_manager` says another. Kinds of Kubernetes have no group that could be
-    yours, so a controller of one that cleans up, owns or writes has to name its operator. Name it also
-    for a kind that another operator defines. After a change of names, `former_finalizers` and
-    `former_field_managers` are the names before it: objects held by the former are cleaned up and let go as
-    if they were held by the present one, and fields applied under the former belong to the present one.
+    `kind`). `<operator>/<name>` is the finalizer that `cleanup` adds and the field manager of writes, unless
+    `finalizer` or `field_manager` is given. Built-in kinds have no group of yours, so a controller of one
+    that cleans up, owns or writes has to name its operator, as has one for a kind of another operator. After
+    a change of names, `former_finalizers` and `former_field_managers` are the names before it: objects held
+    by the former are cleaned up and released as if held by the present one, and fields applied under the
+    former belong to the present one.
 
-    Raises TypeError for functions that do not fit their places, and ValueError for numbers without a sense.
+    Raises TypeError for functions that do not fit, and ValueError for numbers out of range.
     """
 
     kind: type[T]
@@ -277,7 +274,7 @@ class Controller(_Options[T]):
 
     @cached_property
     def operator(self) -> str:
-        """The domain of the operator; empty for a kind of Kubernetes where none was given."""
+        """The domain of the operator; empty for a built-in kind where none was given."""
         return self._operator or domain_of(self.resource)
 
     @cached_property
@@ -303,7 +300,7 @@ class Controller(_Options[T]):
 
     @cached_property
     def labels(self) -> Sequence[Requirement]:
-        """What `selector` asks of the labels of an object."""
+        """The requirements of `selector`."""
         return parse_labels(self.selector)
 
     @property
@@ -318,7 +315,6 @@ class Controller(_Options[T]):
         )
 
     def _check_functions(self) -> None:
-        """Check that each function fits its place; `wakes` and `sources` check themselves."""
         where = f"Controller({self.kind.__name__}):"
         check_function(self.reconcile, f"{where} reconcile=", "ctx", "either")
         for option in ("cleanup", "on_terminating"):
@@ -344,7 +340,7 @@ class Controller(_Options[T]):
 
     @property
     def kinds(self) -> Sequence[type[Object]]:
-        """Every kind it reads: its own, its children's, the watched ones, those that it looks up."""
+        """Every kind that it reads: its own, owned, watched, and those that it looks up."""
         return tuple(dict.fromkeys((*self.waking_kinds, *self.reads)))
 
     @property

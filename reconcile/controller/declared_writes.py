@@ -1,4 +1,4 @@
-"""Whether a controller writes only what it declares, as its role from `reconcile manifests` would allow."""
+"""Limits the writes of a controller to its declaration, as its role from `reconcile manifests` would."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from reconcile.runs.run_request import TerminalError
 from reconcile.runs.write_events import Sent, WriteObserver
 
 Undeclared = Literal["warn", "refuse"]
-"""What is done about a write that no declaration names: a line of the log once, or an error."""
+"""The treatment of an undeclared write: a line of the log once, or an error."""
 
 _Declared = tuple[type[Object], tuple[type[Object], ...], tuple[Write, ...], bool]
 _KNOWN: dict[_Declared, frozenset[tuple[str, str, str]]] = {}
@@ -23,10 +23,10 @@ _VERB_OF = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "dele
 
 
 class UndeclaredWrite(TerminalError):
-    """A controller was to send a write that its declaration does not name; nothing was sent.
+    """A controller tried a write that it does not declare; nothing was sent.
 
-    The rights of `reconcile manifests` would not allow it. `declare` is what its `writes=` lacks, as one
-    would write it there, and `rule` the RBAC rule that follows.
+    The rights of `reconcile manifests` would not allow it. `declare` is the entry that its `writes=` lacks,
+    and `rule` the RBAC rule that follows.
     """
 
     def __init__(self, controller: str, declare: str, rule: str, what: str) -> None:
@@ -41,10 +41,10 @@ class UndeclaredWrite(TerminalError):
 
 @define(eq=False)
 class DeclaredWrites(WriteObserver):
-    """What a controller declares to write, asked before each write of its runs.
+    """Checks each write of a controller's runs against its declaration; Events are always allowed.
 
-    `refuse` says whether a write that is not declared raises UndeclaredWrite; otherwise it is sent, and one
-    warning for each kind and verb says what to declare. Events are always allowed.
+    With `refuse` an undeclared write raises UndeclaredWrite; otherwise it is sent, with one warning for each
+    kind and verb.
     """
 
     controller: Controller[Any]
@@ -55,7 +55,7 @@ class DeclaredWrites(WriteObserver):
 
     @property
     def missing(self) -> Sequence[str]:
-        """What `writes=` lacks for the writes so far, each as it would stand there."""
+        """The entries that `writes=` lacks for the writes so far."""
         return [_declared(kind, verbs, part) for (kind, part), verbs in self._missing.items()]
 
     def may_apply(self, resource: APIResource) -> bool:
@@ -68,11 +68,10 @@ class DeclaredWrites(WriteObserver):
         )
 
     def sent(self, sent: Sent) -> None:
-        """Check a write of a run. Raises UndeclaredWrite."""
         self.check(sent.method, sent.resource, sent.subresource)
 
     def check(self, method: str, resource: APIResource, subresource: str) -> None:
-        """Whether a request for a change is declared. Raises UndeclaredWrite."""
+        """Check a request for a change. Raises UndeclaredWrite."""
         plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
         if (method, resource.group, plural) not in self._known():
             self._doubt(method, resource, plural, subresource)
@@ -101,7 +100,7 @@ class DeclaredWrites(WriteObserver):
 def _allowed_to(controller: Controller[Any]) -> frozenset[tuple[str, str, str]]:
     """The writes that a controller may send, as method, group and plural with part.
 
-    Kept by what is declared: a simulation makes its controllers anew for each of thousands of runs.
+    Cached by declaration: a simulation creates its controllers for each of thousands of runs.
     """
     declared = controller.kind, tuple(controller.owns), tuple(controller.writes), not controller.finalizers
     allowed = _KNOWN.get(declared)

@@ -1,7 +1,7 @@
-"""What distributions bring along under an entry-point group: controllers, incidents.
+"""Controllers and incidents that distributions register under an entry-point group.
 
-An operator's own repository often has a package `controllers`, as this distribution has. Where
-theirs is the one that an import finds, ours is loaded from its files under a name of its own.
+An operator's own repository often has a package `controllers`, as this distribution has. Where an import
+finds theirs, ours is loaded from its files under another name.
 """
 
 import importlib
@@ -24,13 +24,13 @@ _HOME = Path(__file__).parents[2] / _PACKAGE
 
 
 def entries(group: str) -> Sequence[EntryPoint]:
-    """The entry points of a group in every installed distribution, each name once, by name."""
+    """The entry points of a group in all installed distributions, each name once, by name."""
     by_name = {entry.name: entry for entry in entry_points(group=group)}
     return [by_name[name] for name in sorted(by_name)]
 
 
 def load(entry: EntryPoint) -> Any:
-    """What an entry point names. Raises whatever its import raises, and AttributeError."""
+    """The object of an entry point. Raises AttributeError, and any error of its import."""
     module = import_module(entry.module)
     found: Any = module
     for name in filter(None, entry.attr.split(".")):
@@ -39,7 +39,7 @@ def load(entry: EntryPoint) -> Any:
 
 
 def import_module(name: str) -> ModuleType:
-    """As importlib's, but a module of the bundled controllers always comes from this distribution."""
+    """Like importlib's, but bundled controllers always come from this distribution."""
     package, _, rest = name.partition(".")
     if package != _PACKAGE or not _HOME.is_dir() or _found_first(_HOME):
         return importlib.import_module(name)
@@ -49,7 +49,6 @@ def import_module(name: str) -> ModuleType:
 
 
 def _found_first(home: Path) -> bool:
-    """Whether `import controllers` means the package at `home`."""
     loaded = sys.modules.get(_PACKAGE)
     spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(_PACKAGE)
     places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
@@ -67,6 +66,6 @@ def _load_alias() -> None:
 
 
 def sample_of(entry: EntryPoint) -> str:
-    """The text of the `sample.yaml` beside a bundled controller; empty where it brings none."""
+    """The text of the `sample.yaml` beside a bundled controller; empty without one."""
     file = importlib.resources.files(import_module(entry.module)) / "sample.yaml"
     return file.read_text() if file.is_file() else ""

@@ -19,7 +19,7 @@ from reconcile.controller.run_output import PendingEvent
 from reconcile.models import Object, decode, kind_of, unstructured_kind
 
 WAITING = 1000
-"""How many series may wait to be written; events of further ones are dropped, as client-go does."""
+"""How many series may wait to be written; events of further ones are dropped, as in client-go."""
 
 FLUSH_SECONDS = 2.0
 """How long the end of a controller waits until its last events are written."""
@@ -33,11 +33,10 @@ _CORE = unstructured_kind("v1", "Event", plural="events")
 class Recorder:
     """Writes Events of events.k8s.io about objects, reported by `component`.
 
-    `record` only notes: it never waits and never fails, so no reconcile depends on an Event; what was
-    noted is written by a task of its own (`writing_in`). The same event counts up one Event (`series`),
-    and the writes about one object are limited; what is held back is counted in with the next write
-    (`event_series` has the numbers). A write that fails is logged and forgotten. On a server without
-    events.k8s.io the Events are those of the core group.
+    `record` never waits and never fails, so no reconcile depends on an Event; a task writes the notes
+    (`writing_in`). The same event counts up one Event (`series`). The writes about one object are limited;
+    events held back are counted in with the next write (`event_series` has the numbers). A failed write is
+    logged and dropped. On a server without events.k8s.io the Events are those of the core group.
     """
 
     client: Client
@@ -52,11 +51,9 @@ class Recorder:
 
     @property
     def clock(self) -> Clock:
-        """Where the times of events come from."""
         return self.client.clock
 
     def record(self, obj: Object, event: PendingEvent) -> None:
-        """Note one event about `obj`."""
         content = EventContent(_subject(obj), event.type, event.reason, event.message, event.action)
         series = self._ledger.count(content, self.clock.now(), anyio.current_time())
         if series in self._due:
@@ -70,7 +67,7 @@ class Recorder:
 
     @contextmanager
     def writing_in(self, group: TaskGroup) -> Iterator[None]:
-        """While inside, what is noted is written by tasks of that group."""
+        """While inside, noted events are written by tasks of that group."""
         self._group = group
         self._write_soon()
         try:
@@ -83,7 +80,7 @@ class Recorder:
             self._group.start_soon(self.flush)
 
     async def flush(self) -> None:
-        """Write what has been noted so far."""
+        """Write the events noted so far."""
         async with self._writing:
             while self._due:
                 series = next(iter(self._due))
@@ -150,7 +147,7 @@ class Recorder:
 
 
 def recorder_of(controller: Controller[Any], client: Client) -> Recorder:
-    """The recorder of a controller: writes under its name, past the rate limit and the cache of `client`."""
+    """The recorder of a controller; its writes bypass the rate limit and the cache of `client`."""
     writer = Client(client.transport, field_manager=controller.field_manager, clock=client.clock)
     return Recorder(writer, controller.name)
 

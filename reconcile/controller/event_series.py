@@ -1,8 +1,8 @@
-"""Which Events to write: decisions only, no requests.
+"""Decides which Events to write.
 
-The same event of the same object counts up one Event; too many different notes of one reason become
-one Event that says so; and one object gets no more than so many writes. The numbers are those of
-client-go's correlator and of its recorder for events.k8s.io.
+The same event of the same object counts up one Event; too many different notes of one reason become one
+combined Event; and the writes about one object are limited. The numbers are those of client-go's correlator
+and of its recorder for events.k8s.io.
 """
 
 import datetime
@@ -13,7 +13,7 @@ from typing import Generic, Literal, TypeVar
 from attrs import define, evolve, field, frozen
 
 _LOOKED_AT = 2
-"""Older entries looked at when one is added: two, so that more are forgotten than added."""
+"""Old entries checked when one is added: two, so that more are forgotten than added."""
 
 SERIES_ENDS_AFTER = 360.0
 """Seconds after the last event of a series; a later one begins a new Event."""
@@ -50,13 +50,13 @@ def _word(text: str) -> str:
 
 
 def _note(text: str) -> str:
-    """At most the bytes that a server takes; what UTF-8 cannot encode becomes a question mark."""
+    """At most the bytes that a server takes; characters that UTF-8 cannot encode become question marks."""
     return text.encode(errors="replace")[:NOTE_BYTES].decode(errors="ignore")
 
 
 @frozen
 class EventContent:
-    """The text of an Event about an object; cut to what an API server takes."""
+    """The text of an Event about an object; cut to the lengths that an API server takes."""
 
     subject: EventSubject
     type: Literal["Normal", "Warning"]
@@ -69,7 +69,7 @@ class EventContent:
 class EventSeries:
     """The same event `count` times; `name` is that of its Event, empty before there is one.
 
-    `written` is the count that the server has; `seen` is when the last one came (event loop's seconds).
+    `written` is the count that the server has; `seen` is the time of the last one (event loop's seconds).
     """
 
     content: EventContent
@@ -95,11 +95,11 @@ class _Notes:
 
 @define(eq=False)
 class EventLedger:
-    """What was recorded of which object. Times of the event loop are in seconds.
+    """The recorded events by object. Times of the event loop are in seconds.
 
-    An entry is kept until it makes no difference any more, for any number of objects. With a limit on
-    objects, more than that many in turn would each be forgotten before their next event, begin a new Event
-    every time, and no burst would be held back.
+    An entry is kept until it makes no difference any more, for any number of objects. With a limit, more
+    objects than that in turn would each be forgotten before their next event, begin a new Event every time,
+    and no burst would be held back.
     """
 
     _series: "_Entries[tuple[EventSubject, str, str, str, str], EventSeries]" = field(
@@ -111,7 +111,7 @@ class EventLedger:
     _buckets: "_Entries[EventSubject, _WriteBudget]" = field(factory=lambda: _Entries(_bucket_is_full))
 
     def count(self, content: EventContent, at: datetime.datetime, now: float) -> EventSeries:
-        """Count an event; returns the series that it belongs to."""
+        """Count an event; returns its series."""
         content = self._combined(content, now)
         place = (content.subject, content.type, content.reason, content.action, self._note_key(content))
         series = self._series.get(place)
@@ -124,7 +124,7 @@ class EventLedger:
         return series
 
     def may_write(self, subject: EventSubject, now: float) -> bool:
-        """Whether one more write about this object is allowed now; if so, it is counted."""
+        """Whether another write about this object is allowed now; if so, it is counted."""
         bucket = self._buckets.get(subject)
         if bucket is None:
             bucket = self._buckets.put(subject, _WriteBudget(at=now), now)

@@ -1,4 +1,4 @@
-"""What follows a run: another one now, later or with back-off, and a line of the log for a failure."""
+"""Follows up a run: another one now, later or with back-off, and a line of the log for a failure."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,12 @@ from reconcile.runs.run_request import Cause, Request, Result
 from workqueue import Item, WorkQueue
 
 EVERY_JITTER = 0.1
-"""Objects that were read at one time are spread by this share of `every=`, and do not run in one burst."""
+"""The share of `every=` over which objects are spread that were read at one time, to avoid a burst."""
 
 
 @define(eq=False)
 class FollowUp:
-    """Decides when a key runs again. `exists` says whether there is an object that the controller keeps."""
+    """Decides when a key runs again. `exists`: whether the controller keeps an object of that key."""
 
     controller: Controller[Any]
     queue: WorkQueue[Request]
@@ -49,7 +49,7 @@ class FollowUp:
             self._log_failure(outcome, item, "failed", retry_in=round(delay, 3))
 
     def _as_asked(self, item: Item[Request], result: Result) -> None:
-        """Do what a run asks for. As in controller-runtime, `requeue` keeps the count of its back-off."""
+        """Requeue as the result asks; as in controller-runtime, `requeue` keeps the count of its back-off."""
         priority = item.priority if result.priority is None else result.priority
         if result.requeue:
             self.queue.add_rate_limited(item.key, priority=priority, cause=Cause("scheduled"))
@@ -61,7 +61,7 @@ class FollowUp:
             self.queue.add_after(item.key, delay, priority=priority, cause=Cause("scheduled"))
 
     def _set_timer(self, item: Item[Request]) -> None:
-        """Set the timer of an object that is there; a run that comes sooner sets it anew."""
+        """Set the timer of an existing object; an earlier run resets it."""
         seconds = self.controller.every
         if seconds is None or not self.exists(item.key):
             return

@@ -1,4 +1,4 @@
-"""Functions of the author's that fail at a change: no change is lost by that."""
+"""Handles author's functions that fail at a change, so that no change is lost."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ SWEEP_SECONDS = 5.0
 
 @define(eq=False)
 class FunctionFailures:
-    """What happens where a function fails. `objects` gives the keys of all objects of the controller."""
+    """Logs failures, and wakes all objects if need be; `objects` gives the keys of all objects."""
 
     log: structlog.stdlib.BoundLogger
     objects: Callable[[], Iterable[Request]]
@@ -38,9 +38,9 @@ class FunctionFailures:
         resource: APIResource,
         states: Sequence[Snapshot | None],
     ) -> None:
-        """Log the failure of a function and what happens `instead`; ever fewer lines for one place.
+        """Log the failure of a function and the behaviour `instead`; ever fewer lines for one place.
 
-        `states` of an object of `resource` are what the function got, and what its error may show.
+        `states` of an object of `resource` are the function's arguments, whose values its error may show.
         """
         count = self._failures[place] = self._failures.get(place, 0) + 1
         if not is_worth_a_line(count):
@@ -64,7 +64,6 @@ class FunctionFailures:
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._wake_all, place)
 
     def close(self) -> None:
-        """Wake nothing more."""
         if self._sweep is not None:
             self._sweep.cancel()
 

@@ -17,11 +17,10 @@ ATTEMPTS = 5
 async def generate_once(
     client: Client, owner: Object, name: str, make: Callable[[], str], secret: Key, generated: dict[str, str]
 ) -> str:
-    """The value `name` of a Secret that `owner` owns; if there is none, `make` makes it and it is kept.
+    """The value `name` of a Secret that `owner` owns; created with `make` if there is none.
 
-    A value never changes, so a cache may give it; that there is none is asked of the server. `generated` has
-    the values of this run, for clients that carry nothing out. Raises StaleVersion if the Secret keeps
-    changing.
+    A value never changes, so a cache may supply it; its absence is confirmed by the server. `generated` has
+    the values of this run, for dry runs. Raises StaleVersion if the Secret keeps changing.
     """
     resource = kind_of(Secret).resource
     core = core_of(client)

@@ -1,8 +1,8 @@
 """The names of a controller in a cluster: its finalizer and its field manager.
 
-Both are on objects that other operators write too. Two operators with the same finalizer remove it from
-each other's objects before these are cleaned up, and two with the same field manager remove each other's
-fields. So both names begin with the operator's domain, which belongs to one operator alone.
+Both are on objects that other operators write too. Two operators with the same finalizer remove it from each
+other's objects before these are cleaned up, and two with the same field manager remove each other's fields.
+So both names begin with the operator's domain, which belongs to one operator alone.
 """
 
 import re
@@ -20,13 +20,13 @@ _DOMAIN_LENGTH = 253
 
 
 def domain_of(resource: APIResource) -> str:
-    """The domain that a kind gives its operator: its group. Empty for Kubernetes' own kinds."""
+    """The operator's domain by default: the group of the kind; empty for Kubernetes' own kinds."""
     group = resource.group
     return "" if "." not in group or group.endswith(_SHARED_GROUPS) else group
 
 
 def check_name(name: str) -> str:
-    """Returns the name. Raises ValueError if a controller cannot have it."""
+    """Returns the name of a controller. Raises ValueError for an invalid one."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"name={name!r} of a controller: expected at most 63 letters, digits, '-', '_' and '.', "
@@ -68,7 +68,7 @@ def check_former_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_own_field_manager(name: str) -> str:
-    """Returns the field manager, if `-storms` can be added to it. Raises ValueError."""
+    """Returns the field manager. Raises ValueError if `-storms` cannot be added to it."""
     most = FIELD_MANAGER_LENGTH - len(STORMS)
     if len(name) > most:
         raise ValueError(

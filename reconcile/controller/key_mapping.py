@@ -1,4 +1,4 @@
-"""From a change of an object to the keys that it concerns: a handler for each way to name a kind."""
+"""Maps the change of an object to the keys that it concerns: a handler for each way to name a kind."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,8 +42,7 @@ def wakes(
     resource: APIResource,
     watch: Watch[Any, Any] | None = None,
 ) -> bool:
-    """Whether a change of an object of `resource` wakes; a resync does, and one for which the predicate
-    fails.
+    """Whether a change of an object of `resource` wakes; a resync or a failing predicate does.
 
     A new object of the same name counts as a deletion and a creation.
     """
@@ -63,10 +62,10 @@ def wakes(
 
 @frozen
 class OwnedHandler:
-    """A change of a child wakes its controlling owner: that of the old state too, if it changed.
+    """A change of a child wakes its controlling owner, and a changed one's former owner too.
 
-    `owner` gives the object of that name as it is cached. A namesake with another uid is not woken: its own
-    creation wakes it. An owner that is not cached yet is woken.
+    `owner` gives the cached object of a name. A namesake with another uid is not woken, as its own creation
+    wakes it; an owner that is not cached yet is.
     """
 
     owners: type[Any]
@@ -92,8 +91,6 @@ class OwnedHandler:
 
 @frozen
 class WatchHandler:
-    """A change of a watched object wakes the keys that it concerns."""
-
     watch: Watch[Any, Any]
     informer: Informer
     concerned: Callable[[Delta], Iterable[Request]]
@@ -110,10 +107,7 @@ class WatchHandler:
 
 @frozen
 class MappedKeys:
-    """The keys that `to` returns for the old and the new state of a watched object.
-
-    Where `to` fails, all objects of the controller run a little later.
-    """
+    """The keys that `to` returns for the old and the new state of a watched object."""
 
     watch: Watch[Any, Any]
     failures: FunctionFailures
@@ -137,15 +131,15 @@ class MappedKeys:
 
 @define(eq=False)
 class _WatchIndex(ABC, Generic[V]):
-    """What the objects of a controller use, as values of an index of their store.
+    """The objects that those of a controller use, as values of an index of their store.
 
-    Where the author's function fails, that is unknown: the object stands in `_unknown`, at the version that
-    was asked, and every change of the watched kind concerns it. That version is not asked again, since an
-    index has to say the same of one state each time.
+    Where the author's function fails, they are unknown: `_unknown` has the object with the version of the
+    failed call, and every change of the watched kind concerns it. The function is not called again for that
+    version, since an index must give the same values for the same state.
     """
 
     option: ClassVar[str]
-    """The option for which the author's function was given."""
+    """The option with the author's function."""
     kind: type[Any]
     watch: Watch[Any, Any]
     failures: FunctionFailures
@@ -171,14 +165,14 @@ class _WatchIndex(ABC, Generic[V]):
 
     @abstractmethod
     def _values(self, result: Any, snapshot: Snapshot) -> Sequence[V]:
-        """What the function returned, as values of the index. Raises TypeError."""
+        """The function's result as values of the index. Raises TypeError."""
 
     @abstractmethod
     def _known_users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
         """The objects that are known to use the one that changed."""
 
     def users(self, store: Store, index: str, delta: Delta) -> Iterator[Request]:
-        """The objects that use the one that changed, or may use it, by this index of theirs."""
+        """The objects that use the one that changed, or may use it."""
         for user in self._known_users(store, index, delta):
             yield Request(*user.key)
         for key in [*self._unknown]:
@@ -192,7 +186,7 @@ class _WatchIndex(ABC, Generic[V]):
 
 
 class ReferenceIndex(_WatchIndex[Key]):
-    """Which objects use which: the keys that `by` returns."""
+    """Objects by the keys that `by` returns."""
 
     option = "by"
 
@@ -222,7 +216,7 @@ def _key(name: Any, namespace: str) -> Key:
 
 @frozen
 class SelectorUse:
-    """What a selector chooses, in a namespace or in all; equal where namespace and text are."""
+    """A selector in a namespace or in all; equal where namespace and text are."""
 
     namespace: str
     text: str
@@ -237,7 +231,7 @@ class SelectorUse:
 
 
 class SelectorIndex(_WatchIndex[SelectorUse]):
-    """Which objects use what a selector chooses: the selectors that `by_labels` returns."""
+    """Objects by the selectors that `by_labels` returns."""
 
     option = "by_labels"
 

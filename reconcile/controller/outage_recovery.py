@@ -1,4 +1,4 @@
-"""Keys of a controller wait during an outage of the API server, and run again when it answers."""
+"""Holds the keys of a controller during an outage of the API server, and runs them when it answers again."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,34 +17,29 @@ from workqueue import WorkQueue
 
 @define(eq=False)
 class RunGate:
-    """Whether a controller begins runs: not while it is paused or its server is known to be down."""
+    """Closed while a controller may not begin runs: it is paused or its server is known to be down."""
 
     reach: Reachability
     _resumed: anyio.Event | None = field(default=None, init=False)
 
     @property
     def closed(self) -> bool:
-        """Whether no run may begin now."""
         return self._resumed is not None or self.reach.down
 
     @property
     def paused(self) -> bool:
-        """Whether `pause` has closed it."""
         return self._resumed is not None
 
     def pause(self) -> None:
-        """Close it until `resume`."""
         if self._resumed is None:
             self._resumed = anyio.Event()
 
     def resume(self) -> None:
-        """Undo `pause`."""
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
             resumed.set()
 
     async def wait(self) -> None:
-        """Wait until runs may begin."""
         while self.closed:
             if self._resumed is not None:
                 await self._resumed.wait()
@@ -66,8 +61,7 @@ class OutageRecovery:
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
     def takes(self, request: Request, outcome: RunResult) -> bool:
-        """Whether a run failed because of an outage that lasts: then it does not count as a failure of the
-        key.
+        """Whether an ongoing outage made a run fail, so that it does not count as a failure of the key.
 
         A key that failed because of another cluster's outage is retried with back-off, and when that is over.
         """
@@ -81,7 +75,7 @@ class OutageRecovery:
         return False
 
     def note_success(self, request: Request, outcome: RunResult) -> None:
-        """A run succeeded. If it caught an error of a request, its work may not have been done."""
+        """A run succeeded; if it caught the error of a request, its work may be incomplete."""
         if self.reach.troubled and outcome.record is not None and not outcome.record.flawless:
             self._wake_later(self.reach, request)
 
@@ -95,12 +89,12 @@ class OutageRecovery:
 
 
 def is_of_outage(error: BaseException) -> bool:
-    """Whether an error is that the server did not answer, or was raised from such errors alone."""
+    """Whether an error means that the server did not answer, or was raised from such errors alone."""
     return all(_is_of_outage(leaf, set()) for leaf in leaf_errors(error))
 
 
 def _is_of_outage(error: BaseException, seen: set[int]) -> bool:
-    """The error, or what it was raised from, in turn. Causes may be circular, so the seen ones are kept."""
+    """Checks the error and its chain of causes, which may be circular, so the seen ones are kept."""
     if isinstance(error, CacheBehind) or is_unreachable(error):
         return True
     seen.add(id(error))

@@ -1,4 +1,4 @@
-"""The least rights that controllers need, from what they declare."""
+"""The least rights that controllers need, by their declarations."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from reconcile.models.versions import is_custom
 
 @frozen
 class Permission:
-    """What may be done to the objects of one resource (`sites`, or a part of it, `sites/status`).
+    """The verbs for the objects of one resource (`sites`, or a part of it, `sites/status`).
 
-    `names` are the only objects that it is for; without any it is for all.
+    `names` limits it to these objects.
     """
 
     group: str
@@ -26,7 +26,7 @@ class Permission:
     names: tuple[str, ...] = ()
 
     def rule(self) -> dict[str, Any]:
-        """The same as a Role has it."""
+        """The permission as a rule of a Role."""
         rule: dict[str, Any] = {"apiGroups": [self.group], "resources": [self.resource]}
         if self.names:
             rule["resourceNames"] = list(self.names)
@@ -36,13 +36,12 @@ class Permission:
 def permissions_of(
     controllers: Iterable[Controller[Any]], *, owner_finalizers: bool = False
 ) -> Sequence[Permission]:
-    """Rights to read what they declare, to write what they own and what `writes=` names, and to record
-    Events.
+    """Rights to read declared kinds, to write owned kinds and `writes=`, and to record Events.
 
     Of its own kind a controller writes the status, if the class has one, and with `cleanup=` or
-    `former_finalizers=` the finalizers; anything else has to stand in `writes=`. `owner_finalizers` adds
-    what a server with the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) asks of
-    creators of children. One permission for each resource, in the order of their names.
+    `former_finalizers=` the finalizers; anything else must be in `writes=`. `owner_finalizers` adds the
+    rights that the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) demands of creators of
+    children. One permission for each resource, sorted by name.
     """
     permissions = [Permission("events.k8s.io", "events", ("create", "patch"))]
     for controller in controllers:
@@ -67,7 +66,7 @@ def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Itera
 
 
 def lease_permissions(name: str) -> Sequence[Permission]:
-    """What leader election does, in the namespace of its Lease. No name can stand in a right to create."""
+    """Rights for leader election, in the namespace of its Lease. A right to create cannot name objects."""
     leases = ("coordination.k8s.io", "leases")
     return [
         Permission(*leases, ("create",)),
@@ -76,7 +75,7 @@ def lease_permissions(name: str) -> Sequence[Permission]:
 
 
 def review_permissions() -> Sequence[Permission]:
-    """What `serve_review` asks the API server."""
+    """Rights for `serve_review`."""
     return [
         Permission("authentication.k8s.io", "tokenreviews", ("create",)),
         Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),
@@ -84,7 +83,7 @@ def review_permissions() -> Sequence[Permission]:
 
 
 def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[Permission]:
-    """What is listed to check that no predecessor of a controller still runs (option `take_over`)."""
+    """Rights to check that no predecessor of a controller still runs (option `take_over`)."""
     predecessors = [c.predecessor for c in controllers if c.predecessor is not None]
     permissions = []
     if any(predecessor.leases for predecessor in predecessors):
@@ -95,7 +94,7 @@ def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[
 
 
 def merged(permissions: Iterable[Permission]) -> Sequence[Permission]:
-    """One permission for each resource and names, in the order of their names."""
+    """One permission for each resource and names, sorted."""
     verbs: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
     for permission in permissions:
         where = (permission.group, permission.resource, permission.names)
@@ -107,7 +106,7 @@ def merged(permissions: Iterable[Permission]) -> Sequence[Permission]:
 
 
 def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
-    """Why Roles of single namespaces would not do; nothing where they do."""
+    """Why Roles of single namespaces do not suffice; empty where they do."""
     reasons = []
     for controller in controllers:
         used: list[tuple[str, type[Object]]] = [(f"Controller({controller.kind.__name__})", controller.kind)]

@@ -5,11 +5,10 @@ from attrs import frozen
 
 @frozen
 class Predecessor:
-    """An operator that a controller takes the place of: by what a cluster shows that it is at work.
+    """An operator that a controller replaces, and how a cluster shows that it is at work.
 
-    `leases` and `deployments` are names, in whatever namespace; `images` are parts of the names of its
-    containers' images. A recent status of the kind by another
-    writer counts too.
+    `leases` and `deployments` are names, in any namespace; `images` are parts of the names of its containers'
+    images. A recent status of the kind by another writer counts too.
     """
 
     name: str

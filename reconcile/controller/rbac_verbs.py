@@ -9,7 +9,7 @@ READ_VERBS = ("get", "list", "watch")
 OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
 PART_VERBS = ("get", "create", "update", "patch")
 REQUEST_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-"""Verbs of requests for objects, in the order in which a rule names them."""
+"""Verbs of requests for objects, in the order of a rule."""
 
 _ROLES = frozenset({"roles", "clusterroles"})
 _SIGNERS = frozenset({"signers"})
@@ -41,7 +41,7 @@ _ALIKE = 0.75
 
 
 def check_verb(verb: str, resource: APIResource | None) -> None:
-    """Raise ValueError for a verb that RBAC does not have, or not for that resource (None: any resource).
+    """Raise ValueError for a verb unknown to RBAC, or not for that resource (None: any resource).
 
     Admission plugins and extensions have verbs of their own, so an unknown word is accepted unless it
     resembles a known one.
@@ -63,7 +63,7 @@ def check_verb(verb: str, resource: APIResource | None) -> None:
 
 
 def ordered(verbs: "set[str] | frozenset[str]") -> tuple[str, ...]:
-    """The verbs of requests in the order of `REQUEST_VERBS`, then the others in alphabetical order."""
+    """Verbs of requests in the order of `REQUEST_VERBS`, then the others alphabetically."""
     return (*(verb for verb in REQUEST_VERBS if verb in verbs), *sorted(verbs.difference(REQUEST_VERBS)))
 
 

@@ -1,4 +1,4 @@
-"""One run of one controller for one key, from the cached object to what should happen next."""
+"""One run of one controller for one key, from the cached object to the result."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import closing
@@ -46,21 +46,21 @@ _DONE = Result()
 _IDS = 1 << 32
 
 REPORT_SECONDS = 5.0
-"""How long the status of a run that took too long may take to be written."""
+"""Seconds for writing the status of a run that took too long."""
 
 
 @define
 class RunExecutor(Generic[T]):
-    """Executes the runs of one controller, one at a time for each key; remembers what each key has written.
+    """Executes the runs of one controller, one at a time for each key; remembers the unseen writes of keys.
 
-    It needs a client and nothing else, so that a unit test and a manager execute the same lines. With
-    `rendering` the records of runs have what was wanted. With `debug` each run is rehearsed first, with
-    nothing carried out; a run whose desired state then differs fails (`NondeterministicRun`). `undeclared`
-    writes are refused or logged. `selection` limits the objects to those of a takeover.
+    It needs only a client, so that a unit test and a manager execute the same lines. With `rendering` the
+    records of runs have the desired state. With `debug` each run is rehearsed first, with nothing carried
+    out; a run whose desired state then differs fails (`NondeterministicRun`). `undeclared` writes are refused
+    or logged. `selection` limits the objects to those of a takeover.
 
-    A run may take `timeout` seconds; 0: what the controller says, or the default. `client_of` gives the
-    client of another cluster by its name; raises LookupError. `on_wait` is called with the seconds of each
-    wait for own writes, and whether it was in vain.
+    A run may take `timeout` seconds; 0: the controller's limit, or the default. `client_of` gives the client
+    of another cluster by its name; raises LookupError. `on_wait` gets the seconds of each wait for own
+    writes, and whether it failed.
     """
 
     controller: Controller[T]
@@ -99,13 +99,13 @@ class RunExecutor(Generic[T]):
         self._plain = [function for function in functions if function is not None and not is_async(function)]
 
     def mark_applies(self, informer: Informer) -> None:
-        """Have an informer mark what runs applied on its objects; call it before the first of them comes."""
+        """Have an informer mark the applies of runs on its objects; to be called before they come."""
         if self.declarations.may_apply(informer.resource):
             for manager in (self.controller.field_manager, *self.controller.former_field_managers):
                 informer.mark_applies(manager)
 
     def limit(self) -> RunLimit:
-        """How long each run may take, for a task that does run after run; the task closes it."""
+        """The time limit of runs, for a task that does run after run; the task closes it."""
         return RunLimit(self.deadlines)
 
     async def run(
@@ -113,7 +113,7 @@ class RunExecutor(Generic[T]):
     ) -> RunResult:
         """Reconcile `request` once. Every failure is in the result; only cancellation is raised.
 
-        A CancelledError that nothing asked for, and SystemExit, are failures of the run (`Interrupted`).
+        A CancelledError that was not requested, and SystemExit, are failures of the run (`Interrupted`).
         """
         if limit is None:
             with closing(self.limit()) as limit:
@@ -172,7 +172,7 @@ class RunExecutor(Generic[T]):
                 self._forget_distant(request)
 
     async def call(self, function: Any, context: Context[T]) -> Result | None:
-        """Call a function of the author's: an `async def` here, a plain one in a thread."""
+        """Call a function of the author: an `async def` here, a plain one in a thread."""
         if function not in self._plain:
             return _checked(await function(context), function)
         try:
@@ -233,7 +233,6 @@ class ReconcileRun(Generic[T]):
     _contexts: list[Context[T]] = field(factory=list, init=False)
 
     def failed(self, error: Exception) -> RunResult:
-        """The result of this run where it failed with `error`."""
         return RunResult(
             error=error,
             reconcile_id=self.reconcile_id,
@@ -243,7 +242,7 @@ class ReconcileRun(Generic[T]):
         )
 
     async def reconcile(self, deadline: float) -> Result:
-        """Read the object and do what its state asks for. Raises what the author's function raises."""
+        """Handle the object by its state. Raises what the author's function raises."""
         executor = self.executor
         controller = executor.controller
         snapshot = self.record.primary = await reads_of(self.client).snapshot(
@@ -261,14 +260,14 @@ class ReconcileRun(Generic[T]):
         return await self._call(controller.reconcile, self._context(snapshot, deadline))
 
     async def report_late(self) -> None:
-        """Write what the run said of its object although it then took too long."""
+        """Write the collected status although the run took too long."""
         with anyio.move_on_after(REPORT_SECONDS):
             for context in self._contexts:
                 if not output_of(context).reported:
                     await self._report(context, failed=True)
 
     async def _is_kept(self, snapshot: Snapshot) -> bool:
-        """Whether controller and manager keep the object. One that is held by us is let go in any case."""
+        """Whether controller and manager keep the object; one that we hold is released in any case."""
         if not self.executor.controller.keeps(snapshot):
             return False
         selection = self.executor.selection
@@ -306,7 +305,7 @@ class ReconcileRun(Generic[T]):
         return context
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
-        """Call the author's function; what it said of its object is written even if it then failed."""
+        """Call the author's function; the collected status is written even if it fails."""
         executor, output = self.executor, output_of(context)
         cancels = cancel_requests()
         try:
@@ -333,7 +332,7 @@ class ReconcileRun(Generic[T]):
         return result or _DONE
 
     async def _call_twice(self, snapshot: Snapshot, deadline: float) -> Result:
-        """Rehearse, run, and compare the desired states. A rehearsal that fails is compared with nothing."""
+        """Rehearse, run, and compare the desired states. A failed rehearsal is not compared."""
         function = self.executor.controller.reconcile
         rehearsal = self._context(snapshot, deadline, rehearsal=True)
         output, record = output_of(rehearsal), core_of(rehearsal.client).run
@@ -373,7 +372,7 @@ class ReconcileRun(Generic[T]):
     # --- finalizers -------------------------------------------------------------------------------
 
     def _holds(self, snapshot: Snapshot) -> bool:
-        """Whether a finalizer of the controller, a present or a former one, is on the object."""
+        """Whether a finalizer of the controller, present or former, is on the object."""
         return any(finalizer in snapshot.finalizers for finalizer in self.executor.controller.finalizers)
 
     def _is_held_rightly(self, snapshot: Snapshot) -> bool:
@@ -383,7 +382,7 @@ class ReconcileRun(Generic[T]):
         return held and not any(former in present for former in controller.former_finalizers)
 
     def _finalizers_of(self, snapshot: Snapshot) -> Sequence[str]:
-        """The finalizers that a living object is to have: the present one replaces the former ones."""
+        """The desired finalizers of a living object: the present one replaces the former ones."""
         finalizer = self.executor.controller.finalizer
         rest = self._foreign_finalizers(snapshot)
         return [*rest, finalizer] if finalizer else rest
@@ -392,7 +391,7 @@ class ReconcileRun(Generic[T]):
         return [name for name in snapshot.finalizers if name not in self.executor.controller.finalizers]
 
     async def _clean_up(self, snapshot: Snapshot, deadline: float) -> Result:
-        """Call what the controller has for an object that is being deleted; then remove our finalizer."""
+        """Call the controller's function for an object that is being deleted; then remove our finalizer."""
         controller, held = self.executor.controller, self._holds(snapshot)
         result = _DONE
         if controller.on_terminating is not None:
@@ -420,14 +419,14 @@ class ReconcileRun(Generic[T]):
 
 
 def _checked(result: Any, function: Any) -> Result | None:
-    """What the author's function returned, if it is a result. Terminal: a retry would return the same."""
+    """The author's result. Another value is terminal: a retry would return the same."""
     if result is None or isinstance(result, Result):
         return result
     raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")
 
 
 def _dry(client: Client) -> Client:
-    """A client for a rehearsal: nothing is carried out, and nothing is waited for."""
+    """A client for a rehearsal, which carries nothing out and waits for nothing."""
     return bound(client, NoJournal()).with_options(dry_run=True)
 
 

@@ -1,4 +1,4 @@
-"""The runs of a controller, under way and lately ended: `/debug/state` shows them and metrics count them."""
+"""The runs of a controller, active and past, for `/debug/state` and metrics."""
 
 import asyncio
 from collections import OrderedDict
@@ -58,8 +58,8 @@ class PastRun(NamedTuple):
     """A run that ended; without exceptions, whose tracebacks would keep the objects of the run alive.
 
     Times are those of the event loop's clock. `result` is that of `RunResult.name`, or `cancelled`. `reads`
-    are the first objects that it read, `writes` the changes that it asked for, in words. `at` is
-    where its error was raised, `members` are the errors of a group.
+    are the first objects that it read, `writes` its changes in words, `at` is where its error was raised, and
+    `members` are the errors of a group.
     """
 
     started: float
@@ -76,13 +76,12 @@ class PastRun(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
         return self.ended - self.started
 
 
 @define(eq=False)
 class ActiveRun:
-    """A run under way, as a context; `outcome` is to be set before it is left."""
+    """A run under way, as a context; set `outcome` before it is left."""
 
     history: "RunHistory"
     request: Request
@@ -148,11 +147,11 @@ class RunHistory:
         return iter(list(self._running.values()))
 
     def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:
-        """The last runs by key, the key that ran last comes last."""
+        """The past runs by key; the key that ran last comes last."""
         return iter([(request, runs) for request, (runs, _) in self._past.items()])
 
     def past(self, request: Request) -> tuple[PastRun, ...]:
-        """The last runs of a key, oldest first."""
+        """The past runs of a key, oldest first."""
         return self._past.get(request, _NO_RUNS)[0]
 
     def last_minute(self, now: float) -> dict[Request, int]:
@@ -161,11 +160,9 @@ class RunHistory:
         return {request: count for request, count in counts.items() if count}
 
     def begin(self, run: ActiveRun) -> None:
-        """A run starts."""
         self._running[run.request] = run
 
     def end(self, run: ActiveRun, now: float) -> None:
-        """A run is over."""
         self._running.pop(run.request, None)
         past, slots = self._past.pop(run.request, _NO_RUNS)
         if not past:

@@ -1,4 +1,4 @@
-"""What a run wants written at its end: status, conditions, Events, children to delete."""
+"""The output of a run, written at its end: status, conditions, Events, children to delete."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -28,10 +28,10 @@ class PendingEvent:
 
 
 class RunOutput(Generic[T]):
-    """What one run collected, and how it is written.
+    """Collects the output of one run, and writes it.
 
-    `generated` are the values that `generate_once` made: the run after a rehearsal takes those of the
-    rehearsal. `reported` is whether Events and status have been written.
+    `generated` are values of `generate_once`: the run after a rehearsal takes over those of the rehearsal.
+    `reported`: Events and status have been written.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RunOutput(Generic[T]):
     # --- collecting -----------------------------------------------------------------------------
 
     def set_status(self, fields: Mapping[str, Any]) -> None:
-        """Collect status fields by their Python names. Raises TypeError for one that the status lacks."""
+        """Collect status fields by their Python names. Raises TypeError for an unknown one."""
         names = self._status_fields()
         for name, value in fields.items():
             if names is not None and name not in names:
@@ -68,22 +68,20 @@ class RunOutput(Generic[T]):
             self._status[wire] = unstructure(self._selector_text(wire, value))
 
     def set_condition(self, name: str, condition: dict[str, Any]) -> None:
-        """Collect a condition."""
         self._removed.discard(name)
         self._conditions[name] = condition
 
     def remove_condition(self, name: str) -> None:
-        """Collect that a condition is to go."""
         self._conditions.pop(name, None)
         self._removed.add(name)
 
     def prune(self, kinds: Iterable[type[Object]], keep: Iterable[Object]) -> None:
-        """Collect the kinds of which children are to be deleted, and the objects to spare."""
+        """Collect kinds whose children are to be deleted, and objects to spare."""
         self._pruned.update(dict.fromkeys(kinds))
         self._spared.update((kind_of(obj).resource, obj.key) for obj in keep)
 
     def note_desired(self) -> None:
-        """Note in the run's record what was said of the object, the times of conditions aside."""
+        """Note the collected status in the run's record, without the times of conditions."""
         if self._status or self._conditions:
             said = {"status": self._status, "conditions": self._conditions}
             core_of(self.client).run.note_desired(self._resource, self.object.key, "status", said)
@@ -92,21 +90,20 @@ class RunOutput(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither a status to write nor an Event."""
         return not (self._status or self._conditions or self._removed or self.events)
 
     async def carry_out_prune(self) -> int:
-        """Delete what `prune` asked for; says how many. Raises StaleVersion, and the errors of requests."""
+        """Delete what `prune` collected; returns how many. Raises StaleVersion, and errors of requests."""
         if not self._pruned:
             return 0
         return await _prune(self.client, self.object, tuple(self._pruned), self._spared)
 
     async def write_status(self) -> bool:
-        """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.
+        """Write the collected status if it changes anything; returns whether it did. Raises StaleVersion.
 
-        The difference is to the object of this run as it is after the run's own writes to it, or to a
-        live read where the cache does not keep what would be written. It is meant for that very version:
-        for a status an API server may ignore the uid.
+        The difference is to the object of this run as it is after the run's own writes to it, or to a live
+        read where the cache drops fields that would be written. It is meant for that very version: for a
+        status an API server may ignore the uid.
         """
         if not (self._status or self._conditions or self._removed):
             return False
@@ -125,14 +122,14 @@ class RunOutput(Generic[T]):
         return True
 
     def _latest(self) -> Snapshot:
-        """The object as this run knows it: as it was read, or as the run itself wrote it since."""
+        """The object as read, or as this run itself wrote it since."""
         written = core_of(self.client).run.state_of(self._resource, self._snapshot.key)
         if written is None or written.uid != self._snapshot.uid:
             return self._snapshot
         return written
 
     def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
-        """From what is stored to what was collected; conditions speak of the generation that the run saw."""
+        """From the stored to the collected status; conditions name the generation that the run saw."""
         stored = _status_of(snapshot)
         core = core_of(self.client)
         obj = self.object if snapshot is self._snapshot else core.decoded(self._model, snapshot)
@@ -151,10 +148,10 @@ class RunOutput(Generic[T]):
 
     @property
     def _observed(self) -> int | None:
-        """The generation that conditions are to name; None in the oldest groups of Kubernetes.
+        """The generation for conditions; None in the oldest groups of Kubernetes.
 
         Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
-        would write it anew.
+        would write it again.
         """
         return self._snapshot.generation if "." in self._resource.group else None
 
@@ -174,7 +171,7 @@ class RunOutput(Generic[T]):
 
 
 def _seen_status(obj: Object) -> dict[str, Any]:
-    """The status as the model shows it: what is stored may have more, also within lists."""
+    """The status as the model shows it: the stored one may have more, also within lists."""
     status = getattr(obj, "status", None)
     if isinstance(obj, Unstructured) or status is None:
         return {}
@@ -192,11 +189,11 @@ async def _prune(
     kinds: Sequence[type[Object]],
     spared: Collection[tuple[APIResource, Key]],
 ) -> int:
-    """Delete the children of `kinds` that the run of `client` has not written; says how many.
+    """Delete the children of `kinds` that the run of `client` has not written; returns how many.
 
-    A child is what `owner` controls, by uid. Those that are going already, and those of `spared`, are
-    left alone. Each is deleted by its uid, and its own children with it (of a Job the API server would leave
-    them). Does nothing where a request of the run has failed: then it is not known what should be there.
+    A child is an object that `owner` controls, by uid; terminating and `spared` ones are left alone. Each is
+    deleted by its uid, with its own children (of a Job the API server would leave them). Does nothing where a
+    request of the run has failed: the desired children are unknown then.
     """
     run = core_of(client).run
     if not run.flawless:

@@ -1,4 +1,4 @@
-"""What a run came to: its result, or the error that it failed with."""
+"""The outcome of a run: its result, or its error."""
 
 from collections.abc import Callable, Sequence
 from traceback import format_exception
@@ -22,11 +22,11 @@ class ReconcileTimeout(Exception):
 
 @frozen
 class RunResult:
-    """What a run came to: `result`, or the `error` that it failed with.
+    """The outcome of a run: `result`, or the `error` that it failed with.
 
     `stale`: the run stopped because it had worked on an old state; it is repeated at once, and has not
-    failed. `reconcile_id` is the one in its log lines. `redact` removes what Secrets hold from texts, and
-    `secretive` says that the run has seen any. `record` is what it read and wrote.
+    failed. `reconcile_id` is the one in its log lines. `redact` removes the values of Secrets from texts, and
+    `secretive`: the run has seen some. `record` has its reads and writes.
     """
 
     result: Result = field(factory=Result)
@@ -44,12 +44,12 @@ class RunResult:
 
     @property
     def repeated(self) -> bool:
-        """Whether the runtime repeats the run by itself: it failed, or had worked on an old state."""
+        """Whether the runtime repeats the run: it failed, or had worked on an old state."""
         return self.stale or self.error is not None
 
     @property
     def name(self) -> ResultName:
-        """How the run ended, in controller-runtime's words; one on an old state runs again at once."""
+        """The result in controller-runtime's words; a run on an old state is requeued."""
         if self.error is not None:
             return "error"
         if self.stale or self.result.requeue:
@@ -58,27 +58,25 @@ class RunResult:
 
     @property
     def message(self) -> str:
-        """The error in one line, with those of a group; empty if there is none."""
+        """The error in one line, with those of a group; empty without one."""
         return "" if self.error is None else self.redact(described(self.error))
 
     @property
     def at(self) -> str:
-        """Where the error was raised: file and line of the author's innermost frame; empty if nowhere."""
+        """The file and line of the author's innermost frame in the error's traceback; empty without one."""
         return place_text(self.error)
 
     @property
     def members(self) -> Sequence[Member]:
-        """The first errors of a group, each with its place."""
         return [member._replace(error=self.redact(member.error)) for member in members_of(self.error)]
 
     @property
     def traceback(self) -> str:
-        """The traceback of the error, as Python prints it."""
         return "" if self.error is None else self.redact("".join(format_exception(self.error)))
 
     @property
     def failed(self) -> LoggedFailure:
-        """What is logged of the error. Raises ValueError if there is none."""
+        """The error as it is logged. Raises ValueError if there is none."""
         error = self.error
         if error is None:
             raise ValueError("the run has not failed")
@@ -87,5 +85,5 @@ class RunResult:
 
 
 def all_are(error: BaseException, *kinds: type[Exception]) -> bool:
-    """Whether an error is of these kinds; of a group, as task groups raise them, each member."""
+    """Whether an error is of these kinds; of a group, each member."""
     return all(isinstance(leaf, kinds) for leaf in leaf_errors(error))

@@ -42,7 +42,7 @@ EnqueueElsewhere: TypeAlias = Callable[[str, Request, Cause, int], None]
 
 @frozen
 class ControllerStatus:
-    """What a controller does now: its queue, and its runs since it was started."""
+    """The present state of a controller: its queue, and its runs since it was started."""
 
     name: str
     queue: QueueStatus
@@ -56,10 +56,10 @@ class _GateClosed(Exception):
 
 
 class Runner(Generic[T]):
-    """A controller at work in one cluster: its queue, its workers, and what follows each run.
+    """A controller at work in one cluster: its queue, its workers, and the follow-up of each run.
 
     `connect` it to a cache before that runs, then `run` it once the cache is synced; `disconnect` undoes
-    `connect`. `reach` says whether the cluster can be reached, `all_reaches` the same of all clusters.
+    `connect`. `reach` shows whether the cluster can be reached, `all_reaches` the same of all clusters.
     `elsewhere` takes keys of other clusters.
     """
 
@@ -121,11 +121,10 @@ class Runner(Generic[T]):
 
     @property
     def declarations(self) -> DeclaredWrites:
-        """What the controller declares to write, and what its runs asked for besides."""
+        """The declared writes of the controller, and its undeclared ones so far."""
         return self._executor.declarations
 
     def status(self) -> ControllerStatus:
-        """What the controller does now."""
         return ControllerStatus(
             self.name, self.queue.status(), self._runs, self.failures.count, self._gate.paused
         )
@@ -212,7 +211,7 @@ class Runner(Generic[T]):
                 await self._wait_ended()
 
     async def drain(self) -> None:
-        """Wait until the runs under way have ended and their last Events are written; the queue is closed."""
+        """Wait for the runs under way and their last Events, after the queue was closed."""
         await self.queue.join()
         if not self._gate.closed:  # workers that wait at the gate do not end: their caller cancels them
             await self._wait_ended()
@@ -226,7 +225,6 @@ class Runner(Generic[T]):
         self._gate.pause()
 
     def resume(self) -> None:
-        """Undo `pause`."""
         self._gate.resume()
 
     # --- keys -------------------------------------------------------------------------------------
@@ -250,7 +248,7 @@ class Runner(Generic[T]):
             self._start_worker()
 
     def rest(self, request: Request) -> None:
-        """Run one key no more until `wake`; what would have it run is remembered."""
+        """Run one key no more until `wake`; causes for it are remembered."""
         self._resting.setdefault(request, NO_CAUSES)
 
     def wake(self, request: Request) -> bool:
@@ -262,7 +260,6 @@ class Runner(Generic[T]):
 
     @property
     def resting(self) -> Sequence[Request]:
-        """The keys that rest."""
         return [*self._resting]
 
     @property
@@ -277,7 +274,7 @@ class Runner(Generic[T]):
     # --- workers ----------------------------------------------------------------------------------
 
     def _start_worker(self) -> None:
-        """Start one more worker: called when a key waits and none is idle, so few keys have few workers."""
+        """Called when a key waits and no worker is idle, so that few keys have few workers."""
         self._unstarted -= 1
         self._idle += 1
         self._started.append(self._tasks.create_task(self._work()))
@@ -357,7 +354,7 @@ class Runner(Generic[T]):
         return await executor.run(item.key, causes, item.retries, limit)
 
     async def _is_put_off(self, item: Item[Request]) -> bool:
-        """Whether a key that is due does not run now: it rests, or is in a storm."""
+        """Whether a due key does not run now: it rests, or is in a storm."""
         if item.key in self._resting:
             later = (item.causes, item.dropped_causes)
             self._resting[item.key] = joined(self._resting[item.key], later)

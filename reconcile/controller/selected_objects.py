@@ -20,7 +20,7 @@ def narrowed(delta: Delta, keeps: Keeps) -> Delta | None:
 
 
 def is_left_alone(seen: Delta, delta: Delta) -> bool:
-    """Whether an object still exists and is only chosen no more; `seen` is what `narrowed` returned."""
+    """Whether an object still exists and is only no longer chosen; `seen` is the result of `narrowed`."""
     old, new = seen.old, delta.new
     return seen.new is None and old is not None and new is not None and old.is_same_object(new)
 

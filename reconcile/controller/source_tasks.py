@@ -1,4 +1,4 @@
-"""The sources of a running controller: each has a task of its own, which starts anew when it fails."""
+"""The sources of a running controller: each has a task, which is restarted when it fails."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -20,10 +20,7 @@ SOURCE_PATIENCE = 120.0
 
 @define(eq=False)
 class SourceTasks:
-    """Follows the sources of a controller; the keys that they yield go to `enqueue`.
-
-    `objects` gives the keys of all objects that the controller keeps, as cached now.
-    """
+    """Follows the sources of a controller, and enqueues their keys; `objects` gives those of all objects."""
 
     sources: Sequence[Source]
     objects: Callable[[], Iterable[Request]]

@@ -1,7 +1,7 @@
 """Keys that do not come from a cluster: from a stream, a ticker, any asynchronous iterator.
 
-A source is followed while its controller works. One that fails is logged and started anew, with
-back-off; one that ends has ended.
+A source is followed while its controller works. One that fails is logged and restarted with back-off; one
+that ends is not.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
@@ -15,7 +15,7 @@ from informers.functions import check_function
 from reconcile.runs.run_request import Named, Request
 
 TICK_JITTER = 0.1
-"""Several managers that were started together do not poll in step."""
+"""The share by which ticks vary, so that managers that were started together do not poll in step."""
 
 
 @frozen
@@ -29,7 +29,7 @@ SYNCED = Synced()
 
 @frozen
 class SourceContext:
-    """What a source gets: `objects` gives the keys of the controller's objects, as cached now."""
+    """The argument of a source: `objects` gives the keys of the controller's cached objects."""
 
     objects: Callable[[], Iterable[Request]]
     clock: Clock
@@ -40,10 +40,10 @@ Start: TypeAlias = Callable[[SourceContext], AsyncIterable[Named | Synced]]
 
 @frozen
 class Source:
-    """Where keys come from. `start` is called at the start, and again after each failure.
+    """An origin of keys. `start` is called at the start, and again after each failure.
 
-    With `initial`, workers wait until it has yielded `SYNCED`, and what it yields before that has
-    the low priority of what was there at the start.
+    With `initial`, workers wait until it has yielded `SYNCED`; the keys before that have the low priority of
+    objects that exist at the start.
     """
 
     start: Start
@@ -57,8 +57,8 @@ class Source:
 def as_source(source: "Source | Start | AsyncIterable[Named | Synced]") -> Source:
     """A source as it is; a function that starts one, such as an asynchronous generator; an iterator.
 
-    An anyio memory stream is an iterator, and goes on after a failure; a generator that has failed
-    cannot, so give the function, not what it returned.
+    An anyio memory stream is an iterator, and goes on after a failure; a generator that has failed cannot, so
+    give the function, not its result.
     """
     if isinstance(source, Source):
         return source

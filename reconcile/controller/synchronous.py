@@ -1,8 +1,8 @@
-"""What a reconciler that is a plain function gets: context and client with methods that block.
+"""The blocking context and client of a reconciler that is a plain function.
 
-It runs in a thread. Each call that concerns the cluster is done in the event loop, as a part of the same
-run, while the thread waits; so all that `Client` and `Context` promise holds here too. After the run has
-ended, each call raises `RunEnded`.
+It runs in a thread. Each call that concerns the cluster is done in the event loop, as a part of the same run,
+while the thread waits; so the promises of `Client` and `Context` hold here too. After the run has ended, each
+call raises `RunEnded`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -77,10 +77,7 @@ def blocking_context(
 
 @frozen
 class SyncRawClient:
-    """`RawClient` with methods that block; each does what its namesake there does.
-
-    `waiting` is the one that does the work.
-    """
+    """`RawClient` (which is `waiting`) with methods that block."""
 
     waiting: RawClient
     _ask: Ask
@@ -102,11 +99,10 @@ class SyncRawClient:
 
 
 class SyncClient(ClientView):
-    """`Client` with methods that block; each does what its namesake there does.
+    """`Client` with methods that block; `waiting` is the client that does the work.
 
-    Functions that are passed (`change`, `decide`) run in the event loop: they must not block.
-    `waiting` is the client that does the work. It has no `watch`, whose events would wait for the code
-    that blocks elsewhere.
+    Functions that are passed (`change`, `decide`) run in the event loop: they must not block. There is no
+    `watch`, as its events would wait for code that blocks elsewhere.
     """
 
     def __init__(self, waiting: Client, ask: Ask) -> None:
@@ -116,7 +112,7 @@ class SyncClient(ClientView):
 
     @property
     def raw(self) -> SyncRawClient:
-        """Further requests: patches of your own, subresources, whole objects, stored states."""
+        """Further requests: custom patches, subresources, whole objects, stored states."""
         return SyncRawClient(self.waiting.raw, self._ask)
 
     def with_options(
@@ -127,7 +123,7 @@ class SyncClient(ClientView):
         dry_run: bool | None = None,
         field_validation: FieldValidation | None = None,
     ) -> "SyncClient":
-        """A view of the same client: of one namespace, under another name, or for dry runs."""
+        """A view of the same client with another namespace, field manager, validation, or for dry runs."""
         view = self.waiting.with_options(
             namespace=namespace,
             field_manager=field_manager,
@@ -149,10 +145,7 @@ class SyncClient(ClientView):
 
 
 class SyncContext(RunContext[T]):
-    """`Context` of one run, for a reconciler that is a plain function; its methods and `client` block.
-
-    `waiting` is the context that does the work.
-    """
+    """`Context` of a plain function: its methods and `client` block; `waiting` does the work."""
 
     waiting: Context[T]
     _ask: Ask

@@ -1,4 +1,4 @@
-"""Which objects a limited manager keeps: those with the labels, and what such objects control."""
+"""The objects that a limited manager keeps: those with the labels, and their descendants."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,22 +13,21 @@ from reconcile.controller.declaration import Controller
 from reconcile.models import kind_of
 
 DEPTH = 8
-"""So far up the owners are followed: they could go in a circle."""
+"""How many owners are followed upwards: they could form a circle."""
 
 
 @frozen
 class TakeoverSelection:
-    """`holds` says of an object of a controller's kind whether it is one to keep.
+    """Chooses objects with the labels, and objects controlled by a chosen one of the manager's kinds.
 
-    It is if it has the labels, or if an object of another of the manager's kinds controls it that is. So a
-    fleet that is selected has its replica sets kept, whatever their labels.
+    So the replica sets of a chosen fleet are chosen, whatever their labels.
     """
 
     labels: Sequence[Requirement]
     kinds: Mapping[tuple[str, str], APIResource]
 
     async def holds(self, snapshot: Snapshot, client: Client) -> bool:
-        """Whether that object is to be kept. Raises the errors of requests for owners."""
+        """Whether that object is chosen. Raises the errors of requests for owners."""
         here: Snapshot | None = snapshot
         for _ in range(DEPTH):
             if here is None:

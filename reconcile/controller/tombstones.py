@@ -1,4 +1,4 @@
-"""Deleted objects whose controller has still to be called for them."""
+"""Deleted objects for which `on_deleted` is still to be called."""
 
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -34,7 +34,7 @@ OnDeleted = Callable[[Deleted[T]], Awaitable[None]]
 
 @define
 class Tombstones(Generic[T]):
-    """Remembers the last states of deleted objects, by key, until `on_deleted` has dealt with them."""
+    """Remembers the last states of deleted objects, by key, until `on_deleted` has handled them."""
 
     kind: type[T]
     on_deleted: OnDeleted[T] | None
@@ -48,7 +48,6 @@ class Tombstones(Generic[T]):
         self._deleted.setdefault(old.key, []).append(old)
 
     def has(self, key: Key) -> bool:
-        """Whether `on_deleted` has still to be called for an object of that key."""
         return key in self._deleted
 
     async def deliver(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:

@@ -13,7 +13,7 @@ from reconcile.controller.run_history import ControllerTraces
 from reconcile.runs.run_request import Cause, Request
 
 INITIAL_PRIORITY = -100
-"""Objects of the first list come after what changes now (controller-runtime's handler priority)."""
+"""Objects of the first list come after present changes (controller-runtime's handler priority)."""
 
 EnqueueKey: TypeAlias = Callable[[Request, Cause, int], None]
 """Adds a key to a queue, with a cause and a priority."""

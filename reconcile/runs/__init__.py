@@ -1,3 +1,3 @@
-"""One run of a reconciler as values: its request and result, its record, its failure as text."""
+"""The values of one run of a reconciler: its request and result, its record, its failure as text."""
 
 __all__: list[str] = []

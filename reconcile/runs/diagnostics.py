@@ -16,10 +16,7 @@ _failures = count(1)
 
 
 def observing(instead: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorate a function whose failure is logged, and its result then taken from `instead`.
-
-    It may be a coroutine function; `instead` is a plain function of the same arguments.
-    """
+    """Decorate a function whose failure is logged; `instead`, a plain function, then gives the result."""
 
     def decorate(function: F) -> F:
         @wraps(function)

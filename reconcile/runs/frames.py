@@ -1,8 +1,7 @@
-"""Whose code a frame of a stack is: the author's, this library's, or that of others.
+"""Tells the author's frames of a stack from those of this library and of others.
 
-The author's is what is neither this library, nor the standard library, nor an installed package of others.
-An operator that is itself installed is recognised by its first frame: what the library calls is the
-author's.
+The author's code is neither this library, nor the standard library, nor an installed package of others. An
+operator that is itself installed is recognized by its first frame: what the library calls is the author's.
 """
 
 import functools
@@ -20,9 +19,9 @@ _LIBRARY = tuple(
 _COMMANDS = f"{_HERE / 'commands'}{os.sep}"
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _GENERATED = ("<frozen ", "<attrs generated ")
-"""How the names of files begin that are in no folder: code of the import machinery, and of attrs."""
+"""Prefixes of file names outside of any folder: code of the import machinery, and of attrs."""
 _BETWEEN = frozenset({"aiohttp", "anyio", "attr", "attrs", "msgspec", "sniffio", "structlog", "uvloop"})
-"""Installed packages through which this library calls what is the author's."""
+"""Installed packages through which this library calls the author's code."""
 
 
 class Frame(NamedTuple):
@@ -37,7 +36,7 @@ class Frame(NamedTuple):
 
 
 def place_of_error(error: BaseException) -> Frame | None:
-    """Where an error was raised: the innermost line of the author, else ours; None if it never was."""
+    """Where an error was raised: the author's innermost line, else ours; None if it never was."""
     frames = [
         Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
         for frame, line in walk_tb(error.__traceback__)
@@ -52,7 +51,7 @@ def place_of_error(error: BaseException) -> Frame | None:
 
 
 def authors(frames: Sequence[Frame]) -> int | None:
-    """Which frame, of those from the outermost to the innermost, is the author's innermost; None: none is."""
+    """The index of the author's innermost frame, with the outermost first; None without one."""
     found, home = None, ""
     for number, frame in enumerate(frames):
         if is_library(frame.file) or _is_standard(frame.file):
@@ -67,7 +66,7 @@ def authors(frames: Sequence[Frame]) -> int | None:
 
 @functools.lru_cache(maxsize=1024)
 def is_library(file: str) -> bool:
-    """Whether a file is this library's. The ready-made controllers are not: they are written as yours are."""
+    """Whether a file is this library's; ready-made controllers count as the author's."""
     return file.startswith(_LIBRARY)
 
 
@@ -90,7 +89,7 @@ def _standard_paths() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def _installed_package(file: str) -> str:
-    """The path of the installed package that a file belongs to; empty if it is not installed."""
+    """The path of the installed package that a file belongs to; empty if there is none."""
     for mark in _INSTALLED:
         before, found, after = file.rpartition(mark)
         if found:

@@ -14,9 +14,9 @@ from reconcile.runs.frames import place_of_error
 MEMBERS_SHOWN = 5
 """Errors of an ExceptionGroup that are listed one by one."""
 ERRORS_REMEMBERED = 100
-"""Distinct errors of a controller that are remembered. A forgotten one is logged with its traceback again."""
+"""Distinct errors of a controller that are remembered. The traceback of a forgotten one is logged again."""
 TRACEBACK_CHARACTERS = 16_000
-"""Characters kept of a traceback, from its end: that shows what was raised, and where."""
+"""Characters kept of a traceback, from its end, which shows the error and its place."""
 
 
 class Member(NamedTuple):
@@ -38,7 +38,7 @@ def place_text(error: BaseException | None) -> str:
 
 
 def members_of(error: BaseException | None) -> Sequence[Member]:
-    """The first errors of a group, each with its place; none of any other error."""
+    """The first errors of a group, each with its place; empty for any other error."""
     if not isinstance(error, BaseExceptionGroup):
         return ()
     shown = zip(range(MEMBERS_SHOWN), leaf_errors(error), strict=False)
@@ -68,14 +68,14 @@ def described(error: BaseException) -> str:
 
 
 def identity_of(error: BaseException) -> str:
-    """The class of an error and where it was raised; of a group those of its errors, in whatever order."""
+    """The class of an error and where it was raised; for a group, those of its errors, sorted."""
     return ", ".join(sorted({f"{type(one).__qualname__} {place_text(one)}" for one in leaf_errors(error)}))
 
 
 class LoggedFailure(NamedTuple):
-    """What is logged of a failed run; all texts are without what Secrets hold.
+    """A failed run as it is logged, without the values of Secrets.
 
-    `identity` is the same for errors of one class from one place, `exc_info` what a record of `logging` gets.
+    `identity` is the same for errors of one class from one place; `exc_info` goes into a record of `logging`.
     """
 
     identity: str
@@ -87,10 +87,10 @@ class LoggedFailure(NamedTuple):
 
 @define
 class DistinctError:
-    """An error that runs of a controller failed with: the same class raised at the same place.
+    """Errors of the same class raised at the same place.
 
-    `message` is that of the last run, `traceback` that of the first, `last` is when the last one ended
-    (event loop's seconds).
+    `message` is that of the last run, `traceback` that of the first, `last` is when the last one ended (event
+    loop's seconds).
     """
 
     message: str
@@ -102,18 +102,18 @@ class DistinctError:
 
 @define(eq=False)
 class Failures:
-    """The failures of one controller: how many, and the distinct errors among them, the latest ones last."""
+    """The failures of one controller: their count, and the distinct errors, the latest last."""
 
     log: structlog.stdlib.BoundLogger
     count: int = field(default=0, init=False)
     _known: OrderedDict[str, DistinctError] = field(factory=OrderedDict, init=False)
 
     def distinct(self) -> Iterator[DistinctError]:
-        """The errors that are remembered; the one that was seen last comes last."""
+        """The remembered errors; the one seen last comes last."""
         return iter([*self._known.values()])
 
     def note(self, failed: LoggedFailure, now: float) -> bool:
-        """A run failed; whether an error of that class at that place is new."""
+        """Count a failure; returns whether an error of that class at that place is new."""
         self.count += 1
         known = self._known.pop(failed.identity, None)
         new = known is None

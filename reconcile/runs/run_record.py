@@ -1,4 +1,4 @@
-"""What one run read, wrote and failed at: it decides what may be pruned and which changes are echoes."""
+"""The reads, writes and failures of one run: they decide what may be pruned and which changes are echoes."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -13,15 +13,15 @@ ObjectRef: TypeAlias = tuple[APIResource, Key | None]
 """An object, or without a key all objects of a resource."""
 
 READS_KEPT = 32
-"""Reads that are kept for people to look at: more would make a run that lists for each child expensive."""
+"""Reads that are kept for display: more would make a run that lists for each child expensive."""
 
 
 @define(eq=False)
 class RunRecord(WriteObserver):
-    """What a run read, which objects it keeps, and which of its requests failed.
+    """The reads of a run, the objects that it keeps, and its failed requests.
 
-    A request that fails and later succeeds for the same object (a conflict, then the patch on fresh
-    state) does not count as failed.
+    A request that fails and later succeeds for the same object (a conflict, then the patch on fresh state)
+    does not count as failed.
     """
 
     reads: tuple[ObjectRef, ...] = field(default=(), init=False)
@@ -36,38 +36,36 @@ class RunRecord(WriteObserver):
     _writes: list[EndedWrite] | None = field(default=None, init=False)
 
     def note_read(self, resource: APIResource, key: Key | None) -> None:
-        """The run reads an object, or all objects of a resource."""
+        """Note a read of an object, or of all objects of a resource."""
         if len(self.reads) < READS_KEPT:
             self.reads += ((resource, key),)
 
     def read_failed(self, resource: APIResource, key: Key | None) -> None:
-        """A read of this object, or of its resource, failed."""
         self._failed.add((resource, key))
 
     def read_answered(self, resource: APIResource, key: Key | None) -> None:
-        """A read of this object, or of its resource, succeeded."""
         self._failed.discard((resource, key))
 
     def note_desired(self, resource: APIResource, key: Key, subresource: str, body: Any) -> None:
-        """The desired state of an object, or of a part of it."""
+        """Note the desired state of an object, or of a part of it."""
         if self.rendered is not None:
             self.rendered[resource, key, subresource] = body
 
     def forget_desired(self, resource: APIResource, key: Key) -> None:
-        """Leave an object out of the desired state: it was made by chance, and two runs may differ in it."""
+        """Leave an object out of the desired state: its content is random, so two runs may differ in it."""
         if self.rendered is not None:
             self.rendered.pop((resource, key, ""), None)
 
     def note_kept(self, resource: APIResource, key: Key) -> None:
-        """The object is already as the run wants it, so nothing is sent."""
+        """Note that an object is already in its desired state, so nothing is sent."""
         self._keep((resource, key), None)
 
     def note_failure(self) -> None:
-        """Something other than a request failed in this run."""
+        """Note a failure of something other than a request."""
         self._flawed = True
 
     def answered(self, answered: Answered) -> None:
-        """Keep what was created, updated or patched; a deletion keeps nothing."""
+        """Keep the object that was created, updated or patched; a deletion keeps nothing."""
         # A name that the server chose is not the one that an earlier, failed attempt is noted under.
         self._failed.discard((answered.resource, answered.sent.key))
         if answered.written is not None or answered.method in ("PATCH", "PUT"):
@@ -75,7 +73,7 @@ class RunRecord(WriteObserver):
         self._append(answered)
 
     def failed(self, failed: Failed) -> None:
-        """Count it, unless it is a cancellation or a deletion of what is already gone."""
+        """Count it, unless it is a cancellation or a deletion of an object that is already gone."""
         sent, error = failed.sent, failed.error
         if not isinstance(error, ApiError):
             return
@@ -89,16 +87,16 @@ class RunRecord(WriteObserver):
         return self._writes or ()
 
     def state_of(self, resource: APIResource, key: Key) -> Snapshot | None:
-        """An object as the server answered it to this run's last write of it, if it did."""
+        """The object in the answer to this run's last write of it, if any."""
         return self._kept.get((resource, key))
 
     @property
     def flawless(self) -> bool:
-        """Whether everything that the run asked for succeeded."""
+        """Whether all requests and blocking calls of the run succeeded."""
         return not self._failed and not self._flawed
 
     def keeps(self, resource: APIResource, key: Key) -> bool:
-        """Whether the run wants this object to exist."""
+        """Whether the run has written this object, so that it is not pruned."""
         return (resource, key) in self._kept
 
     def _keep(self, place: ObjectRef, state: Snapshot | None) -> None:
@@ -126,7 +124,7 @@ class NoRun(RunRecord):
 
     @property
     def flawless(self) -> bool:
-        """False: nothing is known of what else should exist."""
+        """False: the other objects that should exist are unknown."""
         return False
 
 
@@ -134,5 +132,4 @@ NO_RUN = NoRun()
 
 
 def describe_read(resource: APIResource, key: Any) -> str:
-    """A read in one line: of an object, or of all of a kind."""
     return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"

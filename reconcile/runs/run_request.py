@@ -1,4 +1,4 @@
-"""What a run is about: the key, why it runs, and what should follow."""
+"""The key of a run, its causes and its result."""
 
 import math
 from datetime import timedelta
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The same as a key of a store."""
+        """The key of the object in a store."""
         return Key(self.namespace, self.name)
 
     def __str__(self) -> str:
@@ -30,11 +30,11 @@ class Request(NamedTuple):
 
 
 Named: TypeAlias = Request | Key | Object | str
-"""What names an object to a controller: itself, its key, or `namespace/name` (`name` alone without one)."""
+"""The name of an object: the object, its key, or `namespace/name` (`name` alone without a namespace)."""
 
 
 def as_request(named: Named) -> Request:
-    """The request for what is named. Raises TypeError or ValueError for what names nothing."""
+    """The request for a named object. Raises TypeError or ValueError if it names none."""
     if isinstance(named, Object):
         return Request(named.namespace, named.name)
     if isinstance(named, Request | Key):
@@ -51,9 +51,9 @@ def as_request(named: Named) -> Request:
 class Cause:
     """Why a key runs: what happened to which object, at which version; `note` is for people.
 
-    `echo`: the change is a write of this key's own, and nothing else. `since` is the version before, 0
-    where there was none. `paths` are what changed and `manager` who changed it, which is known only for
-    keys that keep running (see `reconcile.storms`).
+    `echo`: the change is a write of this key's own, and nothing else. `since` is the version before, 0 where
+    there was none. `paths` are the changed fields and `manager` is their writer, known only for keys that
+    keep running (see `reconcile.storms`).
     """
 
     verb: Literal["added", "updated", "deleted", "resynced", "retried", "scheduled", "triggered"]
@@ -75,7 +75,7 @@ class Cause:
 
 
 def _seconds(given: float | timedelta | None) -> float | None:
-    """Seconds, not below 0. What is checked here would otherwise be refused by the queue, in a worker."""
+    """Seconds, not below 0; checked here since the queue would refuse them in a worker."""
     if given is None:
         return None
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
@@ -90,14 +90,14 @@ def _seconds(given: float | timedelta | None) -> float | None:
 
 @frozen
 class Result:
-    """What a reconcile wants next: nothing, a run `requeue_after` seconds (or a timedelta), or a `requeue`.
+    """What follows a reconcile: nothing, a run `requeue_after` seconds (or a timedelta), or a `requeue`.
 
-    `requeue` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s (or what
-    `backoff=` of the controller says), as after failures, which count on. Any other result lets the next
-    failure count as the first. `requeue_after` 0 or less (a deadline that has passed) is at once, and paced:
-    the key waits as after a first failure, 5 ms, each time, and takes its turn behind those that are ready.
-    That run has the priority of this one, unless `priority` says another (higher runs first).
-    Raises TypeError for another type of time or priority, ValueError for both at once, NaN and infinity.
+    `requeue` is soon, and later each time in a row: 5 ms, doubled up to 1000 s (or as set by `backoff=` of
+    the controller), as after failures, which count on. Any other result resets that count. `requeue_after` 0
+    or less (a deadline that has passed) is at once, and paced: the key waits 5 ms, as after a first failure,
+    each time, and takes its turn behind ready keys. The next run has the priority of this one, unless
+    `priority` is given (higher runs first). Raises TypeError for another type of time or priority, ValueError
+    for both at once, NaN and infinity.
     """
 
     requeue_after: float | None = field(default=None, converter=_seconds)
@@ -106,7 +106,7 @@ class Result:
 
     @property
     def wants_run(self) -> bool:
-        """Whether another run is wanted."""
+        """Whether it asks for another run."""
         return self.requeue or self.requeue_after is not None
 
     def __attrs_post_init__(self) -> None:

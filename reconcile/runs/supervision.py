@@ -13,15 +13,15 @@ from workqueue import Backoff
 
 RESTARTS = Backoff(base=1.0, limit=60.0)
 HEALTHY_SECONDS = 60.0
-"""A task that ran this long (seconds) before it failed starts its back-off anew."""
+"""A task that ran this long (seconds) before it failed restarts its back-off."""
 
 
 async def supervise(
     run: Callable[[], Awaitable[None]], what: str, clock: Clock, log: structlog.stdlib.BoundLogger
 ) -> None:
-    """Run until it ends by itself; each failure is logged and followed by another start, after a while.
+    """Run until it ends by itself; each failure is logged and followed by a delayed restart.
 
-    A CancelledError that none of the scopes around it asked for is a failure like any other.
+    A CancelledError that none of the surrounding scopes requested is a failure like any other.
     """
     failures = 0
     while True:

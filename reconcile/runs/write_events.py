@@ -1,4 +1,4 @@
-"""One write of a client as its observers get it: first what is sent, then how that ended."""
+"""One write of a client as its observers get it: first the request, then its end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from informers import APIResource, Key, Snapshot
 class Sent:
     """A request for a change, on its way to the server.
 
-    `base` is the object as the cache has it at that moment. `dry`: the server carries nothing out.
+    `base` is the cached object at that moment. `dry`: the server carries nothing out.
     """
 
     method: str
@@ -25,7 +25,7 @@ class Sent:
 
     @property
     def guard(self) -> Mapping[str, Any]:
-        """For which uid and resourceVersion the request is meant, as far as its body names them."""
+        """The uid and resourceVersion that the request is meant for, as far as its body names them."""
         body = self.body if isinstance(self.body, Mapping) else {}
         return body.get("preconditions" if self.method == "DELETE" else "metadata") or {}
 
@@ -34,8 +34,8 @@ class Sent:
 class EndedWrite:
     """A write that has ended.
 
-    `written` is the object that the server answered; None where it answered none. `fresh`: the object has
-    fields of this writer alone, so this write created it.
+    `written` is the object in the answer, if any. `fresh`: all its fields are this writer's, so this write
+    created it.
     """
 
     sent: Sent
@@ -44,50 +44,44 @@ class EndedWrite:
 
     @property
     def method(self) -> str:
-        """The HTTP method."""
         return self.sent.method
 
     @property
     def resource(self) -> APIResource:
-        """What kind of object was written."""
         return self.sent.resource
 
     @property
     def key(self) -> Key:
-        """Which object was written; its name may be one that the server chose."""
+        """The key of the written object; its name may be one that the server chose."""
         return self.sent.key if self.sent.key.name or self.written is None else self.written.key
 
     @property
     def subresource(self) -> str:
-        """Which part of the object; empty for all of it."""
         return self.sent.subresource
 
     @property
     def body(self) -> Any:
-        """What was sent."""
         return self.sent.body
 
     @property
     def base(self) -> Snapshot | None:
-        """The object as the cache had it when the write was sent."""
         return self.sent.base
 
     @property
     def dry(self) -> bool:
-        """Whether the server carried nothing out."""
         return self.sent.dry
 
 
 @frozen(eq=False)
 class Answered(EndedWrite):
-    """A write that the server accepted; `scale` is the Scale that it answered to a write of one."""
+    """A write that the server accepted; `scale` is the Scale in the answer to a write of one."""
 
     scale: Snapshot | None = None
 
 
 @frozen(eq=False)
 class Failed:
-    """A write that ended with an error: of the server, of the way there, or a cancellation.
+    """A write that ended with an error: of the server, of the connection, or a cancellation.
 
     Not to be kept: the error has the frames of the run in its traceback.
     """
@@ -100,7 +94,7 @@ class WriteObserver:
     """Gets each write of a client; all observers get one step before any gets the next."""
 
     def sent(self, sent: Sent) -> None:
-        """The write is about to go out. An error that this raises keeps it back: it has no end then."""
+        """The write is about to be sent. An error raised here prevents it; then it has no end."""
 
     def answered(self, answered: Answered) -> None:
         """The server accepted the write."""

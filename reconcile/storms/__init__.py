@@ -1,4 +1,4 @@
-"""Keys that keep waking themselves: how they are found, reported and slowed down."""
+"""Keys that keep waking themselves: detected, reported and slowed down."""
 
 from reconcile.storms.echoes import Echoes, Origin, is_echo
 from reconcile.storms.storm_options import Storms

@@ -1,4 +1,4 @@
-"""What a write changed: fields, paths and fingerprints of values, no value itself; and who wrote a field."""
+"""The effects of a write: fields and fingerprints of values, but no values; and who wrote a field."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ PATHS_OF_A_WRITE = 32
 ABSENT = 0
 PRESENT = 1
 WHOLE = ""
-"""The path of the object itself: it was made, deleted, or written without any effect."""
+"""The path of the object itself: it was created, deleted, or written without any effect."""
 
 _VOLATILE = frozenset(f".metadata.{name}" for name in SET_BY_EVERY_WRITE)
 
@@ -33,16 +33,16 @@ class FieldRef(NamedTuple):
 
 
 class FieldEffect(NamedTuple):
-    """What one write did to one field: the fingerprint of the value after it."""
+    """The effect of one write on one field; `after` is the fingerprint of its new value."""
 
     ref: FieldRef
     after: int
     made: bool = False
-    """The object itself was made or deleted."""
+    """The object itself was created or deleted."""
 
 
 def effects_of(sent: EndedWrite) -> Sequence[FieldEffect]:
-    """What a write changed. One without effect counts as a write of the whole object."""
+    """The effects of a write. One without effect counts as a write of the whole object."""
     whole = FieldRef(sent.resource, sent.key, WHOLE)
     if sent.dry:
         return ()
@@ -61,7 +61,7 @@ def effects_of(sent: EndedWrite) -> Sequence[FieldEffect]:
 
 
 def paths_of(sent: EndedWrite) -> tuple[str, ...]:
-    """The paths of the fields that a write changed; none where the object was made or deleted."""
+    """The paths of the fields that a write changed; none where the object was created or deleted."""
     if sent.dry or sent.method == "DELETE" or sent.base is None or sent.written is None:
         return ()
     if sent.base.version == sent.written.version or not sent.base.is_same_object(sent.written):
@@ -70,7 +70,7 @@ def paths_of(sent: EndedWrite) -> tuple[str, ...]:
 
 
 def _differences_of(sent: EndedWrite) -> Sequence[Difference]:
-    """How a write changed an object; computed once, since meter, guard and history all ask."""
+    """The changes of a write; computed once, since meter, guard and history all ask."""
     known = _known_differences.get(sent)
     if known is None:
         assert sent.base is not None
@@ -96,10 +96,7 @@ def fingerprint(value: Any) -> int:
 
 
 def writer_of(fields: Sequence[Mapping[str, Any]], paths: Sequence[str], but: str) -> str:
-    """The last field manager, other than `but`, that wrote one of `paths`; empty if none is known.
-
-    Without paths, the last one that wrote anything.
-    """
+    """The last field manager other than `but` that wrote one of `paths`, or anything; empty without one."""
     writers = [
         (entry.get("time") or "", entry["manager"])
         for entry in fields
@@ -113,7 +110,7 @@ def _has_any(owned: Mapping[str, Any], paths: Sequence[str]) -> bool:
 
 
 def _has(owned: Mapping[str, Any], path: str) -> bool:
-    """Whether a set of fields has that path, what is around it, or something within it.
+    """Whether a set of fields has that path, one around it, or one within it.
 
     All elements of a list count as one. Names may have dots, as those of annotations do.
     """

@@ -1,4 +1,4 @@
-"""What a loop is: pure functions over the writes of one key."""
+"""Finds loops: pure functions over the writes of one key."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,23 +16,20 @@ WINDOW = 600.0
 OWN_REWRITES = 8
 """Writes to one field in runs that a write to the same object woke."""
 OTHER_REWRITES = 12
-"""The same where a write to another object woke it: more, since a rollout reports on what it has made."""
+"""The same where a write to another object woke it: more, since a rollout reports on its objects."""
 REVERTS = 6
-"""Writes that put back what another writer has changed."""
+"""Writes that put back a value that another writer has changed."""
 FLIPS = 8
 """Writes of a few values in turn, whatever woke the run."""
 UNMADE = 6
-"""Objects of one kind that the key made and deleted again."""
+"""Objects of one kind that the key created and deleted again."""
 VALUES = 3
 """The most values that count as a cycle: ever new values are progress, such as those of a counter."""
 
 WokenBy: TypeAlias = Literal["echo", "own", "reverted", "other", "timed", "retried"]
-"""What woke the run that made a write.
-
-`echo`: the key's own write to that very object. `own`: its own write to another one. `reverted`: a foreign
-change of that object. `other`: a foreign change of another one. `timed`: the author asked for it.
-`retried`: a failure; its back-off slows it, so it never counts.
-"""
+"""What woke the run of a write. `echo`: the key's own write to that very object. `own`: its own write to
+another one. `reverted`: a foreign change of that object. `other`: a foreign change of another one. `timed`:
+the author asked for it. `retried`: a failure; its back-off slows it, so it never counts."""
 
 
 class FieldWrite(NamedTuple):
@@ -42,7 +39,7 @@ class FieldWrite(NamedTuple):
     woken_by: WokenBy
     after: int
     made: bool
-    """The same run made or deleted objects, so it may be making progress."""
+    """The same run created or deleted objects, so it may be making progress."""
 
 
 LoopKind: TypeAlias = Literal["rewritten", "fought", "flipping", "churning"]
@@ -52,9 +49,9 @@ LoopKind: TypeAlias = Literal["rewritten", "fought", "flipping", "churning"]
 class WakeLoop:
     """A key that wakes itself, or that is in a fight.
 
-    `rewritten`: its writes wake it to write again. `fought`: another writer undoes what it writes.
-    `flipping`: it writes the same few values in turn. `churning`: it makes objects and deletes them again,
-    each under a name of its own; `key` is one of them.
+    `rewritten`: its writes wake it to write again. `fought`: another writer undoes its writes. `flipping`: it
+    writes the same few values in turn. `churning`: it creates objects and deletes them again, each under a
+    new name; `key` is one of them.
     """
 
     kind: LoopKind
@@ -65,7 +62,7 @@ class WakeLoop:
     writes: int
 
     def includes(self, ref: FieldRef) -> bool:
-        """Whether a write to that field is one of the loop's."""
+        """Whether a write to that field belongs to the loop."""
         if self.kind == "churning":
             return ref.resource == self.resource and ref.path == WHOLE
         if (ref.resource, ref.key) != (self.resource, self.key):
@@ -113,7 +110,7 @@ def _kind(
 
 
 def _churning(histories: Histories, now: float) -> WakeLoop | None:
-    """Objects of one kind that the key both made and deleted, in runs that its own writes woke."""
+    """Objects of one kind that the key both created and deleted, in runs that its own writes woke."""
     unmade: dict[APIResource, list[Key]] = {}
     for ref, history in histories.items():
         own = {w.after for w in history if w.at > now - WINDOW and w.woken_by in ("echo", "own")}

@@ -1,4 +1,4 @@
-"""Whether a reconciler always makes the same desired state of one state, whatever time, chance and order."""
+"""Checks that a reconciler derives the same desired state from the same state, whatever time and chance."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +12,10 @@ from reconcile.runs.run_request import TerminalError
 from reconcile.runs.write_events import EndedWrite
 
 Rendered: TypeAlias = Mapping[tuple[APIResource, Key, str], Any]
-"""What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
+"""The desired state of a run, by object and subresource: its creates, applies and status."""
 
 Rendering: TypeAlias = tuple[Rendered, Sequence[EndedWrite]]
-"""What a run wanted, and its writes with the answers."""
+"""The desired state of a run, and its writes with the answers."""
 
 REMEDY = (
     "the same state has to give the same desired state: leave the time out, sort what comes from a set or a "
@@ -27,7 +27,7 @@ _VERSION = "<resourceVersion of "
 
 
 class NondeterministicRun(TerminalError):
-    """A run made another desired state of the same state. `paths` are where the two differ."""
+    """A run derived a different desired state from the same state. `paths` are where the two differ."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(f"desired state is not a function of what is there: {', '.join(paths)}: {REMEDY}")
@@ -51,11 +51,11 @@ def rendering_differences(one: Rendered, other: Rendered) -> Sequence[str]:
 
 
 def without_server_set(one: Rendering, other: Rendering) -> tuple[Rendered, Rendered]:
-    """Two renderings with names in place of the values that the server chose while they were made.
+    """Two renderings with names in place of the values that the server chose for them.
 
-    A uid, a version, a generated name and the time of creation differ with every create, although what a run
-    records of them is still a function of the state. A version is replaced only where it stands alone: within
-    a text it could be any number.
+    A uid, a version, a generated name and the time of creation differ with every create, although the part of
+    a record that holds them is still a function of the state. A version is replaced only where it stands
+    alone: within a text it could be any number.
     """
     exact: dict[str, str] = {}
     within: dict[str, str] = {}
@@ -121,7 +121,7 @@ def _is_version(value: Any) -> bool:
 
 
 def reordered_lists(sent: Sequence[EndedWrite]) -> Sequence[str]:
-    """Which writes changed only the order of a list, as one made of a set: that differs between processes."""
+    """Writes that changed only the order of a list, as with a set, whose order differs between processes."""
     return [
         f"{_name(write.resource, write.key, write.subresource)}: {path}, which has another order only"
         for write in sent

@@ -1,4 +1,4 @@
-"""Which changes are echoes of a key's own writes, and which of them still have to wake it."""
+"""Recognizes echoes of a key's own writes, and those among them that still have to wake it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
@@ -20,7 +20,7 @@ that costs a run and loses nothing."""
 
 
 class Origin(Enum):
-    """Where a change comes from, for one key."""
+    """The origin of a change, for one key."""
 
     FOREIGN = "foreign"
     OWN = "own"
@@ -30,7 +30,7 @@ class Origin(Enum):
 
 @define
 class _Expected:
-    """A write whose echo is to come. Once that has come, only its origin is kept, for further handlers."""
+    """A write whose echo is to come. Then only its origin is kept, for further handlers."""
 
     sent: EndedWrite | None
     seen: bool = False
@@ -40,13 +40,12 @@ class _Expected:
 
 @frozen(eq=False)
 class EchoObserver(WriteObserver):
-    """Expects the echoes of what the runs of one key write."""
+    """Expects the echoes of the writes of one key's runs."""
 
     echoes: "Echoes"
     request: Request
 
     def answered(self, answered: Answered) -> None:
-        """Expect the echo of a write."""
         self.echoes.expect(self.request, answered)
 
 
@@ -54,9 +53,9 @@ class EchoObserver(WriteObserver):
 class Echoes:
     """The writes of each key that the watch has not delivered yet.
 
-    A run begins by waiting until the cache shows all that the runs before it wrote, so it has seen their
-    echoes, and those wake the key no more. Otherwise the first echo of a run wakes the key, so that "add a
-    finalizer, return" goes on. What is not certainly an echo counts as foreign. A key without expected echoes
+    A run begins by waiting until the cache shows all writes of earlier runs, so it has seen their echoes,
+    which wake the key no more. Otherwise the first echo of a run wakes the key, so that "add a finalizer,
+    return" goes on. A change counts as foreign unless it is certainly an echo. A key without expected echoes
     takes no memory. Only writes to `resources`, whose changes may wake the controller, are remembered; None:
     all.
     """
@@ -65,7 +64,6 @@ class Echoes:
     _expected: dict[Request, dict[_Version, _Expected]] = field(factory=dict, init=False)
 
     def expect(self, request: Request, sent: EndedWrite) -> None:
-        """A run of that key has sent this write."""
         written = sent.written
         if written is None or sent.dry or sent.base == written:
             return
@@ -77,7 +75,7 @@ class Echoes:
         versions[sent.resource, sent.key, written.version] = _Expected(sent)
 
     def begin(self, request: Request, causes: Sequence[Cause]) -> Sequence[Cause]:
-        """A run begins; returns its causes, with echoes marked that came before the answers to writes."""
+        """Begin a run; returns its causes, with echoes marked that came before the answers to writes."""
         versions = self._expected.get(request)
         if versions is None:
             return causes
@@ -91,12 +89,12 @@ class Echoes:
         return marked
 
     def end(self, request: Request, wrote: bool) -> None:
-        """A run ended. If it wrote nothing, it began after all echoes: those still expected will not come."""
+        """End a run. If it wrote nothing, it began after all echoes: those still expected will not come."""
         if not wrote:
             self._expected.pop(request, None)
 
     def classify(self, request: Request, resource: APIResource, delta: Delta) -> Origin:
-        """Where a change comes from, for that key. Several handlers may ask about one change."""
+        """The origin of a change, for that key. Several handlers may ask about one change."""
         versions = self._expected.get(request)
         new = delta.new
         if versions is None or new is None or delta.resync:
@@ -116,7 +114,7 @@ class Echoes:
         return expected.origin if since == expected.since else Origin.FOREIGN
 
     def discard(self, request: Request, resource: APIResource, delta: Delta) -> None:
-        """A change concerns that key and does not wake it."""
+        """Note a change that concerns that key and does not wake it."""
         versions = self._expected.get(request)
         if versions is None or delta.new is None:
             return
@@ -145,7 +143,7 @@ def is_echo(sent: EndedWrite, old: Snapshot | None, new: Snapshot) -> bool:
     """Whether the change from `old` to `new` is that write alone.
 
     `new` is the very version that the write returned, `old` the very state that it was computed from, and
-    nothing differs but what was written: two changes that arrive as one are not an echo.
+    nothing else differs: two changes that arrive as one are not an echo.
     """
     if sent.written is None or new != sent.written:
         return False
@@ -183,7 +181,7 @@ _ABSENT = object()
 
 
 def _explained(body: Any, old: Any, new: Any) -> bool:
-    """Whether `body` says every difference between two states; None in it removes a field."""
+    """Whether `body` accounts for every difference between two states; None in it removes a field."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return all(
             _explained(_member(body, name), old.get(name, _ABSENT), new.get(name, _ABSENT))

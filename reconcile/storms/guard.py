@@ -22,14 +22,14 @@ from reconcile.storms.storm_options import Storms
 from reconcile.storms.storm_report import REASON, WAITED_FOR_ITSELF, Storm, storm_of
 
 LIVE_READS = 5
-"""How often the trigger of a key is read live to find out its writer, until that is known. A writer that
-deletes its entries of managedFields is never found, and must not cost a request a run."""
+"""How often the trigger of a key is read live to find its writer. A writer that deletes its entries of
+managedFields is never found, and must not cost a request a run."""
 FOREIGN_WRITES_BEFORE_READ = 3
 """A key that other writers wake once or twice is no fight yet, and not worth a request."""
 STATUS_WRITERS = 1000
-"""Keys whose last run wrote its own status alone. One report a controller is enough: some may be missed."""
+"""Keys whose last run wrote only its own status. One report per controller is enough: some may be missed."""
 _SOON = 0.001
-"""Seconds until a key whose interval is over by now is due."""
+"""Seconds until a key whose interval is already over is due."""
 
 
 class StormMetrics(Protocol):
@@ -80,16 +80,14 @@ class StormGuard:
         return self.meter.any_active
 
     def storms(self) -> Iterator[Storm]:
-        """The keys in a loop now."""
         return iter([*self._storms.values()])
 
     def storm_of(self, request: Request) -> Storm | None:
-        """The storm of one key, if it is in one."""
         return self._storms.get(request)
 
     @observing(lambda *_: None)
     def note_trigger(self, request: Request, resource: APIResource, delta: Delta) -> None:
-        """A foreign change wakes a key."""
+        """Note a foreign change that wakes a key."""
         active = self.meter.active(request)
         if active is not None:
             active.trigger = (resource, delta.old, delta.last)
@@ -98,7 +96,7 @@ class StormGuard:
     async def wait(
         self, request: Request, causes: Sequence[Cause], primary: Snapshot | None, now: float
     ) -> float:
-        """For how many seconds a key that is due has to wait; 0 for a key that is in no loop.
+        """How many seconds a due key has to wait; 0 for a key that is not in a loop.
 
         A key whose spec has changed, that is being deleted, or that was triggered, does not wait.
         """
@@ -132,7 +130,7 @@ class StormGuard:
         *,
         repeated: bool = False,
     ) -> float | None:
-        """A run has ended. After how many seconds the key is due again; None: whenever it is woken.
+        """Note the end of a run; returns in how many seconds the key is due. None: whenever it is woken.
 
         `repeated`: the runtime itself repeats the run, since it failed or had worked on an old state.
         """
@@ -158,14 +156,14 @@ class StormGuard:
 
     @observing(lambda *_: None)
     def idle_run_ended(self, request: Request, now: float) -> None:
-        """A run has ended that wrote nothing, and no key is in a loop: all that `run_ended` would do."""
+        """Note the end of a run without writes while no key is in a loop: a cheaper `run_ended`."""
         if self.meter.keys:
             self.meter.quiet(request, now)
         if self._status_writers:
             self._status_writers.pop(request, None)
 
     def forget(self, request: Request) -> None:
-        """The object is gone."""
+        """Forget an object that is gone."""
         self.meter.forget(request)
         self._status_writers.pop(request, None)
         if self._storms.pop(request, None) is not None:
@@ -230,7 +228,7 @@ class StormGuard:
             self.metrics.storms(len(self._storms), begun)
 
     async def _set_condition(self, primary: Snapshot, storming: bool, message: str) -> None:
-        """Write the condition on the object, where the author has asked for it. A failure is logged only."""
+        """Write the condition on the object, if the author wants it. A failure is only logged."""
         if not self.policy.condition:
             return
         condition = {

@@ -1,4 +1,4 @@
-"""How far apart the runs of a key in a loop are: ever further while the loop goes on."""
+"""Spaces the runs of a key in a loop: ever further apart while the loop goes on."""
 
 from attrs import define
 
@@ -13,8 +13,8 @@ PROBATION = 60.0
 class LoopThrottle:
     """The interval of one key in a loop (s), up to `longest`; times are those of the event loop's clock.
 
-    A run that is due after the interval may be followed by one more at once, which shows whether the loop
-    goes on: so the end of a loop is noticed within one interval.
+    A run that is due after the interval may be followed by another at once, which shows whether the loop goes
+    on: so the end of a loop is noticed within one interval.
     """
 
     longest: float
@@ -25,18 +25,17 @@ class LoopThrottle:
     free: bool = False
 
     def begin(self, now: float) -> None:
-        """A loop was found."""
         self.seconds = min(FIRST, self.longest)
         self.due, self.held_until = now, now + self.seconds
 
     def wait(self, now: float) -> float:
-        """For how many seconds a key that is due now has to wait."""
+        """How many seconds a key that is due now has to wait."""
         if self.probation_until is not None or self.free:
             return 0.0
         return max(0.0, self.held_until - now)
 
     def note_run(self, looping: bool, now: float) -> None:
-        """A run has ended; `looping`: it made the loop's writes again."""
+        """Note the end of a run; `looping`: it made the loop's writes again."""
         due = now >= self.held_until
         if not looping:
             if self.probation_until is None:
@@ -49,5 +48,4 @@ class LoopThrottle:
             self.probation_until, self.free = None, False
 
     def over(self, now: float) -> bool:
-        """Whether the loop has ended."""
         return self.probation_until is not None and now >= self.probation_until

@@ -1,4 +1,4 @@
-"""What is known of the writes of each key: nothing while it does not write."""
+"""Meters the writes of each key; takes no memory for keys that do not write."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from reconcile.storms.changes import FieldRef, differences, effects_of, paths_of
 from reconcile.storms.detection import WINDOW, FieldWrite, WokenBy
 
 ACTIVE_SECONDS = 120.0
-"""Two runs with writes within this many seconds make a key active. Rarer writes are no storm."""
+"""Two runs with writes within this many seconds make a key active. Rarer writes are not a storm."""
 
 ACTIVE_KEYS = 1000
 """How many keys are searched for a loop at a time. Others wait until one of these is found to be in a loop,
-or comes to rest: if they took each other's places, no key would be followed for long enough."""
+or comes to rest: if they replaced each other, no key would be followed for long enough."""
 FIELDS_A_KEY = 64
 WRITES_A_FIELD = 16
 """More than any threshold of `detection`, so that a full history can always prove a loop."""
@@ -74,7 +74,7 @@ class ActiveKey:
         return [effect.ref for effect in effects]
 
     def _owned(self, cause: Cause) -> Cause:
-        """Mark the end of an object that the key deleted as its own; no version tells that it is an echo."""
+        """Mark the end of an object that the key deleted as an echo, which no version shows."""
         if cause.verb == "deleted" and (cause.resource, cause.key) in self.deleted:
             return evolve(cause, echo=True)
         return cause
@@ -104,7 +104,7 @@ class WatchedKey:
 
 @define(eq=False)
 class Meter:
-    """What each key of a controller wrote lately. A key that does not write takes no memory."""
+    """The recent writes of each key of a controller."""
 
     resource: APIResource
     keys: dict[Request, WatchedKey] = field(factory=dict, init=False)
@@ -114,11 +114,9 @@ class Meter:
 
     @property
     def any_active(self) -> bool:
-        """Whether any key keeps writing."""
         return bool(self._active)
 
     def active(self, request: Request) -> ActiveKey | None:
-        """The writes of a key, if it keeps writing."""
         return self._active.get(request)
 
     def quiet(self, request: Request, now: float) -> None:
@@ -158,7 +156,7 @@ class Meter:
         return active.note(sent, causes, now)
 
     def note_loop(self, request: Request) -> None:
-        """The key is in a loop: search another one in its place."""
+        """Stop searching a key that is in a loop, to make room for another."""
         self._candidates.pop(request, None)
 
     def _starts_afresh(self, watched: WatchedKey, primary: Snapshot, now: float) -> bool:
@@ -167,7 +165,6 @@ class Meter:
         return watched.active.spec_changed(primary)
 
     def forget(self, request: Request) -> None:
-        """Start the key afresh."""
         self.keys.pop(request, None)
         self._active.pop(request, None)
         self._candidates.pop(request, None)

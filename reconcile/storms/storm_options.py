@@ -1,4 +1,4 @@
-"""What the author of a controller may choose about storms."""
+"""The options of a controller for storms."""
 
 from attrs import field, frozen, validators
 
@@ -7,7 +7,7 @@ LONGEST = 300.0
 
 @frozen(kw_only=True)
 class Storms:
-    """What is done about keys that keep waking themselves.
+    """The treatment of keys that keep waking themselves.
 
     With `detect`, their writes are metered, and a key in a loop is reported and slowed down, in the end to
     one run every `longest` seconds (at most 300). With `condition`, the object also gets a condition

@@ -43,7 +43,7 @@ class Storm:
     writes: int
 
     def message(self) -> str:
-        """All of it in one line."""
+        """The storm in one line."""
         loop = self.loop
         fields = _some(loop.paths) or "the object itself"
         place = f"{fields} of {loop.resource.kind} {loop.key}"
@@ -68,7 +68,7 @@ class Storm:
         return f"{trigger.resource.kind} {trigger.key}"
 
     def shown(self, now: float) -> Mapping[str, Any]:
-        """The same as values, for /debug."""
+        """The storm as values, for /debug."""
         return {
             "kind": self.loop.kind,
             "object": f"{self.loop.resource.kind} {self.loop.key}",
@@ -86,7 +86,6 @@ class Storm:
 def storm_of(
     request: Request, loop: WakeLoop, active: ActiveKey, manager: str, throttle: LoopThrottle, now: float
 ) -> Storm:
-    """The storm that a loop is."""
     other = active.manager if loop.kind in ("fought", "flipping") else ""
     if loop.kind == "fought":
         trigger = active.foreign
@@ -118,7 +117,7 @@ def describe_write(sent: EndedWrite) -> str:
 
 
 def _ends(base: Snapshot | None, written: Snapshot) -> bool:
-    """Whether an object ends with a write: it was being deleted, and nothing holds it any more."""
+    """Whether a write ends an object: it was being deleted, and no finalizer is left."""
     return base is not None and base.terminating and bool(base.finalizers) and not written.finalizers
 
 
