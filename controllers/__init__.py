@@ -1,13 +1,12 @@
 """Ready-made controllers, written only against the public names of `reconcile`.
 
-Each package here serves one custom resource. Its decisions are functions from values
-to values; its reconciler fills their inputs from the cache and carries out what they say.
+Decisions are pure functions; a reconciler reads their inputs from the cache and carries out the results.
 """
 
 from reconcile import Predecessor
 
 OPERATOR = "reconcile-runtime.dev"
-"""The domain under which they stand on objects: their finalizers and field managers begin with it."""
+"""The domain that the finalizers and field managers of these controllers begin with."""
 
 AIBRIX = Predecessor(
     "AIBrix",
@@ -15,6 +14,6 @@ AIBRIX = Predecessor(
     deployments=("aibrix-controller-manager",),
     images=("aibrix/controller-manager",),
 )
-"""The operator that autoscaling and fleets take over from."""
+"""The operator that autoscaling and fleets replace."""
 
 __all__ = ("AIBRIX", "OPERATOR")

@@ -34,8 +34,6 @@ EVERY_SECONDS = 10.0
 
 @frozen
 class _Keeper:
-    """One run for one autoscaler."""
-
     autoscaler: Autoscaler[PodAutoscaler]
     policy: Callable[[PodAutoscaler], Policy]
 
@@ -107,7 +105,7 @@ def _say_unusable(ctx: Context[PodAutoscaler], problem: Unusable) -> None:
 
 
 def hosts_from(environ: Mapping[str, str]) -> AllowedHosts:
-    """The hosts in the environment, with commas. Raises ValueError."""
+    """The allowed hosts in the environment, separated by commas. Raises ValueError."""
     try:
         return AllowedHosts([part for part in environ.get(HOSTS, "").split(",") if part.strip()])
     except ValueError as error:
@@ -122,11 +120,10 @@ def make_controller(
     probe: Probe = always_ready,
     hosts: AllowedHosts | None = None,
 ) -> Controller[PodAutoscaler]:
-    """The controller `pod-autoscalers`.
+    """The controller `pod-autoscalers`; it runs for each autoscaler every `every` seconds.
 
-    Each autoscaler runs `every` so many seconds. `fetch`, `limits` and `probe` are those of `Autoscaler`.
-    Pages other than those of pods are read from `hosts` only, by default from the variable
-    `POD_AUTOSCALERS_HOSTS`. Raises ValueError for an invalid host.
+    `fetch`, `limits` and `probe` are those of `Autoscaler`. Pages other than those of pods are read only from
+    `hosts`, by default from the variable `POD_AUTOSCALERS_HOSTS`. Raises ValueError for an invalid host.
     """
     allowed = hosts_from(os.environ) if hosts is None else hosts
     fetch = partial(HttpFetch, hosts=allowed) if fetch is None else fetch

@@ -1,4 +1,4 @@
-"""The strategy HPA: the controller keeps a HorizontalPodAutoscaler, which does the work."""
+"""The strategy HPA: the controller keeps a HorizontalPodAutoscaler, which decides."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -15,12 +15,12 @@ HorizontalPodAutoscaler = unstructured_kind("autoscaling/v2", "HorizontalPodAuto
 
 
 def name_of(autoscaler: PodAutoscaler) -> str:
-    """The name of its HorizontalPodAutoscaler, as in AIBrix."""
+    """As in AIBrix."""
     return f"{autoscaler.name}-hpa"
 
 
 def manifest_of(autoscaler: PodAutoscaler, bounds: ReplicaBounds) -> dict[str, Any]:
-    """The HorizontalPodAutoscaler for it. Raises Unusable."""
+    """Raises Unusable for an invalid spec."""
     target = target_of(autoscaler)
     sources = autoscaler.spec.metrics_sources or ()
     if not sources:

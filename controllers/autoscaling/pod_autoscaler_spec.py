@@ -53,10 +53,7 @@ def invalid(message: str) -> Unusable:
 
 
 def policy_of(autoscaler: PodAutoscaler, hosts: AllowedHosts = NO_HOSTS) -> Policy:
-    """The policy of an autoscaler of the strategies KPA and APA. Raises Unusable.
-
-    Pages other than those of pods are read from `hosts` only.
-    """
+    """The policy for KPA and APA. Pages other than pods' are read only from `hosts`. Raises Unusable."""
     sources = enumerate(_sources(autoscaler))
     return Policy(
         target=target_of(autoscaler),
@@ -66,7 +63,7 @@ def policy_of(autoscaler: PodAutoscaler, hosts: AllowedHosts = NO_HOSTS) -> Poli
 
 
 def target_of(autoscaler: PodAutoscaler) -> ScaleTarget:
-    """The target that it sizes. Raises Unusable."""
+    """Raises Unusable for an invalid or unsupported target."""
     ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
     if not (ref.kind and ref.name):
         raise invalid("spec.scaleTargetRef requires kind and name")
@@ -80,7 +77,7 @@ def target_of(autoscaler: PodAutoscaler) -> ScaleTarget:
 
 
 def behaviour_of(autoscaler: PodAutoscaler) -> Behaviour:
-    """How it decides. Raises Unusable."""
+    """Raises Unusable for an invalid field or annotation."""
     said, spec = _Annotations(autoscaler), autoscaler.spec
     observe = _window("observeWindowSeconds", spec.observe_window_seconds, OBSERVE_SECONDS)
     panic = _window("panicWindowSeconds", spec.panic_window_seconds, min(PANIC_SECONDS, observe))
@@ -209,7 +206,7 @@ def target_value(where: str, text: str) -> int:
 
 
 def metric_name(where: str, name: str) -> str:
-    """The name of a metric of the cluster's APIs, in which it is one segment of a path. Raises Unusable."""
+    """The name, if it can be one segment of a path in the cluster's metrics APIs. Raises Unusable."""
     if name in (".", "..") or "/" in name or "%" in name:
         raise invalid(f"{where}.targetMetric is not a name of a metric: it must not contain / or %")
     return name
@@ -302,7 +299,7 @@ class _Annotations:
     def read(
         self, names: Iterable[str], otherwise: V, parse: Callable[[str], V], *, least: int | None = None
     ) -> V:
-        """The value of the first of the annotations that is there. Raises Unusable, which names it."""
+        """The value of the first annotation that exists. Raises Unusable, which names it."""
         for name in names:
             text = self.autoscaler.metadata.annotations.get(name)
             if text is None:

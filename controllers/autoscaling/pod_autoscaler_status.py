@@ -13,7 +13,7 @@ _UNKNOWN = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
 def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> PodAutoscaler | None:
-    """The other autoscaler that has the same target and precedence: the older, then by name."""
+    """The autoscaler with the same target that takes precedence: the oldest, then the first by name."""
     rivals = [
         other
         for other in others
@@ -25,7 +25,7 @@ def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> 
 
 
 def _target(autoscaler: PodAutoscaler) -> tuple[Any, ...]:
-    """The identity of a target, which is the same in every version of its group."""
+    """The identity of a target; it does not depend on the version of its API group."""
     ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
     group = ref.api_version.rpartition("/")[0] if ref.api_version else ""
     return group, ref.kind, ref.name, role.role_name if role is not None else None

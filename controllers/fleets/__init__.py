@@ -1,4 +1,4 @@
-"""Fleets of RayClusters, with the semantics of Deployments: as many as wanted, replaced step by step."""
+"""Fleets of RayClusters, with the semantics of Deployments: a number of clusters, replaced step by step."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ __all__ = [
 
 
 def make_controllers() -> tuple[Controller[Any], ...]:
-    """The two controllers that keep fleets: of the fleets, and of their replica sets."""
+    """The two controllers of fleets: of the fleets, and of their replica sets."""
     return make_fleet_controller(), make_set_controller()
 
 
 controllers = make_controllers()
-"""The two controllers of fleets, as `reconcile run fleets` runs them."""
+"""The two controllers that `reconcile run fleets` starts."""

@@ -13,10 +13,9 @@ Keep: TypeAlias = Callable[[Context[Any]], Awaitable[Result | None]]
 
 
 async def claimed_objects(ctx: Context[Any], model: type[O], selector: LabelSelector) -> Sequence[O]:
-    """The objects of a kind that the run's object controls and its selector matches, adopted ones included.
+    """The objects that the run's object controls and its selector matches, with those adopted now.
 
-    A released object is otherwise unchanged. Before an adoption the run's object is read live, so that a
-    deleted one adopts nothing. Raises the errors of requests, StaleVersion among them.
+    Objects that no longer match are released. Raises the errors of requests, StaleVersion among them.
     """
     fitting = await ctx.client.list(model, ctx.object.namespace, labels=selector.text())
     orphans = [one for one in fitting if owners.controller_of(one) is None and not one.terminating]
@@ -42,7 +41,6 @@ def _guard(one: Object) -> dict[str, str]:
 
 
 async def _stands(ctx: Context[Any]) -> bool:
-    """Whether the object of this run still exists and is not being deleted, by the server's word."""
     resource = kind_of(ctx.object).resource
     live = await ctx.client.raw.snapshot(resource, Key(ctx.object.namespace, ctx.object.name), live=True)
     return live is not None and live.uid == ctx.object.uid and not live.terminating
@@ -50,15 +48,15 @@ async def _stands(ctx: Context[Any]) -> bool:
 
 @define
 class Claimants:
-    """The selectors of the objects that have run, for `Watch(to=)`: which of them would adopt an orphan.
+    """The selectors of objects that have run, for `Watch(to=)`: they find who would adopt an orphan.
 
-    It is empty after a restart, and full again after the first runs, each of which looks for orphans.
+    Empty after a restart until the first runs, each of which looks for orphans anyway.
     """
 
     _selectors: dict[Request, LabelSelector] = field(factory=dict, init=False)
 
     def remembering(self, keep: Keep) -> Keep:
-        """`keep`, with the selector of each run's object remembered."""
+        """`keep`, which also remembers the selector of each run's object."""
 
         async def remembered(ctx: Context[Any]) -> Result | None:
             self._selectors[ctx.request] = ctx.object.spec.selector

@@ -1,4 +1,4 @@
-"""Templates of RayClusters: what is added to them, how they are compared, and how fleets are checked."""
+"""Templates of RayClusters: preparation and comparison, and the validation of fleets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ def scaling_selector(fleet: str) -> LabelSelector:
 
 
 def canonical(template: Mapping[str, Any]) -> Manifest:
-    """A template without what the controller adds, and without empty fields."""
+    """A template without the controller's additions and without empty fields."""
     plain: Manifest = thaw(template)
     metadata = _without_labels(plain.get("metadata"), HASH_LABEL)
     spec = plain.get("spec") or {}
@@ -37,7 +37,7 @@ def canonical(template: Mapping[str, Any]) -> Manifest:
 
 
 def prepared(template: Mapping[str, Any], fleet: str, mark: str) -> Manifest:
-    """The template of a replica set: clusters are labelled with the hash, pods with the fleet's name."""
+    """The template of a replica set: its clusters are labelled with the hash, its pods with the fleet."""
     plain: Manifest = thaw(template)
     metadata = plain.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), HASH_LABEL: mark}
@@ -48,7 +48,7 @@ def prepared(template: Mapping[str, Any], fleet: str, mark: str) -> Manifest:
 
 
 def is_of_template(replica_set: Object, wanted: Mapping[str, Any]) -> bool:
-    """Whether a replica set without a digest was made from that canonical template."""
+    """Whether a replica set without a digest was created from that canonical template."""
     return canonical(encode(replica_set)["spec"]["template"]) == wanted
 
 
@@ -73,10 +73,7 @@ def _without_labels(metadata: Mapping[str, Any] | None, *names: str) -> Manifest
 
 
 def rollout_of(spec: FleetSpec) -> Rollout:
-    """The strategy of a fleet; its defaults are those of a Deployment, 25% and 25%.
-
-    Raises ValueError for invalid bounds.
-    """
+    """The strategy of a fleet, by default 25% and 25% as in Deployments. Raises ValueError for bad bounds."""
     strategy = spec.strategy
     rollout = Rollout(spec.replicas, paused=spec.paused)
     if strategy is None:
@@ -92,7 +89,7 @@ def rollout_of(spec: FleetSpec) -> Rollout:
 
 
 def faults_of(fleet: RayClusterFleet) -> Sequence[str]:
-    """The faults of a fleet, each with the path of its field; nothing is done for one that has any."""
+    """The faults of a fleet, each with the path of its field; a fleet with faults is left alone."""
     spec, faults = fleet.spec, list(_strategy_faults(fleet.spec))
     if len(fleet.name) > NAME_LENGTH:
         faults.append(f"metadata.name: more than {NAME_LENGTH} characters, and it becomes a label")
@@ -112,7 +109,7 @@ def faults_of(fleet: RayClusterFleet) -> Sequence[str]:
 
 
 def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Sequence[str]:
-    """Faults of a selector: an empty one would match everything, and the template has to match."""
+    """An empty selector would match everything; the template's labels have to match."""
     if not selector.match_labels and not selector.match_expressions:
         return ["spec.selector: an empty selector would select every cluster"]
     if not selector.matches(metadata.get("labels") or {}):

@@ -1,4 +1,4 @@
-"""Keeps RayClusterFleets: one replica set for each revision of the template, sized by `Rollout`."""
+"""Keeps RayClusterFleets: a replica set for each revision of the template, sized by `Rollout`."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -50,7 +50,7 @@ LEFTOVER_SECONDS = 15.0
 
 
 def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
-    """A controller of fleets with a memory of its own. `kind` is the model of a fleet."""
+    """A controller of fleets with its own memory. `kind` is the model of a fleet."""
     claimants = Claimants()
     return Controller(
         kind,
@@ -78,7 +78,7 @@ def _fleet_of(cluster: RayCluster) -> Sequence[Request]:
 
 
 async def keep_fleet(ctx: Context[RayClusterFleet]) -> Result | None:
-    """One run: bring the sets one step further by the strategy, and write the status."""
+    """Bring the sets one step further by the strategy, and write the status."""
     fleet = ctx.object
     faults = faults_of(fleet)
     if faults:

@@ -28,7 +28,7 @@ def status_of(
     *,
     made: bool = False,
 ) -> FleetStatus:
-    """The status of a valid fleet, from that of its sets. `made`: this run created the new set."""
+    """The status of a valid fleet. `made`: this run created the new set."""
     before, new = fleet.status, revisions.new
     present = sum(one.present for one in revisions.sets)
     available = sum(one.available for one in revisions.sets)
@@ -51,7 +51,6 @@ def status_of(
 
 
 def refused_status(fleet: RayClusterFleet, faults: Sequence[str], now: datetime.datetime) -> FleetStatus:
-    """The status of an invalid fleet, for which nothing is done."""
     text = "; ".join(faults)
     said = Condition(PROGRESSING, "False", "InvalidSpec", text)
     conditions = _merged(_without_failure(fleet.status), [said], now)
@@ -121,7 +120,6 @@ def _is_through(status: FleetStatus, revisions: Revisions, wanted: int) -> bool:
 
 
 def _failure(revisions: Revisions) -> Condition | None:
-    """The failure of the newest set that has one."""
     for one in revisions.sets:
         if not isinstance(one.object, RayClusterReplicaSet):
             continue
@@ -151,7 +149,7 @@ def _merged(
     now: datetime.datetime,
     progressed: bool = False,
 ) -> tuple[FleetCondition, ...]:
-    """The new conditions with their times, beside those of others; an unchanged one keeps its times."""
+    """The new conditions with their times, and the others; an unchanged one keeps its times."""
     known = {one.type: one for one in before}
     made = {one.type: _timed(known.get(one.type), one, now, progressed) for one in said}
     return tuple((known | made).values())

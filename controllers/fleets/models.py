@@ -14,10 +14,7 @@ API_VERSION = "orchestration.aibrix.ai/v1alpha1"
 
 @frozen
 class ClusterTemplate:
-    """The template of the RayClusters.
-
-    `spec` is not decoded here: the controller of RayClusters checks it.
-    """
+    """The template of the RayClusters, whose controller checks `spec`; it is not decoded here."""
 
     spec: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(factory=dict)
@@ -136,5 +133,5 @@ def definition() -> dict[str, Any]:
 
 
 def set_definition() -> dict[str, Any]:
-    """The same of their replica sets."""
+    """Our own CustomResourceDefinition of their replica sets."""
     return definition_of(RayClusterReplicaSet)

@@ -19,11 +19,11 @@ NAME = "ray-cluster-replica-sets"
 # With the typed model, one cluster that cannot be decoded would hold up the others of its set.
 WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
 PREFIX_LENGTH = 44
-"""Length of a generated name's prefix: with a dash and five characters it is within KubeRay's limit of 50."""
+"""With a dash and five random characters, names stay within KubeRay's limit of 50."""
 
 
 def make_set_controller() -> Controller[RayClusterReplicaSet]:
-    """A controller of replica sets with a memory of its own."""
+    """A controller of replica sets with its own memory."""
     claimants = Claimants()
     return Controller(
         RayClusterReplicaSet,
@@ -39,7 +39,7 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
 
 
 async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
-    """One run: create or delete clusters. The status counts the run's own changes already."""
+    """Create or delete clusters. The status already counts the changes of this run."""
     spec = ctx.object.spec
     faults = _faults(ctx.object)
     if faults:
@@ -90,7 +90,7 @@ def _fail(ctx: Context[RayClusterReplicaSet], error: ApiError, reason: str) -> N
 
 
 def _without_names(replica_set: RayClusterReplicaSet, text: str) -> str:
-    """The text without the generated name, so that the same failure has the same message each time."""
+    """Replace generated names, so that the same failure has the same message each time."""
     return re.sub(rf"({re.escape(_prefix(replica_set))})[a-z0-9]{{5}}\b", r"\1*", text)
 
 

@@ -1,4 +1,4 @@
-"""RayClusters as a replica set sees them, and which of them to create and to delete."""
+"""RayClusters as a replica set sees them, and the choice of those to create and delete."""
 
 import datetime
 import math
@@ -18,7 +18,7 @@ SUSPENDED = "RayClusterSuspended"
 
 @frozen
 class FleetCluster:
-    """A RayCluster as `plan_set` sees it. `ready_since` is None if it is not ready."""
+    """`ready_since` is None if the cluster is not ready."""
 
     name: str
     created: datetime.datetime
@@ -34,17 +34,16 @@ class FleetCluster:
         return self.ready_since is not None
 
     def available_in(self, now: datetime.datetime, min_ready_seconds: int) -> float:
-        """Seconds until it counts as available, if it stays ready; infinity if it is not ready."""
+        """Seconds until it is available if it stays ready; infinity if it is not ready."""
         if self.ready_since is None:
             return math.inf
         return max(0.0, min_ready_seconds - (now - self.ready_since).total_seconds())
 
 
 def cluster_of(obj: Object) -> FleetCluster:
-    """A stored RayCluster.
+    """A stored RayCluster: ready if provisioned, not suspended, and with a Ready head pod.
 
-    It is ready once it was provisioned, while its head pod is Ready and it is not suspended. An older KubeRay
-    has no condition for that; then its state has to be `ready`.
+    An older KubeRay has no condition for that: then its state has to be `ready`.
     """
     replica = replica_of(obj)
     status: Mapping[str, Any] = encode(obj).get("status") or {}
@@ -79,7 +78,7 @@ def _time(text: str | None) -> datetime.datetime | None:
 
 @frozen
 class SetPlan:
-    """The changes to a replica set: how many to create, which to delete; `active` are those that count."""
+    """How many clusters to create, and which to delete; `active` are those that count."""
 
     create: int
     delete: tuple[FleetCluster, ...]
@@ -89,11 +88,11 @@ class SetPlan:
 def plan_set(
     replicas: int, clusters: Iterable[FleetCluster], now: datetime.datetime, min_ready_seconds: int = 0
 ) -> SetPlan:
-    """As many active clusters as `replicas`. Terminating ones are left alone; all others count.
+    """Brings the number of active clusters to `replicas`; Terminating ones do not count.
 
-    A cluster that is not ready counts as well, since a replacement would double its cost. Deleted first are
-    those that are not ready, then not yet available, then with a lower deletion cost, then older, then by
-    name (AIBrix #2426; unavailable ones have to go first for the bounds of a rollout).
+    A cluster that is not ready counts, since a replacement would double its cost. The order of deletion is:
+    not ready, not yet available (for the bounds of a rollout), lower deletion cost, older, name (AIBrix
+    #2426).
     """
     active = tuple(sorted(filter(is_active, clusters), key=lambda one: one.name))
     surplus = max(0, len(active) - replicas)
@@ -123,6 +122,6 @@ def counts(
 def next_available(
     clusters: Iterable[FleetCluster], now: datetime.datetime, min_ready_seconds: int
 ) -> float | None:
-    """Seconds until the next one becomes available by time alone; None if none does."""
+    """Seconds until the next ready cluster becomes available; None if none will."""
     waits = [one.available_in(now, min_ready_seconds) for one in clusters if one.ready]
     return min((wait for wait in waits if wait > 0), default=None)

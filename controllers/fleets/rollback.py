@@ -1,4 +1,4 @@
-"""Rollback: an annotation names a revision, whose template becomes the fleet's again."""
+"""Rollback: an annotation names the revision whose template the fleet gets back."""
 
 from functools import partial
 from typing import Any
@@ -13,11 +13,10 @@ from .cluster_template import canonical
 from .models import ClusterTemplate, RayClusterFleet
 
 ROLLBACK = "deprecated.deployment.rollback.to"
-"""Annotation of a fleet: the revision to go back to, 0 for the one before (as Deployments had it)."""
+"""Annotation of a fleet: the revision to return to, 0 for the previous one (as Deployments had it)."""
 
 
 async def roll_back(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result | None:
-    """Set the fleet's template to that of the named revision, and remove the annotation."""
     text = ctx.object.metadata.annotations[ROLLBACK]
     target = revisions.numbered(int(text)) if text.isdecimal() else None
     if target is None or target.object is None:

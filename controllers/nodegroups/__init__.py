@@ -1,4 +1,4 @@
-"""Groups of nodes of Cluster API, sized by the pods that want to run."""
+"""Groups of nodes of Cluster API, sized for the pods that have to run."""
 
 from .controller import controller, make_controller
 from .models import NodeAutoscaler, NodeAutoscalerSpec, NodeAutoscalerStatus, ScaleDownSpec, definition

@@ -1,4 +1,4 @@
-"""What a run reads: groups and machines in the management cluster, nodes and pods in the workload cluster."""
+"""Reads groups and machines in the management cluster, nodes and pods in the workload cluster."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ INFRASTRUCTURE_VERSIONS = ("v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alph
 
 
 class BadDiscovery(ValueError):
-    """An invalid term of discovery."""
+    """A term of discovery is invalid."""
 
 
 @frozen
@@ -41,7 +41,7 @@ _kind = functools.cache(unstructured_kind)
 
 @frozen
 class DiscoveryTerm:
-    """Selects groups: every given part must match; a `namespace` of `*` matches all."""
+    """Selects groups that match all given parts; a `namespace` of `*` matches all."""
 
     namespace: str
     cluster: str = ""
@@ -72,7 +72,7 @@ class DiscoveryTerm:
 
 @frozen
 class GroupDiscovery:
-    """The groups, and objects that are not sized; `troubles` say what could not be read, and why."""
+    """The groups, the objects that are not sized, and what could not be read (`troubles`)."""
 
     groups: tuple[NodeGroup, ...]
     others: tuple[UnsizedObject, ...]
@@ -82,7 +82,7 @@ class GroupDiscovery:
 async def find_groups(client: Client, api: ClusterApi, terms: Sequence[DiscoveryTerm]) -> GroupDiscovery:
     """Every group that matches a term, with its machines. Raises the errors of requests.
 
-    Read live each time: a decision needs the current size, not one that a cache saw before.
+    They are read live, since a decision needs the current sizes.
     """
     manifests: list[tuple[Object, dict[str, Any]]] = []
     owners: dict[str, tuple[str, ...]] = {}
@@ -112,7 +112,7 @@ async def find_groups(client: Client, api: ClusterApi, terms: Sequence[Discovery
 async def _list_all(
     client: Client, model: type[Unstructured], terms: Sequence[DiscoveryTerm]
 ) -> Sequence[Object]:
-    """All objects of a kind; none if the server does not have the kind."""
+    """Empty if the server does not have the kind."""
     found: dict[str, Object] = {}
     try:
         for namespace in sorted({"" if term.namespace == "*" else term.namespace for term in terms}):
@@ -136,7 +136,7 @@ async def _machines(
 
 
 def _is_empty(manifest: Mapping[str, Any]) -> bool:
-    """Whether the group may have no ready node that shows what the next one offers."""
+    """Whether the group may lack a ready node to learn from what another one would offer."""
     status = manifest.get("status") or {}
     return not (manifest.get("spec") or {}).get("replicas") or not status.get("readyReplicas")
 
@@ -189,7 +189,7 @@ class WorkloadCluster:
 
 
 async def read_workload(client: Client) -> WorkloadCluster:
-    """Read the workload cluster. An invalid object is named in `troubles` and left out."""
+    """Invalid objects are left out, and named in `troubles`."""
     nodes, pods, daemons, troubles = [], [], [], []
     for node in await client.list(Node):
         try:
@@ -214,7 +214,7 @@ async def read_workload(client: Client) -> WorkloadCluster:
 def template_for(
     group: NodeGroup, nodes: Sequence[NodeView], workload: WorkloadCluster
 ) -> NodeTemplate | None:
-    """What another node of the group would offer: as its ready nodes, else as its objects say."""
+    """What another node of the group would offer: like a ready node, or else as its objects say."""
     ready = [node for node in nodes if node.ready and node.draining is None and not node.cordoned]
     if ready:
         node = ready[0]
@@ -227,7 +227,7 @@ def template_for(
 
 
 async def priorities_text(client: Client, namespace: str) -> str | None:
-    """The current priorities; None if the ConfigMap or its key is missing."""
+    """None if the ConfigMap or its key is missing."""
     try:
         found = await client.find(ConfigMap, PRIORITIES, namespace)
     except ApiError:

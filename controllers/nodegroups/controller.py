@@ -1,4 +1,4 @@
-"""Keeps groups of nodes as large as pods need: reads, decides by pure functions, writes, reports."""
+"""Keeps groups of nodes as large as pods need: read, decide by pure functions, write, report."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 
@@ -37,7 +37,7 @@ CLUSTER_AUTOSCALER = Predecessor(
 )
 
 SOON = 1.0
-"""Seconds until a transient failure is tried again."""
+"""Seconds until a transient failure is retried."""
 STARTUP = 900.0
 
 
@@ -46,8 +46,8 @@ def make_controller(
 ) -> Controller[NodeAutoscaler]:
     """The controller `node-groups`.
 
-    `management` is the cluster, of `Manager(clusters=)`, with the groups; empty where there is one cluster.
-    `growth` says how a group is made larger.
+    `management` names the cluster with the groups, of `Manager(clusters=)`; empty for the only cluster.
+    `growth` says how a group grows.
     """
     given = settings or NodeGroupSettings()
 
@@ -72,10 +72,6 @@ def make_controller(
 
 
 def _writes(api: ClusterApi) -> Iterable[Write]:
-    """What is written, or read without a watch.
-
-    Infrastructure templates have kinds that nothing here knows.
-    """
     sized = [api.kind(kind) for kind in ("MachineDeployment", "MachineSet", "MachinePool")]
     yield from (Write(kind, ("get", "list", "patch")) for kind in (*sized, api.kind("Machine")))
     yield from (Write(kind, ("get", "patch"), subresource="scale") for kind in sized)
@@ -186,7 +182,6 @@ async def _shrink(
 
 
 async def _try(run: SizingRun, what: str, act: Awaitable[None]) -> None:
-    """A failure of one node does not hold up the others."""
     try:
         await act
     except ApiError as error:

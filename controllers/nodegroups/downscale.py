@@ -15,12 +15,12 @@ MAX_CANDIDATES = 30
 MAX_DELETED = 10
 MAX_DRAINED = 1
 DRAIN_SECONDS = 900.0
-"""A node that is not empty after so many seconds is released, and tried again later."""
+"""After this many seconds a node that is not empty is released, and tried again later."""
 
 
 @frozen
 class Candidate:
-    """A node to remove: its machine's name, or for a MachinePool its provider ID, and the pods to move."""
+    """A node to remove, its pods to move, and its machine, or in a MachinePool its provider ID."""
 
     node: NodeView
     group: NodeGroup
@@ -30,9 +30,9 @@ class Candidate:
 
 @frozen
 class ScaleDown:
-    """The plan: nodes to `delete`, which are empty, to `drain`, and to `release`, which stay after all.
+    """Empty nodes to `delete`, nodes to `drain`, and nodes to `release`, which stay after all.
 
-    `unneeded` are all nodes that are not needed, with the time since when; `kept` says why the others are.
+    `unneeded` says since when each unneeded node is so, `kept` why each other one stays.
     """
 
     delete: tuple[Candidate, ...] = ()
@@ -44,7 +44,7 @@ class ScaleDown:
 
 @frozen
 class ScaleDownSituation:
-    """The cluster as the plan reads it. `nodes` are all nodes by name, `pods` those of each node.
+    """All nodes by name, and the pods of each.
 
     `quiet`: no pod waits and no group has grown lately; only then does a removal begin.
     """
@@ -58,7 +58,7 @@ class ScaleDownSituation:
 
 
 def plan_scale_down(situation: ScaleDownSituation) -> ScaleDown:
-    """The nodes to remove now. No group falls below its minimum, and one that is rolling is left alone."""
+    """The nodes to remove now. Minimums hold, and groups that are rolling are left alone."""
     candidates, kept = unneeded(situation)
     since = {one.node.name: situation.unneeded.get(one.node.name, situation.now) for one in candidates}
     if not situation.quiet:
@@ -81,7 +81,7 @@ def plan_scale_down(situation: ScaleDownSituation) -> ScaleDown:
 
 
 def unneeded(situation: ScaleDownSituation) -> tuple[list[Candidate], dict[str, str]]:
-    """The nodes without which, all together, every pod still fits; and why the others are kept."""
+    """The nodes without all of which every pod still fits; and why the others are kept."""
     kept: dict[str, str] = {}
     possible = []
     for candidate in _nodes_of_groups(situation.groups, situation.pods, kept):
@@ -148,7 +148,7 @@ def _why_kept(candidate: Candidate, pods: Sequence[PodPlacement]) -> str:
 
 
 def _homes(pods: Sequence[PodPlacement], rest: Mapping[str, NodeTemplate]) -> dict[str, str] | None:
-    """A node for each pod, by its name; None if one fits nowhere."""
+    """A node for each pod; None if one fits nowhere."""
     names = sorted(rest)
     moving = [pod.needs for pod in pods if not pod.pod.terminating]
     placed = fill(moving, [rest[name] for name in names])
@@ -180,7 +180,7 @@ def _is_draining_too_long(node: NodeView, now: datetime.datetime) -> bool:
 
 
 def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[GroupAssessment]) -> list[Candidate]:
-    """As many as the minimum allows; the size does not count machines that are being removed."""
+    """As many as the minimums allow; sizes do not count machines that are being removed."""
     left = {one.group.id: one.group.size - one.group.smallest for one in groups}
     allowed = []
     for candidate in candidates:
@@ -191,7 +191,6 @@ def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[GroupAssess
 
 
 def _draining(situation: ScaleDownSituation, going: Iterable[str]) -> tuple[NodeView, ...]:
-    """Nodes of groups that are being drained and are not among `going`."""
     names = set(going)
     nodes = [node for one in situation.groups for node in one.readiness.nodes]
     return tuple(node for node in nodes if node.draining is not None and node.name not in names)

@@ -1,6 +1,6 @@
-"""The annotations of a group: its bounds, what its nodes offer before there are any, and options.
+"""The annotations of a group: bounds, options, and what a new node offers.
 
-The names are those of cluster-autoscaler's provider `clusterapi` (systems.md, 2b).
+Their names are those of cluster-autoscaler's provider `clusterapi` (systems.md, 2b).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ MIN_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-min-size"
 MAX_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-max-size"
 DELETE_MACHINE = f"{CLUSTER_API}/delete-machine"
 MARKED = "reconcile-runtime/marked"
-"""Set beside `DELETE_MACHINE` to tell our marks from those that people set."""
+"""Set beside `DELETE_MACHINE` to distinguish our marks from those of people."""
 PAUSED = f"{CLUSTER_API}/paused"
 OPTIONS = f"{CLUSTER_API}/autoscaling-options-"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
@@ -24,7 +24,7 @@ MAX_PODS = 110
 
 
 class BadAnnotation(ValueError):
-    """An invalid annotation. The message names it but never holds its value."""
+    """The message names the annotation but never holds its value."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"annotation {name}: {why}")
@@ -33,14 +33,14 @@ class BadAnnotation(ValueError):
 
 @frozen
 class GroupBounds:
-    """The least and the most nodes of a group. A group with a maximum of 0 is not sized."""
+    """The least and the most nodes. A group with a maximum of 0 is not sized."""
 
     smallest: int = 0
     largest: int = 0
 
 
 def bounds_of(annotations: Mapping[str, str]) -> GroupBounds:
-    """The bounds; a missing one is 0. Raises BadAnnotation."""
+    """A missing bound is 0. Raises BadAnnotation."""
     smallest, largest = _size(annotations, MIN_SIZE), _size(annotations, MAX_SIZE)
     if largest < smallest:
         raise BadAnnotation(MAX_SIZE, f"{largest} is less than the smallest size, {smallest}")
@@ -49,7 +49,7 @@ def bounds_of(annotations: Mapping[str, str]) -> GroupBounds:
 
 @frozen
 class GroupOptions:
-    """The options of a group. Thresholds in thousandths of what a node offers, times in seconds."""
+    """Thresholds in thousandths of what a node offers, times in seconds."""
 
     threshold: int = 500
     gpu_threshold: int = 500
@@ -60,7 +60,7 @@ class GroupOptions:
 
 
 def options_of(annotations: Mapping[str, str]) -> tuple[GroupOptions, Sequence[str]]:
-    """The options of a group, and what is wrong with invalid ones, which keep their defaults."""
+    """The options, and the faults of invalid ones, which keep their defaults."""
     found: dict[str, Any] = {}
     faults: list[str] = []
     for option, (name, read, expected) in _OPTIONS.items():
@@ -98,10 +98,10 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[str], float], str]] = {
 def template_of(
     annotations: Mapping[str, str], machine: Mapping[str, Any], infrastructure: Mapping[str, Any]
 ) -> NodeTemplate | None:
-    """What a new node of the group offers; None if its cpu or memory is not known. Raises BadAnnotation.
+    """What a new node offers; None if its cpu or memory is unknown. Raises BadAnnotation.
 
-    `machine` is the template of its machines, `infrastructure` the status of the infrastructure template,
-    whose resources annotations override one by one.
+    `machine` is the template of the machines. Single resources of `infrastructure`, the status of the
+    infrastructure template, are overridden by annotations.
     """
     amounts = {**amounts_of(infrastructure.get("capacity") or {}), **_amounts(annotations)}
     if not (amounts.get("cpu") and amounts.get("memory")):

@@ -1,4 +1,4 @@
-"""The health of a group: which nodes are ready, which are coming, and which did not come in time.
+"""The health of a group: nodes that are ready, coming, or did not come in time.
 
 The rules are those of cluster-autoscaler's clusterstate, in integers (systems.md, 2b and 2d).
 """
@@ -21,9 +21,9 @@ NOT_IN_TIME = "nodes did not come in time"
 
 @frozen
 class GroupState:
-    """What is remembered of a group from one run to the next, in the status of its autoscaler.
+    """What the status of an autoscaler keeps of a group for the next run.
 
-    `growing_since` is when nodes began to come. `failed` are machines whose failure was counted.
+    Nodes have been coming since `growing_since`; `failed` are machines whose failure was counted.
     """
 
     name: str = ""
@@ -41,7 +41,6 @@ class GroupState:
 
     @property
     def backoff(self) -> PoolBackoff | None:
-        """The back-off, if there ever was one."""
         if self.backoff_until is None or self.backoff_failed is None:
             return None
         seconds = float(self.backoff_seconds or 0)
@@ -61,10 +60,9 @@ class GroupState:
 
 @frozen
 class Readiness:
-    """How many nodes of a group are ready, unready, or not started yet.
+    """The nodes of a group; machines that are being removed are not counted.
 
-    `unregistered` are running machines whose node did not come in time; `failed` machines will never get one.
-    Machines that are being removed count nowhere.
+    `unregistered` are running machines without a node in time; `failed` machines will never get one.
     """
 
     ready: int = 0
@@ -75,12 +73,11 @@ class Readiness:
     nodes: tuple[NodeView, ...] = field(default=(), repr=False)
 
     def upcoming(self, size: int) -> int:
-        """How many of `size` nodes are still to come."""
         return max(0, size - self.ready - self.unready - len(self.unregistered) - self.failed)
 
 
 def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.datetime) -> Readiness:
-    """The readiness of a group's nodes; `nodes` are those of the cluster, by provider ID."""
+    """`nodes` are those of the cluster, by provider ID."""
     ready = unready = not_started = 0
     unregistered, found = [], []
     for provider, name, created in _staying(group):
@@ -101,7 +98,7 @@ def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.
 
 
 def _staying(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | None]]:
-    """The instances of a group that stay: provider ID, name, and creation time of the machine."""
+    """Instances that stay: provider ID, name, and creation time of the machine."""
     for one in group.provider_ids:
         if one not in group.removing:
             yield one, one, None
@@ -113,7 +110,7 @@ def _staying(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | N
 def is_healthy(readiness: Readiness, size: int, upcoming: int) -> bool:
     """Whether a group may be sized: at most 3 nodes, or 45% of them, are missing or not ready.
 
-    Nodes that are still within their time to start are not missing.
+    Nodes within their time to start are not missing.
     """
     missing = size - upcoming - readiness.ready
     situation = readiness.ready + readiness.unready + readiness.not_started + len(readiness.unregistered)
@@ -121,7 +118,7 @@ def is_healthy(readiness: Readiness, size: int, upcoming: int) -> bool:
 
 
 def is_cluster_healthy(nodes: Iterable[NodeView], startup: float, now: datetime.datetime) -> bool:
-    """Whether few enough nodes of the cluster are unready; more mean an outage, in which nothing is sized."""
+    """Whether few enough nodes are unready; more mean an outage, in which nothing is sized."""
     known = list(nodes)
     unready = sum(not node.ready and _age(node.created, now) >= startup for node in known)
     return unready <= OK_UNREADY or unready * 100 <= MAX_UNREADY_PERCENT * len(known)
@@ -139,7 +136,6 @@ class GroupAssessment:
 
     @property
     def upcoming(self) -> int:
-        """How many nodes are coming within their time."""
         return 0 if self.expired else self.readiness.upcoming(self.group.size)
 
     @property
@@ -154,10 +150,10 @@ def assess(
     now: datetime.datetime,
     terms: BackoffTerms,
 ) -> GroupAssessment:
-    """The state of a group, given the one before.
+    """The new state of a group.
 
-    A failed machine, a machine without a node in time, and ordered nodes that did not come in time put the
-    group into back-off, since it has no capacity.
+    Failed machines, and machines or nodes that did not come in time, put the group into back-off: it lacks
+    capacity.
     """
     upcoming = readiness.upcoming(group.size)
     known = before if before is not None else GroupState(group.id)

@@ -1,7 +1,4 @@
-"""Writes to groups, machines, nodes and pods.
-
-Each is safe to repeat, and overwrites no other writer's update.
-"""
+"""Writes to groups, machines, nodes and pods: safe to repeat, and never overwriting another's update."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -19,7 +16,7 @@ from .node_view import TO_BE_DELETED, NodeView, PodPlacement
 
 
 async def grow_to(client: Client, group: NodeGroup, size: int) -> int:
-    """Grow to at least `size` nodes; nodes that others have added meanwhile count and stay."""
+    """Grow to at least `size` nodes; nodes that others added meanwhile count and stay."""
     return await client.scale(group.object, lambda now: max(now, min(size, group.largest)))
 
 
@@ -29,7 +26,7 @@ async def shrink_to(client: Client, group: NodeGroup, size: int) -> int:
 
 
 async def set_first_size(client: Client, obj: Object, size: int) -> None:
-    """Set the replicas of an object that has none; without them it has no /scale."""
+    """Set the replicas of an object without any; it has no /scale yet."""
 
     def change(live: Unstructured) -> Unstructured:
         return live.replace(body={**live.body, "spec": {"replicas": size, **live["spec"]}})
@@ -44,18 +41,17 @@ async def set_first_size(client: Client, obj: Object, size: int) -> None:
 
 @frozen
 class NodeRemoval:
-    """Nodes of a group to remove: the machines to mark, and the names that the smaller size counts."""
+    """The machines to mark, and the names that the smaller size counts."""
 
     mark: tuple[Machine, ...]
     count: tuple[str, ...]
 
 
 def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = None) -> NodeRemoval:
-    """The steps left to remove these machines, which for a MachinePool are provider IDs.
+    """The steps left to remove these machines; in a MachinePool they are provider IDs.
 
-    Machines that are being deleted, or whose removal the size counts, are left out. Raises GroupRefused,
-    before anything is changed, for a machine of another group, or if fewer nodes than the minimum would be
-    left.
+    Machines that are being deleted, or whose removal the size counts, are left out. Raises GroupRefused for a
+    machine of another group, or if fewer nodes than the minimum would be left.
     """
     size = group.size if size is None else size
     own: Mapping[str, Machine | None] = (
@@ -78,11 +74,11 @@ def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = No
 
 
 async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str], stamp: str) -> int:
-    """Remove these machines and no others: mark them, then write the smaller size. Returns how many.
+    """Remove exactly these machines: mark them, then write the smaller size. Returns how many.
 
     The size and the names that it counts are one write, so that a repetition after a crash or a lost answer
-    knows what is done already. If the second step is refused for certain, the marks are removed again. Raises
-    GroupRefused, and the errors of requests.
+    knows what is done. If the size is refused for certain, the marks are removed. Raises GroupRefused, and
+    the errors of requests.
     """
     removal, marked = plan_removal(group, names), list[Machine]()
     if not removal.count:
@@ -119,7 +115,7 @@ async def _count(client: Client, group: NodeGroup, names: Sequence[str]) -> int:
 
 
 async def unmark_strays(client: Client, group: NodeGroup) -> None:
-    """Remove our marks from machines that no size counts: a lost answer left them there."""
+    """Remove our marks that no size counts; a lost answer left them."""
     for machine in group.machines:
         if machine.marked_by_us and machine.state != "deleting" and machine.name not in group.removing:
             await _unmark(client, machine)
@@ -152,7 +148,7 @@ async def untaint(client: Client, node: NodeView) -> None:
 
 
 async def evict(client: Client, pod: PodPlacement) -> bool:
-    """Evict a pod. False if its disruption budget does not allow it now."""
+    """False if a disruption budget does not allow it now."""
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

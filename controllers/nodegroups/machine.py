@@ -1,4 +1,4 @@
-"""Machines of Cluster API: the state of each, and the provider ID that its node has too."""
+"""Machines of Cluster API: their states, and the provider IDs that they share with nodes."""
 
 import datetime
 import re
@@ -17,10 +17,7 @@ _SLASHES = re.compile(r"/{2,}")
 
 @frozen
 class Machine:
-    """A machine. `provider` is the ID that its node has too, empty before there is an instance.
-
-    `marked`: it is removed before others.
-    """
+    """`provider` is empty before there is an instance. A `marked` machine is removed before others."""
 
     name: str
     uid: str
@@ -34,13 +31,13 @@ class Machine:
 
 
 def provider_id(text: str) -> str:
-    """A provider ID in a form to compare: `aws:///zone/id` and `aws:////zone/id` are one instance."""
+    """Normalised: `aws:///zone/id` and `aws:////zone/id` are one instance."""
     scheme, colon, rest = text.partition(":")
     return f"{scheme}:{_SLASHES.sub('/', rest)}" if colon else text
 
 
 def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
-    """A Machine of Cluster API, v1beta1 or v1beta2."""
+    """A Machine of v1beta1 or v1beta2. Raises ValueError if no server has stored it."""
     metadata, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
     provider = spec.get("providerID") or ""
     created = obj.metadata.creation_timestamp

@@ -1,7 +1,7 @@
 """`autoscaling.reconcile-runtime.dev/v1alpha1 NodeAutoscaler`: which groups are sized, and how.
 
-The groups themselves are objects of Cluster API, which users have already. This kind has the settings that
-are flags of cluster-autoscaler, and its status is what one run remembers for the next.
+The groups are objects of Cluster API. This kind has the settings that are flags of cluster-autoscaler; its
+status is what one run remembers for the next.
 """
 
 import datetime
@@ -19,10 +19,7 @@ ExpanderName = Literal["priority", "least-waste", "random"]
 
 @frozen
 class ScaleDownSpec:
-    """Whether nodes are removed, and for how many seconds after the last growth they are not.
-
-    The other settings are annotations of each group.
-    """
+    """Whether nodes are removed, and how many seconds after the last growth. The rest are annotations."""
 
     enabled: bool = True
     delay_after_add: Annotated[int, Schema(minimum=0)] = 600

@@ -22,7 +22,7 @@ from .machine import Machine, provider_id
 
 GroupKind = Literal["MachineDeployment", "MachineSet", "MachinePool"]
 REMOVING = "reconcile-runtime/removing-machines"
-"""Annotation of a group: the names of machines whose removal its replicas count already."""
+"""Annotation of a group: the machines whose removal its replicas already count."""
 
 
 class GroupRefused(Exception):
@@ -37,7 +37,7 @@ class NodeGroup:
         size: How many nodes it should have.
         template: What a new node offers; None if unknown.
         is_rolling: Whether its machines are being replaced.
-        removing: The machines whose removal `size` counts already.
+        removing: The machines whose removal `size` already counts.
         faults: What is wrong with its options.
         provider_ids: The instances of a MachinePool.
     """
@@ -79,10 +79,10 @@ class NodeGroup:
 
 
 def still_going(group: NodeGroup, counted: Sequence[str], size: int) -> tuple[str, ...]:
-    """Of the machines whose removal a size counts, those that will really be removed.
+    """The machines whose removal a size counts and that will really be removed.
 
-    They are at most as many as there are instances beyond the size: if Cluster API removed another machine
-    instead, or the size has grown again, one of them stays.
+    They are at most the instances beyond the size: if Cluster API removed another machine instead, or the
+    size grew again, one of them stays.
     """
     known = {*group.provider_ids, *(one.name for one in group.machines if one.state != "deleting")}
     alive = [name for name in counted if name in known]
@@ -91,10 +91,7 @@ def still_going(group: NodeGroup, counted: Sequence[str], size: int) -> tuple[st
 
 @frozen
 class UnsizedObject:
-    """An object that is not sized, and why; `is_fault` if that is a mistake in its annotations.
-
-    `default` is the first number of replicas for an object without one.
-    """
+    """`is_fault`: a mistake in its annotations. `default`: the first replicas if it has none."""
 
     id: str
     reason: str
@@ -113,7 +110,7 @@ def shrunk(group: NodeGroup, now: int, size: int) -> int:
 def read_group(
     manifest: Mapping[str, Any], obj: Object, infrastructure: Mapping[str, Any] | None = None
 ) -> NodeGroup | UnsizedObject:
-    """An object of Cluster API as a group, without its machines, or why it is not sized."""
+    """An object of Cluster API as a group without machines, or why it is not sized."""
     metadata, spec = manifest["metadata"], manifest.get("spec") or {}
     kind: GroupKind = manifest["kind"]
     name, annotations = metadata["name"], metadata.get("annotations") or {}
@@ -163,7 +160,7 @@ def read_group(
 def with_machines(
     group: NodeGroup, machines: Sequence[Machine], owners: Mapping[str, tuple[str, ...]]
 ) -> NodeGroup:
-    """The group with the machines that it owns; `owners` are the owners of MachineSets, by uid."""
+    """The group with its own machines; `owners` are the owners of MachineSets, by uid."""
     if group.kind == "MachinePool":
         return evolve(group, removing=still_going(group, group.removing, group.size))
     own = [
@@ -176,7 +173,6 @@ def with_machines(
 
 
 def _is_rolling(manifest: Mapping[str, Any]) -> bool:
-    """Whether a MachineDeployment is moving from one template to another."""
     if manifest["kind"] != "MachineDeployment":
         return False
     status = manifest.get("status") or {}

@@ -19,12 +19,12 @@ TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 MIRROR = "kubernetes.io/config.mirror"
 HOSTNAME = "kubernetes.io/hostname"
 STATE_TAINT_DOMAINS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/")
-"""Domains of taints that describe the state of one node, and so do not belong into its group's template."""
+"""Taints of these domains describe one node, so its group's template leaves them out."""
 
 
 @frozen
 class PodPlacement:
-    """A pod: what it needs, its node, and whether it may be moved; `held` says why not."""
+    """`held` says why the pod must not be moved."""
 
     needs: PodNeeds
     node: str
@@ -41,9 +41,9 @@ class PodPlacement:
 
 @frozen
 class NodeView:
-    """A node: what it offers when empty (`template`), and its state.
+    """`template` is what the node offers when empty, without the taint of its removal.
 
-    `draining` is when its removal began, None if it has not; the taint for that is not in `template`.
+    `draining` is when its removal began, None if it has not.
     """
 
     name: str
@@ -58,7 +58,7 @@ class NodeView:
 
 
 def read_node(node: Node) -> NodeView:
-    """A node as its object describes it. Raises ValueError for an invalid amount."""
+    """Raises ValueError for an invalid amount."""
     manifest = encode(node)
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     conditions = status.get("conditions") or ()
@@ -82,7 +82,7 @@ def read_node(node: Node) -> NodeView:
 
 
 def read_pod(pod: Pod) -> PodPlacement | None:
-    """A pod, or None if it has ended. Raises ValueError for an invalid amount."""
+    """None if the pod has ended. Raises ValueError for an invalid amount."""
     manifest = encode(pod)
     status, spec = manifest.get("status") or {}, manifest.get("spec") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -108,7 +108,7 @@ def read_pod(pod: Pod) -> PodPlacement | None:
 
 
 def _held(pod: Pod, spec: Mapping[str, Any], is_replicated: bool) -> str:
-    """Why a pod must not be moved; the annotation `safe-to-evict` overrides the other reasons."""
+    """The annotation `safe-to-evict` overrides the other reasons."""
     text = pod.metadata.annotations.get(SAFE)
     if text == "false":
         return "it is marked as not safe to evict"
@@ -125,7 +125,6 @@ def _held(pod: Pod, spec: Mapping[str, Any], is_replicated: bool) -> str:
 
 
 def occupied(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
-    """The node with its pods on it."""
     template = node.template
     for pod in pods:
         template = template.with_pod(pod.needs.shape)
@@ -133,7 +132,7 @@ def occupied(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
 
 
 def as_template(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
-    """What another node of the same group would offer: this one with only its local pods."""
+    """What another node of the group would offer: this one with only its local pods."""
     labels = {name: value for name, value in node.template.labels.items() if name != HOSTNAME}
     taints = tuple(taint for taint in node.template.taints if not taint.key.startswith(STATE_TAINT_DOMAINS))
     empty = evolve(node, template=evolve(node.template, labels=labels, taints=taints))
@@ -141,7 +140,7 @@ def as_template(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
 
 
 def utilisation(node: NodeView, pods: Iterable[PodPlacement]) -> tuple[int, bool]:
-    """The largest requested share of what the node offers, in thousandths, and whether it is of GPUs."""
+    """The largest requested share, in thousandths of what the node offers, and whether of GPUs."""
     asked: dict[str, int] = {}
     for pod in pods:
         for name, amount in pod.needs.shape.amounts:

@@ -1,4 +1,4 @@
-"""One run of an autoscaler: what it knows, and what it has to report."""
+"""One run of an autoscaler: its inputs and its report."""
 
 import datetime
 import os
@@ -31,8 +31,8 @@ class NodeGroupSettings:
     Attributes:
         api: The group and version of Cluster API.
         terms: How long back-offs are.
-        namespaces: The namespaces besides its own in which an autoscaler may size groups
-            (NODE_GROUPS_NAMESPACES, with commas): `ops:prod-*` for autoscalers of the namespace ops.
+        namespaces: The other namespaces in which an autoscaler may size groups (NODE_GROUPS_NAMESPACES, with
+            commas): `ops:prod-*` for autoscalers of the namespace ops.
     """
 
     api: ClusterApi = field(factory=ClusterApi)
@@ -51,7 +51,7 @@ class SizingRun:
     Attributes:
         states: What is remembered of each group, by id.
         soon: Whether to run again soon, after a transient failure.
-        doubtful: Groups for which it is unknown whether a machine was marked.
+        doubtful: Groups in which a machine may have been marked.
         warned: What the condition Ready reports.
     """
 
@@ -67,16 +67,15 @@ class SizingRun:
 
     @property
     def client(self) -> Client:
-        """The client of the cluster with the groups."""
+        """Of the cluster with the groups."""
         return self.ctx.client
 
     @property
     def stamp(self) -> str:
-        """Now, as Kubernetes writes it."""
         return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def trouble(self, text: str) -> None:
-        """Report a problem: in the condition Ready, and in an Event when it is new."""
+        """Report a problem in the condition Ready, and in an Event when it is new."""
         if text in self.warned:
             return
         self.warned.append(text)
@@ -84,7 +83,7 @@ class SizingRun:
             self.ctx.event("NodeGroups", text, warning=True, action="Size")
 
     def failed(self, what: str, error: ApiError) -> None:
-        """Handle a failed request: retry soon if it is transient, else report it. Raises NotLeading."""
+        """Retry soon after a transient error, report any other. Raises NotLeading."""
         if isinstance(error, NotLeading):
             raise error
         kind = class_of(error)
@@ -95,6 +94,5 @@ class SizingRun:
             self.trouble(f"{what}: {kind}")
 
     def lacks_capacity(self, group: str, reason: str) -> None:
-        """Back off a group after a failure for lack of capacity."""
         self.states[group] = self.states[group].with_failure(self.now, reason, self.settings.terms)
         self.ctx.event("NoCapacity", f"{group}: {reason}", warning=True, action="Grow")

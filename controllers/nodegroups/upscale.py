@@ -31,9 +31,9 @@ from .sizing_run import SizingRun
 
 @frozen
 class GroupGrowth:
-    """How a group is made larger. `write` gives it at least that many nodes.
+    """`write` gives a group at least that many nodes.
 
-    A failure of a class in `lacking` says that the group has no capacity: it is backed off.
+    A failure of a class in `lacking` means that the group has no capacity: it is backed off.
     """
 
     write: Callable[[Client, NodeGroup, int], Awaitable[object]] = grow_to
@@ -46,7 +46,7 @@ GROW = GroupGrowth()
 async def grow(
     run: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, growth: GroupGrowth
 ) -> CapacityDecision:
-    """Grow groups for the unschedulable pods. A failure of one group does not hold up the others."""
+    """Grow groups for the unschedulable pods; the failure of one does not hold up the others."""
     by_node = workload.by_node
     room = [
         occupied(node, by_node.get(node.name, ()))

@@ -24,7 +24,7 @@ NAMESPACES = "REGISTRY_SECRETS_NAMESPACES"
 
 
 def consent_from(environ: Mapping[str, str]) -> Consent:
-    """The consent in the variables; an unset one allows nothing. Raises ValueError for an invalid value."""
+    """The consent in the environment; unset variables allow nothing. Raises ValueError."""
     authors = environ.get(TRUST_AUTHORS, "").strip().lower()
     if authors not in ("", "true", "false"):
         raise ValueError(f"{TRUST_AUTHORS}: expected true or false, got {authors!r}")
@@ -45,9 +45,9 @@ def _list(environ: Mapping[str, str], name: str) -> list[str]:
 def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline]:
     """The controller `registry-secrets`.
 
-    `consent` says which Secrets may be copied for which pipelines, and into which namespaces; by default it
-    is read from the variables `REGISTRY_SECRETS_*`. Raises ValueError for invalid ones. Kubero itself asks no
-    owner: `Consent.of_authors()`.
+    `consent` says which Secrets may be copied for which pipelines, and into which namespaces, by default as
+    the variables `REGISTRY_SECRETS_*` say. Raises ValueError for invalid ones. Kubero itself asks for no
+    consent: `Consent.of_authors()`.
     """
     copier = Copier(
         KuberoPipeline,

@@ -34,9 +34,9 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
-    """`<pipeline>-<phase>` of each enabled phase. Raises Unusable for one that cannot be a namespace.
+    """`<pipeline>-<phase>` of each enabled phase; the prefix is `spec.name`, or the object's name.
 
-    They begin with `spec.name`, by default the object's name.
+    Raises Unusable for a name that no namespace can have, and for too many phases.
     """
     prefix = pipeline.spec.name or pipeline.name
     names = []
@@ -60,10 +60,7 @@ def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
 
 
 def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
-    """The Secrets of all enabled phases. Raises Unusable for an invalid spec.
-
-    A pipeline that deploys images which it does not build needs none.
-    """
+    """The Secrets of all enabled phases; none if nothing is built. Raises Unusable for an invalid spec."""
     spec = pipeline.spec
     if spec.removal not in REMOVALS:
         raise _invalid(f"spec.removal is {spec.removal!r}; expected copies, keep or namespaces")
@@ -86,7 +83,7 @@ def removal_of(pipeline: KuberoPipeline) -> CopyRemoval:
 
 
 def adopts(pipeline: KuberoPipeline, secret: Secret) -> bool:
-    """Whether a Secret may be taken over: Helm's labels say that it belongs to this pipeline's release."""
+    """Whether a Secret may be taken over: its labels show Helm's release of this pipeline."""
     label, value = HELM_MANAGED
     noted = secret.metadata.annotations
     release = (noted.get(HELM_NAMESPACE), noted.get(HELM_RELEASE))
@@ -120,7 +117,6 @@ def _logins(pipeline: KuberoPipeline, registry: PipelineRegistry, namespace: str
 
 
 def _deploy_keys(pipeline: KuberoPipeline, keys: Keys, namespace: str) -> Sequence[Copy]:
-    """The keys to fetch the code with, if there is a public one."""
     place = Key(namespace, DEPLOYMENT_KEYS)
     if keys.secret_ref and keys.secret_ref.name:
         return [Copy(place, Key(pipeline.namespace, keys.secret_ref.name), contents.deploy_keys_of)]

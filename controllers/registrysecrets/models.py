@@ -1,4 +1,4 @@
-"""`application.kubero.dev/v1alpha1 KuberoPipeline` as far as this controller reads it, and its status.
+"""`application.kubero.dev/v1alpha1 KuberoPipeline`: the fields that this controller reads, and its status.
 
 Kubero's other fields are kept in `extra`, and never shown.
 """
@@ -25,7 +25,7 @@ class PipelineRegistry:
     """How the phases log in to the registry.
 
     `createSecret` is `copy`, `create` or `none`. `secretRef` names a Secret to copy instead of
-    `registry-login`, or for `create` one with the login, so that the pipeline has no password in it.
+    `registry-login`, or for `create` one with the login, so that the pipeline holds no password.
     """
 
     create_secret: str | None = None
@@ -88,7 +88,7 @@ class KuberoPipelineSpec:
 
 @frozen
 class KuberoPipelineStatus:
-    """The copies that are up to date, and conditions that say why others are not."""
+    """The copies that are up to date; conditions say why others are not."""
 
     conditions: tuple[Condition, ...] = ()
     copies: tuple[CopyStatus, ...] = ()

@@ -41,7 +41,7 @@ def pull_secret_of(source: Secret) -> Content:
 
 
 def credentials_of(source: Secret, host: str) -> Content:
-    """User name and password of a Secret: from its own keys if it has both, else from its docker config.
+    """User name and password of a Secret: its own keys, or else its docker config.
 
     The entry of the docker config is that of `host`, or without a host the only one. Raises Unusable if it is
     missing or has no password (an identity token does not count).
@@ -61,7 +61,7 @@ def made_pull_secret_of(source: Secret, host: str) -> Content:
 
 
 def deploy_keys_of(source: Secret) -> Content:
-    """The deploy keys of a Secret. Raises Unusable if one is missing."""
+    """Raises Unusable if a key is missing."""
     missing = [name for name in (DEPLOY_KEY, DEPLOY_KEY_PUBLIC) if not source.data.get(name)]
     if missing:
         raise Unusable("KeyMissing", f"{_where(source)} has no key {missing[0]}")
@@ -72,7 +72,7 @@ def deploy_keys_of(source: Secret) -> Content:
 
 
 def given_login(registry: PipelineRegistry) -> tuple[Content | Unusable, Content | Unusable]:
-    """The login in the pipeline's own spec, as a docker config, and as user name and password."""
+    """The login in the pipeline's spec, as a docker config, and as user name and password."""
     host, username, password = registry.host, registry.username, registry.password
     if host and username and password:
         return _docker_config_for(host, username, password), _credentials(username, password)
@@ -83,7 +83,7 @@ def given_login(registry: PipelineRegistry) -> tuple[Content | Unusable, Content
 
 
 def given_deploy_keys(keys: Keys) -> Content | Unusable:
-    """The deploy keys in the pipeline's own spec, which are base64 there already."""
+    """The deploy keys in the pipeline's spec, already in base64."""
     given = {"priv": keys.priv or "", "pub": keys.pub or ""}
     for field, value in given.items():
         if not value:
@@ -158,7 +158,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _registry(name: str) -> str:
-    """A registry's name without a scheme or version path, and with Docker Hub's current host."""
+    """A registry's name without scheme or version path, and with Docker Hub's current host."""
     bare = name.removeprefix("https://").removeprefix("http://").rstrip("/")
     bare = bare.removesuffix("/v1").removesuffix("/v2").lower()
     return _DOCKER_HUB if bare in ("index.docker.io", "registry-1.docker.io") else bare

@@ -1,4 +1,4 @@
-"""Worker groups of `ray.io/v1 RayCluster`: exactly as many pods as asked for, each deleted once."""
+"""Worker groups of `ray.io/v1 RayCluster`: exactly the desired number of pods, each deleted once."""
 
 from .controller import WorkerGroupSettings, controller, make_controller
 from .models import RayCluster, RayClusterSpec, RayClusterStatus, definition

@@ -25,23 +25,20 @@ WholePod = unstructured_kind("v1", "Pod")
 
 
 class ClusterWriteFailed(Exception):
-    """A write failed; `failure` is for the status."""
-
     def __init__(self, failure: ReplicaFailure) -> None:
         super().__init__(f"{failure.reason}: {failure.message}")
         self.failure = failure
 
 
 async def owned_pods(ctx: Context[RayCluster]) -> list[RayPodView]:
-    """The pods that the cluster owns."""
     return [pod_view(pod.body) for pod in await ctx.owned(WholePod)]
 
 
 async def apply_objects(ctx: Context[RayCluster], cluster: ClusterView) -> HeadInfo:
     """Apply everything but the pods, in KubeRay's order. Returns where the head Service is.
 
-    An object of another owner under such a name is left alone: the author of the cluster chose its name, and
-    may not have the right to change, say, a Role.
+    Objects of other owners are left alone: the author of the cluster chose their names, and may lack the
+    right to change, say, a Role.
     """
     for manifest in permissions(cluster):
         with failing_with(f"FailedApply{manifest['kind']}"):
@@ -60,7 +57,7 @@ async def apply_objects(ctx: Context[RayCluster], cluster: ClusterView) -> HeadI
 
 
 async def _create_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
-    """Create the Secret of the token once. Its content is never read, so it may be changed by hand."""
+    """Create the token's Secret once. Its content is never read, so it may be changed by hand."""
     if not cluster.owns_token:
         return
     name = cluster.token_secret
@@ -87,7 +84,6 @@ async def carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: RayClu
 
 
 async def delete_pod(ctx: Context[RayCluster], removal: PodRemoval) -> None:
-    """Delete the pod with that uid, with an Event that says why."""
     pod, role = removal.pod, "Head" if removal.pod.node_type == "head" else "Worker"
     with failing_with(f"FailedDelete{role}Pod"):
         await ctx.delete(Pod(metadata=ObjectMeta(pod.name, pod.namespace, uid=pod.uid)))

@@ -1,4 +1,4 @@
-"""Keeps the pods of RayClusters: reads them, plans, carries the plan out and writes the status."""
+"""Keeps the pods of RayClusters: read, plan, carry out, write the status."""
 
 import os
 from functools import partial
@@ -34,7 +34,7 @@ KUBERAY = Predecessor(
 )
 
 SOON = 0.05
-"""Seconds until the next run, where this one had to store a condition before it may delete pods."""
+"""Seconds until the next run if this one had to store a condition before pods may be deleted."""
 
 
 @frozen
@@ -55,8 +55,8 @@ def make_controller(
 ) -> Controller[RayCluster]:
     """The controller `worker-groups`.
 
-    `planner` decides which workers of a group are made and deleted; by default `plan_group`, or
-    `plan_group_at_random` where the settings ask for it.
+    `planner` decides which workers of a group are created and deleted: `plan_group`, or
+    `plan_group_at_random` if the settings ask for it.
     """
     if planner is None:
         planner = plan_group_at_random if settings.random_delete else plan_group
@@ -83,7 +83,7 @@ def make_controller(
 async def keep_cluster(
     ctx: Context[RayCluster], plan_group: PlanGroup, settings: WorkerGroupSettings = WorkerGroupSettings()
 ) -> Result | None:
-    """One run: each surplus pod is deleted at most once, however far the cache lags behind."""
+    """Deletes each surplus pod at most once, however far the cache lags behind."""
     manifest = encode(ctx.object)
     if not is_managed(manifest["spec"]):
         return None
@@ -140,7 +140,6 @@ def _plan(
 
 
 async def _is_gone(ctx: Context[RayCluster]) -> bool:
-    """Whether the server has deleted the cluster already, or has begun to."""
     live = await ctx.client.find(RayCluster, ctx.object.name, ctx.object.namespace, live=True)
     return live is None or live.uid != ctx.object.uid or live.terminating
 
@@ -148,7 +147,7 @@ async def _is_gone(ctx: Context[RayCluster]) -> bool:
 async def _keep_finalizer(
     ctx: Context[RayCluster], cluster: ClusterView, settings: WorkerGroupSettings
 ) -> None:
-    """Add our finalizer before there is any state in Redis that would have to be deleted."""
+    """Add our finalizer before there is any state in Redis to delete."""
     needed = cluster.fault_tolerance is not None and settings.redis_cleanup
     finalizers = ctx.object.metadata.finalizers
     if needed and FINALIZER not in finalizers:

@@ -1,13 +1,14 @@
-"""Ray with its state in Redis: what pods need for it, and what precedes the deletion of a cluster."""
+"""Ray with its state in Redis: settings of pods, and steps before the deletion of a cluster."""
 
 import datetime
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Literal
 
 from attrs import frozen
 
 from .ray_pod_view import CLUSTER_LABEL, NODE_TYPE_LABEL, NodeType, Object
-from .raycluster_names import Manifest, short_name, thawed
+from .raycluster_names import Manifest, short_name
 from .raycluster_view import FAULT_TOLERANCE, STORAGE_NAMESPACE, ClusterView
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
@@ -43,14 +44,14 @@ CleanupAction = Literal["delete-pods", "wait", "create-job", "release", "give-up
 
 @frozen
 class CleanupStep:
-    """The next step for a cluster that is being deleted. `seconds` are left until it gives up."""
+    """The next step for a deleted cluster, and the seconds left until it gives up."""
 
     action: CleanupAction
     seconds: float = 0.0
 
 
 def storage_environment(cluster: ClusterView, node_type: NodeType) -> dict[str, Manifest]:
-    """The variables that tell Ray where its state is; workers get only the time to wait for a new head."""
+    """The variables that tell Ray where its state is; workers only wait for a new head."""
     options = cluster.fault_tolerance
     if options is None:
         return {}
@@ -61,12 +62,12 @@ def storage_environment(cluster: ClusterView, node_type: NodeType) -> dict[str, 
         found["RAY_REDIS_ADDRESS"] = {"value": options["redisAddress"]}
     for name, credential in (("REDIS_USERNAME", "redisUsername"), ("REDIS_PASSWORD", "redisPassword")):
         if options.get(credential):
-            found[name] = thawed(options[credential])
+            found[name] = deepcopy(options[credential])
     return found
 
 
 def storage_namespace(cluster: ClusterView) -> str:
-    """The namespace of the state in Redis: the given one, or the cluster's uid, which no other shares."""
+    """The namespace of the state in Redis: the given one, or the cluster's uid, which is unique."""
     given = (cluster.fault_tolerance or {}).get("externalStorageNamespace")
     return given or cluster.annotations.get(STORAGE_NAMESPACE) or cluster.uid
 
@@ -82,12 +83,11 @@ def storage_params(cluster: ClusterView) -> dict[str, str]:
 
 
 def storage_annotations(cluster: ClusterView) -> dict[str, str]:
-    """The annotation by which Ray pods show that fault tolerance is on."""
     return {} if cluster.fault_tolerance is None else {FAULT_TOLERANCE: "true"}
 
 
 def deletion_timeout(annotations: Mapping[str, str]) -> int:
-    """Seconds that a cluster may wait for the deletion of its state; the default for an invalid text."""
+    """Seconds that a cluster may wait for the deletion of its state; the default if invalid."""
     try:
         seconds = int(annotations[TIMEOUT])
     except (KeyError, ValueError):
@@ -98,10 +98,10 @@ def deletion_timeout(annotations: Mapping[str, str]) -> int:
 def plan_cleanup(
     *, live: int, heads: int, job: JobState, since: datetime.datetime, now: datetime.datetime, timeout: int
 ) -> CleanupStep:
-    """The next step: delete the pods, then run the job, once no head is left that could write state again.
+    """Delete the pods, then run the job, once no head is left that could write state again.
 
-    `live` counts pods that are not Terminating, `heads` all head pods. A job that failed is not repeated: the
-    cluster is released, as it is when the time is up.
+    `live` counts pods that are not Terminating, `heads` all head pods. A failed job is not repeated: the
+    cluster is released, as when the time is up.
     """
     left = timeout - (now - since).total_seconds()
     if job == "finished":
@@ -146,12 +146,11 @@ def cleanup_job(cluster: ClusterView, head: Manifest) -> Manifest:
 
 
 def cleanup_name(cluster: ClusterView) -> str:
-    """The name of the job."""
     return short_name(f"{cluster.name}-{CLEANUP}")
 
 
 def job_state(job: Object | None) -> JobState:
-    """The state of the job; Complete and Failed both count as finished."""
+    """Complete and Failed both count as finished."""
     if job is None:
         return "none"
     conditions = (job.get("status") or {}).get("conditions") or ()

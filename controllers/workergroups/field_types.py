@@ -1,6 +1,6 @@
 """The types of fields that our models leave open: pod templates and options of features.
 
-KubeRay's own definition has the API server check them; ours does not. Only fields that the controller reads
+KubeRay's own definition lets the API server check them; ours does not. Only fields that the controller reads
 are checked here, since the API server checks the others when a pod is created.
 """
 
@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from .ray_pod_view import Object
-from .raycluster_names import thawed
 
 Text = str | None
 # How msgspec words a mismatch: "Expected `str`, got `int` - at `$.spec.containers[...].image`".
@@ -38,15 +37,18 @@ class _Resources(msgspec.Struct):
     requests: dict[str, int | float | str] | None = None
 
 
-class _Container(msgspec.Struct):
-    name: str
+class _Process(msgspec.Struct, kw_only=True):
     image: Text = None
     command: list[str] | None = None
     args: list[str] | None = None
     env: list[_Named] | None = None
+    volumeMounts: list[_Mount] | None = None
+
+
+class _Container(_Process, kw_only=True):
+    name: str
     ports: list[_Port] | None = None
     resources: _Resources | None = None
-    volumeMounts: list[_Mount] | None = None
 
 
 class _PodSpec(msgspec.Struct):
@@ -84,15 +86,10 @@ class _Ingress(msgspec.Struct):
     tls: list[dict[str, Any]] | None = None
 
 
-class _Autoscaler(msgspec.Struct):
+class _Autoscaler(_Process, kw_only=True):
     version: Text = None
-    image: Text = None
     imagePullPolicy: Text = None
-    command: list[str] | None = None
-    args: list[str] | None = None
-    env: list[_Named] | None = None
     envFrom: list[dict[str, Any]] | None = None
-    volumeMounts: list[_Mount] | None = None
     resources: dict[str, Any] | None = None
     securityContext: dict[str, Any] | None = None
 
@@ -132,7 +129,7 @@ def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struc
     if part is None:
         return
     try:
-        msgspec.convert(thawed(part), shape)
+        msgspec.convert(part, shape)
     except msgspec.ValidationError as error:
         match = _PLACE.match(str(error))
         assert match is not None

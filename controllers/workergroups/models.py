@@ -1,6 +1,6 @@
-"""`ray.io/v1 RayCluster` as far as this controller reads it, and the status that it writes.
+"""`ray.io/v1 RayCluster`: the fields that this controller reads, and the status that it writes.
 
-Pod templates and the options of unsupported features stay plain mappings. Fields that are missing here are
+Pod templates and the options of unsupported features are plain mappings. Fields that are missing here are
 not lost, since writes are patches.
 """
 
@@ -39,7 +39,7 @@ class ScaleStrategy:
 
 @frozen
 class WorkerGroupSpec:
-    """Workers made from one template. `replicas` None means `min_replicas`; 0 is 0."""
+    """Workers from one template. `replicas` None means `min_replicas`; 0 is 0."""
 
     group_name: str
     template: Mapping[str, Any]
@@ -82,7 +82,7 @@ class RayClusterSpec:
 
 @frozen
 class HeadInfo:
-    """The addresses of the head. For a headless Service its IP is the pod's."""
+    """The addresses of the head. The IP of a headless Service is the pod's."""
 
     pod_name: str = ""
     pod_ip: Annotated[str, Schema(wire="podIP")] = ""
@@ -94,8 +94,8 @@ class HeadInfo:
 class RayClusterStatus:
     """The state of the cluster.
 
-    `last_update_time` and `state_transition_times` are only written along with other changes: a time that
-    changed by itself would make every run a write. `replicas` and `selector` are ours, for /scale.
+    `last_update_time` and `state_transition_times` are written only with other changes: a time that changes
+    by itself would make every run a write. `replicas` and `selector` are ours, for /scale.
     """
 
     state: str = ""
@@ -144,8 +144,8 @@ class RayCluster(Object):
 def definition() -> dict[str, Any]:
     """Our own CustomResourceDefinition, for servers that do not have KubeRay's.
 
-    It also serves /scale, for clusters of one group whose size is `spec.replicas`; for a cluster without that
-    field /scale answers 404, as Kubernetes does.
+    It also serves /scale for clusters of one group whose size is `spec.replicas`; without that field /scale
+    answers 404, as Kubernetes does.
     """
     made: dict[str, Any] = thaw(definition_of(RayCluster))
     made["spec"]["versions"][0]["subresources"]["scale"] = {

@@ -1,8 +1,7 @@
 """Which pods of a RayCluster to create and which to delete: functions from views to a plan.
 
-Everything here rests on `reconcile.replicas.is_active` and `ReplicaGroup`. A Terminating pod neither counts
-as present nor can be chosen, so it is deleted once, and one that never ends does not hold up its
-replacement.
+By `reconcile.replicas.is_active` and `ReplicaGroup` a Terminating pod neither counts nor can be chosen, so
+it is deleted once, and one that never ends does not hold up its replacement.
 """
 
 import datetime
@@ -35,7 +34,7 @@ PodRemovalReason = Literal[
 
 @frozen
 class PodRemoval:
-    """A pod to delete, and the reason. The request carries the pod's uid."""
+    """The request carries the pod's uid."""
 
     pod: RayPodView
     reason: PodRemovalReason
@@ -43,10 +42,10 @@ class PodRemoval:
 
 @frozen
 class WorkerGroupPlan:
-    """The changes to one worker group; `waiting` are its Terminating pods, which are left alone.
+    """The changes to a group; `waiting` are its Terminating pods, which are left alone.
 
-    `after` is the seconds until a worker that broke too often may be replaced. `mark` are the first hosts of
-    replicas that have just become whole.
+    `after`: seconds until a worker that broke too often may be replaced. `mark`: the first hosts of replicas
+    that have just become whole.
     """
 
     group: str
@@ -59,7 +58,7 @@ class WorkerGroupPlan:
 
 @frozen
 class HeadPlan:
-    """The changes to the head pod. `surplus` are several healthy heads, of which a person has to keep one."""
+    """The changes to the head. Of several healthy heads, the `surplus`, a person has to keep one."""
 
     create: bool = False
     delete: tuple[PodRemoval, ...] = ()
@@ -72,7 +71,7 @@ class HeadPlan:
 
 @frozen
 class RayClusterPlan:
-    """The changes to a cluster. A plan with `refused` has nothing else in it."""
+    """The changes to a cluster; with `refused` there are no others."""
 
     head: HeadPlan = HeadPlan()
     groups: tuple[WorkerGroupPlan, ...] = ()
@@ -81,7 +80,7 @@ class RayClusterPlan:
 
     @property
     def removals(self) -> tuple[PodRemoval, ...]:
-        """All pods to delete: the head last, since its hash says which spec the others were made from."""
+        """The head is last, since its hash says which spec the others were created from."""
         workers = (removal for group in self.groups for removal in group.delete)
         return (*workers, *self.abandoned, *self.head.delete)
 
@@ -93,7 +92,7 @@ class RayClusterPlan:
 
     @property
     def after(self) -> float | None:
-        """The seconds until something is due by time alone, if anything is."""
+        """Seconds until something is due by time alone, if anything is."""
         waits = (self.head.after, *(group.after for group in self.groups))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -102,10 +101,7 @@ PlanGroup = Callable[[ClusterView, GroupView, Sequence[RayPodView], datetime.dat
 
 
 def desired_replicas(group: GroupView) -> int:
-    """How many replicas the group should have: `replicas` within [min, max].
-
-    None means the minimum, an explicit 0 is 0 before the minimum applies, a suspended group has none.
-    """
+    """`replicas` within its bounds: None means the minimum; a suspended group has 0."""
     if group.suspend:
         return 0
     wanted = group.min_replicas if group.replicas is None else group.replicas
@@ -113,7 +109,6 @@ def desired_replicas(group: GroupView) -> int:
 
 
 def desired_workers(group: GroupView) -> int:
-    """How many pods the group should have: one for each host of each replica."""
     return desired_replicas(group) * group.num_of_hosts
 
 
@@ -122,7 +117,7 @@ def plan_group(
 ) -> WorkerGroupPlan:
     """The changes that bring the group to its desired size, given any pods of the namespace.
 
-    Unhealthy pods are replaced. Pods in `workersToDelete` are deleted even if the size is right, and are then
+    Unhealthy pods are replaced. Pods in `workersToDelete` are deleted even if the size is right, and then
     replaced; other names have no effect. Under the in-tree autoscaler no surplus pod is chosen here: the
     autoscaler lists those that it knows to be idle.
     """
@@ -139,12 +134,11 @@ def plan_group(
 def plan_group_at_random(
     cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
 ) -> WorkerGroupPlan:
-    """As `plan_group`, but chooses surplus workers under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
+    """Chooses surplus workers under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
     return plan_group(evolve(cluster, autoscaler=None), group, pods, now)
 
 
 def workers_of_group(cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView]) -> list[RayPodView]:
-    """The workers of this group, by label, of this very cluster, by owner."""
     own = pods_of_cluster(cluster.uid, pods)
     return [pod for pod in own if pod.node_type == "worker" and pod.group == group.name]
 
@@ -152,9 +146,9 @@ def workers_of_group(cluster: ClusterView, group: GroupView, pods: Sequence[RayP
 def plan_head(
     cluster: ClusterView, pods: Sequence[RayPodView], now: datetime.datetime, *, provisioned: bool = False
 ) -> HeadPlan:
-    """One head pod: created if there is none, and replaced if unhealthy, with a growing delay.
+    """One head: created if there is none, and replaced if unhealthy, with a growing delay.
 
-    Of several healthy heads none is deleted, since it is not known which one holds the cluster's state. An
+    Of several healthy heads none is deleted, since it is unknown which one holds the cluster's state. An
     annotation may forbid a new head for a cluster that was provisioned once.
     """
     own = sorted(
@@ -185,10 +179,10 @@ def plan_cluster(
     *,
     provisioned: bool = False,
 ) -> RayClusterPlan:
-    """The changes to the head pod, each group, and the pods of groups that were removed from the spec.
+    """The changes to the head, each group, and the pods of groups that left the spec.
 
     A cluster that asks for an unsupported feature is refused as a whole: no pod is touched. If its pods were
-    made from another spec, and its strategy is to replace them, all of them are deleted first.
+    created from another spec, and its strategy is to replace them, all of them are deleted first.
     """
     if cluster.refused:
         return RayClusterPlan(refused=cluster.refused)
@@ -202,7 +196,6 @@ def plan_cluster(
 def plan_no_pods(
     cluster: ClusterView, pods: Sequence[RayPodView], reason: PodRemovalReason
 ) -> RayClusterPlan:
-    """Delete every pod of the cluster that is not Terminating yet."""
     own = sorted(pods_of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
     live = [PodRemoval(pod, reason) for pod in own if not pod.terminating]
     return RayClusterPlan(

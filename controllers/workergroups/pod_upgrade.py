@@ -1,4 +1,4 @@
-"""Whether the pods of a cluster were made from another spec than the current one and must be replaced."""
+"""Whether pods were created from another spec than the current one and must be replaced."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .ray_pod_view import Object, RayPodView, pods_of_cluster
 from .raycluster_view import ClusterView
 
 HASH_VERSION = "reconcile-runtime-1"
-"""Identifies how the hash was computed. Hashes of another version, or KubeRay's, cannot be compared."""
+"""How the hash was computed. Hashes of other versions, or KubeRay's, cannot be compared."""
 
 PodUpgrade = Literal["none", "recreate", "mark"]
 _SCALING = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
@@ -21,7 +21,7 @@ _PLACING = ("tolerations", "schedulingGates")
 
 
 def spec_hash(spec: Object) -> str:
-    """A hash of everything in the spec that pods are made from.
+    """A hash of everything in the spec that pods are created from.
 
     Left out are the sizes of groups, `tolerations` and `schedulingGates`, which may change under a running
     pod (systems.md 1b, 4), and fields about the handling of the cluster, such as `suspend`.
@@ -37,10 +37,10 @@ def spec_hash(spec: Object) -> str:
 
 
 def plan_upgrade(cluster: ClusterView, pods: Sequence[RayPodView]) -> PodUpgrade:
-    """`recreate` if the pods were made from another spec, and the strategy is to replace them all at once.
+    """`recreate` if the pods come from another spec, and the strategy is to replace all at once.
 
-    The hash on the active head decides. A head marked by another version of this controller, or by KubeRay,
-    is only marked again: a new operator alone must not restart a cluster.
+    The hash on the active head decides. A head marked by another version, or by KubeRay, is only marked
+    again: a new operator alone must not restart a cluster.
     """
     own = [pod for pod in pods_of_cluster(cluster.uid, pods) if is_active(pod)]
     heads = [pod for pod in own if pod.node_type == "head"]

@@ -1,9 +1,10 @@
 """Ray's in-tree autoscaler: a container in the head pod, and its permissions."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 
 from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, Object
-from .raycluster_names import Manifest, short_name, thawed
+from .raycluster_names import Manifest, short_name
 from .raycluster_view import ClusterView
 
 _AMOUNTS = {"cpu": "500m", "memory": "512Mi"}
@@ -12,7 +13,7 @@ CONTAINER = "autoscaler"
 
 
 def service_account_name(cluster: ClusterView) -> str:
-    """The account of the head's template, or one that is created for the cluster."""
+    """The account of the head's template, or the one that is created for the cluster."""
     return _given_account(cluster) or short_name(cluster.name)
 
 
@@ -21,7 +22,7 @@ def _given_account(cluster: ClusterView) -> str:
 
 
 def permissions(cluster: ClusterView) -> list[Manifest]:
-    """The ServiceAccount, unless the template names one, its Role, and their RoleBinding."""
+    """A ServiceAccount, unless the template names one, a Role, and their RoleBinding."""
     if cluster.autoscaler is None:
         return []
     name, account = short_name(cluster.name), service_account_name(cluster)
@@ -93,12 +94,11 @@ def _container(options: Object, ray: Object, environment: Mapping[str, Manifest]
         "securityContext": options.get("securityContext") or {},
         "volumeMounts": [_shared_logs(ray), *(options.get("volumeMounts") or ())],
     }
-    container: Manifest = thawed({name: value for name, value in made.items() if value not in ({}, [])})
+    container: Manifest = deepcopy({name: value for name, value in made.items() if value not in ({}, [])})
     return container
 
 
 def _shared_logs(ray: Object) -> Manifest:
-    """The mount with Ray's logs: the template's own, if it has one."""
     mounts = ray.get("volumeMounts") or ()
     own = next((mount for mount in mounts if mount.get("mountPath") == _LOGS["mountPath"]), _LOGS)
     return {"name": own["name"], "mountPath": _LOGS["mountPath"]}

@@ -1,7 +1,4 @@
-"""The fields of a pod that decisions about a RayCluster read.
-
-Views are made from plain mappings (an object's JSON) and hold no reference to a client.
-"""
+"""The fields of a pod that decisions about a RayCluster read."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -31,8 +28,6 @@ Object = Mapping[str, Any]
 
 @frozen
 class RayPodView:
-    """A pod as counting, choosing and status need it."""
-
     name: str
     namespace: str
     uid: str
@@ -64,10 +59,10 @@ class RayPodView:
 
 
 def is_unhealthy(pod: RayPodView) -> bool:
-    """Whether the pod has to be replaced, since nothing will restart it (systems.md 1d, row 8).
+    """Whether nothing will restart the pod, so that it has to be replaced (systems.md 1d, row 8).
 
-    Failed and Succeeded are final. A terminated Ray container is restarted by the kubelet unless
-    the pod's restart policy is Never.
+    Failed and Succeeded are final. The kubelet restarts a terminated Ray container unless the pod's restart
+    policy is Never.
     """
     if pod.phase in FINAL_PHASES:
         return True
@@ -75,10 +70,7 @@ def is_unhealthy(pod: RayPodView) -> bool:
 
 
 def pod_view(pod: Object) -> RayPodView:
-    """The view of a pod as an API server returns it.
-
-    Raises ValueError for an object that no API server has stored (without a creationTimestamp).
-    """
+    """The view of a stored pod. Raises ValueError for one without a creationTimestamp."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     created = metadata.get("creationTimestamp")
     if not created:
@@ -124,7 +116,6 @@ def _ready_condition(status: Object) -> Object:
 
 
 def _integer(text: str | None, otherwise: int) -> int:
-    """The number in a label or annotation, `otherwise` if it is missing or not a number."""
     try:
         return otherwise if text is None else int(text)
     except ValueError:
@@ -145,5 +136,5 @@ def _ray_container_terminated(spec: Object, status: Object) -> bool:
 
 
 def pods_of_cluster(cluster_uid: str, pods: Sequence[RayPodView]) -> list[RayPodView]:
-    """The pods that the cluster with this uid controls; a label or the name of the cluster is not enough."""
+    """The pods that the cluster with this uid controls; its label or name is not enough."""
     return [pod for pod in pods if pod.owner_uid == cluster_uid]

@@ -1,12 +1,13 @@
 """The pods of a RayCluster: its head and its workers.
 
 The user's template gets what Ray needs to form a cluster, as in KubeRay v1.3 to v1.5: labels, the
-`ray start` command, environment variables, and on workers a container that waits for the head. Nothing else
-changes, and unknown fields stay. Unlike KubeRay, no probes, no /dev/shm volume and no telemetry variables are
-added: they can be written into the template. Manifests have no owner yet; the create adds it.
+`ray start` command, environment variables, and on workers a container that waits for the head. Other fields
+stay. Unlike KubeRay, no probes, no /dev/shm volume and no telemetry variables are added: templates can have
+them. Manifests have no owner yet; the create adds it.
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 
 from reconcile.blocks import NewHost
 
@@ -25,7 +26,6 @@ from .raycluster_names import (
     pod_labels,
     pod_prefix,
     scheduler_labels,
-    thawed,
 )
 from .raycluster_view import ClusterView, GroupView, annotation_is
 
@@ -39,7 +39,7 @@ _WAIT_RESOURCES = {"cpu": "200m", "memory": "256Mi"}
 
 
 def head_pod(cluster: ClusterView, failures: int = 0) -> Manifest:
-    """The head pod, with a generated name. `failures`: how many heads broke in a row before."""
+    """With a generated name. `failures`: how many heads in a row broke before."""
     head = cluster.head
     labels = pod_labels(cluster, "head", HEAD_GROUP, head.template, head.labels)
     pod = _pod_from(cluster, head.template, labels, pod_prefix(cluster.name, "head"))
@@ -61,7 +61,7 @@ def head_pod(cluster: ClusterView, failures: int = 0) -> Manifest:
 
 
 def worker_pod(cluster: ClusterView, group: GroupView, host: NewHost | None = None) -> Manifest:
-    """One worker of the group, with a generated name; `host` says which host of which replica it is."""
+    """With a generated name; `host` says which host of which replica it is."""
     labels = pod_labels(cluster, "worker", group.name, group.template, group.labels)
     pod = _pod_from(cluster, group.template, labels, pod_prefix(f"{cluster.name}-{group.name}", "worker"))
     if host is not None:
@@ -82,7 +82,7 @@ def worker_pod(cluster: ClusterView, group: GroupView, host: NewHost | None = No
 
 
 def upgrade_marks(cluster: ClusterView) -> dict[str, str]:
-    """The annotations of the head pod that identify the spec the cluster's pods were made from."""
+    """The annotations of the head that identify the spec the pods were created from."""
     return {UPGRADE_HASH: cluster.upgrade_hash, OPERATOR_VERSION: HASH_VERSION}
 
 
@@ -98,7 +98,7 @@ def _annotate(pod: Manifest, annotations: Mapping[str, str]) -> None:
 
 
 def _pod_from(cluster: ClusterView, template: Object, labels: dict[str, str], prefix: str) -> Manifest:
-    metadata, rest = thawed(template.get("metadata") or {}), thawed(template)
+    metadata, rest = deepcopy(template.get("metadata") or {}), deepcopy(template)
     metadata.pop("name", None)
     annotations = {**scheduler_labels(cluster.annotations), **(metadata.get("annotations") or {})}
     if cluster.asks(OVERWRITE_COMMAND_ANNOTATION):
@@ -112,7 +112,6 @@ def _pod_from(cluster: ClusterView, template: Object, labels: dict[str, str], pr
 def _with_ray(
     cluster: ClusterView, pod: Manifest, start: str, environment: Mapping[str, Manifest]
 ) -> Manifest:
-    """The pod with its first container starting Ray."""
     ray = pod["spec"]["containers"][0]
     _annotate(pod, storage_annotations(cluster))
     _set_command(pod, ray, f"{_OPEN_FILES}; {start}")
@@ -132,7 +131,7 @@ def _with_ray(
 
 
 def _set_command(pod: Manifest, ray: Manifest, start: str) -> None:
-    """Set the command, unless it starts Ray itself. Another one runs before, since `ray start` blocks."""
+    """Unless the container starts Ray itself. Its own command runs first, since `ray start` blocks."""
     given = " ".join([*(ray.get("command") or ()), *(ray.get("args") or ())])
     annotations = pod["metadata"].get("annotations") or {}
     if "ray start" in given or annotation_is(annotations, OVERWRITE_COMMAND_ANNOTATION, "true"):
@@ -160,11 +159,11 @@ def _add_environment(container: Manifest, variables: Mapping[str, Manifest]) -> 
 def _wait_for_gcs(cluster: ClusterView, pod: Manifest) -> Manifest:
     """An init container that waits for the head's GCS, without which a worker would crash.
 
-    It has the Ray container's environment and mounts, since TLS settings may be in them, and small resources
-    of its own, since it must fit into a quota and must not claim a GPU.
+    It has the Ray container's environment and mounts, which may hold TLS settings, and small resources of its
+    own, since it must fit into a quota and must not claim a GPU.
     """
     ray = pod["spec"]["containers"][0]
-    copied = {name: thawed(ray[name]) for name in ("env", "volumeMounts", "securityContext") if name in ray}
+    copied = {name: deepcopy(ray[name]) for name in ("env", "volumeMounts", "securityContext") if name in ray}
     pulled = {"imagePullPolicy": ray["imagePullPolicy"]} if "imagePullPolicy" in ray else {}
     return {
         "name": "wait-gcs-ready",
@@ -187,7 +186,7 @@ def _wait_script(address: str) -> str:
 
 
 def _shared_environment(cluster: ClusterView) -> dict[str, Manifest]:
-    """The variables of every container that connects to Ray: the token, and the version of the autoscaler."""
+    """For every container that connects to Ray: the token, and the version of the autoscaler."""
     v2 = {"RAY_enable_autoscaler_v2": {"value": "1"}} if cluster.autoscaler_v2 else {}
     if not cluster.token_secret:
         return v2

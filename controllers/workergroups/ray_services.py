@@ -1,6 +1,7 @@
 """The Services of a RayCluster, and its optional Ingress."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 
 from .ray_pod_view import CLUSTER_LABEL, NODE_TYPE_LABEL, Object
 from .ray_start import METRICS_PORT
@@ -13,7 +14,6 @@ from .raycluster_names import (
     headless_service_name,
     pod_labels,
     short_name,
-    thawed,
 )
 from .raycluster_view import ENABLE_SERVE_SERVICE, ClusterView
 
@@ -37,7 +37,7 @@ def endpoints(cluster: ClusterView) -> dict[str, str]:
 
 
 def head_ingress(cluster: ClusterView) -> list[Manifest]:
-    """The Ingress to the dashboard if `enableIngress` is set, with the class that an annotation names."""
+    """The Ingress to the dashboard if `enableIngress` is set; an annotation names its class."""
     if not cluster.head.ingress:
         return []
     options = cluster.head.ingress_options
@@ -61,7 +61,7 @@ def head_ingress(cluster: ClusterView) -> list[Manifest]:
         rule["host"] = options["host"]
     spec: Manifest = {"rules": [rule]}
     if options.get("tls"):
-        spec["tls"] = thawed(options["tls"])
+        spec["tls"] = deepcopy(options["tls"])
     if cluster.annotations.get(_CLASS):
         spec["ingressClassName"] = cluster.annotations[_CLASS]
     annotations = {k: v for k, v in cluster.annotations.items() if k != _CLASS and not _stays_here(k)}
@@ -83,7 +83,7 @@ def head_service(cluster: ClusterView) -> Manifest:
     It is headless unless the user sets another type or a `headService`, whose metadata and spec are kept. The
     selector is always ours, and our ports replace those of the same name.
     """
-    own = thawed(cluster.head.service or {})
+    own = deepcopy(cluster.head.service or {})
     labels = _service_labels(cluster)
     metadata, spec = own.get("metadata") or {}, own.get("spec") or {}
     kind = spec.get("type") or cluster.head.service_type or "ClusterIP"
@@ -140,19 +140,19 @@ def _dashboard(cluster: ClusterView) -> int:
 
 
 def _stays_here(annotation: str) -> bool:
-    """Whether an annotation is not copied: kubectl's, and snippets, which the ingress controller runs."""
+    """Not copied are kubectl's annotations, and snippets, which the ingress controller would run."""
     return annotation.startswith("kubectl.kubernetes.io/") or annotation.endswith(("-snippet", "-snippets"))
 
 
 def _service_labels(cluster: ClusterView) -> dict[str, str]:
-    """Labels that serve as the selector too, so their values are those of the head pod."""
+    """They are also the selector, so their values are those of the head pod."""
     pod = pod_labels(cluster, "head", HEAD_GROUP, cluster.head.template, cluster.head.labels)
     names = (CLUSTER_LABEL, NODE_TYPE_LABEL, "ray.io/identifier")
     return {name: pod[name] for name in (*names, "app.kubernetes.io/name", "app.kubernetes.io/created-by")}
 
 
 def _service_ports(cluster: ClusterView, given: Sequence[Object]) -> list[Manifest]:
-    """The ports of the head container, the defaults that it lacks, and the user's others, sorted by name."""
+    """The head container's ports, missing defaults, and the user's other ports, sorted by name."""
     ours = _head_ports(cluster)
     names = {port["name"] for port in ours}
     others = [dict(port) for port in given if port.get("name") not in names]
@@ -172,7 +172,7 @@ def _head_ports(cluster: ClusterView) -> list[Manifest]:
 
 
 def _service_port(name: str | None, number: int, protocol: str | None) -> Manifest:
-    """A port with the API server's defaults, so that an apply that changes nothing is recognised."""
+    """A port with the API server's defaults, so that an apply without changes is recognised."""
     return {
         "name": name or f"{number}-port",
         "port": number,

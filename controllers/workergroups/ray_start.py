@@ -25,7 +25,7 @@ def start_command(
     resources: Mapping[str, Any],
     labels: Mapping[str, str],
 ) -> str:
-    """`verb` with all options: given ones, resources of the group or else the container, and labels."""
+    """`verb` with the given options, the resources of the group or else the container, and labels."""
     if resources:
         options = {**params, **resource_options(resources)}
     else:
@@ -37,7 +37,7 @@ def start_command(
 
 
 def common_params(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The options that every Ray pod has. Given ones win, except for `block`: the container must not end."""
+    """The options of every Ray pod. Given ones win, except `block`: the container must not end."""
     common = {
         "metrics-export-port": str(METRICS_PORT),
         "dashboard-agent-listen-port": str(DASHBOARD_AGENT_PORT),
@@ -68,7 +68,7 @@ def _quoted(resources: Mapping[str, float]) -> str:
 
 
 def _whole_units(container: Object, kind: str) -> dict[str, int]:
-    """The amounts of a container, rounded up as Go's `Quantity.Value()`: half a CPU is one to Ray."""
+    """Rounded up as Go's `Quantity.Value()`: half a CPU is one to Ray."""
     return {name: math.ceil(Quantity(text).value) for name, text in (container.get(kind) or {}).items()}
 
 
@@ -83,7 +83,7 @@ def _usable(container: Object, limits: Mapping[str, int]) -> dict[str, str]:
 
 
 def _accelerators(params: Mapping[str, str], limits: Mapping[str, int]) -> dict[str, str]:
-    """The `resources` option with the first custom accelerator of the limits, unless it names one already."""
+    """The `resources` option with the first custom accelerator of the limits, unless it names one."""
     named = _custom_resources(params.get("resources"))
     first = next((name for name in sorted(limits) if name in _ACCELERATORS and limits[name]), None)
     if first is None or named is None or not named.keys().isdisjoint(_ACCELERATORS.values()):
@@ -93,7 +93,7 @@ def _accelerators(params: Mapping[str, str], limits: Mapping[str, int]) -> dict[
 
 
 def _custom_resources(option: str | None) -> dict[str, float] | None:
-    """The resources in the user's option, or None if its quoting cannot be read: it then stays as it is."""
+    """The resources in the user's option; None if its quoting cannot be read: it then stays as it is."""
     if option is None:
         return {}
     try:

@@ -25,9 +25,9 @@ FIXED_LABELS = (CLUSTER_LABEL, NODE_TYPE_LABEL, GROUP_LABEL)
 def pod_labels(
     cluster: ClusterView, node_type: NodeType, group: str, template: Object, labels: Mapping[str, str]
 ) -> dict[str, str]:
-    """The labels of a pod: ours, the cluster's for a batch scheduler, and those of its template and group.
+    """Ours, the cluster's for a batch scheduler, and those of its template and group.
 
-    Labels of the template and the group win, except for the three that identify the pod.
+    The template and the group win, except for the three that identify the pod.
     """
     ours = {
         "ray.io/is-ray-node": "yes",
@@ -46,7 +46,7 @@ def pod_labels(
 
 
 def scheduler_labels(words: Mapping[str, str]) -> dict[str, str]:
-    """Those labels or annotations of a cluster that are meant for a batch scheduler."""
+    """The labels or annotations of a cluster that are meant for a batch scheduler."""
     return {name: value for name, value in words.items() if name.rpartition("/")[0].endswith(_SCHEDULERS)}
 
 
@@ -57,7 +57,7 @@ def head_service_name(cluster: ClusterView) -> str:
 
 
 def head_host(cluster: ClusterView) -> str:
-    """The head's name within the Kubernetes cluster, of the default domain."""
+    """The head's name in the default domain of Kubernetes."""
     return f"{head_service_name(cluster)}.{cluster.namespace}.svc.cluster.local"
 
 
@@ -67,25 +67,16 @@ def head_port(cluster: ClusterView) -> str:
 
 
 def headless_service_name(cluster: ClusterView) -> str:
-    """The Service through which the hosts of a replica find each other, and the subdomain of their names."""
+    """The Service through which the hosts of a replica find each other; also their subdomain."""
     return short_name(f"{cluster.name}-headless")
 
 
 def pod_prefix(owner: str, node_type: NodeType) -> str:
-    """The generateName of a pod, short enough for the five characters that the API server adds."""
+    """A generateName, short enough for the five characters that the API server adds."""
     return f"{owner[:50]}-{node_type}-".lower()
 
 
 def short_name(name: str, longest: int = 50) -> str:
-    """The end of the name, at most `longest` characters, starting with a letter: KubeRay's rule for names."""
+    """The last `longest` characters, starting with a letter: KubeRay's rule for names."""
     end = name[-longest:]
     return end if end[0].isalpha() else f"r{end[1:]}"
-
-
-def thawed(value: Any) -> Any:
-    """A mutable copy of a JSON value as dicts and lists, whatever mappings and sequences it consists of."""
-    if isinstance(value, Mapping):
-        return {name: thawed(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [thawed(part) for part in value]
-    return value

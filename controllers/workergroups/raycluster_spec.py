@@ -53,24 +53,21 @@ def cluster_view(cluster: Object) -> ClusterView:
 
 
 def within_bounds(cluster: Object) -> Object:
-    """The RayCluster, or one with only the size of its spec if that is too large to be planned.
+    """The RayCluster, or one with only the size of its spec if that is too large.
 
-    Every pod is made from the spec, so each byte of it costs many times over, and holds up other clusters.
+    Every pod is created from the spec, so each byte of it costs many times over, and holds up other clusters.
     """
     size = len(msgspec.json.encode(cluster.get("spec") or {}))
     return cluster if size <= MAX_SPEC_BYTES else {**cluster, "spec": {TOO_LARGE: size}}
 
 
 def is_managed(spec: Object) -> bool:
-    """Whether this controller manages the cluster: `managedBy` is absent or names this kind of operator."""
+    """Whether `managedBy` is absent or names this kind of operator."""
     return (spec.get("managedBy") or OPERATOR) == OPERATOR
 
 
 def unsupported_features(spec: Object) -> Iterator[str]:
-    """Every feature that the cluster asks for and this version does not support.
-
-    A field that is false or empty asks for nothing.
-    """
+    """The features that the cluster asks for and this version lacks; false or empty asks for nothing."""
     for name, why in _FEATURES.items():
         if spec.get(name):
             yield f"spec.{name} is not supported: {why}"

@@ -23,7 +23,7 @@ _MAX_FAULT_LENGTH = 300
 
 @frozen
 class ReplicaFailure:
-    """Why pods could not be created or deleted, for the condition ReplicaFailure. `reason` is CamelCase."""
+    """For the condition ReplicaFailure. `reason` is CamelCase."""
 
     reason: str
     message: str
@@ -37,11 +37,9 @@ def status_of(
     failure: ReplicaFailure | None = None,
     phase: Phase | None = None,
 ) -> RayClusterStatus:
-    """The part of a cluster's status that follows from these pods of its namespace.
+    """The part of a cluster's status that follows from its spec and the pods of its namespace.
 
     Args:
-        cluster: What the spec asks for.
-        pods: The pods of the namespace.
         provisioned: Whether RayClusterProvisioned was True before; only a suspension makes it False again.
         failure: What went wrong in this run, if anything; see also `failure_in_plan`.
         phase: How far a suspension has come; None if there never was one.
@@ -81,7 +79,7 @@ def status_of(
 
 
 def failure_in_plan(plan: RayClusterPlan) -> ReplicaFailure | None:
-    """The failure that the plan itself reports: a refused spec, or more than one head pod."""
+    """The failure that the plan itself reports: a refused spec, or several head pods."""
     if plan.refused:
         # A condition's message has at most 32 KiB, and a spec may have a fault in each of 200 groups.
         faults = "; ".join(f"{fault}"[:_MAX_FAULT_LENGTH] for fault in plan.refused[:_MAX_FAULTS])
@@ -99,7 +97,7 @@ def is_gpu(resource: str) -> bool:
 
 
 def pod_resources(template: Object) -> dict[str, Quantity]:
-    """What a pod of the template requests; a container's limits count where it has no requests."""
+    """The requests of the template's pods; a container's limits count if it has no requests."""
     sums: dict[str, Quantity] = {}
     for container in (template.get("spec") or {}).get("containers") or ():
         resources = container.get("resources") or {}
@@ -137,7 +135,7 @@ def _all_workers_ready(cluster: ClusterView, workers: Sequence[RayPodView]) -> b
 
 
 def _whole_replicas(cluster: ClusterView, workers: Sequence[RayPodView]) -> int:
-    """How many replicas there are: of a replica with several hosts only the first counts."""
+    """How many replicas exist: of a replica with several hosts only the first counts."""
     several = {group.name for group in cluster.groups if group.num_of_hosts > 1}
     return sum(pod.group not in several or pod.host_index == 0 for pod in workers)
 
@@ -199,7 +197,7 @@ def with_times(before: RayClusterStatus, after: RayClusterStatus, now: datetime.
 
 
 def differs(before: RayClusterStatus, after: RayClusterStatus) -> bool:
-    """Whether the status has to be written; a change of times or observed generation alone does not count."""
+    """Whether the status has to be written; changes of only times or observed generation do not count."""
     if _without_times(before) != _without_times(after):
         return True
     known = {one.type: (one.status, one.reason, one.message) for one in before.conditions}

@@ -17,7 +17,7 @@ ENABLE_SERVE_SERVICE = "ray.io/enable-serve-service"
 
 @frozen
 class GroupView:
-    """One of the cluster's worker groups. `replicas` None is not 0: it means `min_replicas`."""
+    """A worker group. `replicas` None is not 0: it means `min_replicas`."""
 
     name: str
     replicas: int | None = None
@@ -34,8 +34,6 @@ class GroupView:
 
 @frozen
 class HeadView:
-    """The head group: one pod, the Service through which workers reach it, and an optional Ingress."""
-
     template: Object = field(factory=dict)
     ray_start_params: Mapping[str, str] = field(factory=dict)
     service_type: str = ""
@@ -54,7 +52,7 @@ def annotation_is(annotations: Mapping[str, str], name: str, word: Literal["true
 
 @frozen
 class ClusterView:
-    """A RayCluster. While `refused`, the reasons why, is not empty, nothing of it may be acted on.
+    """A RayCluster. If it is `refused`, for these reasons, nothing of it may be acted on.
 
     Attributes:
         autoscaler: The options of the in-tree autoscaler; None if it is off.
@@ -62,7 +60,6 @@ class ClusterView:
         token_secret: The Secret of the token that Ray asks for; empty without one.
         owns_token: Whether that Secret is created by this controller.
         recreates: Whether pods with another `upgrade_hash` are replaced.
-        upgrade_hash: A hash of everything in the spec that pods are made from.
         scaled: Whether `spec.replicas` sets the size of the only group, for /scale.
     """
 
@@ -89,17 +86,16 @@ class ClusterView:
 
     @property
     def autoscaler_v2(self) -> bool:
-        """Whether Ray's autoscaler v2 runs, under which no pod may restart its containers."""
+        """Ray's autoscaler v2, under which no pod may restart its containers."""
         return self.autoscaler is not None and self.autoscaler.get("version") == "v2"
 
     @property
     def multi_host(self) -> bool:
-        """Whether a group has replicas with several hosts."""
         return any(group.num_of_hosts > 1 for group in self.groups)
 
 
 def group_view(spec: Object, replicas: int | None = None) -> GroupView:
-    """The view of an entry of `spec.workerGroupSpecs`; an explicit 0 stays 0. `replicas` replaces its own."""
+    """The view of an entry of `spec.workerGroupSpecs`. `replicas` replaces its own."""
     return GroupView(
         name=spec.get("groupName") or "",
         replicas=spec.get("replicas") if replicas is None else replicas,
@@ -116,7 +112,6 @@ def group_view(spec: Object, replicas: int | None = None) -> GroupView:
 
 
 def head_view(spec: Object) -> HeadView:
-    """The view of the head group of a RayCluster's `spec`."""
     head = spec.get("headGroupSpec") or {}
     return HeadView(
         template=head.get("template") or {},

@@ -32,7 +32,7 @@ RECHECK_SECONDS = 10.0
 
 
 async def finalize(ctx: Context[RayCluster], *, redis_cleanup: bool = True) -> Result | None:
-    """One run for a cluster that is being deleted. Without our finalizer there is nothing to do."""
+    """One run for a cluster that is being deleted. Without our finalizer it does nothing."""
     manifest = encode(ctx.object)
     if FINALIZER not in ctx.object.metadata.finalizers or not is_managed(manifest["spec"]):
         return None
@@ -86,7 +86,7 @@ async def _create_job(ctx: Context[RayCluster], cluster: ClusterView) -> None:
 
 
 def _has_head(cluster: ClusterView, spec: Object) -> bool:
-    """Whether there is a template to make the job from; a refused cluster may have none."""
+    """Whether there is a template to create the job from; a refused cluster may have none."""
     return not type_faults(spec) and bool((cluster.head.template.get("spec") or {}).get("containers"))
 
 

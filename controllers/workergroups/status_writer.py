@@ -1,4 +1,4 @@
-"""Writes what a run found out: status, conditions, and a Warning for each new failure."""
+"""Writes the results of a run: status, conditions, and a Warning for each new failure."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from .suspension import SUSPENDED, Phase
 
 @define
 class StatusWriter:
-    """Writes the status of one run's cluster. `head` is set once the head Service has been applied."""
+    """`head` is set once the head Service has been applied."""
 
     ctx: Context[RayCluster]
     cluster: ClusterView
@@ -28,7 +28,7 @@ class StatusWriter:
         self.head = self.ctx.object.status.head
 
     def write(self, pods: Sequence[RayPodView], failure: ReplicaFailure | None) -> None:
-        """Write the status if it changes anything, with an Event for a failure that is new."""
+        """Write the status if it changes anything, with an Event for a new failure."""
         ctx, before = self.ctx, self.ctx.object.status
         # A cluster that was never suspended does not get the two conditions, so that old ones stay as they
         # are.

@@ -12,15 +12,14 @@ SUSPENDED = "RayClusterSuspended"
 
 @frozen
 class Suspension:
-    """The phase of a cluster. `again`: the spec asks for another phase already, so run again at once."""
+    """`again`: the spec already asks for another phase, so run again at once."""
 
     phase: Phase
     again: bool = False
 
 
 def plan_suspension(*, wanted: bool, suspending: bool, suspended: bool, pods: int) -> Suspension:
-    """The phase that follows from the spec (`wanted`), the two conditions, and the pods, Terminating ones
-    too.
+    """The phase that follows from the spec (`wanted`), the two conditions, and all `pods`.
 
     Nothing is deleted before the condition says so (`beginning`): after a crash the next process must see
     that the suspension had begun. Once begun, it runs to its end (systems.md 1b, 4).

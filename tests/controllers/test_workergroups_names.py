@@ -1,8 +1,5 @@
 """What the objects of a RayCluster are called, and how they are labelled."""
 
-from types import MappingProxyType
-from typing import Any
-
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -16,13 +13,8 @@ from controllers.workergroups.raycluster_names import (
     pod_prefix,
     scheduler_labels,
     short_name,
-    thawed,
 )
 from tests.controllers.ray_manifests import cluster
-
-JSON = st.recursive(
-    st.integers() | st.text() | st.none(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
-)
 
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=80), st.integers(1, 63))
@@ -113,16 +105,3 @@ def test_labels_and_annotations_of_batch_schedulers_are_recognised_by_domain(
     name: str, reaches: bool
 ) -> None:
     assert scheduler_labels({name: "value", "other": "value"}) == ({name: "value"} if reaches else {})
-
-
-@given(JSON)
-def test_thawing_preserves_every_json_value(value: Any) -> None:
-    assert thawed(value) == value
-
-
-def test_a_thawed_value_is_plain_and_shares_nothing() -> None:
-    part = {"c": [1]}
-    made = thawed(MappingProxyType({"a": (MappingProxyType({"b": 1}),), "d": part}))
-    assert made == {"a": [{"b": 1}], "d": {"c": [1]}}
-    assert made["d"] is not part
-    assert made["d"]["c"] is not part["c"]

@@ -1,12 +1,12 @@
 """The manifests of a RayCluster's pods, where a test of whole objects does not say it."""
 
-from types import MappingProxyType
 from typing import Any
 
 from attrs import evolve
 
 from controllers.workergroups.ray_pods import head_pod, worker_pod
 from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView
+from reconcile.models import freeze
 from tests.controllers.ray_manifests import cluster, environment, template
 
 HEAD_HOST = "ray-head-svc.default.svc.cluster.local"
@@ -77,9 +77,7 @@ def test_unknown_fields_stay_in_the_pod() -> None:
 
 
 def test_the_template_is_not_changed_and_may_be_immutable() -> None:
-    frozen = MappingProxyType(
-        {"spec": MappingProxyType({"containers": (MappingProxyType({"name": "ray", "image": "i"}),)})}
-    )
+    frozen = freeze({"spec": {"containers": [{"name": "ray", "image": "i"}]}})
     view = cluster()
     immutable = evolve(view, head=HeadView(template=frozen), groups=(GroupView("small", template=frozen),))
     assert head_pod(immutable) == head_pod(immutable)

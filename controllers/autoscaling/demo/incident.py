@@ -29,12 +29,11 @@ PATIENCE = 20.0
 
 @frozen
 class LoadScenario:
-    """How the incident is played. Times in seconds.
+    """Times in seconds, load in pods' worth.
 
-    `wanted` replicas are the maximum, of which the nodes have room for `room`; one of those that are Ready
-    takes no connections. The load is `high`, and then `low`, in pods' worth. Windows and cooldown are
-    `window`, and the panic window `panic`; an autoscaler is looked at `every` so often. The load is high for
-    `rest`, and then the number has `patience` to become right, and stays so for `rest`.
+    The nodes have room for `room` of `wanted` replicas; one of the Ready pods takes no connections. The load
+    is `high` for `rest`, then `low`; the replicas must become right within `patience`, and stay so for
+    `rest`.
     """
 
     wanted: int = 10
@@ -53,29 +52,27 @@ class LoadScenario:
 DEFAULTS = LoadScenario(
     window=180, panic=60, cooldown=300, every=10.0, rest=120.0, patience=1800.0, patience_original=1800.0
 )
-"""The same with the windows that an autoscaler has where nothing is said: half an hour."""
+"""The same with the default windows of an autoscaler: half an hour."""
 
 
 class Network(Protocol):
-    """The addresses of pods that run, and how they are asked."""
+    """Addresses for the pods that run, and a way to read their pages."""
 
     @property
     def fetch(self) -> Callable[[], Fetch]: ...
     def pages(self, metrics: Callable[[Pod], str]) -> AbstractAsyncContextManager["MetricPages"]:
-        """While it lasts, pods answer with `metrics`."""
+        """Pods answer with `metrics` as long as the context lasts."""
         ...
 
 
 class MetricPages(Protocol):
-    """The pages of pods."""
-
     async def begin(self, pod: Pod) -> str: ...
     async def end(self, uid: str) -> None: ...
 
 
 @frozen
 class Loopback:
-    """Real sockets, each pod at an address of its own."""
+    """Real sockets; each pod has its own address."""
 
     # The pods of the demo are sockets of this machine, which no autoscaler may ask by default.
     fetch: Callable[[], Fetch] = field(default=partial(HttpFetch, hosts=AllowedHosts(["127.0.0.0/8"])))
@@ -92,10 +89,7 @@ class Loopback:
 
 @define(eq=False)
 class DemoWorkload:
-    """Plays the controller of Deployments and the nodes, which have room for so many pods.
-
-    The third pod that runs is Ready and takes no connections.
-    """
+    """Plays the controller of Deployments and nodes with room for `room` pods. The third pod is deaf."""
 
     pages: MetricPages
     room: int
@@ -148,15 +142,13 @@ class DemoWorkload:
 
 @define
 class _Load:
-    """How much there is to do, in pods' worth."""
-
     pods: float
 
 
 async def play(
     stage: IncidentStage, logic: Logic, scenario: LoadScenario = LoadScenario(), network: Network = Loopback()
 ) -> IncidentVerdict:
-    """Let the load fall while pods wait for nodes and one is deaf; see whether the replicas follow."""
+    """Let the load fall while pods wait for nodes and one is deaf: do the replicas follow?"""
     started = anyio.current_time()
     user = stage.user
     load = _Load(scenario.high)
@@ -267,7 +259,6 @@ def _deployment(namespace: str, replicas: int) -> Deployment:
 
 
 def _pod(deployment: Deployment, suffix: str) -> Pod:
-    """A pod that no simulated node takes: here they are played by the workload."""
     template = deployment.spec.template
     name, annotations = f"{deployment.name}-{suffix}", {BEHAVIOUR: "pending"}
     metadata = evolve(template.metadata, name=name, namespace=deployment.namespace, annotations=annotations)

@@ -1,7 +1,7 @@
-"""How AIBrix 0.2.0 collected metrics: the control of the demo, never used otherwise.
+"""How AIBrix 0.2.0 collected metrics, for comparison in the demo only.
 
-The flaw is kept as it was (aibrix#617): every pod is asked, Ready or not, and the first that does not
-answer ends the run with an error. So there is no decision while any pod cannot be reached.
+The flaw is kept (aibrix#617): every pod is asked, Ready or not, and the first that does not answer ends the
+run with an error. So one pod that cannot be reached prevents every decision.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,11 @@ PAGE_BYTES = 1024 * 1024
 
 
 class NoDecision(Exception):
-    """A pod did not answer, so there is none."""
+    """A pod did not answer."""
 
 
 @frozen
 class AskEveryPod:
-    """One run: ask every pod in turn, take the sum, write."""
-
     fetch: Callable[[], Fetch]
 
     async def keep(self, ctx: Context[PodAutoscaler]) -> None:
@@ -61,7 +59,6 @@ class AskEveryPod:
 
 
 def make_original_controller(fetch: Callable[[], Fetch], every: float) -> Controller[PodAutoscaler]:
-    """AIBrix's loop as a controller. `fetch` and `every` as of the controller `pod-autoscalers`."""
     declared = Autoscaler(policy_of)
     return Controller(
         PodAutoscaler,

@@ -1,6 +1,3 @@
-"""The incident of AIBrix 986, and fleets as AIBrix defined them before its fix.
-
-No controller imports this.
-"""
+"""The incident of AIBrix 986, and fleets before AIBrix's fix. No controller imports this."""
 
 __all__: list[str] = []

@@ -30,7 +30,7 @@ TICK = 0.1
 
 @frozen
 class HpaScenario:
-    """To which numbers the autoscaler goes from 1, and by which verb; how long (s) each may take."""
+    """The sizes that the autoscaler sets, starting from 1, with the verb; each has `patience` seconds."""
 
     steps: tuple[tuple[int, str], ...] = ((4, "PUT"), (2, "PATCH"), (0, "PUT"), (1, "PATCH"))
     patience: float = 12.0
@@ -41,7 +41,7 @@ class ScaleRefused(Exception):
 
 
 async def play(stage: IncidentStage, logic: Logic, scenario: HpaScenario = HpaScenario()) -> IncidentVerdict:
-    """Size a fleet through /scale as the HorizontalPodAutoscaler controller does, down to 0 and back."""
+    """Size a fleet through /scale as the HorizontalPodAutoscaler controller does, to 0 and back."""
     started = anyio.current_time()
     user = stage.user
     async with _defined(stage.observer, logic), _manager(stage, logic):
@@ -73,13 +73,13 @@ async def _autoscale(stage: IncidentStage, user: Client, scenario: HpaScenario) 
 
 @frozen
 class HpaClient:
-    """What the HorizontalPodAutoscaler controller does with a target: it reads and writes its /scale."""
+    """Reads and writes the /scale of a target, as the HorizontalPodAutoscaler controller does."""
 
     transport: Transport
     path: str
 
     async def ask(self, method: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The Scale that the server answers with. Raises ScaleRefused."""
+        """Returns the Scale. Raises ScaleRefused."""
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         headers = {"accept": "application/json", "content-type": kind}
         encoded = None if body is None else msgspec.json.encode(body)
@@ -93,7 +93,7 @@ class HpaClient:
 
 
 async def _reached(autoscaler: HpaClient, user: Client, namespace: str, wanted: int, patience: float) -> None:
-    """Wait until /scale says that many, and its selector finds as many pods. Raises ScaleRefused."""
+    """Wait until replicas and selected pods are that many. Raises ScaleRefused."""
     seen = "nothing"
     with anyio.move_on_after(patience):
         while True:
@@ -115,7 +115,7 @@ async def _reached(autoscaler: HpaClient, user: Client, namespace: str, wanted: 
 
 @asynccontextmanager
 async def _defined(transport: Transport, logic: Logic) -> AsyncIterator[None]:
-    """For the control, the definition without /scale as long as the context lasts."""
+    """Remove /scale from the definition for the original, until the context ends."""
     if logic == "ours":
         yield
         return

@@ -1,7 +1,6 @@
-"""Fleets as AIBrix defined them before #1082: with a status and without /scale. The control of the demo.
+"""Fleets as AIBrix defined them before #1082, without /scale, for comparison in the demo only.
 
-Only the definition differs. Its controllers worked; what failed was every autoscaler, whose GET of /scale was
-answered with 404 (vllm-project/aibrix#986).
+The controllers worked; every autoscaler failed, since GET of /scale answered 404 (vllm-project/aibrix#986).
 """
 
 import copy
@@ -14,14 +13,12 @@ from ..models import API_VERSION, FleetSpec, FleetStatus
 
 @resource(API_VERSION, kind="RayClusterFleet")
 class FleetWithoutScale(Object):
-    """A fleet that nobody but its user can size."""
-
     spec: FleetSpec
     status: FleetStatus = FleetStatus()
 
 
 def without_scale(definition: dict[str, Any]) -> dict[str, Any]:
-    """The same CustomResourceDefinition, none of whose versions has /scale."""
+    """The CustomResourceDefinition without /scale in any version."""
     bare = copy.deepcopy(definition)
     for version in bare["spec"]["versions"]:
         version.get("subresources", {}).pop("scale", None)

@@ -1,4 +1,4 @@
-"""The incident of kubernetes/autoscaler#7872: conflicts took the best group out of the order for minutes."""
+"""The incident of kubernetes/autoscaler#7872: conflicts put the best group aside for minutes."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,10 +30,10 @@ PLANNED = 400
 
 @frozen
 class ConflictScenario:
-    """How hard it is played. `refused` of 100 writes are answered 409; a write is `slow` seconds under way.
+    """`refused` percent of writes are answered 409; a write takes `slow` seconds.
 
-    The group grows from `start` to `goal`, one node after the other, and the run counts only with
-    `conflicts` that were met: until then it is scaled again.
+    The group grows from `start` to `goal` node by node, in several rounds until `conflicts` have occurred.
+    `rewrites` are per second.
     """
 
     start: int = 3
@@ -48,8 +48,6 @@ class ConflictScenario:
 
 @define
 class GroupPlay:
-    """The groups while they are played with."""
-
     stage: IncidentStage
     scenario: ConflictScenario
     machines: SimulatedMachines
@@ -61,7 +59,7 @@ class GroupPlay:
 
     @property
     def conflicts(self) -> int:
-        """How many writes to the groups were refused, as stale or because others had been faster."""
+        """How many writes to the groups were refused: as stale, or after another writer."""
         refused = [one for one in self.recorded.writes if one.status in (CONFLICT, UNPROCESSABLE)]
         return sum("/machinedeployments/" in one.path for one in refused)
 
@@ -73,7 +71,7 @@ class GroupPlay:
         return int((await self.group(name))["spec"]["replicas"])
 
     async def rewrite(self) -> None:
-        """Somebody writes the best group again and again; its replicas too, one fewer and then one more."""
+        """Write the best group again and again, with alternately one replica fewer and one more."""
         taken = False
         while True:
             await anyio.sleep(1 / self.scenario.rewrites)
@@ -99,7 +97,7 @@ class GroupPlay:
 async def play(
     stage: IncidentStage, logic: Logic, scenario: ConflictScenario = ConflictScenario()
 ) -> IncidentVerdict:
-    """Have pods ask for one node after the other, while the best group is hard to write."""
+    """Let pods ask for one node after another, while the best group is hard to write."""
     started = anyio.current_time()
     settings = NodeGroupSettings()
     machines = SimulatedMachines(seconds=0.1, api=settings.api)
@@ -127,7 +125,7 @@ async def play(
 
 
 async def _round(played: GroupPlay, trigger: Callable[[], None]) -> bool:
-    """Pods come one by one, each of which needs a node; whether the best group grew for all of them."""
+    """Create pods one by one, each of which needs a node; returns whether the best group grew for all."""
     stage, scenario = played.stage, played.scenario
     if played.rounds > 1:
         await _start_over(played)
@@ -150,7 +148,7 @@ async def _has_grown(played: GroupPlay, wanted: int) -> bool:
 
 
 async def _start_over(played: GroupPlay) -> None:
-    """The pods go, and their nodes with them."""
+    """Remove the pods and their nodes."""
     for number in range(played.scenario.goal):
         pod = _pod(played.stage.namespace, number)
         await played.user.delete(await played.user.raw.unstructured(pod), grace_seconds=0)
@@ -181,7 +179,7 @@ async def _judge(played: GroupPlay, seconds: float) -> IncidentVerdict:
 
 
 def _faults(stage: IncidentStage, scenario: ConflictScenario) -> Iterator[Fault]:
-    """So many of 100 writes, by chance; and each write to a group takes its time."""
+    """Random refusals, and a delay of each write to a group."""
     for number in range(1, PLANNED):
         if stage.clock.random() * 100 < scenario.refused:
             yield Fault(When("write", nth=number), RefuseAsStale())
@@ -246,7 +244,7 @@ def _group(namespace: str, name: str, size: int, played: GroupPlay) -> dict[str,
 
 
 def _pod(namespace: str, number: int) -> dict[str, Any]:
-    """A pod that fills a node of the groups, and that no node of the demo takes."""
+    """A pod that fills a node of the groups; simulated nodes leave it pending."""
     requests = {"cpu": "3", "memory": "1Gi"}
     return {
         "apiVersion": "v1",

@@ -1,9 +1,9 @@
-"""Stands in for Cluster API in demos and tests: machines and nodes for MachineDeployments, without a cloud.
+"""Stands in for Cluster API in demos and tests: machines and nodes for MachineDeployments.
 
-What becomes of machines can be told by an annotation of their MachineDeployment:
+An annotation of a MachineDeployment changes what happens to its machines:
 
-    simulated.reconcile-runtime/machines: never    no node ever comes
-    simulated.reconcile-runtime/machines: fail     they fail
+    simulated.reconcile-runtime/machines: never    nodes never come
+    simulated.reconcile-runtime/machines: fail     machines fail
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ DEPLOYMENT = f"{CLUSTER_API}/deployment-name"
 
 @frozen
 class SimulatedMachines:
-    """Run `controller` in a manager. A node comes `seconds` after its machine was made."""
+    """Run `controller` in a manager. A node comes `seconds` after its machine was created."""
 
     seconds: float = 0.3
     api: ClusterApi = field(factory=ClusterApi)
@@ -153,12 +153,12 @@ class SimulatedMachines:
         return {"apiVersion": f"{self.api.group}/{self.api.version}", "kind": kind}
 
     def definitions(self, *, scaled: Sequence[str] = ("MachineSet", "MachinePool")) -> list[dict[str, Any]]:
-        """Definitions that take any fields, of Machines and of the kinds that are `scaled`."""
+        """Definitions of Machines and of the `scaled` kinds, which take any fields."""
         return [_definition(self.api, kind, kind in scaled) for kind in dict.fromkeys((*scaled, "Machine"))]
 
 
 def _stays(machine: Unstructured) -> tuple[bool, bool, str]:
-    """What goes first sorts first: marked, then without a node (Cluster API's order, shortened)."""
+    """Sorts machines to remove first: marked ones, then ones without a node (as Cluster API, shortened)."""
     marked = DELETE_MACHINE in machine.metadata.annotations
     return not marked, bool((machine.body.get("status") or {}).get("nodeRef")), machine.name
 

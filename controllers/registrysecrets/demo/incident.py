@@ -36,10 +36,7 @@ PATIENCE = 20.0
 
 @frozen
 class CopyScenario:
-    """Seconds in which a rotation is carried out, and in which then nothing may be written.
-
-    The control shows its storm in fewer.
-    """
+    """Seconds for a rotation, and seconds after it in which nothing may be written."""
 
     rotation: float = 4.0
     quiet: float = 16.0
@@ -47,7 +44,6 @@ class CopyScenario:
     quiet_original: float = 5.0
 
     def of(self, logic: Logic) -> tuple[float, float]:
-        """Both, for one of the logics."""
         if logic == "ours":
             return self.rotation, self.quiet
         return self.rotation_original, self.quiet_original
@@ -55,9 +51,9 @@ class CopyScenario:
 
 @frozen
 class SecretCounts:
-    """How often each Secret changed in the rotation; changes and requests for one in the quiet after it.
+    """How often each Secret changed in the rotation; changes and requests in the quiet after it.
 
-    A request may change nothing, and a change may need no request of the manager's; both must be 0.
+    A request may change nothing, and another writer may cause a change, so both must be 0.
     """
 
     rotated: dict[Key, int]
@@ -70,7 +66,7 @@ class SecretCounts:
 async def play(
     stage: IncidentStage, logic: Logic, scenario: CopyScenario = CopyScenario()
 ) -> IncidentVerdict:
-    """Have a pipeline of each mode, and rotate the source; count what is written then, and what after it."""
+    """Create a pipeline of each mode and rotate the source; count the writes during and after it."""
     started = anyio.current_time()
     user = stage.user
     recorded = FaultyTransport(stage.transport)
@@ -121,7 +117,7 @@ async def _count(
 
 
 def _sent(recorded: FaultyTransport) -> int:
-    """Requests for a change; the Events that tell of one are written beside the runs, and come later."""
+    """Without Events, which are written beside the runs and come later."""
     return sum(not request.path.endswith("/events") for request in recorded.writes)
 
 
@@ -156,7 +152,6 @@ def _secrets(namespace: str, mode: str) -> list[Key]:
 
 
 def _by_secret(changes: Iterable[ObservedChange], namespace: str) -> dict[Key, int]:
-    """How often each Secret of a phase changed."""
     phases = {target for mode in MODES for target in _targets(namespace, mode)}
     return dict(Counter(Key(*change.key) for change in changes if change.key.namespace in phases))
 
@@ -167,7 +162,7 @@ def _concerns(change: ObservedChange, namespace: str) -> bool:
 
 
 def _is_done(observer: Observer, namespace: str) -> bool:
-    """Whether every Secret is there and the pipelines say so themselves: nothing is left to be done."""
+    """Whether every Secret exists and each pipeline reports that it is ready."""
     there = {secret.key for secret in observer.objects(Secret)}
     wanted = {*_secrets(namespace, "copy"), *_secrets(namespace, "create")}
     ready = [one for one in observer.ready(KuberoPipeline) if one.key.namespace == namespace]
@@ -175,7 +170,6 @@ def _is_done(observer: Observer, namespace: str) -> bool:
 
 
 def pipelines_in(observer: Observer, namespace: str) -> list[Snapshot]:
-    """The pipelines of one namespace."""
     return [one for one in observer.objects(KuberoPipeline) if one.key.namespace == namespace]
 
 
@@ -183,7 +177,7 @@ def pipelines_in(observer: Observer, namespace: str) -> list[Snapshot]:
 
 
 def _login(password: str) -> Mapping[str, str]:
-    """What Kubero's `registry-login` holds."""
+    """The data of Kubero's `registry-login`."""
     config = {"auths": {HOST: {"username": "demo", "password": password}}}
     text = {
         DOCKER_CONFIG_KEY: msgspec.json.encode(config),
@@ -200,7 +194,6 @@ def registry_login(namespace: str) -> Secret:
 
 
 def pipeline_of(namespace: str, mode: str, phases: Iterable[str] = PHASES) -> KuberoPipeline:
-    """A pipeline of that mode, with these phases."""
     registry = PipelineRegistry(create_secret=mode, host=HOST)
     if mode == "create":
         registry = evolve(registry, username="demo", password="not-a-secret")

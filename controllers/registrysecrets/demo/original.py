@@ -1,9 +1,8 @@
-"""How Kubero's helm-operator copied: the control of the demo, never used otherwise.
+"""How Kubero's helm-operator copied, for comparison in the demo only.
 
-The flaw is kept as it was (kubero-dev/kubero#420): the candidate is rendered in a dry run, where
-Helm's `lookup` finds nothing and a default stands in for the source. It therefore differs from
-what is deployed every time, every run is an upgrade, and the upgrade's own release Secret is an
-event that starts the next run.
+The flaw is kept (kubero-dev/kubero#420): the candidate is rendered in a dry run, where Helm's `lookup` finds
+nothing and a default replaces the source. So it always differs from what is deployed, every run is an
+upgrade, and the upgrade's own release Secret is an event that starts the next run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +30,7 @@ _TYPES = {PULL_SECRET: DOCKER_CONFIG_TYPE, CREDENTIALS: "Opaque"}
 
 @frozen
 class Upgrade:
-    """The Secrets that an upgrade overwrites, and the old releases that it deletes."""
+    """The Secrets to overwrite, and the old releases to delete."""
 
     write: tuple[Secret, ...]
     delete: tuple[Secret, ...]
@@ -43,7 +42,7 @@ def plan_upgrade(
     standing: Mapping[Key, Secret],
     releases: Sequence[Secret],
 ) -> Upgrade | None:
-    """The upgrade that a run makes, or None where the candidate is what is deployed."""
+    """The upgrade of a run; None if the candidate is what is deployed."""
     candidate = _rendered(pipeline, lookup=None)
     if all(copy.key in standing and standing[copy.key].data == copy.data for copy in candidate):
         return None
@@ -56,7 +55,6 @@ def plan_upgrade(
 
 
 async def keep(ctx: Context[KuberoPipeline]) -> None:
-    """One run: render, compare, upgrade."""
     pipeline, client = ctx.object, ctx.client
     for name in phase_namespaces(pipeline):
         if await client.find(Namespace, name) is None:
@@ -78,7 +76,7 @@ async def keep(ctx: Context[KuberoPipeline]) -> None:
 
 
 async def remove(ctx: Context[KuberoPipeline]) -> None:
-    """Uninstall: what was rendered and the releases go."""
+    """Uninstall: delete the rendered Secrets and the releases."""
     for place in used_by(ctx.object):
         stands = await ctx.client.find(Secret, place.name, place.namespace)
         if stands is not None and place.name in _KEYS and not stands.terminating:
@@ -93,7 +91,7 @@ def used_by(pipeline: KuberoPipeline) -> Sequence[Key]:
 
 
 def pipeline_of_release(secret: Secret) -> Iterable[Request]:
-    """The pipeline whose release a Secret records; helm-operator watched those as well."""
+    """The pipeline whose release a Secret records; helm-operator watched these as well."""
     name = secret.metadata.labels.get(RELEASE_OF)
     return [Request(secret.namespace, name)] if name and secret.type == RELEASE_TYPE else []
 
@@ -134,7 +132,7 @@ def _release(pipeline: KuberoPipeline, version: int) -> Secret:
 
 
 def make_original_controller(*, detect_storms: bool = False) -> Controller[KuberoPipeline]:
-    """Kubero's loop as a controller; helm-operator had no storm guard."""
+    """Without a storm guard by default, as helm-operator."""
     return Controller(
         KuberoPipeline,
         keep,

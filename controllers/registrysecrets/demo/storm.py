@@ -1,4 +1,4 @@
-"""The same incident (kubero-dev/kubero#420), left as it was: the storm guard finds, explains and slows it."""
+"""The loop of kubero-dev/kubero#420, unmended: the storm guard finds, explains and slows it."""
 
 import anyio
 from attrs import frozen
@@ -21,10 +21,7 @@ PHASE = "test"
 
 @frozen
 class StormScenario:
-    """Seconds within which the storm has to be told of, and in which then next to nothing may be written.
-
-    The control shows its storm in fewer.
-    """
+    """Seconds until the storm must be reported, and seconds of calm after it with at most `writes`."""
 
     told: float = 12.0
     calm: float = 6.0
@@ -33,14 +30,13 @@ class StormScenario:
     writes: int = 2
 
     def of(self, logic: Logic) -> tuple[float, float]:
-        """Both, for one of the logics."""
         return (self.told, self.calm) if logic == "ours" else (self.told_original, self.calm_original)
 
 
 async def play(
     stage: IncidentStage, logic: Logic, scenario: StormScenario = StormScenario()
 ) -> IncidentVerdict:
-    """Let the original copy, with the storm guard or, as the control, without; count what is written."""
+    """Let the original copy, with the storm guard or (as the control) without; count the writes."""
     started = anyio.current_time()
     told, seconds_of_calm = scenario.of(logic)
     user = stage.user
@@ -72,12 +68,11 @@ async def play(
 
 
 def controller_in_a_storm(logic: Logic) -> Controller[KuberoPipeline]:
-    """The original's controller, with the storm guard (`ours`) or without."""
     return make_original_controller(detect_storms=logic == "ours")
 
 
 async def _told(observer: Observer, namespace: str, seconds: float) -> str:
-    """What the Warning event says; empty if there is none in time."""
+    """The note of the Warning event; empty if there is none in time."""
 
     def notes() -> list[str]:
         events = [one.to_dict() for one in observer.objects(Event) if one.key.namespace == namespace]
@@ -88,7 +83,7 @@ async def _told(observer: Observer, namespace: str, seconds: float) -> str:
 
 
 def _explained(manager: Manager) -> str:
-    """What `reconcile explain` would say of the storm."""
+    """The text that `reconcile explain` shows."""
     controllers = manager.state()["controllers"]
     storms = [storm["message"] for one in controllers.values() for storm in one["storms"].values()]
     return next(iter(storms), "")

@@ -1,4 +1,4 @@
-"""KubeRay's incident of 2025 (ray-project/kuberay#3286): scaling down by one took more than one worker."""
+"""KubeRay's incident of 2025 (ray-project/kuberay#3286): scaling down by one deleted several workers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -37,11 +37,11 @@ TICK = 0.05
 
 @frozen
 class ScaleDownScenario:
-    """How hard the incident is played. Times in seconds.
+    """Times in seconds; `flood` and `flood_heard` in events a second.
 
-    `flood` events a second are sent, of which the observer must hear `flood_heard`: without them
-    the incident was not played. The watches of the controller lag by `lag`, least and most. `cluster` is
-    its name; those of two acts are two, since the pods of one may still be ending.
+    The observer must see `flood_heard` events: otherwise the incident was not played. Watches of the
+    controller lag by `lag`, least and most. Each act has its own `cluster`, since pods of the other may still
+    be ending.
     """
 
     workers: int = 5
@@ -68,7 +68,7 @@ RESTART = ScaleDownScenario(
 
 @frozen
 class WorkerCounts:
-    """What the observer heard from the order to scale on; `events` are changes of any pod."""
+    """What was observed after the order to scale; `events` are changes of any pod."""
 
     deleted: int
     created: int
@@ -83,9 +83,9 @@ async def play(
     scenario: ScaleDownScenario = ScaleDownScenario(),
     restart: ScaleDownScenario | None = RESTART,
 ) -> IncidentVerdict:
-    """Scale Ready workers down by one, under a flood, on a late watch; count what goes and comes.
+    """Scale Ready workers down by one, under a flood, with late watches; count deletions and creations.
 
-    Then again by one, with the manager killed in between (`restart`; None leaves that out).
+    Then by one again, with the manager killed in between (`restart`; None omits that).
     """
     started = anyio.current_time()
     counted = await _act(stage, logic, scenario, _scale_down)
@@ -97,7 +97,7 @@ async def play(
 async def _act(
     stage: IncidentStage, logic: Logic, scenario: ScaleDownScenario, scale_down: "Act"
 ) -> WorkerCounts | None:
-    """One cluster from its making to its end; None if its workers did not become Ready."""
+    """The life of one cluster; None if its workers did not become Ready."""
     user = stage.user
     async with observe(stage.observer, Pod, namespace=stage.namespace, clock=stage.clock) as observer:
         stage.report(f"making a cluster with {scenario.workers} workers")
@@ -119,26 +119,22 @@ class _Play:
     user: Client
 
     async def ready(self) -> bool:
-        """Whether all workers became Ready."""
         return await self.observer.until(lambda: len(self.workers()) == self.scenario.workers, PATIENCE)
 
     def workers(self) -> set[str]:
-        """The uids of the Ready workers."""
         return {pod.uid for pod in self.observer.ready(Pod) if _is_worker(pod, self.scenario)}
 
     def counted(self, before: set[str], mark: int, started: float) -> WorkerCounts:
-        """What there was to hear since so many changes."""
+        """Counts the changes from the index `mark` on."""
         changes, seconds = self.observer.changes[mark:], anyio.current_time() - started
         gone, new = count_pods(changes, before, self.scenario)
         return WorkerCounts(len(gone), len(new), len(changes), seconds, self.observer.complete)
 
     async def order(self) -> None:
-        """Have the group scaled."""
         goal, namespace = self.scenario.goal, self.stage.namespace
         await self.user.modify(RayCluster, self.scenario.cluster, namespace, lambda old: _scaled(old, goal))
 
     def manager(self) -> Manager:
-        """Another life of the controller."""
         stage = self.stage
         planner = plan_group if self.logic == "ours" else plan_group_like_v1_3_0(stage.clock.random)
         late = LateTransport(stage.transport, stage.seed(), lag=self.scenario.lag)
@@ -186,7 +182,7 @@ async def _scale_down_across_a_restart(play: _Play) -> WorkerCounts | None:
 def count_pods(
     changes: Sequence[ObservedChange], before: set[str], scenario: ScaleDownScenario
 ) -> tuple[set[str], set[str]]:
-    """The uids of the workers that were deleted, marked or gone, and of those made since `before`."""
+    """The uids of the workers that were deleted (marked or gone), and of those created since `before`."""
     pods = [change for change in changes if _is_worker(change.last, scenario)]
     gone = {change.last.uid for change in pods if change.new is None or change.new.terminating}
     return gone, {change.last.uid for change in pods} - before
@@ -229,7 +225,7 @@ def _with_restart(
 
 
 async def _flood(stage: IncidentStage, observer: Observer, rate: float) -> None:
-    """Labels, annotations and status of pods change: one in `OWN_SHARE` is the cluster's own."""
+    """Change labels, annotations and status of pods; one pod in `OWN_SHARE` is the cluster's own."""
     client = Client(stage.transport, field_manager="demo-flood", clock=stage.clock)
     started, sent = anyio.current_time(), 0
     while True:
@@ -260,7 +256,7 @@ async def _touch(client: Client, pod: Pod, number: int) -> None:
 
 
 def _bystander(namespace: str, number: int) -> Pod:
-    """A pod in the namespace that is not the cluster's, and that no node takes."""
+    """A pod that is not the cluster's; simulated nodes leave it pending."""
     metadata = ObjectMeta(f"bystander-{number}", namespace, annotations={BEHAVIOUR: "pending"})
     return Pod(metadata=metadata, spec=PodSpec(containers=({"name": "idle", "image": "pause"},)))
 

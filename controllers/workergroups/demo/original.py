@@ -1,9 +1,8 @@
-"""How KubeRay v1.3.0 planned a worker group: the control of the demo, never used otherwise.
+"""How KubeRay v1.3.0 planned a worker group, for comparison in the demo only.
 
-The flaw is kept as it was (ray-project/kuberay#3286): every pod with the group's label counts,
-Terminating ones too, and the victims are the first of an unordered list. Its delete expectation
-was met as soon as the victim carried a deletionTimestamp, which is when the next run begins here
-as well; so nothing stands between one deletion and the next.
+The flaw is kept (ray-project/kuberay#3286): every pod with the group's label counts, Terminating ones too,
+and the victims are the first of an unordered list. The delete expectation was met once the victim had a
+deletionTimestamp, which is also when the next run begins here; so nothing separates two deletions.
 """
 
 import datetime
@@ -17,7 +16,7 @@ from ..raycluster_view import ClusterView, GroupView
 
 
 def plan_group_like_v1_3_0(random: Callable[[], float]) -> PlanGroup:
-    """The original as a stand-in for `plan.plan_group`; `random` (of the injected Clock) orders its lists."""
+    """A stand-in for `plan_group`; `random` (of the injected Clock) orders its lists."""
 
     def plan_group(
         cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
@@ -43,6 +42,6 @@ def _by_difference(group: GroupView, listing: Sequence[RayPodView]) -> WorkerGro
 
 
 def _unordered(pods: Sequence[RayPodView], random: Callable[[], float]) -> list[RayPodView]:
-    """The order of an informer's map: none. Names fix it beforehand, so that a seed decides."""
+    """As an informer's map, without order. Sorted by name first, so that a seed decides."""
     drawn = [(random(), pod) for pod in sorted(pods, key=lambda pod: pod.name)]
     return [pod for _, pod in sorted(drawn, key=lambda pair: pair[0])]
