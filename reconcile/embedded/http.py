@@ -19,7 +19,7 @@ from informers.loopback import is_loopback
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
-from reconcile.embedded.auth.denial import unauthorized
+from reconcile.embedded.auth.attributes import unauthorized
 from reconcile.embedded.kubectl import protobuf
 from reconcile.embedded.listener.certificates import ServingCertificate, make_certificate
 from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head

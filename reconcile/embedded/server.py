@@ -15,7 +15,7 @@ from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
 from reconcile.embedded.auth import Access, Attributes, attributes_of
-from reconcile.embedded.auth.denial import access_denied
+from reconcile.embedded.auth.attributes import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
 from reconcile.embedded.controllers.disruption import Disruptions

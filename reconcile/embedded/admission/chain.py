@@ -1,10 +1,4 @@
-"""Admission in process: functions that complete or refuse what is about to be written.
-
-They stand where a cluster calls webhooks: after defaults, before validation. An operator's own webhook
-logic runs here as the plain function that it is. One that has to wait for its answer returns an awaitable:
-the server holds nothing meanwhile and answers other requests, and begins the write again if the object has
-changed.
-"""
+"""Admission in process: functions that complete or refuse a write, where a cluster calls webhooks."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
@@ -25,7 +19,7 @@ class Denied(Exception):
 
 @frozen
 class AdmissionRequest:
-    """One write that asks to be let in."""
+    """One write to be admitted."""
 
     operation: Operation
     resource: ServedResource
@@ -36,18 +30,18 @@ class AdmissionRequest:
     subresource: str
     dry_run: bool
     object: dict[str, Any] | None
-    """What is about to be stored, to be changed in place; None for DELETE."""
+    """What will be stored, which may be changed in place; None for DELETE."""
     old: Mapping[str, Any] | None
-    """What is stored, to be read only; None for CREATE."""
+    """What is stored, which must not be changed; None for CREATE."""
     warnings: list[str] = field(factory=list)
     """Texts added here reach the client as Warning headers, except those of a DELETE."""
 
 
 class Admission(Protocol):
-    """Sees every write in turn. Changes `request.object`, or raises Denied, or does nothing.
+    """Sees every write, after defaults and before validation; may change `request.object` or raise Denied.
 
-    What it returns is awaited before the next one is asked. It is asked again about a newer state of the
-    object if another write came between.
+    An awaitable that it returns is awaited before the next admission is called, and the server answers other
+    requests meanwhile. If another write changes the object in between, admission begins again.
     """
 
     def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None: ...
@@ -74,23 +68,17 @@ class AdmissionFor:
 
 
 class Guard(Protocol):
-    """An admission of the server's own, asked last, and only about resources that concern it.
+    """An admission of the server's own, called last, and only for resources that concern it."""
 
-    It never waits: a quota that was judged before a wait might be exceeded after it.
-    """
+    # It never waits: a quota that was checked before a wait might be exceeded after it.
 
     def __call__(self, request: AdmissionRequest) -> None: ...
 
-    def concerns(self, resource: ServedResource) -> bool:
-        """Whether writes of this resource have to be checked now."""
-        ...
+    def concerns(self, resource: ServedResource) -> bool: ...
 
 
 async def admit(admissions: Sequence[Admission], guards: Sequence[Guard], request: AdmissionRequest) -> None:
-    """Ask all of them, in order; what they leave behind has unknown fields pruned and defaults filled in.
-
-    Raises ApiFailure (403) when one refuses.
-    """
+    """Call all of them in order, then prune and default the object. Raises ApiFailure (403) if refused."""
     try:
         for admission in admissions:
             waiting = admission(request)
@@ -107,10 +95,7 @@ async def admit(admissions: Sequence[Admission], guards: Sequence[Guard], reques
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that never has to wait.
-
-    Raises ApiFailure: 500 for one that would have to: it is ended where it waits, and has written nothing.
-    """
+    """The result of a coroutine that must not wait; ApiFailure (500) if it does, with nothing written."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -15,32 +15,18 @@ from reconcile.embedded.served import ServedResource
 
 @frozen
 class RoleGuard:
-    """Refuses roles and bindings that would grant more than their writer has."""
-
     access: Access
 
     def concerns(self, resource: ServedResource) -> bool:
-        """Only roles and bindings."""
         return resource.group == GROUP
 
     def __call__(self, request: AdmissionRequest) -> None:
-        """Refuse an escalation."""
-        if request.object is None:
+        obj, user = request.object, request.user
+        if obj is None or not self.access.enforced or user.superuser:
             return
-        fault = escalation_fault(self.access, request.user, request.object, request.old)
-        if fault:
+        check = _role_fault if obj["kind"] in ("Role", "ClusterRole") else _binding_fault
+        if fault := check(self.access, user, obj, request.old):
             raise Denied(fault)
-
-
-def escalation_fault(
-    access: Access, user: User, obj: Mapping[str, Any], old: Mapping[str, Any] | None
-) -> str:
-    """Why `user` may not write this role or binding; empty if they may."""
-    if not access.enforced or user.superuser:
-        return ""
-    if obj["kind"] in ("Role", "ClusterRole"):
-        return _role_fault(access, user, obj, old)
-    return _binding_fault(access, user, obj, old)
 
 
 def _role_fault(access: Access, user: User, role: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
@@ -71,8 +57,8 @@ def _binding_fault(
     return _unless_covered(access, user, namespace, rules)
 
 
-def _unless_covered(access: Access, user: User, namespace: str, wanted: Sequence[RoleRule]) -> str:
-    missing = uncovered(access.rules_for(user, namespace), wanted)
+def _unless_covered(access: Access, user: User, namespace: str, rules: Sequence[RoleRule]) -> str:
+    missing = uncovered(access.rules_for(user, namespace), rules)
     if not missing:
         return ""
     lines = "\n".join(_compact(rule) for rule in missing)

@@ -44,20 +44,20 @@ def impersonated(headers: Mapping[str, str]) -> User | None:
     return User(name, groups, uid, extra)
 
 
-def impersonation_acts(user: User, headers: Mapping[str, str], wanted: User) -> Iterator[Attributes]:
-    """What `user` must be allowed to do in order to act as `wanted`."""
+def impersonation_acts(user: User, headers: Mapping[str, str], target: User) -> Iterator[Attributes]:
+    """What `user` must be allowed to do in order to act as `target`."""
     act = partial(Attributes, user, "impersonate")
     authentication = partial(act, group="authentication.k8s.io", version="v1")
-    account = split_service_account(wanted.name)
+    account = split_service_account(target.name)
     if account is not None:
         yield act(resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
-        yield act(resource="users", name=wanted.name)
+        yield act(resource="users", name=target.name)
     for group in headers.get("impersonate-group", "").split(","):
         if group:
             yield act(resource="groups", name=group)
-    if wanted.uid:
-        yield authentication(resource="uids", name=wanted.uid)
-    for key, values in wanted.extra.items():
+    if target.uid:
+        yield authentication(resource="uids", name=target.uid)
+    for key, values in target.extra.items():
         for value in values:
             yield authentication(resource="userextras", subresource=key, name=value)

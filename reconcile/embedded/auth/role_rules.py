@@ -1,9 +1,10 @@
 """Authorisation as a pure function of an act and the rules that hold for its user."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from reconcile.embedded.auth.attributes import Attributes
 
@@ -20,7 +21,7 @@ _IN_JSON = {
 
 @frozen
 class RoleRule:
-    """One PolicyRule, and by what it holds (for the reason of a decision)."""
+    """One PolicyRule; `by` names the binding that grants it, for the reason of a decision."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -31,12 +32,12 @@ class RoleRule:
 
     @classmethod
     def from_json(cls, rule: Mapping[str, Any], by: str) -> "RoleRule":
-        """From the PolicyRule."""
+        """The rule of a PolicyRule."""
         held: dict[str, Any] = {field: tuple(rule.get(name) or ()) for field, name in _IN_JSON.items()}
         return cls(by=by, **held)
 
     def to_json(self) -> dict[str, Any]:
-        """The PolicyRule."""
+        """Its PolicyRule."""
         held = {name: list(getattr(self, field)) for field, name in _IN_JSON.items()}
         return {name: values for name, values in held.items() if values}
 
@@ -63,7 +64,7 @@ def allows(rule: RoleRule, attributes: Attributes) -> bool:
         return False
     if not attributes.resource:
         return any(_url_matches(url, attributes.path) for url in rule.urls)
-    if not _one_of(rule.groups, attributes.group) or not _covers_resource(rule.resources, attributes):
+    if not _covers_resource(rule, attributes.group, attributes.full_resource):
         return False
     return not rule.names or attributes.name in rule.names
 
@@ -72,10 +73,10 @@ def _one_of(values: Sequence[str], value: str) -> bool:
     return ANY in values or value in values
 
 
-def _covers_resource(resources: Sequence[str], attributes: Attributes) -> bool:
-    if _one_of(resources, attributes.full_resource):
-        return True
-    return bool(attributes.subresource) and f"{ANY}/{attributes.subresource}" in resources
+def _covers_resource(rule: RoleRule, group: str, resource: str) -> bool:
+    _, slash, subresource = resource.partition("/")
+    named = _one_of(rule.resources, resource) or (bool(slash) and f"{ANY}/{subresource}" in rule.resources)
+    return named and _one_of(rule.groups, group)
 
 
 def _url_matches(url: str, path: str) -> bool:
@@ -87,23 +88,18 @@ def _url_matches(url: str, path: str) -> bool:
 # --- what may be handed on --------------------------------------------------------------------
 
 
-def uncovered(held: Sequence[RoleRule], wanted: Iterable[RoleRule]) -> list[RoleRule]:
-    """The parts of `wanted` that no rule in `held` covers, each about one verb of one thing."""
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(one, part) for one in held)]
+def uncovered(held: Sequence[RoleRule], rules: Iterable[RoleRule]) -> list[RoleRule]:
+    """The parts of `rules` that no rule in `held` covers, each about one verb and one resource or URL."""
+    return [part for rule in rules for part in _parts(rule) if not any(_covers(one, part) for one in held)]
 
 
 def _parts(rule: RoleRule) -> list[RoleRule]:
-    """A rule in pieces of one verb, group, resource and name, or one verb and URL, each."""
     named: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
-    found = [
-        evolve(rule, verbs=(verb,), groups=(group,), resources=(resource,), names=names, urls=())
-        for group in rule.groups
-        for resource in rule.resources
-        for names in named
-        for verb in rule.verbs
+    resources = product(rule.groups, rule.resources, named, rule.verbs)
+    return [
+        *(RoleRule((verb,), (group,), (resource,), names) for group, resource, names, verb in resources),
+        *(RoleRule((verb,), urls=(url,)) for url in rule.urls for verb in rule.verbs),
     ]
-    urls = [RoleRule(verbs=(verb,), urls=(url,)) for url in rule.urls for verb in rule.verbs]
-    return [evolve(part, by="") for part in (*found, *urls)]
 
 
 def _covers(held: RoleRule, part: RoleRule) -> bool:
@@ -111,11 +107,6 @@ def _covers(held: RoleRule, part: RoleRule) -> bool:
         return False
     if part.urls:
         return any(_url_matches(url, part.urls[0]) for url in held.urls)
-    resource = part.resources[0]
-    _, _, subresource = resource.partition("/")
-    known = _one_of(held.resources, resource) or (
-        bool(subresource) and f"{ANY}/{subresource}" in held.resources
-    )
-    if not known or not _one_of(held.groups, part.groups[0]):
+    if not _covers_resource(held, part.groups[0], part.resources[0]):
         return False
     return not held.names or (bool(part.names) and part.names[0] in held.names)

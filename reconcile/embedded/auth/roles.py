@@ -21,7 +21,7 @@ _SUPERUSER = RoleRule(("*",), ("*",), ("*",), (), ("*",))
 
 
 class Access:
-    """Decides what users may do by the roles in `log`; with `enforced` False every act is allowed."""
+    """Decides by the roles in `log` what users may do; unless `enforced`, every act is allowed."""
 
     def __init__(self, log: Log, *, enforced: bool) -> None:
         self.enforced = enforced
@@ -40,7 +40,7 @@ class Access:
         return authorize(attributes, self._rules(attributes.user, attributes.namespace))
 
     def rules_for(self, user: User, namespace: str) -> list[RoleRule]:
-        """All rules that hold for a user in a namespace, or where that is empty in the cluster."""
+        """All rules that hold for a user in a namespace, or cluster-wide if that is empty."""
         if not self.enforced or user.superuser:
             return [_SUPERUSER]
         return list(self._rules(user, namespace))
@@ -60,14 +60,14 @@ class Access:
                 return
 
     def rules_of(self, reference: Mapping[str, Any], namespace: str, by: str = "") -> list[RoleRule] | None:
-        """The rules of the role that a binding in `namespace` refers to; None if there is no such role."""
+        """The rules of the role that a binding in `namespace` refers to; None if the role does not exist."""
         name = reference.get("name", "")
         local = reference.get("kind") == "Role"
         stored = self._log.get(ROLES if local else CLUSTER_ROLES, Key(namespace if local else "", name))
         return None if stored is None else self.rules_in(stored.decode(), by)
 
     def rules_in(self, role: Mapping[str, Any], by: str = "") -> list[RoleRule]:
-        """The rules of a role, with those of the roles that it aggregates, and that these aggregate."""
+        """The rules of a role, or those of the roles that it aggregates, at any depth."""
         parts = self._aggregated(role, set())
         return [RoleRule.from_json(rule, by) for part in parts for rule in part.get("rules") or ()]
 
@@ -92,7 +92,7 @@ class Access:
 
 
 def _parsed(selectors: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Requirement, ...]]:
-    """The requirements of selectors; one that an API server would refuse chooses nothing."""
+    """The requirements of selectors; a selector that an API server would refuse selects nothing."""
     for selector in selectors:
         with suppress(ValueError):
             yield requirements_of(selector)

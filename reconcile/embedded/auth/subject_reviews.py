@@ -1,4 +1,4 @@
-"""The reviews: objects that are posted, answered with a status, and never kept."""
+"""The reviews: objects that are posted, answered with a status, and never stored."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,13 +18,10 @@ Document = Mapping[str, Any]
 
 @frozen
 class AccessReviewer:
-    """Answers reviews."""
-
     access: Access
     tokens: Tokens
 
     def faults(self, kind: str, spec: Document, namespace: str) -> list[FieldCause]:
-        """What is wrong about a review's spec."""
         match kind:
             case "SelfSubjectAccessReview":
                 return _attribute_faults(spec)
@@ -36,7 +33,6 @@ class AccessReviewer:
                 return []
 
     def status(self, kind: str, user: User, spec: Document) -> dict[str, Any]:
-        """The answer to a review that has no faults."""
         match kind:
             case "SelfSubjectAccessReview":
                 return self._access(user, spec)
@@ -68,7 +64,6 @@ class AccessReviewer:
 
 
 def user_info(user: User) -> dict[str, Any]:
-    """A user as reviews write it."""
     extra = {key: list(values) for key, values in user.extra.items()}
     parts = (("username", user.name), ("uid", user.uid), ("groups", list(user.groups)), ("extra", extra))
     return {name: value for name, value in parts if value}

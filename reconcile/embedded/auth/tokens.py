@@ -1,6 +1,4 @@
-"""Bearer tokens: those that a listening server was given, and those of service accounts, which are signed
-here and valid while their account exists.
-"""
+"""Bearer tokens: those given to a listening server, and those that it signs for service accounts."""
 
 import base64
 import binascii
@@ -19,7 +17,7 @@ from reconcile.embedded.auth.users import User, service_account
 from reconcile.embedded.log import Log, StorageKey
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-"""Who the tokens say they are from, and the audience that they are for unless another is asked for."""
+"""The issuer of tokens, and their audience unless another is requested."""
 
 SERVICE_ACCOUNTS: StorageKey = ("", "serviceaccounts")
 
@@ -28,7 +26,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 
 
 class Tokens:
-    """Maps tokens to users, and issues those of service accounts: JWTs signed with a key of this server."""
+    """Maps tokens to users, and issues those of service accounts: JWTs signed with this server's key."""
 
     def __init__(self, clock: Clock, log: Log) -> None:
         self._clock = clock
@@ -49,7 +47,7 @@ class Tokens:
     def issue(
         self, namespace: str, name: str, uid: str, audiences: list[str], seconds: int, bound: dict[str, Any]
     ) -> tuple[str, datetime.datetime]:
-        """A token and when it expires; `bound` is the boundObjectRef, whose end is the token's end."""
+        """A token and when it expires: after `seconds`, or with the object of `bound`, its boundObjectRef."""
         now = self._clock.now()
         expires = now + datetime.timedelta(seconds=seconds)
         private: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
@@ -70,7 +68,7 @@ class Tokens:
         return f"{text}.{_encoded(self._signature(text))}", expires
 
     def user_of(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> User | None:
-        """The user of a token; None if it is unknown, expired, or its account is gone."""
+        """The user of a token; None if it is unknown or expired, or its account or bound object is gone."""
         for known, user in self._given.items():
             if hmac.compare_digest(known.encode(), token.encode(errors="surrogateescape")):
                 return user if ISSUER in audiences else None
@@ -82,17 +80,17 @@ class Tokens:
             return None
         private = claims["kubernetes.io"]
         namespace, account = private["namespace"], private["serviceaccount"]
-        if not self._is_there(SERVICE_ACCOUNTS, namespace, account):
+        if not self._exists(SERVICE_ACCOUNTS, namespace, account):
             return None
         extra = {"authentication.kubernetes.io/credential-id": f"JTI={claims['jti']}"}
         for kind, plural in (("pod", "pods"), ("secret", "secrets")):
-            if kind in private and not self._is_there(("", plural), namespace, private[kind]):
+            if kind in private and not self._exists(("", plural), namespace, private[kind]):
                 return None
         if pod := private.get("pod"):
             extra |= {_POD_NAME: pod["name"], _POD_UID: pod["uid"]}
         return service_account(namespace, account["name"], account["uid"], extra)
 
-    def _is_there(self, resource: StorageKey, namespace: str, reference: dict[str, str]) -> bool:
+    def _exists(self, resource: StorageKey, namespace: str, reference: dict[str, str]) -> bool:
         stored = self._log.get(resource, Key(namespace, reference["name"]))
         return stored is not None and stored.uid == reference["uid"]
 

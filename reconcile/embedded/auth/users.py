@@ -34,14 +34,13 @@ ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 
 
 def service_account(namespace: str, name: str, uid: str = "", extra: Mapping[str, str] | None = None) -> User:
-    """The user that pods of this service account are."""
+    """The user as which pods with this service account act."""
     groups = (*service_account_groups(namespace), AUTHENTICATED)
     more = {key: (value,) for key, value in (extra or {}).items()}
     return User(f"{_SERVICE_ACCOUNT}{namespace}:{name}", groups, uid, more)
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups of every service account of a namespace."""
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 

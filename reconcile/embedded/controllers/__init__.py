@@ -1,3 +1,3 @@
-"""What the controllers of a cluster do, for the objects of this server."""
+"""The work of a cluster's controllers, for the objects of this server."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""The `default` ServiceAccount that every namespace has, made as a cluster's controller makes it."""
+"""The `default` ServiceAccount of every namespace, created again if it is deleted."""
 
 from informers.resource import Key
 from reconcile.embedded.engine import NAMESPACES, Engine
@@ -10,8 +10,6 @@ _ACCOUNTS: StorageKey = ("", "serviceaccounts")
 
 
 class DefaultAccounts:
-    """Keeps a list of namespaces that may lack it: new ones, and those whose account was deleted."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lacking: dict[str, None] = {}
@@ -24,14 +22,13 @@ class DefaultAccounts:
             self._lacking[change.key.namespace] = None
 
     def sync(self) -> None:
-        """Make missing accounts, except in namespaces that are being deleted."""
         while self._lacking:
             name, _ = self._lacking.popitem()
             namespace = self._engine.log.get(NAMESPACES, Key("", name))
             if namespace is not None and not namespace.deleting:
-                self._make(name)
+                self._create(name)
 
-    def _make(self, namespace: str) -> None:
+    def _create(self, namespace: str) -> None:
         resource = self._engine.registry.by_kind("", "ServiceAccount")
         if resource is None or self._engine.get(resource, namespace, DEFAULT) is not None:
             return

@@ -6,8 +6,6 @@ from reconcile.embedded.verbs.eviction import BUDGETS, current_status
 
 
 class Disruptions:
-    """Keeps the status of all budgets."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._dirty = False
@@ -18,7 +16,6 @@ class Disruptions:
             self._dirty = True
 
     def sync(self) -> None:
-        """Write the status of every budget that is out of date."""
         if not self._dirty:
             return
         for stored in self._engine.log.snapshot(BUDGETS):

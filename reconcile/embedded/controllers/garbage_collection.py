@@ -1,8 +1,4 @@
-"""What a real cluster's controllers do for every object: garbage collection, the end of namespaces and
-definitions, the expiry of events.
-
-Changes in the log queue the work; `settle` does it.
-"""
+"""What controllers do for every object: collect garbage, end namespaces and definitions, expire events."""
 
 import datetime
 from collections import OrderedDict, deque
@@ -12,8 +8,8 @@ from typing import Any
 import anyio
 from attrs import frozen
 
+from informers.apimachinery.shard_selectors import fnv1a
 from informers.resource import Key
-from reconcile.embedded.controllers.foreign_owners import tell_of_foreign_owner
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import StorageKey, Stored, StoredChange
@@ -25,7 +21,11 @@ EVENTS: StorageKey = ("", "events")
 EVENT_LIFETIME = datetime.timedelta(hours=1)
 
 _DEPARTED = 500
-"""Deleted owners that are remembered: the size of the cache of absent owners in kube-controller-manager."""
+"""How many deleted owners are kept: the size of the cache of absent owners in kube-controller-manager."""
+
+# client-go records events about objects without a namespace in `default`.
+_EVENTS_OF_CLUSTER = "default"
+_SOURCE = "garbage-collector-controller"
 
 Place = tuple[StorageKey, Key]
 
@@ -38,7 +38,7 @@ class _Expiry:
 
 
 class GarbageCollector:
-    """Keeps the graph of owners and dependents, and the queue of objects to check."""
+    """Keeps the graph of owners and dependents. Changes queue objects to check; `settle` checks them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -55,7 +55,7 @@ class GarbageCollector:
         engine.log.on_change(self._note)
 
     def take_over(self, other: "GarbageCollector") -> None:
-        """Take over the graph of `other`, whose log this one's is a copy of."""
+        """Copy the graph of `other`, of whose log this one has a copy."""
         self._places = dict(other._places)
         self._dependents = {uid: dict(places) for uid, places in other._dependents.items()}
         self._expiries = deque(other._expiries)
@@ -69,7 +69,7 @@ class GarbageCollector:
                 await self._woken.wait()
 
     def settle(self) -> None:
-        """Do everything that is due now, and whatever that leads to."""
+        """Do all work that is due now, and what follows from it."""
         self._expire_events()
         self._look_again()
         while self._to_check or self._namespaces or self._definitions:
@@ -144,7 +144,7 @@ class GarbageCollector:
     # --- owners and dependents ---
 
     def _look_again(self) -> None:
-        """Check again the objects whose owner's kind was not served, if what is served has changed."""
+        """Check objects with an unknown owner again if the served kinds have changed."""
         if self._unknown_since != self._engine.registry.revision:
             self._unknown_since = self._engine.registry.revision
             self._to_check |= self._unknown
@@ -168,32 +168,32 @@ class GarbageCollector:
         # The three groups and what follows from them are attemptToDeleteItem of kube-controller-manager.
         absent = [owner for owner in stored.owners if not self._is_present(owner, place)]
         for owner in absent:
-            self._tell_if_foreign(stored, owner)
+            self._record_if_foreign(stored, owner)
         waiting = [owner for owner in stored.owners if owner not in absent and self._is_waiting(owner)]
-        solid = len(stored.owners) - len(absent) - len(waiting)
-        if solid and (absent or waiting):
+        firm = len(stored.owners) - len(absent) - len(waiting)
+        if firm and (absent or waiting):
             self._drop_owners(stored, {owner.uid for owner in (*absent, *waiting)})
-        elif not solid:
+        elif not firm:
             foreground = bool(waiting) and bool(self._dependents.get(stored.uid))
             self._delete(stored, "Foreground" if foreground else _policy_of(stored))
 
     def _is_known(self, owner: StoredOwner, place: Place) -> bool:
-        """Whether the owner's presence can be decided; if not, nothing is collected.
+        """Whether it can be decided that the owner exists; if not, nothing is collected.
 
-        The kind must be served, unless the owner was seen to be deleted, and a cluster-wide object cannot
-        have an owner in a namespace.
+        Its kind must be served, unless its deletion was seen; and a cluster-wide object cannot have an owner
+        in a namespace.
         """
         group, _, version = owner.api_version.rpartition("/")
         resource = self._engine.registry.by_kind(group, owner.kind, version)
         if resource is not None and resource.namespaced and not place[1].namespace:
             stored = self._engine.log.get(*place)
             if stored is not None:
-                tell_of_foreign_owner(self._engine, stored, owner)
+                _record_foreign_owner(self._engine, stored, owner)
             return False
         return resource is not None or owner.uid in self._departed
 
     def _is_present(self, owner: StoredOwner, place: Place) -> bool:
-        """By uid, kind and name; a namespaced owner counts only for its own namespace."""
+        """Whether an owner of this uid, kind and name exists, cluster-wide or in the object's namespace."""
         found = self._places.get(owner.uid)
         stored = None if found is None else self._engine.log.get(*found)
         if found is None or stored is None:
@@ -203,10 +203,10 @@ class GarbageCollector:
         same_kind = resource == EVENTS or kind == (owner.api_version.rpartition("/")[0], owner.kind)
         return same_kind and key.name == owner.name and key.namespace in ("", place[1].namespace)
 
-    def _tell_if_foreign(self, stored: Stored, owner: StoredOwner) -> None:
+    def _record_if_foreign(self, stored: Stored, owner: StoredOwner) -> None:
         found = self._places.get(owner.uid)
         if found is not None and found[1].namespace not in ("", stored.key.namespace):
-            tell_of_foreign_owner(self._engine, stored, owner)
+            _record_foreign_owner(self._engine, stored, owner)
 
     def _is_waiting(self, owner: StoredOwner) -> bool:
         stored = self._engine.log.get(*self._places[owner.uid])
@@ -217,8 +217,8 @@ class GarbageCollector:
             stored = self._engine.log.get(*dependent)
             if stored is not None and not stored.deleting:
                 self._check_owners(dependent, stored)
-        left = [self._engine.log.get(*dependent) for dependent in self._dependents.get(owner.uid, ())]
-        owners = [reference for stored in left if stored is not None for reference in stored.owners]
+        remaining = [self._engine.log.get(*dependent) for dependent in self._dependents.get(owner.uid, ())]
+        owners = [reference for stored in remaining if stored is not None for reference in stored.owners]
         if not any(reference.blocking and reference.uid == owner.uid for reference in owners):
             self._drop_finalizer(place, FOREGROUND)
 
@@ -323,7 +323,7 @@ class GarbageCollector:
 
 
 def _keep(holder: dict[str, Any], member: str, kept: list[Any]) -> None:
-    """A list that has become empty goes."""
+    """Set a list, or delete it if nothing is kept."""
     holder[member] = kept
     if not kept:
         del holder[member]
@@ -333,3 +333,51 @@ def _policy_of(stored: Stored) -> Propagation:
     if ORPHAN in stored.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in stored.finalizers else "Background"
+
+
+# --- owners that cannot be followed ---
+
+
+def _record_foreign_owner(engine: Engine, stored: Stored, owner: StoredOwner) -> None:
+    """Record `OwnerRefInvalidNamespace` for `stored`, once for each owner."""
+    resource = engine.registry.by_kind("", "Event")
+    namespace = stored.key.namespace or _EVENTS_OF_CLUSTER
+    home = engine.log.get(NAMESPACES, Key("", namespace))
+    if resource is None or home is None or home.deleting:
+        return
+    name = f"{stored.key.name}.{fnv1a(stored.uid + owner.uid):016x}"
+    if engine.get(resource, namespace, name) is None:
+        engine.put(resource, _event(engine, stored, owner, namespace, name))
+
+
+def _event(engine: Engine, stored: Stored, owner: StoredOwner, namespace: str, name: str) -> dict[str, Any]:
+    now = engine.now()
+    reference = f"[{owner.api_version}/{owner.kind}, name: {owner.name}, uid: {owner.uid}]"
+    involved = {
+        "apiVersion": stored.encoded_by.api_version,
+        "kind": stored.encoded_by.kind,
+        "name": stored.key.name,
+        "namespace": stored.key.namespace,
+        "uid": stored.uid,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": str(engine.clock.uuid()),
+            "creationTimestamp": now,
+        },
+        "involvedObject": {member: value for member, value in involved.items() if value},
+        "reason": "OwnerRefInvalidNamespace",
+        "message": f'ownerRef {reference} does not exist in namespace "{stored.key.namespace}"',
+        "source": {"component": _SOURCE},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "type": "Warning",
+        "eventTime": None,
+        "reportingComponent": _SOURCE,
+        "reportingInstance": "",
+    }

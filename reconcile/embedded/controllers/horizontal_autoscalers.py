@@ -1,6 +1,5 @@
-"""HorizontalPodAutoscalers in a cluster without metrics. The status is that of a real controller that finds
-no metrics API: it raises a target to `minReplicas`, lowers it to `maxReplicas`, and gives the reason why it
-does no more.
+"""HorizontalPodAutoscalers, with the status of a real controller that finds no metrics API: it keeps targets
+between `minReplicas` and `maxReplicas`, and gives the reason why it does no more.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -25,8 +24,6 @@ _MANAGER: Final = "kube-controller-manager"
 
 
 class Autoscalers:
-    """Keeps the status of all autoscalers, and their targets within bounds."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._dirty = False
@@ -37,20 +34,16 @@ class Autoscalers:
             self._dirty = True
 
     def sync(self) -> None:
-        """Look at every autoscaler again, if anything has changed.
-
-        What that changes itself is looked at after the next change, or two autoscalers of one target could
-        keep each other busy.
-        """
         if not self._dirty:
             return
         newest = self._engine.registry.by_kind("autoscaling", "HorizontalPodAutoscaler", "v2")
         for stored in self._engine.log.snapshot(AUTOSCALERS) if newest is not None else ():
             assert newest is not None
             autoscaler = object_in(stored, newest)
-            status = _Look(self._engine, autoscaler).status()
+            status = _Evaluation(self._engine, autoscaler).status()
             if autoscaler.get("status") != status and self._is_current(stored):
                 self._engine.put(newest, {**autoscaler, "status": status})
+        # Also after changes made here: two autoscalers of one target would keep each other busy.
         self._dirty = False
 
     def _is_current(self, stored: Stored) -> bool:
@@ -58,56 +51,55 @@ class Autoscalers:
         return now is not None and now.version == stored.version
 
 
-class _Look:
-    """One pass over one autoscaler."""
-
+class _Evaluation:
     def __init__(self, engine: Engine, autoscaler: dict[str, Any]) -> None:
         self._engine = engine
         self._spec: dict[str, Any] = autoscaler["spec"]
         self._namespace = autoscaler["metadata"]["namespace"]
         self._status: dict[str, Any] = dict(autoscaler.get("status") or {})
-        told = self._status.get("conditions") or ()
-        self._conditions = {one["type"]: dict(one) for one in told if one and one.get("type")}
+        conditions = self._status.get("conditions") or ()
+        self._conditions = {one["type"]: dict(one) for one in conditions if one and one.get("type")}
 
     def status(self) -> dict[str, Any]:
-        """The resulting status. Scales the target where it is out of bounds."""
+        """The new status. Scales the target if it is out of bounds."""
         try:
             target = self._target()
             scale = self._scale(get_scale, target, "GET")
         except ApiFailure as failure:
             why = "the HPA controller was unable to get the target's current scale"
-            self._say("AbleToScale", "False", "FailedGetScale", f"{why}: {failure.message}")
+            self._set("AbleToScale", "False", "FailedGetScale", f"{why}: {failure.message}")
         else:
             self._judge(target, scale)
         return {**self._status, "conditions": list(self._conditions.values())}
 
     def _judge(self, target: RequestTarget, scale: dict[str, Any]) -> None:
         why = "the HPA controller was able to get the target's current scale"
-        self._say("AbleToScale", "True", "SucceededGetScale", why)
-        now, least, most = _replicas(scale), self._spec.get("minReplicas") or 1, self._spec["maxReplicas"]
+        self._set("AbleToScale", "True", "SucceededGetScale", why)
+        now = (scale.get("spec") or {}).get("replicas") or 0
+        least, most = self._spec.get("minReplicas") or 1, self._spec["maxReplicas"]
         self._status["currentReplicas"] = now
         if now == 0:
             why = "scaling is disabled since the replica count of the target is zero"
-            self._say("ScalingActive", "False", "ScalingDisabled", why)
+            self._set("ScalingActive", "False", "ScalingDisabled", why)
             self._status["desiredReplicas"] = 0
         elif not least <= now <= most:
             self._rescale(target, scale, max(least, min(now, most)))
         elif not (scale.get("status") or {}).get("selector"):
             why = "the HPA target's scale is missing a selector"
-            self._say("ScalingActive", "False", "InvalidSelector", why)
+            self._set("ScalingActive", "False", "InvalidSelector", why)
         else:
-            self._say("ScalingActive", "False", *_no_metric((self._spec.get("metrics") or [{}])[0]))
+            self._set("ScalingActive", "False", *_no_metric((self._spec.get("metrics") or [{}])[0]))
 
-    def _rescale(self, target: RequestTarget, scale: dict[str, Any], wanted: int) -> None:
+    def _rescale(self, target: RequestTarget, scale: dict[str, Any], replicas: int) -> None:
         try:
-            self._scale(put_scale, target, "PUT", {**scale, "spec": {"replicas": wanted}})
+            self._scale(put_scale, target, "PUT", {**scale, "spec": {"replicas": replicas}})
         except ApiFailure as failure:
             why = f"the HPA controller was unable to update the target scale: {failure.message}"
-            self._say("AbleToScale", "False", "FailedUpdateScale", why)
+            self._set("AbleToScale", "False", "FailedUpdateScale", why)
             return
-        why = f"the HPA controller was able to update the target scale to {wanted}"
-        self._say("AbleToScale", "True", "SucceededRescale", why)
-        self._status |= {"desiredReplicas": wanted, "lastScaleTime": self._engine.now()}
+        why = f"the HPA controller was able to update the target scale to {replicas}"
+        self._set("AbleToScale", "True", "SucceededRescale", why)
+        self._status |= {"desiredReplicas": replicas, "lastScaleTime": self._engine.now()}
 
     def _target(self) -> RequestTarget:
         reference = self._spec["scaleTargetRef"]
@@ -129,12 +121,8 @@ class _Look:
         scale: dict[str, Any] = msgspec.json.decode(response.body)
         return scale
 
-    def _say(self, kind: str, value: str, reason: str, message: str) -> None:
+    def _set(self, kind: str, value: str, reason: str, message: str) -> None:
         set_condition(self._conditions, kind, value, reason, message, self._engine.now())
-
-
-def _replicas(scale: Mapping[str, Any]) -> int:
-    return (scale.get("spec") or {}).get("replicas") or 0
 
 
 def _no_metric(metric: Mapping[str, Any]) -> tuple[str, str]:

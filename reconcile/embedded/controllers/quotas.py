@@ -1,7 +1,6 @@
-"""ResourceQuotas: how many objects a namespace may hold.
+"""ResourceQuotas limit how many objects a namespace may hold.
 
-Objects are counted, pods without those that have ended; compute resources and scopes are not, of which the
-writer of a quota is warned.
+Pods that have ended, compute resources and scopes are not counted.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +11,7 @@ from attrs import frozen
 from informers.resource import Key
 from reconcile.embedded.admission.chain import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.kinds.quota_names import counted_resource
+from reconcile.embedded.kinds.core_kinds import counted_resource
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
 from reconcile.embedded.served import ServedResource
 
@@ -28,7 +27,7 @@ class Quotas:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._dirty: set[str] = set()
-        """Namespaces in which something has changed; a change elsewhere cannot move what a quota counts."""
+        """Namespaces with changes: a quota counts nothing outside its own."""
         self._keys: dict[str, set[Key]] = {}
         for stored in engine.log.snapshot(QUOTAS):
             self._keys.setdefault(stored.key.namespace, set()).add(stored.key)
@@ -52,7 +51,6 @@ class Quotas:
             del self._keys[change.key.namespace]
 
     def sync(self) -> None:
-        """Bring the status of every quota up to date."""
         if not self._dirty:
             return
         for stored in [stored for name in sorted(self._dirty) for stored in self.guard.quotas(name)]:
@@ -68,30 +66,24 @@ class Quotas:
 
 @frozen
 class QuotaGuard:
-    """Refuses objects beyond a quota. It reads the log alone."""
-
     log: Log
     keys: Mapping[str, Collection[Key]]
-    """The keys of the quotas by namespace, so that a new object does not cost a look at every quota."""
+    """The keys of the quotas by namespace, so that a new object is not checked against every quota."""
 
     def quotas(self, namespace: str) -> list[Stored]:
-        """The quotas of a namespace, in order."""
         found = [self.log.get(QUOTAS, key) for key in sorted(self.keys.get(namespace, ()))]
         return [stored for stored in found if stored is not None]
 
     def concerns(self, resource: ServedResource) -> bool:
-        """Whether there is anything to check."""
         return resource.namespaced and bool(self.keys)
 
     def __call__(self, request: AdmissionRequest) -> None:
-        """Refuse one object too many."""
         if request.operation != "CREATE":
             return
         for stored in self.quotas(request.namespace):
             self._check(request, stored.decode())
 
     def used(self, name: str, namespace: str) -> int:
-        """How many objects count against a limit."""
         key = counted_resource(name)
         if key is None:
             return 0
@@ -116,7 +108,7 @@ def _counts(key: StorageKey, stored: Stored) -> bool:
 
 
 def _limits(quota: Mapping[str, Any]) -> dict[str, int]:
-    """The limits that are evaluated: counts, of a quota for everything in its namespace."""
+    """The limits that are evaluated: counts, and only those of a quota without scopes."""
     spec = quota.get("spec") or {}
     if spec.get("scopes") or spec.get("scopeSelector"):
         return {}

@@ -1,4 +1,4 @@
-"""Writes the rules that a ClusterRole aggregates into its `rules`, where readers expect them."""
+"""Writes the rules that a ClusterRole aggregates into its `rules`; decisions do not wait for that."""
 
 from typing import Any
 
@@ -8,8 +8,6 @@ from reconcile.embedded.log import StoredChange
 
 
 class Aggregation:
-    """Keeps the `rules` of every ClusterRole with an aggregationRule; decisions do not wait for it."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._dirty = False
@@ -20,7 +18,6 @@ class Aggregation:
             self._dirty = True
 
     def sync(self) -> None:
-        """Bring the rules of aggregating roles up to date."""
         if not self._dirty:
             return
         for stored in self._engine.log.snapshot(CLUSTER_ROLES):

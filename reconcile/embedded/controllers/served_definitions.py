@@ -21,7 +21,6 @@ class Definitions:
         engine.log.on_change(self._note)
 
     def take_over(self, other: "Definitions") -> None:
-        """Take over what `other` serves, whose log and registry this one has copies of."""
         self._serving = dict(other._serving)
 
     def _note(self, change: StoredChange) -> None:
@@ -29,7 +28,6 @@ class Definitions:
             self._changed[change.key.name] = None
 
     def sync(self) -> None:
-        """Bring what is served up to date, and the status of the definitions with it."""
         while self._changed:
             name = next(iter(self._changed))
             del self._changed[name]

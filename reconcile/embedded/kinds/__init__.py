@@ -1,4 +1,4 @@
-"""The built-in kinds, one file a group, and the kinds that definitions add.
+"""The built-in kinds, in one file for each group, and the kinds that definitions add.
 
 To add a kind, write its `BuiltInKind` into the file of its group and, for a new file, name it below.
 """
@@ -6,13 +6,13 @@ To add a kind, write its `BuiltInKind` into the file of its group and, for a new
 from typing import Final
 
 from reconcile.embedded.kinds import (
-    apiextensions,
     apps_kinds,
     autoscaling,
     batch_kinds,
     config_data,
     coordination,
     core_kinds,
+    custom_definitions,
     events,
     networking,
     pod_kinds,
@@ -33,6 +33,6 @@ _FILES: Final = (
     pod_kinds, policy_kinds, rbac, review_kinds, services, storage, webhook_kinds,
 )  # fmt: skip
 _NOT_DEFINITIONS: Final = tuple(kind for file in _FILES for kind in file.KINDS)
-BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*apiextensions.KINDS, *_NOT_DEFINITIONS)
-CONVERTIBLE: Final[tuple[BuiltInKind, ...]] = (*apiextensions.CONVERTIBLE_KINDS, *_NOT_DEFINITIONS)
-"""Those of a server with a converter."""
+BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.KINDS, *_NOT_DEFINITIONS)
+CONVERTIBLE: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.CONVERTIBLE_KINDS, *_NOT_DEFINITIONS)
+"""The kinds of a server with a converter."""

@@ -60,7 +60,7 @@ def _prepare_stateful_set(stateful_set: Object, old: Object | None) -> None:
 
 
 def _validate_stateful_set(stateful_set: Object, old: Object | None) -> Iterator[FieldCause]:
-    for cause in _validate_selector(stateful_set, None):
+    for cause in _validate_workload(stateful_set, None):
         if old is None or not cause.field:
             yield cause
     if old is None:
@@ -88,16 +88,13 @@ def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
     metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
 
 
-def _validate_selector(workload: Object, old: Object | None) -> Iterator[FieldCause]:
-    """The selector is required, has to match the template's labels, and is immutable. The template needs
-    containers and `restartPolicy: Always`.
-    """
+def _validate_workload(workload: Object, old: Object | None) -> Iterator[FieldCause]:
     spec = workload["spec"]
     selector = spec.get("selector") or {}
     yield from required(spec, "spec", "selector")
     labels = ((spec["template"].get("metadata") or {}).get("labels")) or {}
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    matched = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in matched.items()):
         why = "`selector` does not match template `labels`"
         yield value_invalid("spec.template.metadata.labels", labels, why)
     yield from template_causes(spec["template"], "spec.template", ("Always",))
@@ -107,24 +104,22 @@ def _validate_selector(workload: Object, old: Object | None) -> Iterator[FieldCa
 
 
 def _filled(selector: Object | None) -> Object:
-    """A selector without its empty members, which mean the same as absent ones."""
+    """A selector without its empty members, which mean the same as missing ones."""
     return {name: value for name, value in (selector or {}).items() if value}
 
 
 def _ready_of_replicas(obj: View, _now: datetime.datetime) -> str:
-    wanted = pick(obj, "spec", "replicas")
-    return f"{pick(obj, 'status', 'readyReplicas') or 0}/{1 if wanted is None else wanted}"
+    desired = pick(obj, "spec", "replicas")
+    return f"{pick(obj, 'status', 'readyReplicas') or 0}/{1 if desired is None else desired}"
 
 
 def _controller(obj: View, _now: datetime.datetime) -> str:
     owners = pick(obj, "metadata", "ownerReferences") or ()
     owner = next((one for one in owners if one.get("controller")), None)
-    return f"{owner.get('kind', '').lower()}.{_group(owner)}/{owner.get('name')}" if owner else NONE
-
-
-def _group(owner: View) -> str:
+    if owner is None:
+        return NONE
     group, _, _ = str(owner.get("apiVersion", "")).rpartition("/")
-    return group
+    return f"{owner.get('kind', '').lower()}.{group}/{owner.get('name')}"
 
 
 KINDS: Final = (
@@ -134,7 +129,7 @@ KINDS: Final = (
         fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}},
         defaults=_prepare_deployment,
         first_status={},
-        checks=_validate_selector,
+        checks=_validate_workload,
         columns=(
             NAMES,
             CellColumn("Ready", _ready_of_replicas),
@@ -165,7 +160,7 @@ KINDS: Final = (
         fills={"spec": {"replicas": 1}},
         defaults=_prepare_replica_set,
         first_status={"replicas": 0},
-        checks=_validate_selector,
+        checks=_validate_workload,
         columns=(
             NAMES,
             CellColumn("Desired", at("spec", "replicas", default=0), "integer"),
@@ -196,7 +191,7 @@ KINDS: Final = (
             "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
             "numberReady": 0,
         },
-        checks=_validate_selector,
+        checks=_validate_workload,
         columns=(
             NAMES,
             CellColumn("Desired", at("status", "desiredNumberScheduled", default=0), "integer"),

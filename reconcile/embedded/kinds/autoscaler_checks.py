@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.built_in_kind import Object, default, one_of, required
+from reconcile.embedded.kinds.built_in_kind import Object, fill, one_of, required
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -41,14 +41,14 @@ _SCALING: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
-    """Complete an autoscaler of either version; without metrics it scales by CPU."""
+    """Complete an autoscaler of either version; the default metric is CPU."""
     spec = autoscaler.setdefault("spec", {})
-    default(spec, minReplicas=1)
+    fill(spec, {"minReplicas": 1})
     status: Object = {"desiredReplicas": 0, "currentMetrics": None}
     if autoscaler.get("apiVersion") == "autoscaling/v1":
         status = {"currentReplicas": 0, "desiredReplicas": 0}
         if _METRICS_NOTE not in (autoscaler["metadata"].get("annotations") or {}):
-            default(spec, targetCPUUtilizationPercentage=80)
+            fill(spec, {"targetCPUUtilizationPercentage": 80})
     else:
         _complete(spec)
     if old is None:
@@ -94,14 +94,14 @@ def _metric_causes(metric: Mapping[str, Any], path: str) -> Iterator[FieldCause]
     elif kind not in _SOURCES:
         yield value_not_supported(f"{path}.type", kind, sorted(_SOURCES))
     else:
-        wanted = _SOURCES[kind]
-        if not metric.get(wanted):
-            yield value_required(f"{path}.{wanted}", "must populate information for the given metric source")
+        member = _SOURCES[kind]
+        if not metric.get(member):
+            yield value_required(f"{path}.{member}", "must populate information for the given metric source")
         for other in _SOURCES.values():
-            if other != wanted and metric.get(other) is not None:
+            if other != member and metric.get(other) is not None:
                 yield value_forbidden(f"{path}.{other}", "must populate the given metric source only")
-        if metric.get(wanted):
-            yield from _source_causes(kind, metric[wanted], f"{path}.{wanted}")
+        if metric.get(member):
+            yield from _source_causes(kind, metric[member], f"{path}.{member}")
 
 
 def _source_causes(kind: str, source: Mapping[str, Any], path: str) -> Iterator[FieldCause]:

@@ -26,7 +26,7 @@ _Object = dict[str, Any]
 
 
 def convert_autoscaler(autoscaler: _Object, api_version: str) -> _Object:
-    """The same autoscaler in `autoscaling/v1` or `autoscaling/v2`; what v1 has no field for is annotated."""
+    """The same autoscaler in `autoscaling/v1` or `autoscaling/v2`; v1 has annotations for what v2 adds."""
     if autoscaler.get("apiVersion") == api_version:
         return autoscaler
     convert = _to_v1 if api_version.endswith("/v1") else _to_v2
@@ -62,7 +62,7 @@ def _to_v2(older: _Object) -> _Object:
 
 
 def _in_both(autoscaler: _Object) -> dict[str, _Object]:
-    """What both versions have, under the same names."""
+    """The fields that have the same name in both versions."""
     made: dict[str, _Object] = {}
     for part, names in _SAME_IN.items():
         held = autoscaler.get(part) or {}
@@ -84,7 +84,7 @@ def _read(note: str) -> Any:
 
 
 def _fits(part: _Object) -> bool:
-    """Whether a part of an autoscaler is of the types that it should be."""
+    """Whether the fields of a part have the right types; some may be missing."""
     return all(cause.reason == "FieldValueRequired" for cause in _newer_schema().validate(part))
 
 

@@ -18,10 +18,10 @@ def _scale_target(obj: View, _now: datetime.datetime) -> str:
 
 
 def _metrics(obj: View, _now: datetime.datetime) -> str:
-    wanted = pick(obj, "spec", "metrics") or ()
+    specs = pick(obj, "spec", "metrics") or ()
     current = pick(obj, "status", "currentMetrics") or ()
     return ", ".join(
-        _metric(metric, current[index] if index < len(current) else {}) for index, metric in enumerate(wanted)
+        _metric(metric, current[index] if index < len(current) else {}) for index, metric in enumerate(specs)
     ) or NONE  # fmt: skip
 
 

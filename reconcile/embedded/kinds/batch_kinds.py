@@ -7,7 +7,7 @@ from typing import Final
 from reconcile.embedded.kinds.built_in_kind import (
     BuiltInKind,
     Object,
-    default,
+    fill,
     not_negative,
     one_of,
     required,
@@ -39,9 +39,9 @@ def _prepare_job(job: Object, old: Object | None) -> None:
 
 def _default_job_spec(spec: Object) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
-        default(spec, completions=1)
-    default(spec, parallelism=1, backoffLimit=6, suspend=False, completionMode="NonIndexed")
-    default(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+        spec["completions"] = 1
+    fill(spec, {"parallelism": 1, "backoffLimit": 6, "suspend": False, "completionMode": "NonIndexed"})
+    fill(spec, {"podReplacementPolicy": "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"})
     complete_template(spec)
 
 
@@ -93,9 +93,9 @@ def _job_status(obj: View, _now: datetime.datetime) -> str:
 
 
 def _job_completions(obj: View, _now: datetime.datetime) -> str:
-    done, wanted = pick(obj, "status", "succeeded") or 0, pick(obj, "spec", "completions")
-    if wanted is not None:
-        return f"{done}/{wanted}"
+    done, desired = pick(obj, "status", "succeeded") or 0, pick(obj, "spec", "completions")
+    if desired is not None:
+        return f"{done}/{desired}"
     parallel = pick(obj, "spec", "parallelism") or 0
     return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
 

@@ -1,4 +1,4 @@
-"""The record that a built-in kind is: its resource, defaults, checks, columns, protobuf and default roles."""
+"""The record of a built-in kind: its resource, defaults, checks, columns, protobuf and default roles."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -25,8 +25,7 @@ Warnings = Callable[[Object], list[str]]
 class BuiltInKind:
     """A kind that the server has without a CustomResourceDefinition, with everything specific to it.
 
-    Functions get the object, and the stored one or None where there is none yet. Two records are the same
-    only if they are one object.
+    Functions get the new object and the stored one, None on create. Records are compared by identity.
     """
 
     group: str
@@ -37,7 +36,7 @@ class BuiltInKind:
     openapi: Mapping[str, Any] | None = None
     """The OpenAPI v3 schema; None for the one that Kubernetes publishes for this kind."""
     grafts: Mapping[Steps, SchemaNode] = field(factory=dict)
-    """Parts of the schema that OpenAPI cannot say, by their place in it."""
+    """Parts of the schema that OpenAPI cannot express, by their path in it."""
 
     # --- the resource; each field as in ServedResource ---
     plural: str = ""
@@ -61,13 +60,13 @@ class BuiltInKind:
 
     # --- what a write meets ---
     fills: Mapping[str, Any] = field(factory=dict)
-    """What a missing field holds, at any depth; for a list, what each of its items gets."""
+    """Defaults of fields, at any depth; for a list, those of each item."""
     defaults: Defaults = lambda obj, old: None
     """Completes an object in place, before it is checked."""
     first_status: Mapping[str, Any] | None = None
     """The status of a new object."""
     defaults_with_state: Callable[[], Defaults] | None = None
-    """Makes the `defaults` of one server, for a kind whose defaults remember something (Service)."""
+    """Creates the `defaults` of one server, for a kind whose defaults have state (Service)."""
     checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
     check_name: NameCheck = subdomain_faults
@@ -78,12 +77,12 @@ class BuiltInKind:
 
     # --- kubectl ---
     columns: tuple[CellColumn, ...] = ()
-    """What `kubectl get` shows; Name and Age where there are none."""
+    """What `kubectl get` shows; by default Name and Age."""
     messages: Messages = field(factory=dict)
-    """The protobuf messages that it is made of. The one with its name, or with its version before it
-    (`v1.HorizontalPodAutoscaler`), is the kind's own; without one, bodies of it are not read."""
+    """Its protobuf messages. The one with its name, which may follow its version
+    (`v1.HorizontalPodAutoscaler`), is the kind's own; without one, protobuf bodies are refused."""
     subresource_bodies: tuple[tuple[str, str], ...] = ()
-    """apiVersion and kind of what its subresources take as protobuf; `messages` has them by kind."""
+    """apiVersion and kind of the protobuf bodies of its subresources; `messages` has them by kind."""
 
     # --- default roles ---
     viewed: tuple[str, ...] = ()
@@ -98,7 +97,7 @@ class BuiltInKind:
 
     @cached_property
     def resources(self) -> tuple[ServedResource, ...]:
-        """One for each version; all servers share them, since they never change."""
+        """One for each version, shared by all servers."""
         return tuple(self._resource(version) for version in self.versions)
 
     def _resource(self, version: str) -> ServedResource:
@@ -124,7 +123,7 @@ class BuiltInKind:
             obj["status"] = deepcopy(self.first_status)
 
     def for_one_server(self) -> "BuiltInKind":
-        """Itself, or a copy whose defaults remember what they did on one server."""
+        """Itself, or a copy whose defaults have the state of one server."""
         return self if self.defaults_with_state is None else evolve(self, defaults=self.defaults_with_state())
 
 
@@ -133,13 +132,12 @@ _OF_RESOURCE = (fields_dict(BuiltInKind).keys() & fields_dict(ServedResource).ke
     "openapi",
     "plural",
 }
-"""The fields that both have and that mean the same."""
+"""The fields of both that mean the same."""
 
 
 def spec_and_status(name: str, status: str = "") -> Messages:
-    """The message of a kind that has metadata, a spec and a status, as most have."""
-    of = status or name
-    return {name: {1: "metadata:ObjectMeta", 2: f"spec:{name}Spec", 3: f"status:{of}Status"}}
+    """The message of a kind with metadata, a spec and a status, whose type may have another name."""
+    return {name: {1: "metadata:ObjectMeta", 2: f"spec:{name}Spec", 3: f"status:{status or name}Status"}}
 
 
 def fill(place: Object, values: Mapping[str, Any]) -> None:
@@ -155,36 +153,27 @@ def fill(place: Object, values: Mapping[str, Any]) -> None:
             place[name] = value
 
 
-def default(spec: Object, **values: Any) -> None:
-    """Set the fields that are missing or null."""
-    for name, value in values.items():
-        if spec.get(name) is None:
-            spec[name] = value
-
-
 def fixed(obj: Object, old: Object | None, *fields: str) -> Iterator[FieldCause]:
-    """The causes for fields that differ from the old ones and may not."""
+    """The causes for fields that may not change and did."""
     for name in fields:
         if old is not None and obj.get(name) != old.get(name):
             yield FieldCause("FieldValueInvalid", "Invalid value: field is immutable", name)
 
 
 def required(obj: Mapping[str, Any], place: str, *fields: str) -> Iterator[FieldCause]:
-    """The causes for fields that are missing or empty, of the object at a place."""
     for name in fields:
         if not obj.get(name):
             yield value_required(f"{place}.{name}".lstrip("."))
 
 
 def one_of(obj: Mapping[str, Any], path: str, supported: Sequence[str]) -> Iterator[FieldCause]:
-    """The cause for the last field of a path, read from the object around it, outside a fixed set."""
+    """The cause for a value outside a fixed set; `obj` has the last field of `path`."""
     value = obj.get(path.rpartition(".")[2])
     if value not in supported:
         yield value_not_supported(path, value or "", supported)
 
 
 def not_negative(spec: Mapping[str, Any], place: str, *fields: str) -> Iterator[FieldCause]:
-    """The causes for numbers below 0."""
     for name in fields:
         value = spec.get(name)
         if isinstance(value, int) and value < 0:

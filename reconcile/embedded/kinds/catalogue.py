@@ -1,4 +1,4 @@
-"""The kinds of one server."""
+"""The kinds of one server, and what is derived from all of them."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -13,10 +13,10 @@ _CUSTOM: Final = BuiltInKind("", "")
 
 
 class Catalogue:
-    """The kinds of one server, and what is derived from all of them."""
+    """The kinds of one server, in the order of discovery."""
 
     def __init__(self, kinds: Iterable[BuiltInKind]) -> None:
-        self.kinds = tuple(sorted(kinds, key=_discovery_order))
+        self.kinds = tuple(sorted(kinds, key=lambda kind: (kind.group, kind.plural_name)))
         self._by_name = {(kind.group, kind.name): kind.for_one_server() for kind in self.kinds}
 
     @property
@@ -30,17 +30,13 @@ class Catalogue:
         return _protobuf(self.kinds)
 
     def of(self, resource: ServedResource) -> BuiltInKind:
-        """What is particular to objects of a resource; an empty record for a custom one."""
+        """The record of a resource's kind; an empty one for a custom resource."""
         return _CUSTOM if resource.custom else self._by_name[resource.group, resource.kind]
-
-
-def _discovery_order(kind: BuiltInKind) -> tuple[str, str]:
-    return kind.group, kind.plural_name
 
 
 @cache
 def _protobuf(kinds: tuple[BuiltInKind, ...]) -> Protobuf:
-    """Cached, since nearly all servers have the same kinds."""
+    # Cached, since nearly all servers have the same kinds.
     messages: Messages = {}
     bodies: dict[tuple[str, str], str] = {}
     for kind in kinds:

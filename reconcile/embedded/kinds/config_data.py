@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets: their keys, their size, and what becomes immutable."""
+"""ConfigMaps and Secrets."""
 
 import base64
 import binascii
@@ -81,7 +81,6 @@ def _validate_secret(secret: Object, old: Object | None) -> Iterator[FieldCause]
 
 
 def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> Iterator[FieldCause]:
-    """The faults of a Secret by its type, beyond missing keys."""
     kind = secret["type"]
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         yield value_required("data[username]")
@@ -100,7 +99,7 @@ def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> Iterator[Fie
 
 
 def _drop_empty(obj: Object, *members: str) -> None:
-    """Take out the members that hold nothing, which a real server never shows."""
+    """Delete empty members, which a real server never shows."""
     for member in members:
         if member in obj and not obj[member]:
             del obj[member]

@@ -5,10 +5,16 @@ from typing import Final
 
 from informers.apimachinery.name_rules import label_faults
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, spec_and_status
-from reconcile.embedded.kinds.quota_names import warn_of_uncounted
 from reconcile.embedded.kubectl.ages import UNKNOWN
 from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, NONE, Cell, View, at, count, joined, pick
 from reconcile.embedded.served import CellColumn
+
+_COUNTED_BY_NAME = frozenset(
+    {
+        "configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas",
+        "secrets", "services",
+    }
+)  # fmt: skip
 
 
 def _prepare_namespace(namespace: Object, old: Object | None) -> None:
@@ -54,7 +60,7 @@ def _node_info(name: str) -> Cell:
 
 
 def _quota(prefix: str, *, limits: bool) -> Cell:
-    """Used of hard, of limits or of everything else."""
+    """`used/hard` of the names with the prefix, or with `limits` False of all others."""
 
     def cell(obj: View, _now: datetime.datetime) -> str:
         hard, used = pick(obj, "status", "hard") or {}, pick(obj, "status", "used") or {}
@@ -62,6 +68,27 @@ def _quota(prefix: str, *, limits: bool) -> Cell:
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
     return cell
+
+
+def counted_resource(name: str) -> tuple[str, str] | None:
+    """Group and plural of what a quota's `pods` or `count/deployments.apps` counts; None for other names."""
+    if name in _COUNTED_BY_NAME:
+        return ("", name)
+    if not name.startswith("count/"):
+        return None
+    plural, _, group = name.removeprefix("count/").partition(".")
+    return (group, plural)
+
+
+def _warn_of_uncounted(quota: Object) -> list[str]:
+    spec = quota.get("spec") or {}
+    if spec.get("scopes") or spec.get("scopeSelector"):
+        return ["spec.scopes: the embedded server does not evaluate scopes; this quota has no effect"]
+    return [
+        f"spec.hard[{name}]: the embedded server counts objects only; this limit has no effect"
+        for name in sorted(spec.get("hard") or {})
+        if counted_resource(name) is None
+    ]
 
 
 KINDS: Final = (
@@ -120,7 +147,7 @@ KINDS: Final = (
     BuiltInKind(
         "", "ResourceQuota", short_names=("quota",), has_status=True, answers_object_on_delete=True,
         first_status={},
-        warnings=warn_of_uncounted,
+        warnings=_warn_of_uncounted,
         columns=(
             NAMES,
             CellColumn("Request", _quota("limits.", limits=False)),

@@ -1,14 +1,16 @@
-"""CustomResourceDefinitions: the rules for them, and the resources that they make."""
+"""CustomResourceDefinitions: the kind, its rules, and the resources that definitions add."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from informers.apimachinery.name_rules import label_faults, service_name_faults, subdomain_faults
-from reconcile.embedded.kinds.built_in_kind import Object, one_of, required
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, one_of, required
 from reconcile.embedded.kubectl.discovery_documents import by_priority
+from reconcile.embedded.kubectl.printing import CREATED, NAMES
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.field_causes import (
@@ -21,6 +23,7 @@ from reconcile.embedded.protocol.field_causes import (
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
+from reconcile.embedded.schema.wellformed import JSON_SCHEMA
 from reconcile.embedded.served import Conversion, PathColumn, ScalePaths, ServedResource
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -54,12 +57,12 @@ def prepare_definition(definition: Object, old: Object | None) -> None:
 def validate_definition(
     definition: Object, old: Object | None, *, converts: bool = False
 ) -> Iterator[FieldCause]:
-    """What is wrong about a definition; `converts`: on a server with a converter."""
+    """The faults of a definition; `converts` if the server has a converter."""
     spec = definition["spec"]
     names, group = spec["names"], spec.get("group") or ""
-    name, wanted = definition["metadata"].get("name", ""), f"{names.get('plural', '')}.{group}"
-    if name != wanted:
-        why = f'must be spec.names.plural+"."+spec.group ({wanted})'
+    name, expected = definition["metadata"].get("name", ""), f"{names.get('plural', '')}.{group}"
+    if name != expected:
+        why = f'must be spec.names.plural+"."+spec.group ({expected})'
         yield value_invalid("metadata.name", name, why)
     yield from _group_causes(group)
     yield from _name_causes(names)
@@ -87,7 +90,7 @@ def _group_causes(group: str) -> Iterator[FieldCause]:
 
 
 def _approval_causes(metadata: Mapping[str, Any], group: str) -> Iterator[FieldCause]:
-    """The community's groups are for reviewed APIs; unreviewed ones have to say that they are."""
+    """In the community's groups, an API must be reviewed, or be annotated as unreviewed."""
     if not group.endswith(_COMMUNITY_GROUPS):
         return
     given = (metadata.get("annotations") or {}).get(_APPROVAL, "")
@@ -122,51 +125,37 @@ def _version_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
     names = [version.get("name") or "" for version in versions]
     if len(set(names)) < len(names):
         yield value_invalid("spec.versions", names, "must contain unique version names")
-    for index, version in enumerate(versions):
-        yield from _one_version_causes(version, _Places.of(versions, index))
+    for index in range(len(versions)):
+        yield from _one_version_causes(versions, index)
 
 
-@frozen
-class _Places:
-    """The paths of a version's parts in messages: parts that all versions share belong to the definition."""
-
-    version: str
-    schema: str
-    subresources: str
-    columns: str
-
-    @classmethod
-    def of(cls, versions: Sequence[Mapping[str, Any]], index: int) -> "_Places":
-        """The places of the version at `index`."""
-        version = f"spec.versions[{index}]"
-
-        def shared(part: str) -> bool:
-            return all(other.get(part) == versions[0].get(part) for other in versions)
-
-        return cls(
-            version,
-            f"{'spec.validation' if shared('schema') else f'{version}.schema'}.openAPIV3Schema",
-            f"{'spec' if shared('subresources') else version}.subresources",
-            f"{'spec' if shared('additionalPrinterColumns') else version}.additionalPrinterColumns",
-        )
+def _part_place(versions: Sequence[Mapping[str, Any]], index: int, part: str, shared: str = "") -> str:
+    """The path of a version's part in messages: a part that all versions share is the definition's."""
+    if all(other.get(part) == versions[0].get(part) for other in versions):
+        return f"spec.{shared or part}"
+    return f"spec.versions[{index}].{part}"
 
 
-def _one_version_causes(version: Mapping[str, Any], places: _Places) -> Iterator[FieldCause]:
+def _one_version_causes(versions: Sequence[Mapping[str, Any]], index: int) -> Iterator[FieldCause]:
+    version, place = versions[index], f"spec.versions[{index}]"
     for fault in label_faults(version.get("name") or ""):
-        yield value_invalid(f"{places.version}.name", version.get("name", ""), fault)
+        yield value_invalid(f"{place}.name", version.get("name", ""), fault)
     openapi = (version.get("schema") or {}).get("openAPIV3Schema")
     if openapi is None:
-        yield value_required(f"{places.version}.schema.openAPIV3Schema", "schemas are required")
+        yield value_required(f"{place}.schema.openAPIV3Schema", "schemas are required")
         return
-    faults = check_structural(openapi, places.schema)
+    faults = check_structural(
+        openapi, f"{_part_place(versions, index, 'schema', 'validation')}.openAPIV3Schema"
+    )
     yield from faults
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
-        yield from _scale_causes(scale, f"{places.subresources}.scale")
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        yield from _column_causes(column, f"{places.columns}[{index}]")
+        yield from _scale_causes(scale, f"{_part_place(versions, index, 'subresources')}.scale")
+    columns = _part_place(versions, index, "additionalPrinterColumns")
+    for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        yield from _column_causes(column, f"{columns}[{number}]")
     if not faults:
-        yield from _selectable_causes(version, openapi, f"{places.version}.selectableFields")
+        yield from _selectable_causes(version, openapi, f"{place}.selectableFields")
 
 
 def _scale_causes(scale: Object, place: str) -> Iterator[FieldCause]:
@@ -201,7 +190,6 @@ def _column_causes(column: Object, place: str) -> Iterator[FieldCause]:
 def _selectable_causes(
     version: Mapping[str, Any], openapi: Mapping[str, Any], place: str
 ) -> Iterator[FieldCause]:
-    """A selectable field is a string, boolean or integer that the schema knows, outside metadata."""
     fields = version.get("selectableFields") or ()
     if len(fields) > MAX_SELECTABLE:
         yield value_too_many(place, len(fields), MAX_SELECTABLE)
@@ -252,7 +240,7 @@ def _change_causes(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[
 
 
 def _lost_version_causes(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[FieldCause]:
-    """A version that objects may be stored in stays."""
+    """A version in which objects may be stored cannot be removed."""
     known = {version.get("name") for version in spec.get("versions") or ()}
     for index, name in enumerate(status.get("storedVersions") or ()):
         if name not in known:
@@ -270,7 +258,7 @@ _COSTLY = (
 
 
 def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
-    """Warnings of rules that this server cannot evaluate, or that a real one may refuse as too costly."""
+    """Warnings about rules that this server cannot evaluate, or that a real one may refuse as too costly."""
     warnings: list[str] = []
     for version in definition["spec"]["versions"]:
         schema = compile_schema((version.get("schema") or {}).get("openAPIV3Schema"))
@@ -280,6 +268,28 @@ def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
         ]
         warnings += [f"{name}: {rule}: {_COSTLY}" for rule in schema.costly_rules]
     return warnings
+
+
+# --- the kind ----------------------------------------------------------------------------------
+
+
+KINDS: Final = (
+    BuiltInKind(
+        "apiextensions.k8s.io", "CustomResourceDefinition", short_names=("crd", "crds"),
+        categories=("api-extensions",), namespaced=False, has_status=True, has_generation=True,
+        answers_object_on_delete=True, unconditional_update=False,
+        grafts={("spec", "versions", "", "schema", "openAPIV3Schema"): JSON_SCHEMA},
+        defaults=prepare_definition,
+        checks=validate_definition,
+        warnings=definition_warnings,
+        columns=(NAMES, CREATED),
+    ),
+)  # fmt: skip
+
+CONVERTIBLE_KINDS: Final = tuple(
+    evolve(kind, checks=partial(validate_definition, converts=True)) for kind in KINDS
+)
+"""The same on a server with a converter."""
 
 
 # --- resources --------------------------------------------------------------------------------
@@ -364,7 +374,7 @@ def _column(column: Mapping[str, Any]) -> PathColumn:
 
 
 def name_conflict(definition: Mapping[str, Any], registry: ResourceRegistry) -> str:
-    """The reason for which the names of a definition cannot be accepted; empty where they can."""
+    """Why the names of a definition cannot be accepted; empty if they can."""
     spec, own = definition["spec"], definition["metadata"]["name"]
     names = spec["names"]
     others = [
@@ -388,24 +398,24 @@ def _plain_names(resource: ServedResource) -> set[str]:
 
 
 def accepted_status(definition: Mapping[str, Any], conflict: str, now: str) -> dict[str, Any]:
-    """The status of a definition, given the conflict (if any) that its names are in."""
+    """The status of a definition; `conflict` is why its names are not accepted, or empty."""
     spec, status = definition["spec"], definition.get("status") or {}
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     stored = list(status.get("storedVersions") or ())
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     established = conditions.get("Established", {}).get("status") == "True"
     if conflict:
-        wanted = [("NamesAccepted", "False", conflict, "a name is already in use")]
+        changes = [("NamesAccepted", "False", conflict, "a name is already in use")]
         if not established:
-            wanted.append(("Established", "False", "NotAccepted", "not all names are accepted"))
+            changes.append(("Established", "False", "NotAccepted", "not all names are accepted"))
         names = status.get("acceptedNames") or {"plural": "", "kind": ""}
     else:
-        wanted = [
+        changes = [
             ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
             ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
         ]
         names = spec["names"]
-    for kind, value, reason, message in wanted:
+    for kind, value, reason, message in changes:
         set_condition(conditions, kind, value, reason, message, now)
     return {
         "conditions": list(conditions.values()),
@@ -417,7 +427,7 @@ def accepted_status(definition: Mapping[str, Any], conflict: str, now: str) -> d
 def set_condition(
     conditions: dict[str, Any], kind: str, status: str, reason: str, message: str, now: str
 ) -> None:
-    """Set one condition in place; its time moves only with its status."""
+    """Set one condition in place; lastTransitionTime changes only with its status."""
     before = conditions.get(kind, {})
     moved = before.get("lastTransitionTime", now) if before.get("status") == status else now
     conditions[kind] = {

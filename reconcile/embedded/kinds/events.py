@@ -32,7 +32,7 @@ def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
 
 
 def event_path(path: str, api_version: str) -> str:
-    """The path of an event's field in an apiVersion, given its path in either."""
+    """The path of a field in an apiVersion, from its path in either."""
     names = _TO_NEW if api_version == NEW else _TO_CORE
     head, dot, rest = path.partition(".")
     return f"{names.get(head, head)}{dot}{rest}"

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, one_of, spec_and_status
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, one_of, spec_and_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, first_three, labels, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
@@ -29,11 +29,12 @@ def _path_causes(path: Object, place: str) -> Iterator[FieldCause]:
 
 def _prepare_network_policy(policy: Object, old: Object | None) -> None:
     spec = policy.setdefault("spec", {})
-    default(spec, policyTypes=["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
-    default(spec, podSelector={})
+    if spec.get("policyTypes") is None:
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    fill(spec, {"podSelector": {}})
     for rule in [*(spec.get("ingress") or ()), *(spec.get("egress") or ())]:
         for port in rule.get("ports") or ():
-            default(port, protocol="TCP")
+            fill(port, {"protocol": "TCP"})
 
 
 def _hosts(obj: View, _now: datetime.datetime) -> str:

@@ -1,4 +1,4 @@
-"""Pods, alone and as templates: defaults, quality of service, what may change, and columns."""
+"""Pods, alone and as templates."""
 
 import datetime
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,6 @@ def _prepare_pod(pod: Object, old: Object | None) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """Fill in what a pod spec leaves out."""
     fill(spec, _POD_SPEC)
     for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
         fill(container, _CONTAINER)
@@ -76,7 +75,6 @@ def _validate_pod(pod: Object, old: Object | None) -> Iterator[FieldCause]:
 
 
 def container_causes(spec: Object, place: str) -> Iterator[FieldCause]:
-    """What is wrong about the containers of a pod spec, which stands at `place`."""
     yield from required(spec, place, "containers")
     seen: set[str] = set()
     for index, container in enumerate(spec.get("containers") or ()):
@@ -99,7 +97,6 @@ def _only_images_differ(spec: Object, old: Object) -> bool:
 
 
 def complete_template(spec: Object) -> None:
-    """Complete the pod template in a spec."""
     fill(spec, {"template": {"spec": {}}})
     default_pod_spec(spec["template"]["spec"])
 
@@ -152,7 +149,7 @@ OF_TEMPLATE: Final = (
     CellColumn("Images", _containers("image"), wide=True),
     CellColumn("Selector", _selector, wide=True),
 )
-"""The last columns of the kinds that have a pod template."""
+"""The last columns of kinds with a pod template."""
 
 
 # --- the kind --------------------------------------------------------------------------------
@@ -187,7 +184,7 @@ POD_MESSAGES: Final[Messages] = {
     "EnvVar": {1: "name:string", 2: "value:string"},
     "ResourceRequirements": {1: "limits:{quantity}", 2: "requests:{quantity}"},
 }  # fmt: skip
-"""The messages of pod templates, for the kinds that have one."""
+"""The messages of kinds with a pod template."""
 
 KINDS: Final = (
     BuiltInKind(

@@ -1,4 +1,4 @@
-"""What `kubectl get pods` shows of a pod: READY, STATUS and RESTARTS."""
+"""What `kubectl get pods` shows: READY, STATUS and RESTARTS."""
 
 import datetime
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ def _statuses(pod: Pod, kind: str) -> list[Mapping[str, Any]]:
 
 
 def _sidecars(pod: Pod) -> set[str]:
-    """Init containers that keep running beside the others."""
+    """The init containers that keep running."""
     init = _part(pod, "spec").get("initContainers") or ()
     return {container.get("name") for container in init if container.get("restartPolicy") == "Always"}
 
 
 def pod_ready(pod: Pod) -> str:
-    """Ready containers of all, `1/2`; sidecars count."""
+    """How many containers are ready, sidecars included: `1/2`."""
     sidecars = _sidecars(pod)
     total = len(_part(pod, "spec").get("containers") or ()) + len(sidecars)
     own = [item for item in _statuses(pod, "containerStatuses") if item.get("ready") and _running(item)]
@@ -112,7 +112,7 @@ def _terminated(terminated: Mapping[str, Any]) -> str:
 
 
 def pod_restarts(pod: Pod, now: datetime.datetime) -> str:
-    """How often its containers were restarted, and when last: `2 (3m ago)`."""
+    """The restarts of all containers, and the time since the last one: `2 (3m ago)`."""
     sidecars = _sidecars(pod)
     init = _statuses(pod, "initContainerStatuses")
     counted = _statuses(pod, "containerStatuses") + [item for item in init if item.get("name") in sidecars]

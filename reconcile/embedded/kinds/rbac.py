@@ -23,7 +23,6 @@ _DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/open
 
 
 def _prepare_binding(binding: Object, old: Object | None) -> None:
-    """Fill in the API groups that a binding may leave out."""
     reference = binding.get("roleRef")
     if isinstance(reference, dict) and not reference.get("apiGroup"):
         reference["apiGroup"] = GROUP
@@ -140,7 +139,7 @@ _NOT_SERVED: Final = {
     "viewed": ("replicationcontrollers", "replicationcontrollers/scale", "replicationcontrollers/status"),
     "edited": ("replicationcontrollers", "replicationcontrollers/scale"),
 }
-"""What the default roles of a real cluster name in the core group and this server does not serve."""
+"""Resources of the core group in a real cluster's default roles that this server does not serve."""
 
 
 @cache
@@ -190,7 +189,6 @@ def default_roles(kinds: tuple[BuiltInKind, ...]) -> Iterator[dict[str, Any]]:
 
 
 def default_bindings() -> Iterator[dict[str, Any]]:
-    """The ClusterRoleBindings."""
     yield _binding("cluster-admin", "system:masters")
     yield _binding("system:discovery", "system:authenticated")
     yield _binding("system:basic-user", "system:authenticated")
@@ -206,7 +204,7 @@ def _role(name: str, rules: list[dict[str, Any]], **labels: str) -> dict[str, An
 
 
 def _part(of: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
-    """A role that exists to be aggregated."""
+    """A role that is aggregated into `of`."""
     return _role(f"system:aggregate-to-{of}", rules, **{f"{GROUP}/aggregate-to-{of}": "true"})
 
 

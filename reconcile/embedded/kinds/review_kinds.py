@@ -1,4 +1,4 @@
-"""The reviews of authentication and authorisation, which are answered and never kept."""
+"""The reviews of authentication and authorisation, which are answered and never stored."""
 
 from typing import Final
 

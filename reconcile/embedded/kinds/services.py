@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from informers.apimachinery.name_rules import service_name_faults
-from reconcile.embedded.kinds.built_in_kind import (
-    BuiltInKind,
-    Object,
-    default,
-    fixed,
-    one_of,
-    spec_and_status,
-)
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fixed, one_of, spec_and_status
 from reconcile.embedded.kubectl.printing import (
     AGE,
     NAMES,
@@ -31,29 +24,28 @@ from reconcile.embedded.served import CellColumn
 
 
 class ClusterIPs:
-    """Hands out the addresses of services, 10.96.0.0/12, one after another."""
+    """Hands out the addresses of services, 10.96.0.0/12, in order. An address never changes."""
 
     def __init__(self) -> None:
         self._given = 0
 
     def prepare(self, service: Object, old: Object | None) -> None:
-        """Complete a service. Its address never changes."""
         spec = service.setdefault("spec", {})
         if old is not None and (old.get("spec") or {}).get("clusterIP"):
             spec.setdefault("clusterIP", old["spec"]["clusterIP"])
-        default(spec, type="ClusterIP", sessionAffinity="None")
+        fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
         for port in spec.get("ports") or ():
-            default(port, protocol="TCP", targetPort=port.get("port"))
+            fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
         if spec["type"] == "ExternalName":
             return
         if not spec.get("clusterIP"):
             spec["clusterIP"] = self._next()
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
         spec.setdefault("ipFamilies", ["IPv4"])
-        default(spec, ipFamilyPolicy="SingleStack", internalTrafficPolicy="Cluster")
+        fill(spec, {"ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"})
 
     def _next(self) -> str:
-        # The last number never is 0 or 255, which networks keep for themselves.
+        # The last number is never 0 or 255, which are reserved in a network.
         self._given += 1
         high, low = divmod(self._given, 254)
         return f"10.{96 + high // 256}.{high % 256}.{low + 1}"

@@ -1,9 +1,9 @@
-"""Mutating- and ValidatingWebhookConfigurations, which are stored and not called."""
+"""Mutating- and ValidatingWebhookConfigurations, which are stored but not called."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fill, one_of
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, one_of
 from reconcile.embedded.kubectl.printing import AGE, NAMES, count
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_duplicate, value_invalid, value_required
@@ -22,11 +22,11 @@ def _prepare_webhooks(configuration: Object, old: Object | None) -> None:
     for webhook in configuration.get("webhooks") or ():
         fill(webhook, _WEBHOOK)
         if configuration["kind"] == "MutatingWebhookConfiguration":
-            default(webhook, reinvocationPolicy="Never")
+            fill(webhook, {"reinvocationPolicy": "Never"})
         fill(webhook, {"rules": [{"scope": "*"}]})
         service = (webhook.get("clientConfig") or {}).get("service")
         if service:
-            default(service, port=443)
+            fill(service, {"port": 443})
 
 
 def _validate_webhooks(configuration: Object, old: Object | None) -> Iterator[FieldCause]:
@@ -46,7 +46,6 @@ def _validate_webhooks(configuration: Object, old: Object | None) -> Iterator[Fi
 
 
 def _warn_of_webhooks(configuration: Object) -> list[str]:
-    """Warn that webhooks are not called."""
     return [f"{configuration['metadata'].get('name', '')}: {_WEBHOOKS_UNCALLED}"]
 
 

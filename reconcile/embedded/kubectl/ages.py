@@ -23,11 +23,11 @@ _SPANS = (
     (8 * _YEAR, _YEAR, "y", _DAY, "d"),
     (math.inf, _YEAR, "y", None, ""),
 )
-"""Below which seconds a span has which unit, and which one beside it; the thresholds are kubectl's own."""
+"""Up to how many seconds a span is shown in which unit, and in which second one; as kubectl has it."""
 
 
 def human_duration(seconds: float) -> str:
-    """The span in at most two units, coarser the longer it is."""
+    """A time span in at most two units; the longer, the coarser."""
     if seconds <= -2:
         return INVALID
     whole = max(int(seconds), 0)
@@ -48,7 +48,6 @@ def parse_time(text: object) -> datetime.datetime | None:
 
 
 def age(timestamp: object, now: datetime.datetime) -> str:
-    """How long ago an API timestamp was."""
     if not timestamp:
         return UNKNOWN
     moment = parse_time(timestamp)

@@ -1,11 +1,8 @@
-"""Discovery: which groups, versions and resources there are.
-
-Pure functions from what is served to the documents that clients read: the aggregated ones that kubectl
-asks for first, and the plain ones for everyone else. `discovery_routes` answers the requests.
-"""
+"""Discovery documents: the groups, versions and resources that are served, aggregated or plain."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attrs import frozen
@@ -18,12 +15,13 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 
 _KUBE_VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
+_PLURAL = attrgetter("plural")
 _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 
 
 @frozen
 class Group:
-    """An API group and its served versions, the preferred one first."""
+    """An API group with its served versions, preferred first."""
 
     name: str
     versions: Mapping[str, Sequence[ServedResource]]
@@ -31,8 +29,6 @@ class Group:
 
 @frozen
 class Subresource:
-    """What is found under an object: its own kind, and what may be done with it."""
-
     name: str
     group: str
     version: str
@@ -52,31 +48,26 @@ _CREATED_UNDER: Mapping[tuple[str, str], tuple[Subresource, ...]] = {
 
 
 def verbs_of(resource: ServedResource) -> list[str]:
-    """What may be done with the resource's objects."""
     if resource.create_only:
         return ["create"]
     return [verb for verb in VERBS if verb != "deletecollection" or resource.collection_deletable]
 
 
 def groups_of(resources: Iterable[ServedResource]) -> dict[str, Group]:
-    """All groups by name, in the order in which they are served; the resources of each by name."""
+    """All groups by name, in the order of `resources`; versions by priority, resources by plural."""
     found: dict[str, dict[str, list[ServedResource]]] = {}
     for resource in resources:
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
         name: Group(
-            name, {version: _by_name(versions[version]) for version in sorted(versions, key=by_priority)}
+            name, {key: sorted(versions[key], key=_PLURAL) for key in sorted(versions, key=by_priority)}
         )
         for name, versions in found.items()
     }
 
 
-def _by_name(resources: list[ServedResource]) -> list[ServedResource]:
-    return sorted(resources, key=lambda resource: resource.plural)
-
-
 def by_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key of a version name: v2, v1, v1beta2, v1beta1, v1alpha1, then names of any other form."""
+    """The sort key of a version: v2, v1, v1beta2, v1beta1, v1alpha1, then names of other forms."""
     found = _KUBE_VERSION.fullmatch(version)
     if found is None:
         return (1, 0, 0, version)
@@ -85,7 +76,6 @@ def by_priority(version: str) -> tuple[int, int, int, str]:
 
 
 def subresources_of(resource: ServedResource) -> list[Subresource]:
-    """The subresources that `resource` has, by name."""
     found = list(_CREATED_UNDER.get((resource.group, resource.plural), ()))
     if resource.scale is not None:
         found.append(Subresource("scale", "autoscaling", "v1", "Scale"))
@@ -122,7 +112,7 @@ def _group_entry(group: Group) -> Document:
 
 
 def api_resource_list(resources: Sequence[ServedResource]) -> Document:
-    """The answer to /api/v1 and /apis/<group>/<version>: `resources` are all of that version."""
+    """The answer to /api/v1 and /apis/<group>/<version>, which have these resources."""
     entries: list[Document] = []
     for resource in resources:
         entries.append(_resource_entry(resource))
@@ -136,14 +126,14 @@ def api_resource_list(resources: Sequence[ServedResource]) -> Document:
 
 
 def _resource_entry(resource: ServedResource) -> Document:
-    entry: Document = {
+    return {
         "name": resource.plural,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": verbs_of(resource),
+        **_names(resource),
     }
-    return entry | _names(resource)
 
 
 def _names(resource: ServedResource) -> Document:
@@ -167,7 +157,7 @@ def _subresource_entry(resource: ServedResource, subresource: Subresource) -> Do
 
 
 def aggregated(groups: Iterable[Group], version: str) -> Document:
-    """The APIGroupDiscoveryList of `groups`, in `version` of its own API: v2, v2beta1 for older clients."""
+    """The APIGroupDiscoveryList in `version` v2, or v2beta1 for older clients."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",

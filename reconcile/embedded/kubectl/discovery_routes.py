@@ -1,7 +1,4 @@
-"""The paths beside the API's own: discovery, OpenAPI, version and health.
-
-`Routes` is one handler for all of them, which the server asks before it looks for a resource.
-"""
+"""The paths beside the API's own: discovery, OpenAPI, version and health."""
 
 import hashlib
 import platform
@@ -32,17 +29,14 @@ from reconcile.embedded.served import ServedResource
 EMULATES = (1, 36, 2)
 """The Kubernetes version whose behaviour the server follows."""
 
-_NOT_FOUND = Response(
-    404,
-    {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"},
-    b"404 page not found\n",
-)
-_OK = Response(200, {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}, b"ok")
+_PLAIN = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+_NOT_FOUND = Response(404, _PLAIN, b"404 page not found\n")
+_OK = Response(200, _PLAIN, b"ok")
 _OPENAPI_V2 = Response(
     200,
     {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"},
-    # swagger: "2.0", info: {title: "none", version: "v1.0"}, paths: {}. kubectl asks for it when version 3
-    # lacks a kind, and only then says which kind is missing; it wants protobuf, and a document.
+    # swagger: "2.0", info: {title: "none", version: "v1.0"}, paths: {}. kubectl requests it when version 3
+    # lacks a kind, and can name the missing kind only if the answer is a document in protobuf.
     b"\x0a\x032.0\x12\x0c\x0a\x04none\x12\x04v1.0\x42\x00",
 )
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -51,13 +45,13 @@ _AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 @define
 class Routes:
-    """Answers everything that is not a resource; None is what it leaves to the server."""
+    """Answers requests for everything that is not a resource, before the server looks for one."""
 
     _resources: ResourceRegistry
     _openapi: OpenApi = field(factory=OpenApi)
 
     def __call__(self, request: ApiRequest) -> Response | None:
-        """The answer to `request`, or None when its path leads to a resource."""
+        """The answer to `request`, or None if its path is a resource's."""
         if _leads_to_resource(request.path):
             return None
         try:
@@ -124,7 +118,7 @@ def _listed(group: Group, version: str) -> Response:
 
 @lru_cache(maxsize=512)
 def _leads_to_resource(path: str) -> bool:
-    """Whether a path is below /api/v1 or /apis/GROUP/VERSION, as nearly all are that come."""
+    """Whether a path is below /api/v1 or /apis/GROUP/VERSION, as nearly all requested paths are."""
     parts = _parts(path)
     return (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3)
 
@@ -142,7 +136,7 @@ def _by_path(groups: Mapping[str, Group]) -> dict[str, list[ServedResource]]:
 
 
 def _discovery(request: ApiRequest, plain: Callable[[], Any], groups: list[Group]) -> Response:
-    """The aggregated document where the client asks for it first, else the plain one; 406 for neither."""
+    """The aggregated or the plain document, as the client prefers; ApiFailure (406) if it accepts neither."""
     for media_type, parameters in accepted(request.headers.get("accept") or "*/*"):
         kind = media_type.lower()
         version = parameters.get("v", "")

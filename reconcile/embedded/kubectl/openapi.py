@@ -1,9 +1,4 @@
-"""The OpenAPI v3 documents: what kubectl validates with, chooses its patches by, and explains from.
-
-One document for each group version. Its PATCH operations name `fieldValidation` among their parameters,
-without which kubectl refuses to create or apply at all, and offer strategic merge patches for built-in
-kinds only.
-"""
+"""The OpenAPI v3 documents, one for each group version: kubectl validates, patches and explains with them."""
 
 import hashlib
 import operator
@@ -23,6 +18,7 @@ Document = dict[str, Any]
 _GVK = "x-kubernetes-group-version-kind"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _DESCRIBED = {"V1ObjectMeta": f"#/components/schemas/{_META}"}
+# kubectl refuses to create and to apply unless the PATCH operations have fieldValidation.
 _WRITING = ("dryRun", "fieldManager", "fieldValidation")
 _LISTING = (
     "allowWatchBookmarks",
@@ -81,21 +77,20 @@ _OBJECT_META: Document = {
 
 @frozen
 class GroupDocument:
-    """One group version's document, encoded, and the hash that changes when it does."""
-
     body: bytes
     digest: str
+    """SHA-256 of the body."""
 
 
 @define
 class OpenApi:
-    """The documents of what is served, each made when first asked for, and anew when its resources change."""
+    """Builds each document when it is first requested, and again when its resources have changed."""
 
-    _made: dict[str, tuple[tuple[ServedResource, ...], GroupDocument]] = field(factory=dict)
+    _documents: dict[str, tuple[tuple[ServedResource, ...], GroupDocument]] = field(factory=dict)
 
     def index(self, by_path: Mapping[str, Sequence[ServedResource]]) -> Document:
         """The answer to /openapi/v3; `by_path` has the resources of `api/v1`, `apis/apps/v1` and so on."""
-        self._made = {path: made for path, made in self._made.items() if path in by_path}
+        self._documents = {path: kept for path, kept in self._documents.items() if path in by_path}
         return {
             "paths": {
                 path: {
@@ -107,17 +102,17 @@ class OpenApi:
 
     def document(self, path: str, resources: Sequence[ServedResource]) -> GroupDocument:
         """The document of one group version, served under `path`."""
-        known = self._made.get(path)
+        known = self._documents.get(path)
         if known and len(known[0]) == len(resources) and all(map(operator.is_, known[0], resources)):
             return known[1]
         body = msgspec.json.encode(group_document(path, resources))
-        made = GroupDocument(body, hashlib.sha256(body).hexdigest().upper())
-        self._made[path] = (tuple(resources), made)
-        return made
+        document = GroupDocument(body, hashlib.sha256(body).hexdigest().upper())
+        self._documents[path] = (tuple(resources), document)
+        return document
 
 
 def group_document(path: str, resources: Sequence[ServedResource]) -> Document:
-    """The whole document of one group version, which is served under `path`, such as `apis/apps/v1`."""
+    """The document of one group version, served under a `path` such as `apis/apps/v1`."""
     paths: Document = {}
     schemas: Document = {_META: _OBJECT_META}
     for resource in resources:
@@ -132,7 +127,7 @@ def group_document(path: str, resources: Sequence[ServedResource]) -> Document:
 
 
 def schema_name(resource: ServedResource) -> str:
-    """Where the kind's schema stands: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`."""
+    """The component name of a kind: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`."""
     if resource.custom:
         return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
     return f"io.k8s.api.{resource.group.partition('.')[0] or 'core'}.{resource.version}.{resource.kind}"
@@ -146,8 +141,8 @@ def _published_schemas(resource: ServedResource) -> Document:
     except KeyError:
         return {schema_name(resource): _published_schema(resource, resource.openapi)}
     kind = next(iter(types))
-    made = {component_name(name): schema for name, schema in types.items() if name != kind}
-    return {schema_name(resource): _published_schema(resource, types[kind]), **made}
+    others = {component_name(name): schema for name, schema in types.items() if name != kind}
+    return {schema_name(resource): _published_schema(resource, types[kind]), **others}
 
 
 def _published_schema(resource: ServedResource, openapi: Document) -> Document:
@@ -179,27 +174,24 @@ def _paths(root: str, resource: ServedResource) -> Document:
             "delete": _operation(resource, "deletecollection", _LISTING + _DELETING),
             "parameters": _path_parameters(collection),
         },
-        item: _item_operations(resource, ("get", "put", "patch", "delete"))
-        | {"parameters": _path_parameters(item)},
+        item: _item_operations(resource, item) | {"delete": _operation(resource, "delete", _DELETING)},
     }
     if resource.namespaced:
         paths[f"{root}/{resource.plural}"] = {"get": _operation(resource, "list", _LISTING)}
-    for name, wanted in (("status", resource.has_status), ("scale", resource.scale is not None)):
-        if wanted:
-            # without a kind: kubectl takes the first PATCH of a kind for the object's own
-            operations = _item_operations(resource, ("get", "put", "patch"), named=False)
-            paths[f"{item}/{name}"] = operations | {"parameters": _path_parameters(item)}
+    for name, served in (("status", resource.has_status), ("scale", resource.scale is not None)):
+        if served:
+            # Without a kind: kubectl takes the first PATCH of a kind for the object's own.
+            paths[f"{item}/{name}"] = _item_operations(resource, item, named=False)
     return paths
 
 
-def _item_operations(resource: ServedResource, methods: Sequence[str], named: bool = True) -> Document:
-    operations: Document = {
+def _item_operations(resource: ServedResource, path: str, *, named: bool = True) -> Document:
+    return {
         "get": _operation(resource, "get", (), named=named),
         "put": _operation(resource, "put", _WRITING, takes_object=True, named=named),
         "patch": _patch_operation(resource, named=named),
-        "delete": _operation(resource, "delete", _DELETING, named=named),
+        "parameters": _path_parameters(path),
     }
-    return {method: operations[method] for method in methods}
 
 
 def _operation(

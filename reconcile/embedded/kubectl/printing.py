@@ -1,4 +1,4 @@
-"""What the columns of `kubectl get` are made of, and those that many kinds share."""
+"""Parts of the columns of `kubectl get`, and the columns that many kinds share."""
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from reconcile.embedded.kubectl.ages import UNKNOWN, age
 from reconcile.embedded.served import CellColumn
 
 View = Mapping[str, Any]
-"""An object, to be read only."""
+"""An object that is only read."""
 Cell = Callable[[View, datetime.datetime], Any]
 
 NONE = "<none>"
@@ -16,7 +16,7 @@ UNSET = "<unset>"
 
 
 def pick(document: Any, *path: str) -> Any:
-    """The value at `path`, or None where any of it is missing."""
+    """The value at `path`, or None if any part of the path is missing."""
     for name in path:
         if not isinstance(document, Mapping):
             return None
@@ -25,7 +25,7 @@ def pick(document: Any, *path: str) -> Any:
 
 
 def at(*path: str, default: Any = "") -> Cell:
-    """The value at a path, or `default` for nothing."""
+    """The value at a path, or `default` if it is missing or empty."""
 
     def cell(obj: View, _now: datetime.datetime) -> Any:
         value = pick(obj, *path)
@@ -35,12 +35,11 @@ def at(*path: str, default: Any = "") -> Cell:
 
 
 def count(*path: str) -> Cell:
-    """How many there are at a path."""
     return lambda obj, _now: len(pick(obj, *path) or ())
 
 
 def labels(*path: str) -> Cell:
-    """The labels at a path, in order of their keys."""
+    """The labels at a path, sorted by key."""
 
     def cell(obj: View, _now: datetime.datetime) -> str:
         pairs = pick(obj, *path) or {}
@@ -50,18 +49,16 @@ def labels(*path: str) -> Cell:
 
 
 def truth(*path: str) -> Cell:
-    """Whether what is at a path is true, in Go's words."""
+    """`true` or `false`, as Go prints the value at a path."""
     return lambda obj, _now: "true" if pick(obj, *path) else "false"
 
 
 def met_conditions(obj: View) -> set[str]:
-    """The types of the conditions that are True."""
     conditions = pick(obj, "status", "conditions") or ()
     return {condition.get("type", "") for condition in conditions if condition.get("status") == "True"}
 
 
 def age_of(obj: View, now: datetime.datetime) -> str:
-    """How long ago an object was made."""
     return age(pick(obj, "metadata", "creationTimestamp"), now)
 
 
@@ -71,7 +68,7 @@ def joined(values: Iterable[Any]) -> str:
 
 
 def first_three(values: Sequence[str], nothing: str) -> str:
-    """Three values and how many more there are, as formatEndpoints in Kubernetes' printers shows them."""
+    """Three values and the number of others, as formatEndpoints in Kubernetes' printers shows them."""
     text = ",".join(values[:3]) if values else nothing
     return f"{text} + {len(values) - 3} more..." if len(values) > 3 else text
 

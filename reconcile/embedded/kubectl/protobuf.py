@@ -1,6 +1,6 @@
-"""Protobuf bodies, which `kubectl create configmap` and its like always send. They are only read, and only
-the kinds and fields that a BuiltInKind has messages for; any other is refused by name, because an unread
-field would be lost. Answers are always JSON, which every client takes.
+"""Protobuf bodies, which commands such as `kubectl create configmap` always send. Only kinds and fields of
+`BuiltInKind.messages` are read; others are refused by name, because an unread field would be lost. Answers
+are always JSON, which every client takes.
 """
 
 import base64
@@ -19,10 +19,10 @@ CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 
 Message = Mapping[int, str]
-"""One message: `name:type` by the number of the field. Types are `string`, `int`, `bool`, `bytes`, `time`,
-`quantity`, `int-or-string` and names of other messages; `[x]` is a list of them, `{x}` a map from strings.
-A `*` before the type is a pointer in Go: it is sent only when it was set, so that a zero means zero. A field
-without a name is an embedded struct: its fields are those of the message around it."""
+"""One message: `name:type` by field number. Types are `string`, `int`, `bool`, `bytes`, `time`, `quantity`,
+`int-or-string` and names of other messages; `[x]` is a list of them, `{x}` a map from strings. `*` marks a
+pointer in Go, which is sent only if it was set, so that a zero means zero. A field without a name is an
+embedded struct: its fields belong to the message around it."""
 Messages = dict[str, Message]
 """Messages by name."""
 
@@ -52,13 +52,11 @@ _SHARED: Messages = {
 
 
 class _Unread(Exception):
-    """A kind or a field that is not in the table."""
+    """A kind or a field without a message."""
 
 
 @frozen
 class _Field:
-    """One field of a message; without a name, what is in it stands in the message itself."""
-
     name: str
     type: str
     pointer: bool = False
@@ -146,7 +144,7 @@ class Protobuf:
 
 
 def _fields(name: str, message: Message, known: Messages) -> dict[int, _Field]:
-    """The fields of a message by number. Raises ValueError where one is of a type that has no message."""
+    """The fields of a message by number. Raises ValueError for a field whose type has no message."""
     fields = {number: _field(*text.split(":")) for number, text in message.items()}
     for number, field in fields.items():
         if field.type not in known and field.type not in _SCALARS:

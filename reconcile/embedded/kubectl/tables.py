@@ -1,8 +1,4 @@
-"""Tables: what `kubectl get` shows, one row for each object.
-
-A custom resource's columns are those of its definition, or Name and Age; a built-in kind has the columns
-that kubectl's users know. Dates become ages when the table is made, as the real server does.
-"""
+"""Tables as `kubectl get` shows them. As in the real server, dates become ages when a table is made."""
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping
@@ -26,23 +22,19 @@ _AGE = PathColumn("Age", "date", ".metadata.creationTimestamp", "When the object
 
 @frozen
 class _Columns:
-    """The columns of one resource, ready to print."""
-
     definitions: tuple[Document, ...]
     cells: tuple[Cell, ...]
 
 
 @define
 class Tables:
-    """Renders the objects of any resource."""
-
     _clock: Clock
     _columns: WeakKeyDictionary[ServedResource, _Columns] = field(factory=WeakKeyDictionary)
 
     def rows(self, resource: ServedResource, objects: Iterable[Mapping[str, Any]]) -> Document:
-        """A Table of `objects`; its metadata and the rows' objects are the caller's to fill in.
+        """A Table of `objects`; the caller fills in its metadata and the rows' objects.
 
-        Raises jsonpath.BadPath when a column of the resource cannot be read.
+        Raises jsonpath.BadPath if the path of a column is malformed.
         """
         columns = self._columns_of(resource)
         now = self._clock.now()

@@ -1,8 +1,8 @@
-"""Schemas: what objects of a resource may be. Compiled once; they prune, default and validate."""
+"""Schemas: which objects of a resource are valid. Compiled once; they prune, default and validate."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
@@ -11,26 +11,29 @@ from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
 from reconcile.embedded.schema.object_meta import OBJECT_META
 from reconcile.embedded.schema.object_validation import duplicates, validate
-from reconcile.embedded.schema.optional_rules import Rules, compile_rules, costly_rules, unevaluated_rules
+from reconcile.embedded.schema.optional_rules import cel_for, has_rules, rule_causes
 from reconcile.embedded.schema.patterns import compile_pattern
 from reconcile.embedded.schema.schema_nodes import ABSENT, SchemaNode, compile_node
 from reconcile.embedded.schema.steps import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.schema.structural import check_structural
 
+if TYPE_CHECKING:
+    from reconcile.embedded.schema.cel import RuleNode
+
 __all__ = ["EMPTY", "ResourceSchema", "SchemaNode", "Steps", "check_structural", "compile_schema"]
 
 Steps = tuple[str, ...]
-"""The way to a field; an empty step goes into the items of a list."""
+"""The path to a field; an empty step goes into the items of a list."""
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 
 
 @frozen(eq=False, slots=False)
 class ResourceSchema:
-    """What objects of one version of one resource may be.
+    """The schema of one version of a resource.
 
-    `metadata` is checked elsewhere, except where the definition restricts it: the rules for metadata are
-    the same for all resources.
+    It checks `metadata` only where the definition restricts it: other rules for metadata are the same for all
+    resources and are checked elsewhere.
     """
 
     _openapi: Mapping[str, Any]
@@ -39,7 +42,7 @@ class ResourceSchema:
 
     @cached_property
     def root(self) -> SchemaNode:
-        """The schema as the definition has it. It is compiled when it is first needed."""
+        """The schema as the definition has it, compiled when it is first needed."""
         root = compile_node(self._openapi)
         for (*way, last), node in self._grafts.items():
             at = root
@@ -50,16 +53,28 @@ class ResourceSchema:
 
     @cached_property
     def whole(self) -> SchemaNode:
-        """The same with apiVersion, kind and the full metadata: what patches and applies are typed by."""
-        return _with_object_fields(self.root)
+        """The same with apiVersion, kind and the full metadata, as patches and applies need it."""
+        root = self.root
+        return SchemaNode(
+            type="object",
+            properties=root.properties
+            | {
+                "apiVersion": SchemaNode(type="string"),
+                "kind": SchemaNode(type="string"),
+                "metadata": OBJECT_META,
+            },
+            additional=root.additional,
+            preserves_unknown=root.preserves_unknown,
+            atomic_map=root.atomic_map,
+        )
 
     @cached_property
-    def rules(self) -> "Rules | None":
-        """The rules in CEL; None without any that this server can evaluate."""
-        return compile_rules(self._openapi)
+    def _rules(self) -> "RuleNode | None":
+        cel = cel_for(self._openapi)
+        return None if cel is None else cel.rule_tree(self._openapi)
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
-        """Remove fields that the schema does not know, in place; their paths: `spec.items[0].x`."""
+        """Remove unknown fields in place. Returns their paths, such as `spec.items[0].x`."""
         removed: list[str] = []
         held = {name: obj.pop(name) for name in _ROOT_FIELDS if name in obj}
         prune(self.root, obj, "", removed)
@@ -69,11 +84,11 @@ class ResourceSchema:
         return removed
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Fill in defaults and drop nulls that may not be, in place."""
+        """Fill in defaults and remove nulls where they are not allowed, in place."""
         fill_defaults(self.root, obj)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldCause]:
-        """The faults of an object; with `old`, those that were not already there."""
+        """The faults of an object; with `old`, only those that `old` does not have."""
         causes = Causes()
         try:
             self._check(obj, old, causes)
@@ -81,7 +96,7 @@ class ResourceSchema:
             return [*causes, TOO_MUCH_WORK]
         except TooManyFaults:
             return [*causes, TOO_MANY_FAULTS]
-        return [*causes, *(self.rules.causes(obj, old, causes) if self.rules is not None else ())]
+        return [*causes, *(rule_causes(self._rules, obj, old, causes) if self._rules is not None else ())]
 
     def _check(self, obj: dict[str, Any], old: dict[str, Any] | None, causes: Causes) -> None:
         validate(self.root, obj, "", causes, ABSENT if old is None else old)
@@ -94,16 +109,17 @@ class ResourceSchema:
 
     @cached_property
     def unevaluated_rules(self) -> tuple[str, ...]:
-        """The rules of the schema that this server cannot evaluate: `spec.x-kubernetes-validations[0]`.
-
-        They use a few functions of CEL, or formats. The caller has to warn of them.
-        """
-        return (*unevaluated_rules(self._openapi), *_unevaluated(self._openapi, ""))
+        """Formats, patterns and rules that this server cannot evaluate; the caller has to warn of them."""
+        # Where the CEL library is missing, no rule is evaluated.
+        rules = has_rules(self._openapi) and cel_for(self._openapi) is None
+        missing = ("any x-kubernetes-validations: the extra `embedded` is not installed",) if rules else ()
+        return (*missing, *_unevaluated(self._openapi, ""))
 
     @cached_property
     def costly_rules(self) -> tuple[str, ...]:
         """The places of rules that a real server is likely to refuse as too costly."""
-        return tuple(costly_rules(self._openapi))
+        cel = cel_for(self._openapi)
+        return () if cel is None else tuple(cel.costly_rules(self._openapi))
 
 
 def compile_schema(
@@ -112,29 +128,14 @@ def compile_schema(
     unique_lists: bool = True,
     grafts: Mapping[Steps, SchemaNode] | None = None,
 ) -> ResourceSchema:
-    """The schema for an `openAPIV3Schema` that is structural; None gives `EMPTY`.
+    """The schema of a structural `openAPIV3Schema`; `EMPTY` for None.
 
-    Without `unique_lists`, duplicates in lists of type set and map are accepted: for built-in kinds
-    those types serve server-side apply only. `grafts` are nodes for places that no schema can describe.
+    Without `unique_lists`, lists of type set and map may have duplicates: for built-in kinds those types
+    serve server-side apply only. `grafts` are nodes for places that OpenAPI cannot describe.
     """
     if openapi is None:
         return EMPTY
     return ResourceSchema(openapi, unique_lists, grafts or {})
-
-
-def _with_object_fields(root: SchemaNode) -> SchemaNode:
-    fields = {
-        "apiVersion": SchemaNode(type="string"),
-        "kind": SchemaNode(type="string"),
-        "metadata": OBJECT_META,
-    }
-    return SchemaNode(
-        type="object",
-        properties=root.properties | fields,
-        additional=root.additional,
-        preserves_unknown=root.preserves_unknown,
-        atomic_map=root.atomic_map,
-    )
 
 
 def _unevaluated(schema: Any, path: str) -> Iterator[str]:
@@ -155,4 +156,4 @@ def _unevaluated(schema: Any, path: str) -> Iterator[str]:
 
 
 EMPTY: Final = ResourceSchema({"nullable": True, "x-kubernetes-preserve-unknown-fields": True})
-"""Accepts and keeps everything."""
+"""Accepts and keeps every value."""

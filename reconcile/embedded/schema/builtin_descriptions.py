@@ -1,8 +1,7 @@
-"""What the fields of built-in kinds are for, in Kubernetes' own words.
+"""Descriptions of the fields of built-in kinds, in Kubernetes' own words.
 
-The words are not ours to keep: they are read from the source text of the models of kubernetes_asyncio, which
-are generated from Kubernetes' OpenAPI document and which this project depends on anyway. Nothing of it is
-imported, and without it there are no descriptions.
+They are read from the source text of kubernetes_asyncio's models, so that none are in this repository.
+Nothing of it is imported, and without it there are no descriptions.
 """
 
 import re
@@ -25,7 +24,7 @@ _WORDS: Final = ((re.compile(r"(.)([A-Z][a-z]+)"), r"\1_\2"), (re.compile(r"([a-
 
 @cache
 def field_descriptions(type_name: str) -> Mapping[str, str]:
-    """The descriptions of the fields of a type such as `V1PodSpec`, as far as there are any."""
+    """The known descriptions of the fields of a type such as `V1PodSpec`."""
     folder = _models()
     path = None if folder is None else folder / f"{_module(type_name)}.py"
     if path is None or not path.is_file():
@@ -33,7 +32,7 @@ def field_descriptions(type_name: str) -> Mapping[str, str]:
     text = path.read_text(encoding="utf-8")
     found = _NAMES.search(text)
     names = dict(_NAME.findall(found[1])) if found else {}
-    return {names.get(name, name): said for name, said in _GETTER.findall(text)}
+    return {names.get(name, name): description for name, description in _GETTER.findall(text)}
 
 
 @cache

@@ -52,25 +52,25 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def schema_for(group: str, version: str, kind: str) -> dict[str, Any]:
-    """The OpenAPI v3 schema of a built-in kind, without references to others; KeyError for any other kind.
+    """The OpenAPI v3 schema of a built-in kind, without references. Raises KeyError for other kinds.
 
-    Parts are shared between kinds: do not change it.
+    Kinds share parts of it: do not change it.
     """
     return _type_schema(_type_of(group, version, kind))
 
 
 def published(group: str, version: str, kind: str, references: Mapping[str, str]) -> Components:
-    """The same as documents publish it: described, and each type once, by the name it is referred to.
+    """The schema as documents publish it: described, with each type once, under its name; the kind is first.
 
-    The first is the kind itself. `references` has the places of types that the document describes already.
+    `references` has the places of types that the document describes already.
     """
-    made: Components = {}
-    waiting = [_type_of(group, version, kind)]
-    while waiting:
-        name = waiting.pop()
-        if name not in made:
-            made[name] = _described(name, references, waiting)
-    return made
+    types: Components = {}
+    names = [_type_of(group, version, kind)]
+    while names:
+        name = names.pop()
+        if name not in types:
+            types[name] = _described(name, references, names)
+    return types
 
 
 def _type_of(group: str, version: str, kind: str) -> str:
@@ -78,11 +78,11 @@ def _type_of(group: str, version: str, kind: str) -> str:
 
 
 def _described(name: str, references: Mapping[str, str], waiting: list[str]) -> dict[str, Any]:
-    entry, told = _document().types[name], field_descriptions(name)
+    entry, texts = _document().types[name], field_descriptions(name)
     schema = {**_type_schema(name), "properties": {}}
     for member, expression in entry.fields.items():
-        made = _prefixed(_referring(expression, references, waiting), entry.extensions.get(member))
-        schema["properties"][member] = {**made, "description": told[member]} if member in told else made
+        typed = _prefixed(_referring(expression, references, waiting), entry.extensions.get(member))
+        schema["properties"][member] = typed | ({"description": texts[member]} if member in texts else {})
     return schema
 
 

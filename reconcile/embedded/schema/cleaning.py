@@ -1,4 +1,4 @@
-"""What the API server does to an object before validation: pruning unknown fields and filling in defaults."""
+"""What the API server does before validation: it removes unknown fields and fills in defaults."""
 
 from decimal import Decimal
 from typing import Any, Final
@@ -11,11 +11,11 @@ from reconcile.embedded.schema.schema_nodes import ABSENT, EMBEDDED_FIELDS, Defa
 from reconcile.embedded.schema.steps import MAX_CAUSES, MAX_PATH, shortened
 
 MAX_DEFAULTS: Final = 3 * 1024 * 1024
-"""Bytes of defaults that one object may get: twice what can be stored, so that half of it is too much."""
+"""Bytes of defaults for one object: twice what can be stored, so an object that reaches it is refused."""
 
 
 def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
-    """Take out, in place, what the schema does not know; the first paths of it are added to `removed`."""
+    """Remove unknown fields, in place; the first of their paths are added to `removed`."""
     if len(path) > MAX_PATH:
         path = shortened(path)
     if isinstance(value, list):
@@ -44,12 +44,12 @@ def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
 
 @define
 class _Room:
-    """The bytes of defaults that an object may still get: a default of an item is repeated for each."""
+    """The bytes of defaults that an object may still get: each item of a list repeats those of its schema."""
 
     left: int = MAX_DEFAULTS
 
     def copy_of(self, default: Default) -> Any:
-        """A private copy; ABSENT where there is no room."""
+        """A copy, or ABSENT if there is not enough room."""
         if default.size > self.left:
             return ABSENT
         self.left -= default.size
@@ -57,12 +57,10 @@ class _Room:
 
 
 def fill_defaults(node: SchemaNode, value: Any) -> None:
-    """Put defaults in, in place.
+    """Fill in defaults, in place, up to `MAX_DEFAULTS`.
 
-    A null gives way to the default where there is one, goes where the field is not nullable, and
-    stays where it is. Whole numbers written as `2.0` become integers, and quantities take the one
-    form in which they are stored. Once an object has got `MAX_DEFAULTS` the rest is left out: it can no
-    longer be stored.
+    Where a field is not nullable, null is replaced by the default or removed. Whole numbers such as `2.0`
+    become integers, and quantities take their canonical form.
     """
     _fill(node, value, _Room())
 
@@ -77,9 +75,9 @@ def _fill(node: SchemaNode, value: Any, room: _Room) -> None:
 def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
     for name, default in node.defaulted:
         if name not in value or (value[name] is None and not node.properties[name].nullable):
-            made = room.copy_of(default)
-            if made is not ABSENT:
-                value[name] = made
+            filled = room.copy_of(default)
+            if filled is not ABSENT:
+                value[name] = filled
     unset: list[str] = []
     for name, member in value.items():
         if type(member) is str and not node.holds_quantities:
@@ -88,7 +86,7 @@ def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
         if child is None:
             continue
         if member is None:
-            if not child.nullable and not _says_nothing(child):
+            if not child.nullable and not _is_open(child):
                 unset.append(name)
         elif isinstance(member, dict | list):
             _fill(child, member, room)
@@ -101,16 +99,16 @@ def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
 def _fill_items(node: SchemaNode, items: list[Any], room: _Room) -> None:
     for index, item in enumerate(items):
         if item is None and not node.nullable and node.default is not None:
-            made = room.copy_of(node.default)
-            items[index] = None if made is ABSENT else made
+            filled = room.copy_of(node.default)
+            items[index] = None if filled is ABSENT else filled
         elif isinstance(item, dict | list):
             _fill(node, item, room)
         elif item is not None:
             items[index] = _coerced(node, item)
 
 
-def _says_nothing(node: SchemaNode) -> bool:
-    """A place that keeps everything keeps null too."""
+def _is_open(node: SchemaNode) -> bool:
+    """Whether a place keeps everything, null included."""
     return node.preserves_unknown and not node.type
 
 
@@ -123,7 +121,7 @@ def _coerced(node: SchemaNode, value: Any) -> Any:
 
 
 def _stored_quantity(value: Any) -> Any:
-    """A malformed quantity stays as it is: validation reports it."""
+    # A malformed quantity is kept, since validation reports it.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     try:

@@ -36,7 +36,7 @@ _SSN = re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}", re.ASCII)
 
 
 def has_format(value: str, name: str) -> bool:
-    """Whether the string has the format; a format that is not known fits every string."""
+    """Whether a string has a format; an unknown format fits every string."""
     test = _TESTS.get(name)
     return test is None or test(value)
 
@@ -61,7 +61,7 @@ def _uri(value: str) -> bool:
 
 
 def succeeds(parse: Callable[..., object], *values: Any) -> bool:
-    """Whether the values are what `parse` takes, which otherwise raises ValueError."""
+    """Whether `parse` accepts the values; False if it raises ValueError."""
     try:
         parse(*values)
     except ValueError:

@@ -1,4 +1,4 @@
-"""JSON values: equality, copies, and how messages write them."""
+"""JSON values: equality, copies, and their text in messages."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -26,12 +26,12 @@ def type_name(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether the value is an integer or a float; true and false are neither."""
+    """Whether a value is an integer or a float, but not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def same(left: Any, right: Any) -> bool:
-    """JSON equality: `true` is not 1, and 1 is 1.0."""
+    """JSON equality: `true` does not equal 1, but 1 equals 1.0."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(
             value is right[name] or same(value, right[name]) for name, value in left.items()
@@ -42,7 +42,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def is_deeper(value: Any, depth: int) -> bool:
-    """Whether a value has containers within containers, more than `depth` of them."""
+    """Whether a value has more than `depth` levels of dicts and lists."""
     members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if members is None:
         return False
@@ -66,19 +66,18 @@ def copied(value: Any) -> Any:
 
 
 def list_key(keys: Sequence[str], item: Any) -> tuple[str, ...]:
-    """The identity of an item of a keyed list; for a set, which has no keys, the item itself."""
+    """The identity of an item of a keyed list, or of a set if there are no keys."""
     if not keys or not isinstance(item, dict):
         return (quoted(item),)
     return tuple(_key_text(item[name]) if name in item else "" for name in keys)
 
 
 def _key_text(value: Any) -> str:
-    """Strings are marked, so that no other value reads like one."""
+    # The mark keeps strings apart from other values.
     return f'"{value}' if type(value) is str else quoted(value)
 
 
 def quoted(value: Any) -> str:
-    """A value as messages show it."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""The metadata that every object has, as patches and applies are typed by it."""
+"""The schema of metadata, for patches, applies and published documents."""
 
 from typing import Any, Final
 

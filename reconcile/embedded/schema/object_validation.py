@@ -1,4 +1,4 @@
-"""Whether an object is what its schema says, and if not, where."""
+"""Validation of objects by their schema."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -23,17 +23,11 @@ _TYPES: Final[Mapping[str, type]] = {
 
 
 def validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
-    """Add a cause for each fault of `value`; raises as `Causes` does when it takes too much.
-
-    What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
-    a schema that became stricter does not lock objects.
-    """
+    """Add a cause for each fault of `value`. Raises TooMuchWork and TooManyFaults, as `Causes` does."""
+    # As in the API server, invalid values that do not change are accepted: otherwise a schema that became
+    # stricter would prevent all updates.
     if old is not ABSENT and (value is old or (value == old and same(value, old))):
         return
-    _validate(node, value, path, causes, old)
-
-
-def _validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any) -> None:
     causes.spend(1)
     if value is None and node.nullable:
         return
@@ -52,20 +46,19 @@ def _validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any)
 
 
 def _passes_for(node: SchemaNode, value: Any) -> bool:
-    """Whether a value that is not of the Python type of the node may be there nevertheless."""
-    wanted = node.type
-    if node.int_or_string and not wanted:
+    """Whether a value is allowed although it does not have the Python type of the node."""
+    if node.int_or_string and not node.type:
         return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
-    if not wanted:
+    if not node.type:
         return value is not None or node.preserves_unknown
-    if wanted == "number":
+    if node.type == "number":
         return type(value) is int
-    return wanted == "integer" and isinstance(value, float) and value.is_integer()
+    return node.type == "integer" and isinstance(value, float) and value.is_integer()
 
 
 def _wrong_type(node: SchemaNode, value: Any, path: str) -> FieldCause:
-    wanted = node.type or ("integer,string" if node.int_or_string else "any value but null")
-    fault = f'{path} in body must be of type {wanted}: "{type_name(value)}"'
+    expected = node.type or ("integer,string" if node.int_or_string else "any value but null")
+    fault = f'{path} in body must be of type {expected}: "{type_name(value)}"'
     return FieldCause("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}: {fault}", path or "<nil>")
 
 
@@ -130,7 +123,7 @@ def _validate_one_of(options: tuple[SchemaNode, ...], value: Any, path: str, cau
 
 
 def _faults(node: SchemaNode, value: Any, path: str, causes: Causes) -> Causes:
-    """The faults under one branch, whose work is that of the whole."""
+    """The faults of one branch, whose work counts for the whole."""
     found = Causes(causes.left - _A_BRANCH)
     try:
         validate(node, value, path, found)
@@ -141,7 +134,7 @@ def _faults(node: SchemaNode, value: Any, path: str, causes: Causes) -> Causes:
 
 
 def _composition_fault(path: str, rule: str) -> FieldCause:
-    """A fault that the API server reports without a path."""
+    # The API server reports these faults without a path.
     return invalid("", "", f'"{path}" {rule}')
 
 

@@ -1,8 +1,7 @@
-"""Patterns run on RE2 alone, as in the real server, in time linear in the text.
+"""Patterns, which run only on RE2, as in the real server, in time linear in the text.
 
-Python's own engine is never asked: there are patterns that keep it busy for ever, and no way to know all of
-them. Where the library is missing (the extra `embedded`), patterns are kept and not checked, which the author
-of a definition is warned of.
+Python's own engine is never used: some patterns keep it busy for ever, and not all can be recognised. Without
+the library (the extra `embedded`), patterns are not checked, and the writer of a definition is warned.
 """
 
 from collections.abc import Callable
@@ -10,43 +9,32 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 MAX_MEMORY: Final = 1024 * 1024
-"""Bytes that RE2 may take for one pattern; one that needs more is refused."""
+"""Bytes that RE2 may use for one pattern; a pattern that needs more is refused."""
 
 STEPS_A_UNIT: Final = 80
-"""Instructions times characters that RE2 does in about a microsecond where it is slowest."""
+"""Instructions times characters that RE2 executes in about a microsecond at its slowest."""
 
-_REMEMBERED: Final = 256
-"""Characters up to which a text's answer is kept: calling RE2 from Python costs more than such a search."""
-
-Search = Callable[[str], bool]
-"""Whether a pattern occurs in a text."""
+_CACHED: Final = 256
+"""Characters up to which a text's result is cached: for these, calling RE2 costs more than the search."""
 
 
 class PatternError(ValueError):
-    """RE2 does not take the pattern; the text says why."""
+    """RE2 refuses the pattern; the text says why."""
 
 
 class Pattern(Protocol):
-    """A compiled pattern, as RE2's library has it."""
+    """A compiled pattern of RE2's library."""
 
     programsize: int
 
-    def search(self, text: str) -> Any:
-        """The first match, or None."""
-        ...
+    def search(self, text: str) -> Any: ...
 
-    def finditer(self, text: str) -> Any:
-        """All matches that do not overlap."""
-        ...
+    def finditer(self, text: str) -> Any: ...
 
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Pattern | None:
-    """The pattern for RE2; None where its library is missing.
-
-    Raises:
-        PatternError: RE2 refuses it.
-    """
+    """The pattern for RE2; None without its library. Raises PatternError if RE2 refuses it."""
     try:
         import re2
     except ImportError:
@@ -69,15 +57,15 @@ def _words(error: Exception) -> str:
 
 
 def search_cost(pattern: Pattern, text: str) -> int:
-    """Units of work, of about a microsecond each, that a search may take at worst."""
+    """The most units of work, of about a microsecond each, for one search."""
     return 1 + pattern.programsize * len(text) // STEPS_A_UNIT
 
 
-def searcher(pattern: Pattern) -> Search:
-    """The search for a pattern."""
+def searcher(pattern: Pattern) -> Callable[[str], bool]:
+    """Whether a pattern occurs in a text, as a function that caches results for short texts."""
 
     def search(text: str) -> bool:
         return pattern.search(text) is not None
 
-    remembered = lru_cache(maxsize=64)(search)
-    return lambda text: remembered(text) if len(text) <= _REMEMBERED else search(text)
+    cached = lru_cache(maxsize=64)(search)
+    return lambda text: cached(text) if len(text) <= _CACHED else search(text)

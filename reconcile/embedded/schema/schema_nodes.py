@@ -1,4 +1,4 @@
-"""A schema as a tree of small nodes, made once per version of a resource."""
+"""A schema as a tree of nodes, compiled once for each version of a resource."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -9,16 +9,14 @@ from attrs import define, field, frozen
 from reconcile.embedded.schema.checks import Check, is_quantity, value_checks
 
 ABSENT: Final[Any] = object()
-"""Stands for no value at all, which is not the same as null."""
+"""Stands for a missing value, which differs from null."""
 
 EMBEDDED_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
-"""What an embedded resource may always have."""
+"""The fields that every embedded resource may have."""
 
 
 @frozen
 class Default:
-    """What a place holds unless something else is said."""
-
     value: Any
     size: int
     """Bytes of its JSON."""
@@ -26,51 +24,51 @@ class Default:
 
 @define(eq=False)
 class SchemaNode:
-    """What a schema says about one place in an object."""
+    """The schema of one place in an object."""
 
     type: str = ""
     """object, array, string, integer, number or boolean; empty for any."""
     nullable: bool = False
     properties: dict[str, "SchemaNode"] = field(factory=dict)
     additional: "SchemaNode | None" = None
-    """What every member is that `properties` does not name; None where there may be none."""
+    """The schema of members that are not in `properties`; None if they are not allowed."""
     items: "SchemaNode | None" = None
     required: tuple[str, ...] = ()
     default: "Default | None" = None
     defaulted: tuple[tuple[str, "Default"], ...] = ()
-    """The members that have a default, each with it."""
+    """The members that have a default, with their defaults."""
     preserves_unknown: bool = False
     embedded: bool = False
     int_or_string: bool = False
     quantity: bool = False
-    """A Quantity of a built-in kind. Custom resources have none: there it is a string like any other."""
+    """Whether this is a Quantity of a built-in kind; those of custom resources are plain strings."""
     holds_quantities: bool = False
-    """Some members or items are quantities."""
+    """Whether any members or items are quantities."""
     list_type: str = "atomic"
     """atomic, set or map, for server-side apply."""
     map_keys: tuple[str, ...] = ()
     atomic_map: bool = False
     patch_strategies: frozenset[str] = frozenset()
-    """Of a strategic merge patch: merge, replace, retainKeys."""
+    """For strategic merge patches: merge, replace, retainKeys."""
     patch_merge_key: str = ""
     plain: Any = None
-    """The Python type of which every value is right, whatever it is; most strings, booleans and integers."""
+    """The Python type of which every value is valid, as of most strings, booleans and integers."""
     flat: bool = False
-    """An object of scalars only: with no unknown field there is nothing to look for below."""
+    """Whether this is an object of scalars, in which pruning has only its own fields to check."""
     checks: tuple[Check, ...] = ()
     compositions: "Compositions | None" = None
     has_keyed_lists: bool = False
-    """A list of type set or map is here or below."""
+    """Whether a list of type set or map is here or below."""
 
     def child(self, name: str) -> "SchemaNode | None":
-        """What the member `name` is; None for one that the schema does not know."""
+        """The schema of the member `name`; None if it is unknown."""
         known = self.properties.get(name) or self.additional
         if known is None and (self.preserves_unknown or (self.embedded and name in EMBEDDED_FIELDS)):
             return ANYTHING
         return known
 
     def item(self) -> "SchemaNode":
-        """What the items of the list are."""
+        """The schema of the items of a list."""
         return self.items or ANYTHING
 
 
@@ -80,8 +78,6 @@ _PLAIN: Final[Mapping[str, type]] = {"string": str, "boolean": bool, "integer": 
 
 @define(eq=False)
 class Compositions:
-    """allOf, anyOf, oneOf and not."""
-
     all_of: tuple[SchemaNode, ...] = ()
     any_of: tuple[SchemaNode, ...] = ()
     one_of: tuple[SchemaNode, ...] = ()
@@ -89,7 +85,7 @@ class Compositions:
 
 
 ANYTHING: Final = SchemaNode(nullable=True, preserves_unknown=True)
-"""Everything is allowed and kept."""
+"""Accepts and keeps every value."""
 
 
 _EXTENSIONS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
@@ -105,7 +101,7 @@ _EXTENSIONS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 
 
 def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
-    """The node for an OpenAPI v3 schema, which is taken to be structural."""
+    """The node of a structural OpenAPI v3 schema."""
     node = SchemaNode()
     for keyword, value in schema.items():
         match keyword:

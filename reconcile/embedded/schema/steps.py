@@ -1,8 +1,8 @@
-"""How much work one object may make while it is checked against its schema.
+"""The limit of work for checking one object against its schema.
 
-A schema and an object that are both small enough to be stored can still make billions of steps together: an
-`anyOf` of a thousand branches times a list of a hundred thousand items. Everything that is checked is
-counted, and an object that takes too much of it is refused.
+A schema and an object that can both be stored may still need billions of steps together, such as an `anyOf`
+of a thousand branches for a list of a hundred thousand items. So every check is counted, and an object that
+needs too many is refused.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ MAX_WORK: Final = 300_000
 """Units of work for one object, of about a microsecond each."""
 
 MAX_CAUSES: Final = 1000
-"""Faults that are listed for one object."""
+"""The most faults that are listed for one object."""
 
 MAX_CAUSE_LETTERS: Final = 256 * 1024
-"""Letters of all of them together; one may be longer."""
+"""The most letters of all of them together; a single fault may be longer."""
 
 MAX_PATH: Final = 4096
-"""Letters of the path to a field, as faults and warnings show it; keys may be as long as a body."""
+"""The most letters of a path in faults and warnings; keys may be as long as a body."""
 
 
 _A_CAUSE: Final = 3
@@ -31,11 +31,11 @@ class TooMuchWork(Exception):
 
 
 class TooManyFaults(Exception):
-    """There is no room for another fault."""
+    """The object has more faults than can be listed."""
 
 
 class Causes(list[FieldCause]):
-    """The faults that were found, and what work is left."""
+    """The faults found so far, and the units of work that are left."""
 
     def __init__(self, left: int = MAX_WORK) -> None:
         super().__init__()
@@ -43,13 +43,13 @@ class Causes(list[FieldCause]):
         self._letters = MAX_CAUSE_LETTERS
 
     def spend(self, units: int) -> None:
-        """Count work before it is done; raises TooMuchWork when there is nothing left."""
+        """Count work before it is done. Raises TooMuchWork if none is left."""
         self.left -= units
         if self.left < 0:
             raise TooMuchWork
 
     def append(self, cause: FieldCause) -> None:
-        """Add a fault; raises TooManyFaults at the last one that is listed."""
+        """Add a fault. Raises TooManyFaults at the last one that can be listed."""
         super().append(cause)
         self.left -= _A_CAUSE
         self._letters -= len(cause.message) + len(cause.field)
@@ -57,7 +57,7 @@ class Causes(list[FieldCause]):
             raise TooManyFaults
 
     def extend(self, causes: Iterable[FieldCause]) -> None:
-        """Add some faults; raises as `append` does."""
+        """Add faults. Raises as `append` does."""
         for cause in causes:
             self.append(cause)
 
@@ -73,5 +73,5 @@ TOO_MANY_FAULTS: Final = FieldCause(
 
 
 def shortened(path: str) -> str:
-    """A path, cut off where it is too long to be shown for every member below it."""
+    """A path, cut off at `MAX_PATH` letters."""
     return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}..."

@@ -1,4 +1,4 @@
-"""The rules that make a schema of a CustomResourceDefinition structural."""
+"""The rules for structural schemas, which a CustomResourceDefinition must have."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from reconcile.embedded.schema.checks import invalid, listed, not_supported
 from reconcile.embedded.schema.cleaning import prune
 from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.schema.object_validation import validate
-from reconcile.embedded.schema.optional_rules import rule_faults
+from reconcile.embedded.schema.optional_rules import cel_for
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern
 from reconcile.embedded.schema.schema_nodes import EMBEDDED_FIELDS, compile_node
 from reconcile.embedded.schema.steps import TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
-from reconcile.embedded.schema.wellformed import malformed
+from reconcile.embedded.schema.wellformed import malformed, subschemas
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _SCALARS = frozenset({"boolean", "integer", "number", "string"})
@@ -41,12 +41,13 @@ _METADATA_MEMBERS = frozenset({"name", "generateName"})
 
 
 def check_structural(openapi: Mapping[str, Any], path: str) -> list[FieldCause]:
-    """What keeps an `openAPIV3Schema` from being structural; `path` is its own, as causes begin with it."""
+    """Why an `openAPIV3Schema` is not structural; `path` is its place, with which the causes begin."""
     if causes := list(malformed(openapi, path)):
         return causes
     if causes := [*_root(openapi, path), *_schema(openapi, path)]:
         return causes
-    return [*_root_defaults(openapi, path), *rule_faults(openapi, path)]
+    cel = cel_for(openapi)
+    return [*_root_defaults(openapi, path), *(cel.check_rules(openapi, path) if cel is not None else ())]
 
 
 def _root(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -72,12 +73,8 @@ def _schema(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     yield from _type(schema, path)
     yield from _extensions(schema, path)
     yield from _list_type(schema, path)
-    for name, member in schema.get("properties", {}).items():
-        yield from _schema(member, f"{path}.properties[{name}]")
-    if isinstance(schema.get("items"), Mapping):
-        yield from _schema(schema["items"], f"{path}.items")
-    if isinstance(schema.get("additionalProperties"), Mapping):
-        yield from _schema(schema["additionalProperties"], f"{path}.additionalProperties")
+    for step, member in subschemas(schema):
+        yield from _schema(member, path + step)
     yield from _compositions(schema, schema, path)
 
 
@@ -212,7 +209,7 @@ def _compositions(schema: Mapping[str, Any], outer: Mapping[str, Any], path: str
 
 
 def _is_int_or_string(schema: Mapping[str, Any], keyword: str) -> bool:
-    """The two ways in which an int-or-string may repeat that it is one."""
+    """Whether a composition is one of the two that repeat `x-kubernetes-int-or-string`."""
     if keyword == "anyOf":
         return bool(schema["anyOf"] == _INT_OR_STRING)
     return keyword == "allOf" and schema["allOf"][0].get("anyOf") == _INT_OR_STRING
@@ -255,14 +252,11 @@ def _root_defaults(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]
 
 
 def _defaults(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
-    """A default must itself be valid, and have no field that would be pruned."""
+    """A default must be valid and have no unknown fields."""
     if "default" in schema:
         yield from _default(schema, f"{path}.default")
-    for name, member in schema.get("properties", {}).items():
-        yield from _defaults(member, f"{path}.properties[{name}]")
-    for keyword in ("items", "additionalProperties"):
-        if isinstance(schema.get(keyword), Mapping):
-            yield from _defaults(schema[keyword], f"{path}.{keyword}")
+    for step, member in subschemas(schema):
+        yield from _defaults(member, path + step)
 
 
 def _default(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:

@@ -1,10 +1,11 @@
-"""Whether something is an OpenAPI v3 schema at all: each keyword has a value of its type."""
+"""OpenAPI v3 schemas as documents: their keywords, the types of the keywords, and the schemas within them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.json_values import is_number, quoted, type_name
+from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
 
 KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("description", "format", "pattern", "title", "type"), ("string",)),
@@ -21,18 +22,27 @@ KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "additionalProperties": ("object", "boolean"),
     "items": ("object", "array"),
 }
-"""The keywords of a schema whose values have to be of certain types."""
+"""The types of the values of keywords."""
 RULE_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("fieldPath", "message", "messageExpression", "reason", "rule"), ("string",)),
     "optionalOldSelf": ("boolean",),
 }
-"""The same of an entry of `x-kubernetes-validations`."""
+"""The same for an entry of `x-kubernetes-validations`."""
 _LISTS_OF_NAMES: Final = ("required", "x-kubernetes-list-map-keys")
 _LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf")
 
 
+def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The schemas of members and items, each with its path from here, such as `.properties[spec]`."""
+    for name, member in schema.get("properties", {}).items():
+        yield f".properties[{name}]", member
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), Mapping):
+            yield f".{keyword}", schema[keyword]
+
+
 def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
-    """The keywords whose values are of a wrong type."""
+    """The keywords whose values have the wrong type."""
     if not isinstance(schema, Mapping):
         yield _wrong_type(schema, ("object",), path)
         return
@@ -78,3 +88,31 @@ def _malformed_rule(rule: Any, path: str) -> Iterator[FieldCause]:
 def _wrong_type(value: Any, expected: tuple[str, ...], path: str) -> FieldCause:
     why = f'must be of type {" or ".join(expected)}: "{type_name(value)}"'
     return FieldCause("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}: {why}", path)
+
+
+# --- as part of an object -----------------------------------------------------------------------
+
+_VALUES: Final = (*KEYWORDS, "$ref", "$schema", "default", "dependencies", "example", "id")
+_SCHEMAS: Final = ("additionalItems", "additionalProperties", "not")
+_LISTS: Final = ("allOf", "anyOf", "items", "oneOf")
+_MAPS: Final = ("definitions", "patternProperties", "properties")
+
+
+def _json_schema() -> SchemaNode:
+    node = SchemaNode(nullable=True, atomic_map=True)
+    rule = SchemaNode(nullable=True, properties=dict.fromkeys(RULE_KEYWORDS, ANYTHING))
+    documents = SchemaNode(nullable=True, properties=dict.fromkeys(("description", "url"), ANYTHING))
+    node.properties = {
+        **dict.fromkeys(_VALUES, ANYTHING),
+        **dict.fromkeys(_SCHEMAS, node),
+        **dict.fromkeys(_LISTS, SchemaNode(nullable=True, items=node)),
+        **dict.fromkeys(_MAPS, SchemaNode(nullable=True, additional=node)),
+        "externalDocs": documents,
+        "x-kubernetes-validations": SchemaNode(nullable=True, items=rule),
+    }
+    node.properties["items"] = SchemaNode(nullable=True, items=node, properties=node.properties)
+    return node
+
+
+JSON_SCHEMA: Final = _json_schema()
+"""JSONSchemaProps, to prune schemas by; `check_structural` validates them."""

@@ -13,7 +13,7 @@ from reconcile.embedded.api import (
     patch_types,
 )
 from reconcile.embedded.auth import Attributes
-from reconcile.embedded.auth.denial import access_denied
+from reconcile.embedded.auth.attributes import access_denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.field_causes import value_invalid

@@ -1,4 +1,4 @@
-"""Rules in CEL. Imported only for a schema that has some: it is the one part that needs a CEL library."""
+"""Rules in CEL, the one part that needs a CEL library: imported only for a schema that has rules."""
 
 from reconcile.embedded.schema.cel.cel_rules import check_rules
 from reconcile.embedded.schema.cel.declared import costly_rules

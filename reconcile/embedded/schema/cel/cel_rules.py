@@ -1,4 +1,4 @@
-"""The rules of a schema (`x-kubernetes-validations`): read, checked against the types, and made to run."""
+"""The rules of a schema (`x-kubernetes-validations`): read, checked against the types, and compiled."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +18,11 @@ from reconcile.embedded.schema.cel.library import checking_config, extensions, r
 from reconcile.embedded.schema.cel.rewriting import adds, checkable, literal_calls, runnable
 from reconcile.embedded.schema.cel.syntax import Expr, tree
 from reconcile.embedded.schema.checks import invalid, listed, not_supported
+from reconcile.embedded.schema.wellformed import subschemas
 
 REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-MAX_STEPS: Final = 10_000
-"""The iterations of loops that the evaluation of one rule may take; the library enforces it."""
-
 MAX_RULES: Final = 1000
-"""Rules of one schema; each takes about a millisecond to compile."""
+"""How many rules a schema may have; each takes about a millisecond to compile."""
 
 _HELD, FORMER = "__old_held", "__old_value"
 _OLD = re.compile(r"\boldSelf\b")
@@ -52,7 +50,6 @@ class CelRule:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> "CelRule":
-        """From its JSON."""
         return cls(
             entry.get("rule", ""),
             entry.get("message", ""),
@@ -64,11 +61,10 @@ class CelRule:
 
     @property
     def uses_old(self) -> bool:
-        """Whether it compares with the value before."""
         return _OLD.search(self.text) is not None
 
     def wrapped(self, text: str) -> str:
-        """The expression with what `oldSelf` stands for."""
+        """The expression, with `oldSelf` bound to an optional value where the rule asks for one."""
         if not self.optional_old:
             return text
         held = f"{_HELD} ? optional.of({FORMER}) : optional.none()"
@@ -82,15 +78,15 @@ class Checker:
     pool: DescriptorPool
     shape: CelShape
     marked: "Checker | None" = None
-    """The same with lists of type set and map as a type that nothing can be done with."""
+    """The same, where lists of type set and map have a type without operations."""
     _environments: dict[tuple[str, ...], cel.Env] = field(factory=dict)
 
     def check(self, rule: CelRule) -> None:
-        """See that the rule answers true or false; raises RuleError if it does not compile."""
+        """Raises RuleError if the rule does not compile or is not a bool."""
         self._expect(rule, rule.text, cel.Type.BOOL, "cel expression must evaluate to a bool")
 
     def check_message(self, rule: CelRule) -> None:
-        """See that its `messageExpression` gives a text; raises RuleError if it does not compile."""
+        """Raises RuleError if its `messageExpression` does not compile or is not a string."""
         why = "messageExpression must evaluate to a string"
         self._expect(rule, rule.message_expression, cel.Type.STRING, why)
 
@@ -104,7 +100,7 @@ class Checker:
             self.marked.refuse_additions(rule, words)
 
     def refuse_additions(self, rule: CelRule, words: str) -> None:
-        """Raises RuleError if a list of type set or map is added to; only for a checker of marked types."""
+        """Raises RuleError if a rule adds to a list of type set or map; the types must be marked."""
         try:
             self._environment(rule).compile(words)
         except RuntimeError as error:
@@ -134,7 +130,7 @@ def _checking_config(*, binds: bool) -> cel.EnvConfig:
 
 
 def _check_literals(text: str) -> None:
-    """Times and patterns that a rule spells out have to be right when it is defined."""
+    """Raises RuleError if a time or a pattern that is a literal is malformed."""
     for name, literal in literal_calls(text):
         pattern = name not in ("duration", "timestamp")
         program = compiled(
@@ -148,7 +144,7 @@ def _check_literals(text: str) -> None:
 
 @lru_cache(maxsize=1)
 def running_environment() -> cel.Env:
-    """Where rules run: the types were checked before, values are what they are."""
+    """The environment that rules run in, without types: those were checked before."""
     names = ("self", "oldSelf", FORMER)
     variables = dict.fromkeys(names, cel.Type.DYN) | {_HELD: cel.Type.BOOL}
     config = msgspec.json.encode({"name": "kubernetes", "extensions": extensions(binds=True)})
@@ -158,35 +154,34 @@ def running_environment() -> cel.Env:
 
 
 def compiled(environment: cel.Env, text: str) -> cel.Expression:
-    """The expression; raises RuleError if it does not compile."""
+    """Raises RuleError if the expression does not compile."""
     try:
         return environment.compile(text)
     except RuntimeError as error:
         first = str(error).partition("\n")[0].removeprefix("INVALID_ARGUMENT: ")
-        told = _OWN_NAME.sub(r"\1", first)
-        raise RuleError(f"compilation failed: {told}") from None
+        message = _OWN_NAME.sub(r"\1", first)
+        raise RuleError(f"compilation failed: {message}") from None
 
 
 @frozen(slots=False)
 class RuleProgram:
-    """An expression of a rule with what it takes to run it; it is compiled when it first runs."""
+    """An expression of a rule, compiled when it first runs."""
 
     rule: CelRule
     text: str
 
     @cached_property
     def program(self) -> cel.Expression:
-        """The compiled expression."""
         return compiled(running_environment(), self.rule.wrapped(runnable(self.text)))
 
     @cached_property
     def _sized(self) -> Expr | None:
-        """The tree of an expression whose cost depends on values; None for the others, which are most."""
+        """The tree of an expression whose cost depends on values; None for others, which are most."""
         found = tree(self.program)
         return found if depends_on_sizes(found) else None
 
     def cost(self, value: Any, old: Any) -> int:
-        """What it costs at most to evaluate it for a value, beside what every evaluation costs."""
+        """The most units that it costs for a value, beyond the cost of every evaluation."""
         if self._sized is None:
             return 0
         now, before = Actual([value]), Actual([old])
@@ -195,23 +190,20 @@ class RuleProgram:
 
 @frozen(slots=False)
 class BoundRule:
-    """A rule with the programs of its condition and of its message, where that is an expression."""
+    """A rule with the programs of its condition and of its `messageExpression`, if any."""
 
     rule: CelRule
 
     @cached_property
     def condition(self) -> RuleProgram:
-        """What has to be true."""
         return RuleProgram(self.rule, self.rule.text)
 
     @cached_property
     def message(self) -> RuleProgram | None:
-        """What is said if it is not."""
         text = self.rule.message_expression
         return RuleProgram(self.rule, text) if text else None
 
     def variables(self, value: Any, old: Any, *, held: bool) -> dict[str, Any]:
-        """What the rule sees."""
         if self.rule.optional_old:
             return {"self": value, _HELD: held, FORMER: old}
         return {"self": value, "oldSelf": old}
@@ -221,17 +213,17 @@ class BoundRule:
 
 
 def check_rules(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
-    """What is wrong about the rules of a schema; `path` is its own, as causes begin with it.
+    """The faults of the rules of a schema; `path` is its place, with which the causes begin.
 
-    A rule that a real server takes and this one cannot evaluate is a fault too, and says so.
+    A rule that a real server accepts and this one cannot evaluate is a fault too, whose message says so.
     """
-    for cause in _judged(msgspec.json.encode(openapi)):
+    for cause in _faults_of(msgspec.json.encode(openapi)):
         yield evolve(cause, field=path + cause.field)
 
 
 @lru_cache(maxsize=16)
-def _judged(encoded: bytes) -> tuple[FieldCause, ...]:
-    """A definition is looked at several times on its way, and compiling is what takes time."""
+def _faults_of(encoded: bytes) -> tuple[FieldCause, ...]:
+    # Cached, since a definition is checked several times for one write, and compiling takes time.
     openapi = msgspec.json.decode(encoded)
     found = list(places(openapi, ""))
     count = sum(len(schema["x-kubernetes-validations"]) for _, schema, _ in found)
@@ -243,7 +235,7 @@ def _judged(encoded: bytes) -> tuple[FieldCause, ...]:
         cause
         for (place, schema, comparable), checker in zip(found, checkers, strict=True)
         if checker is not None
-        for cause in _judged_place(checker, schema, place, comparable=comparable)
+        for cause in _place_faults(checker, schema, place, comparable=comparable)
     )
 
 
@@ -267,32 +259,27 @@ def _typed(
     return [None if shape is None else Checker(pool, shape) for shape in shapes]
 
 
-def _judged_place(
+def _place_faults(
     checker: Checker, schema: Mapping[str, Any], place: str, *, comparable: bool
 ) -> Iterator[FieldCause]:
     for index, entry in enumerate(schema["x-kubernetes-validations"]):
         where = f"{place}.x-kubernetes-validations[{index}]"
         yield from _field_faults(schema, entry, where)
-        yield from _judged_rule(checker, entry, where, comparable=comparable)
+        yield from _rule_faults(checker, entry, where, comparable=comparable)
 
 
 def places(
     schema: Mapping[str, Any], path: str, *, comparable: bool = True
 ) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """The parts of a schema that have rules, and whether a value there can be matched with its old value."""
+    """The parts of a schema that have rules, and whether a value there can be compared with its old value."""
     if schema.get("x-kubernetes-validations"):
         yield path, schema, comparable
-    for name, member in schema.get("properties", {}).items():
-        yield from places(member, f"{path}.properties[{name}]", comparable=comparable)
-    if isinstance(schema.get("additionalProperties"), Mapping):
-        inner = schema["additionalProperties"]
-        yield from places(inner, f"{path}.additionalProperties", comparable=comparable)
-    if isinstance(schema.get("items"), Mapping):
-        keyed = schema.get("x-kubernetes-list-type") == "map"
-        yield from places(schema["items"], f"{path}.items", comparable=comparable and keyed)
+    for step, member in subschemas(schema):
+        matched = step != ".items" or schema.get("x-kubernetes-list-type") == "map"
+        yield from places(member, path + step, comparable=comparable and matched)
 
 
-def _judged_rule(
+def _rule_faults(
     checker: Checker, entry: Mapping[str, Any], where: str, *, comparable: bool
 ) -> Iterator[FieldCause]:
     rule = CelRule.read(entry)
@@ -335,7 +322,6 @@ def _faults(rule: CelRule, entry: Mapping[str, Any], where: str, *, comparable: 
 
 
 def _field_faults(schema: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> Iterator[FieldCause]:
-    """A `fieldPath` leads to a field that the schema knows."""
     path = entry.get("fieldPath", "")
     steps = field_steps(path)
     if steps is None:
@@ -354,7 +340,7 @@ _FIELD_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)
 
 
 def field_steps(path: str) -> list[str] | None:
-    """The names that a `fieldPath` leads through; None if the text is not such a path."""
+    """The names in a `fieldPath`; None if it is malformed."""
     steps: list[str] = []
     at = 0
     while at < len(path):

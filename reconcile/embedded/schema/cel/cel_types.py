@@ -1,7 +1,7 @@
 """The CEL types of the places of a schema, for the type checker.
 
-An object with properties is a message of a descriptor pool made for the schema, so that a rule about a
-field that does not exist is found before any object is there.
+An object with properties is a message in a descriptor pool of the schema, so that a rule about an unknown
+field is found when the schema is defined.
 """
 
 import re
@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 _PACKAGE: Final = "object"
 KEYED_LIST: Final = f"{_PACKAGE}.KeyedList"
-"""The type of lists of type set and map among types that are `marked`."""
+"""The type of lists of type set and map where types are `marked`."""
 _WELL_KNOWN: Final = (struct_pb2, timestamp_pb2, duration_pb2, wrappers_pb2)
 _RESERVED: Final = frozenset(
     {
@@ -35,11 +35,11 @@ OBJECT_FIELDS: Final[Mapping[str, Any]] = {
     "kind": {"type": "string"},
     "metadata": _NAMED,
 }
-"""What rules may read of every object, whatever its schema says."""
+"""The fields that rules may read of every object, whatever its schema."""
 
 
 def escaped(name: str) -> str | None:
-    """The name under which rules read a field; None for one that they cannot reach."""
+    """The name of a field in rules; None if they cannot read it."""
     if name in _RESERVED:
         return f"__{name}__"
     if _ACCESSIBLE.fullmatch(name) is None:
@@ -51,7 +51,7 @@ def escaped(name: str) -> str | None:
 
 @frozen
 class CelShape:
-    """The type of a place: what is in a list or a map, the name of a message, or a scalar."""
+    """The type of a place; `inner` is that of items and values, `name` that of a message."""
 
     kind: str
     """list, map, message, dyn, int, double, bool, string, bytes, timestamp, duration."""
@@ -75,7 +75,7 @@ _PLAIN: Final = {
     "string": (cel.Type.STRING, FieldDescriptorProto.TYPE_STRING, ".google.protobuf.StringValue"),
     "bytes": (cel.Type.BYTES, FieldDescriptorProto.TYPE_BYTES, ".google.protobuf.BytesValue"),
 }
-"""The types of scalars in CEL and in a message, there also with null."""
+"""The types of scalars: in CEL, in a message, and in a message with null."""
 _CEL_TYPES: Final = {
     "dyn": cel.Type.DYN,
     "timestamp": cel.Type.TIMESTAMP,
@@ -91,9 +91,9 @@ _ANY_VALUE: Final = ".google.protobuf.Value"
 
 
 class Types:
-    """The types of one schema: `shape` every place first, then `pool`.
+    """The types of one schema: call `shape` for every place first, then `pool`.
 
-    `marked`: lists of type set and map have a type of their own, to find out what is done with them.
+    With `marked`, lists of type set and map have a type of their own, which shows what rules do with them.
     """
 
     def __init__(self, *, marked: bool = False) -> None:
@@ -113,13 +113,13 @@ class Types:
         return pool
 
     def shape(self, schema: Mapping[str, Any], *, is_object: bool = False) -> CelShape | None:
-        """The shape of what a schema describes; None for what rules cannot read."""
+        """The shape of a schema; None if rules cannot read its values."""
         known = self._shapes.get(id(schema))
         if known is None:
-            known = self._shapes[id(schema)] = self._made(schema, is_object=is_object)
+            known = self._shapes[id(schema)] = self._new_shape(schema, is_object=is_object)
         return known
 
-    def _made(self, schema: Mapping[str, Any], *, is_object: bool) -> CelShape | None:
+    def _new_shape(self, schema: Mapping[str, Any], *, is_object: bool) -> CelShape | None:
         if schema.get("x-kubernetes-int-or-string"):
             return DYN
         kind, nullable = schema.get("type", ""), bool(schema.get("nullable"))
@@ -163,7 +163,6 @@ class Types:
 
 
 def cel_type(shape: CelShape) -> cel.Type:
-    """The type that a variable of this shape is declared with."""
     if shape.kind == "message":
         return cel.Type(shape.name)
     if shape.kind == "list":
@@ -191,12 +190,12 @@ def _add_field(message: DescriptorProto, name: str, shape: CelShape) -> None:
 
 
 def _entry_name(field: str) -> str:
-    """What protobuf insists on calling the entries of a map."""
+    """The name that protobuf requires for the entries of a map."""
     return "".join(word[:1].upper() + word[1:] for word in field.split("_")) + "Entry"
 
 
 def _declare(message: DescriptorProto, name: str, shape: CelShape, *, repeated: bool = False) -> None:
-    """Maps and lists within maps and lists have no type here: their content is checked when a rule runs."""
+    # Maps and lists within maps and lists have no type here: their content is checked when a rule runs.
     number = len(message.field) + 1
     field = message.field.add(name=name, number=number, json_name=f"field{number}")
     field.label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL

@@ -1,4 +1,4 @@
-"""Objects as rules see them: fields under names that CEL can say, times as times, bytes as bytes."""
+"""Objects as rules read them: fields under their escaped names, times as times, bytes as bytes."""
 
 import base64
 import datetime
@@ -30,7 +30,7 @@ _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)", re
 
 
 def converter(schema: Mapping[str, Any], *, is_object: bool = False) -> Convert | None:
-    """What turns a value into what rules see; None where they see the value itself."""
+    """The conversion of a value for rules; None if they read the value itself."""
     kind = schema.get("type", "")
     if kind == "object":
         return _object_converter(schema, is_object=is_object)
@@ -85,7 +85,7 @@ def _name_only(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _moment(text: str) -> Any:
-    """A time that Python cannot read stays text; the rule that compares it fails and says so."""
+    # A time that Python cannot parse stays text, and the rule that compares it fails.
     try:
         return timestamp_of(datetime.datetime.fromisoformat(text))
     except ValueError:
@@ -93,17 +93,15 @@ def _moment(text: str) -> Any:
 
 
 def timestamp_of(moment: datetime.datetime) -> Timestamp:
-    """A time as CEL takes it."""
-    made = Timestamp()
-    made.FromDatetime(moment)
-    return made
+    timestamp = Timestamp()
+    timestamp.FromDatetime(moment)
+    return timestamp
 
 
 def duration_of(span: datetime.timedelta) -> Duration:
-    """A duration as CEL takes it."""
-    made = Duration()
-    made.FromTimedelta(span)
-    return made
+    duration = Duration()
+    duration.FromTimedelta(span)
+    return duration
 
 
 def _duration(text: str) -> Any:
@@ -123,7 +121,7 @@ _FORMATS: Final[Mapping[str, Convert]] = {
 
 
 def aligned(schema: Mapping[str, Any], old: Any, new: Any) -> Any:
-    """`old` with the items of its sets and keyed lists in the order of `new`: there, order means nothing."""
+    """`old` with its sets and keyed lists in the order of `new`, since their order has no meaning."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {
             name: aligned(_member(schema, name), member, new[name]) if name in new else member

@@ -1,8 +1,8 @@
-"""What a rule costs at most, in the units of a real server, before it runs.
+"""The most that a rule may cost, in the units of a real server, before it runs.
 
-A real server counts while it evaluates; the CEL library here counts nothing but iterations, and one of them
-may look through a megabyte. So the tree of a rule is walked once with the sizes of the values that it is
-about to see. The cost of each function is that of cel-go and of Kubernetes' own libraries, from above.
+A real server counts while it evaluates; the CEL library here counts only iterations, one of which may read a
+megabyte. So the tree of a rule is walked once with the sizes of the values that it will read. The cost of
+each function is an upper bound of its cost in cel-go and in Kubernetes' own libraries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from reconcile.embedded.schema.cel.syntax import CelCall, CelLoop, Const, Expr, 
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern, search_cost
 
 A_CHARACTER: Final = 10
-"""Characters that one unit looks at."""
+"""Characters that one unit reads."""
 
 _ENDLESS: Final = 10**15
 _A_LIST: Final = 10
@@ -34,26 +34,26 @@ class Bound:
     text: int
     """Characters, where it may be a text."""
     whole: int
-    """Units to look at all of it."""
+    """Units to read all of it."""
 
     @property
     def item(self) -> "Bound":
-        """Of its items, or the values of a map."""
+        """The bound of its items, or of the values of a map."""
         return SCALAR
 
     @property
     def key(self) -> "Bound":
-        """Of the keys of a map."""
+        """The bound of the keys of a map."""
         return SCALAR
 
     def member(self, name: str) -> "Bound":
-        """Of a field."""
+        """The bound of a field."""
         return self.item
 
 
 @frozen(slots=False)
 class Sized(Bound):
-    """What a function makes."""
+    """A computed value."""
 
     size: int = 1
     text: int = 0
@@ -77,13 +77,12 @@ SCALAR: Final = Sized()
 
 
 def text_of(length: int) -> Bound:
-    """A text of so many characters at most."""
     return Sized(min(length, _ENDLESS), min(length, _ENDLESS))
 
 
 @frozen(slots=False, eq=False)
 class Actual(Bound):
-    """Values that are there: what is asked of them is looked up."""
+    """Known values, whose sizes are looked up."""
 
     values: Sequence[Any]
 
@@ -130,7 +129,7 @@ def _whole(value: Any) -> int:
 
 
 def largest(bounds: Sequence[Bound]) -> Bound:
-    """What any of them fits in."""
+    """A bound for any one of them."""
     if len(bounds) == 1:
         return bounds[0]
     if not bounds:
@@ -141,7 +140,7 @@ def largest(bounds: Sequence[Bound]) -> Bound:
 
 @define(eq=False)
 class _Growing(Bound):
-    """What a loop collects in."""
+    """The list that a loop appends to."""
 
     size: int = 0
     text: int = 0
@@ -156,12 +155,11 @@ class _Growing(Bound):
 
 
 def cost(expr: Expr, variables: Mapping[str, Bound]) -> int:
-    """The units that an expression costs at most."""
     return min(_ENDLESS, _walk(expr, variables)[0])
 
 
 def depends_on_sizes(expr: Expr) -> bool:
-    """Whether an expression costs more for larger values, beyond comparing what it names."""
+    """Whether an expression costs more for larger values, other than by comparing variables."""
     if isinstance(expr, CelLoop):
         return True
     if isinstance(expr, CelCall):
@@ -202,7 +200,7 @@ def _loop(expr: CelLoop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     growing = _Growing()
     collects = isinstance(expr.start, Made) and not expr.start.members
     inner = {**variables, expr.result_name: growing if collects else start}
-    # A loop over a map visits keys, or keys and values with two names; here it may be either.
+    # A loop over a map visits keys or, with two names, keys and values; here it may be either.
     item, key = items.item, items.key
     either = largest((item, text_of(key.text))) if key.text else item
     inner |= dict.fromkeys(expr.names, either)
@@ -210,7 +208,7 @@ def _loop(expr: CelLoop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     collected: Bound = start
     if collects:
         each = max((part.size for part in growing.parts), default=0)
-        # The library copies what it has collected for every item that comes.
+        # The library copies the collected list for every item that it appends.
         again += items.size * each // _COPIED_A_UNIT + sum(part.item.whole for part in growing.parts)
         collected = Sized(items.size * each, 0, tuple(part.item for part in growing.parts))
     result = _walk(expr.result, {**variables, expr.result_name: collected})
@@ -261,7 +259,7 @@ def _read(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
 
 
 def _searched(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    """A text for a text; a list for an item."""
+    # A text is searched for a text, or a list for an item.
     texts = (1 + bounds[0].text // A_CHARACTER) * (1 + bounds[-1].text // A_CHARACTER)
     return texts + (bounds[0].size * bounds[0].item.whole if not bounds[0].text else 0), SCALAR
 
@@ -300,12 +298,12 @@ def _formatted(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
 
 
 def _each(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    """All items, once; one of them, or the list again, comes of it."""
+    # All items are read once; the result is an item or a list.
     return 1 + bounds[0].size * bounds[0].item.whole, largest((bounds[0], bounds[0].item))
 
 
 def _pairs(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    """All items with all, of one list or of two."""
+    # All items are compared with all, of one list or of two.
     other = bounds[-1]
     each = min(bounds[0].item.whole, other.item.whole)
     return min(_ENDLESS, 1 + bounds[0].size * other.size * each), bounds[0]

@@ -1,6 +1,6 @@
-"""How large values may be by their schema, for the cost of rules before there is any object.
+"""How large values may be by their schema, for the cost of rules without an object.
 
-Where a schema gives no bound, it is what fits into a request, as a real server reckons.
+Where a schema has no bound, the limit is what fits into a request, as in a real server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,7 @@ from reconcile.embedded.schema.cel.rewriting import runnable
 from reconcile.embedded.schema.cel.syntax import tree
 
 MAX_ESTIMATE: Final = 100_000_000
-"""Units from which on a rule is said to be too costly: ten times a real server's limit, as the costs here are
-from above."""
+"""Units above which a rule is reported: ten times a real server's limit, as costs here are upper bounds."""
 
 _REQUEST: Final = 3 * 1024 * 1024
 _BYTES_OF_A_CHARACTER: Final = 4
@@ -31,8 +30,6 @@ _BYTES_OF_A_CHARACTER: Final = 4
 
 @frozen(slots=False, eq=False)
 class Declared(Bound):
-    """Any value of a schema."""
-
     schema: Mapping[str, Any]
 
     @cached_property
@@ -78,7 +75,7 @@ class Declared(Bound):
 
 
 def _least(schema: Any) -> int:
-    """Bytes that a value of a schema takes at least."""
+    """The fewest bytes of a value of a schema."""
     if not isinstance(schema, Mapping):
         return 1
     if schema.get("type") == "object":

@@ -1,9 +1,9 @@
-"""Whether an object keeps the rules of its schema."""
+"""The evaluation of rules for an object."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 from cel_expr_python import cel
 
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -17,11 +17,10 @@ MAX_RULE_COST: Final = 1_000_000
 """Units that the evaluation of one rule may cost, as in a real server."""
 
 MAX_COST: Final = 2_000_000
-"""Units that all rules together may cost for one object: what takes this server less than a second. A real
-one has ten million."""
+"""Units of all rules for one object, which take less than a second; a real server has ten million."""
 
 A_RULE: Final = 100
-"""Units that any evaluation costs here, however little the rule does."""
+"""Units that every evaluation costs, however simple the rule."""
 
 _MAX_MESSAGE: Final = 5 * 1024
 _OUT_OF_BUDGET: Final = (
@@ -32,7 +31,7 @@ _KINDS: Final = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Requ
 
 @frozen
 class RuleNode:
-    """The rules at a place of a schema, and below it. Only places with rules have one."""
+    """The rules at and below a place of a schema; places without rules have no node."""
 
     schema: Mapping[str, Any]
     rules: tuple[BoundRule, ...]
@@ -43,24 +42,22 @@ class RuleNode:
 
 
 class OutOfBudget(Exception):
-    """The rules would take too long for this object."""
+    """The rules would take too long for an object."""
 
 
 @define
 class Budget:
-    """What the rules may still cost for an object."""
-
-    left: int = field(default=MAX_COST)
+    left: int = MAX_COST
 
     def take(self, units: int) -> None:
-        """Count an evaluation before it is made; raises OutOfBudget if it costs more than it may."""
+        """Count an evaluation before it runs. Raises OutOfBudget if it costs too much."""
         self.left -= A_RULE + units
         if self.left < 0 or units > MAX_RULE_COST:
             raise OutOfBudget
 
 
 def rule_tree(openapi: Mapping[str, Any]) -> RuleNode | None:
-    """The rules of a valid `openAPIV3Schema`; None without any."""
+    """The rules of a valid `openAPIV3Schema`; None if it has none."""
     return _tree(openapi, is_object=True)
 
 
@@ -81,9 +78,9 @@ def _tree(schema: Mapping[str, Any], *, is_object: bool = False) -> RuleNode | N
 
 
 def evaluate(node: RuleNode, value: Any, old: Any) -> list[FieldCause]:
-    """The rules that an object breaks; `old` is ABSENT on a create.
+    """The rules that an object breaks; `old` is ABSENT on create.
 
-    A rule that does not compare is not asked about what is the same as before.
+    A rule that does not use `oldSelf` is not evaluated for an unchanged value.
     """
     causes: list[FieldCause] = []
     try:
@@ -98,7 +95,7 @@ def _broken(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> 
     if value is None:
         return
     if node.rules:
-        yield from _broken_here(node, value, ABSENT if old is None else old, path, budget)
+        yield from _broken_at(node, value, ABSENT if old is None else old, path, budget)
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
         for name, member in value.items():
@@ -115,7 +112,7 @@ def _broken(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> 
             yield from _broken(node.items, item, former, f"{path}[{index}]", budget)
 
 
-def _broken_here(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> Iterator[FieldCause]:
+def _broken_at(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> Iterator[FieldCause]:
     held = old is not ABSENT
     unchanged = held and same(value, old)
     shown = former = None
@@ -163,20 +160,20 @@ def _judge(
 
 
 def _message(bound: BoundRule, variables: dict[str, Any]) -> str:
-    """The message expression if it gives one line of text, else the message, else the rule itself."""
+    """The result of the message expression if it is one line of text, else the message, else the rule."""
     rule = bound.rule
     if bound.message is not None:
         try:
-            made = _answer(bound.message.program, variables)
+            text = _answer(bound.message.program, variables)
         except ValueError:
-            made = ""
-        if isinstance(made, str) and made.strip() and "\n" not in made and len(made) <= _MAX_MESSAGE:
-            return made.strip()
+            text = ""
+        if isinstance(text, str) and text.strip() and "\n" not in text and len(text) <= _MAX_MESSAGE:
+            return text.strip()
     return rule.message.strip() or f"failed rule: {rule.text.strip()}"
 
 
 def _answer(program: cel.Expression, variables: dict[str, Any]) -> Any:
-    """What the expression gives; raises ValueError if it fails."""
+    """The value of an expression. Raises ValueError if it fails."""
     reset_meter()
     try:
         result = program.eval(data=variables)

@@ -1,9 +1,10 @@
-"""The functions that Kubernetes adds to CEL, as the type checker knows them and as they run.
+"""The functions that Kubernetes adds to CEL, for the type checker and for running rules.
 
-For the type checker quantities, versions, formats, URLs, IPs and CIDRs are types of their own. When a rule
-runs they are maps, the one form in which such a value passes between CEL and Python.
+The type checker has types for quantities, versions, formats, URLs, IPs and CIDRs. When a rule runs they are
+maps, the one form in which CEL and Python can pass these values.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -15,10 +16,10 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 from cel_expr_python import cel
+from semver import Version
 
 from informers.apimachinery.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.cel import named_formats, network
-from reconcile.embedded.schema.cel import semantic_versions as versions
 from reconcile.embedded.schema.cel.cel_values import duration_of, timestamp_of
 from reconcile.embedded.schema.cel.network import Opaque
 from reconcile.embedded.schema.formats import succeeds
@@ -26,21 +27,22 @@ from reconcile.embedded.schema.json_values import is_number
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern, search_cost
 
 MAX_RANGE: Final = 10_000
-"""The longest list that `lists.range` makes, as long as a rule may loop."""
+"""The longest list that `lists.range` returns, which is the longest loop of a rule."""
 
 MAX_VISITS: Final = 1_000_000
-"""The items and characters that functions of Python's may look at for one evaluation of a rule."""
+"""The items and characters that functions in Python may read for one evaluation of a rule."""
 
 BUDGET_EXCEEDED: Final = "Iteration budget exceeded"
-"""What an evaluation ends with that took too many steps, in the words of the CEL library."""
+"""The error of an evaluation that takes too many steps, as the CEL library words it."""
 
 _EXTENSIONS: Final = ("sets", "optional", "two-var-comprehensions", "lists")
 _INT_RANGE: Final = range(-(2**63), 2**63)
+_PRE_RELEASE: Final = re.compile(r"[+-]")
 
 
 @frozen
 class Signature:
-    """One overload: `target` is empty for a function that is not called on a value."""
+    """One overload; `target` is empty for a function that is not a method."""
 
     name: str
     target: str
@@ -50,7 +52,6 @@ class Signature:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The target, if any, and the arguments."""
         return (self.target, *self.arguments) if self.target else self.arguments
 
 
@@ -76,7 +77,6 @@ def _optional(of: _Type) -> _Type:
 
 
 def _checked(name: str) -> _Type:
-    """The type of a signature's place, as the checker sees it."""
     if name == "query":
         return {"type_name": "map", "params": [_named("string"), _list(_named("string"))]}
     if name == "strings":
@@ -90,7 +90,7 @@ def _overload(arguments: tuple[_Type, ...], result: _Type, target: _Type | None 
 
 
 def checking_config(*, binds: bool) -> bytes:
-    """The functions and types for the checker, in the form that the CEL library reads.
+    """The configuration of the checker, as the CEL library reads it.
 
     Numbers of different types can be compared, which the library's own checker refuses.
     """
@@ -116,7 +116,7 @@ def checking_config(*, binds: bool) -> bytes:
 
 
 def extensions(*, binds: bool) -> list[dict[str, Any]]:
-    """The parts of the CEL library that Kubernetes has too; `cel.bind` only for our own use."""
+    """The parts of the CEL library that Kubernetes has too; `cel.bind` is only for our own use."""
     more = ("bindings",) if binds else ()
     return [{"name": "strings", "version": 2}, *({"name": name} for name in (*_EXTENSIONS, *more))]
 
@@ -156,7 +156,6 @@ _TYPES: Final = {
 
 
 def running_functions() -> list[cel.FunctionDecl]:
-    """The functions for the environment that rules run in, where every type of Kubernetes' own is a map."""
     overloads: dict[str, dict[str, cel.Overload]] = {}
     for signature in (*_SIGNATURES, *_RUN_ONLY):
         kinds = [name if name in _TYPES else "map" for name in signature.parameters]
@@ -172,7 +171,7 @@ def running_functions() -> list[cel.FunctionDecl]:
 
 
 def _handed_back(value: Any) -> Any:
-    """What CEL takes from Python: it hands out times that it does not take back."""
+    """A value in the types that CEL accepts: it passes times to Python in types that it does not accept."""
     if isinstance(value, timedelta):
         return duration_of(value)
     if isinstance(value, datetime):
@@ -188,8 +187,7 @@ def _handed_back(value: Any) -> Any:
 
 
 class _CelMeter(threading.local):
-    """Each thread evaluates one rule at a time."""
-
+    # Each thread evaluates one rule at a time.
     left: int = MAX_VISITS
 
 
@@ -197,7 +195,7 @@ _METER: Final = _CelMeter()
 
 
 def reset_meter() -> None:
-    """Begin an evaluation: what the functions visit in it is counted from here."""
+    """Begin to count what the functions read in one evaluation."""
     _METER.left = MAX_VISITS
 
 
@@ -313,9 +311,9 @@ def _worth(quantity: Opaque | int) -> Decimal:
 
 
 def _compare(left: Opaque, right: Opaque) -> int:
-    """Of versions too: when rules run, both are maps."""
+    # Of versions too: when rules run, both are maps.
     if "semver" in left:
-        return versions.held_version(left).compare(versions.held_version(right))
+        return _held_version(left).compare(_held_version(right))
     return (_worth(left) > _worth(right)) - (_worth(left) < _worth(right))
 
 
@@ -338,17 +336,39 @@ def _subtract(left: Opaque, right: Opaque | int) -> Opaque:
     return _quantity(format(_worth(left) - _worth(right), "f"))
 
 
+def _semver(text: str, normalise: bool = False) -> Opaque:
+    # `normalise` accepts a leading `v`, leading zeros, and versions of one or two numbers.
+    return {"semver": str(Version.parse(_normalised(text) if normalise else text))}
+
+
+def _held_version(version: Opaque) -> Version:
+    return Version.parse(version["semver"])
+
+
+def _normalised(text: str) -> str:
+    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3 and _PRE_RELEASE.search(parts[-1]):
+        raise ValueError("short version cannot contain PreRelease/Build meta data")
+    return ".".join((*parts, "0", "0")[:3])
+
+
+def _without_zeros(part: str) -> str:
+    if len(part) < 2:
+        return part
+    rest = part.lstrip("0")
+    return rest if rest[:1] and rest[0] in "0123456789" else f"0{rest}"
+
+
 # --- the table --------------------------------------------------------------------------------
 
 
 def _part(held: Callable[[Opaque], Any], name: str) -> Callable[[Opaque], Any]:
-    """An attribute of what a value stands for."""
     return lambda value: getattr(held(value), name)
 
 
 _address_part = partial(_part, network.held_address)
 _url_part = partial(_part, network.held_url)
-_version_part = partial(_part, versions.held_version)
+_version_part = partial(_part, _held_version)
 
 _SIGNATURES: Final = (
     Signature("find", "string", ("string",), "string", _find),
@@ -371,10 +391,10 @@ _SIGNATURES: Final = (
     ),
     *(Signature("add", "Quantity", (other,), "Quantity", _add) for other in ("Quantity", "int")),
     *(Signature("sub", "Quantity", (other,), "Quantity", _subtract) for other in ("Quantity", "int")),
-    Signature("semver", "", ("string",), "Semver", versions.semver),
-    Signature("semver", "", ("string", "bool"), "Semver", versions.semver),
-    Signature("isSemver", "", ("string",), "bool", partial(succeeds, versions.semver)),
-    Signature("isSemver", "", ("string", "bool"), "bool", partial(succeeds, versions.semver)),
+    Signature("semver", "", ("string",), "Semver", _semver),
+    Signature("semver", "", ("string", "bool"), "Semver", _semver),
+    Signature("isSemver", "", ("string",), "bool", partial(succeeds, _semver)),
+    Signature("isSemver", "", ("string", "bool"), "bool", partial(succeeds, _semver)),
     *(Signature(name, "Semver", (), "int", _version_part(name)) for name in ("major", "minor", "patch")),
     Signature("url", "", ("string",), "URL", network.url),
     Signature("isURL", "", ("string",), "bool", partial(succeeds, network.url)),
@@ -424,4 +444,4 @@ _RUN_ONLY: Final = (
     Signature("format.named_", "", ("string",), "list", named_formats.named),
     Signature("validate_", "Format", ("string",), "list", named_formats.validate),
 )
-"""What the checker knows with types for which a signature has no words, and what `rewriting` puts in."""
+"""Functions whose types for the checker no signature can express, and those that `rewriting` calls."""

@@ -17,7 +17,7 @@ _Faults = Callable[[str], list[str]]
 
 
 def _prefix(faults: _Faults) -> _Faults:
-    """Of names that something will be added to, the last sign may be a dash."""
+    # The last character of a prefix may be a dash, since more will follow.
     return lambda text: faults(text[:-1] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 

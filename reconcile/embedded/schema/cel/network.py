@@ -1,11 +1,11 @@
-"""What Kubernetes' CEL functions for IP addresses, networks and URLs answer."""
+"""Kubernetes' CEL functions for IP addresses, networks and URLs."""
 
 import ipaddress
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 Opaque = dict[str, Any]
-"""A value of a type of Kubernetes' own, such as an IP address, as CEL carries it."""
+"""A value of one of Kubernetes' own types, such as an IP address, in CEL."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -25,27 +25,23 @@ def _network(text: str) -> _Network:
 
 
 def held_address(ip: Opaque) -> _Address:
-    """The address that a value stands for."""
     return ipaddress.ip_address(ip["ip"])
 
 
 def held_network(cidr: Opaque) -> _Network:
-    """The network that a value stands for."""
     return _network(cidr["cidr"])
 
 
 def held_url(url: Opaque) -> SplitResult:
-    """The parts of the URL that a value stands for."""
     return urlsplit(url["url"])
 
 
 def ip(text: str) -> Opaque:
-    """`ip(text)`; raises ValueError unless it is an address."""
+    """`ip(text)`. Raises ValueError unless it is an address."""
     return {"ip": str(_address(text))}
 
 
 def is_link_local_multicast(value: Opaque) -> bool:
-    """`ip.isLinkLocalMulticast()`."""
     address = held_address(value)
     if isinstance(address, ipaddress.IPv4Address):
         return address in ipaddress.IPv4Network("224.0.0.0/24")
@@ -53,33 +49,30 @@ def is_link_local_multicast(value: Opaque) -> bool:
 
 
 def is_global_unicast(value: Opaque) -> bool:
-    """`ip.isGlobalUnicast()`."""
     address = held_address(value)
     others = (address.is_unspecified, address.is_loopback, address.is_multicast, address.is_link_local)
     return not any(others) and str(address) != "255.255.255.255"
 
 
 def cidr(text: str) -> Opaque:
-    """`cidr(text)`; raises ValueError unless it is a network. Host bits are kept."""
+    """`cidr(text)`, with its host bits. Raises ValueError unless it is a network."""
     network = _network(text)
     host, _, _ = text.partition("/")
     return {"cidr": f"{_address(host)}/{network.prefixlen}"}
 
 
 def contains_ip(value: Opaque, other: Opaque | str) -> bool:
-    """`cidr.containsIP(ip)`."""
     return held_address(ip(other) if isinstance(other, str) else other) in held_network(value)
 
 
 def contains_cidr(value: Opaque, other: Opaque | str) -> bool:
-    """`cidr.containsCIDR(cidr)`."""
     outer, inner = held_network(value), held_network(cidr(other) if isinstance(other, str) else other)
     same_family = outer.version == inner.version
     return same_family and inner.prefixlen >= outer.prefixlen and inner.network_address in outer
 
 
 def url(text: str) -> Opaque:
-    """`url(text)`; raises ValueError unless it is absolute or begins with a slash."""
+    """`url(text)`. Raises ValueError unless it is absolute or begins with a slash."""
     parts = urlsplit(text)
     _ = parts.port
     if not parts.scheme and not text.startswith("/"):
@@ -90,11 +83,9 @@ def url(text: str) -> Opaque:
 
 
 def port(value: Opaque) -> str:
-    """`url.getPort()`: empty where there is none."""
     found = held_url(value).port
     return "" if found is None else str(found)
 
 
 def query(value: Opaque) -> dict[str, list[str]]:
-    """`url.getQuery()`."""
     return parse_qs(held_url(value).query, keep_blank_values=True)

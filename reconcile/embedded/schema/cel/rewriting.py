@@ -1,8 +1,8 @@
-"""Rules as this server's CEL library can check and run them.
+"""Rules in the words of this server's CEL library.
 
-Four things of Kubernetes' CEL have no place in the library: `indexOf` and `lastIndexOf` on lists, whose
-names belong to strings there; functions whose result is optional; macros that make maps; and a bound for
-`lists.range`. A rule that uses them is put into other words, token by token, and means the same.
+The library lacks four things of Kubernetes' CEL: `indexOf` and `lastIndexOf` on lists, whose names it has
+for strings only; functions with optional results; macros that make maps; and a bound for `lists.range`.
+Rules that use them are rewritten, token by token, into rules of the same meaning.
 """
 
 import re
@@ -24,7 +24,7 @@ _LITERAL_CALLS: Final = frozenset({"duration", "timestamp", "matches", "find", "
 
 
 def checkable(text: str) -> str:
-    """A rule in the words of the type checker: the two searches have names of their own."""
+    """A rule for the type checker, where the two searches have names of their own."""
     found = tokens(text)
     return "".join(
         f"{token}_" if token in SEARCHES and _is_call(found, at) else token for at, token in enumerate(found)
@@ -32,26 +32,22 @@ def checkable(text: str) -> str:
 
 
 def runnable(text: str) -> str:
-    """A rule in the words of the running environment.
-
-    Names with a `_` at their end are functions of `library`; a result that may be missing is a list there,
-    and `[?0]` makes it optional.
-    """
+    """A rule for the running environment: names with a final `_` are functions of `library`."""
     return _rewritten(tokens(text))
 
 
 def tokens(text: str) -> list[str]:
-    """The words, signs and strings of an expression; comments are blanks."""
+    """The words, signs and strings of an expression; a comment becomes a space."""
     return [" " if token.startswith("//") else token for token in _TOKEN.findall(text)]
 
 
 def adds(text: str) -> bool:
-    """Whether a `+` stands anywhere outside of strings."""
+    """Whether there is a `+` outside of strings."""
     return "+" in tokens(text)
 
 
 def literal_calls(text: str) -> Iterator[tuple[str, str]]:
-    """The functions whose text has a form of its own, with the text where it is written in the rule."""
+    """Calls of functions that parse their text, with the texts that are literals."""
     found = [token for token in tokens(text) if not token.isspace()]
     for name, bracket, literal, end in zip(found, found[1:], found[2:], found[3:], strict=False):
         if name in _LITERAL_CALLS and bracket == "(" and end in (")", ",") and literal[-1] in "'\"":
@@ -75,7 +71,7 @@ def _rewritten(found: list[str]) -> str:
 
 
 def _is_call(found: Sequence[str], at: int) -> bool:
-    """Whether a name follows a dot and has arguments."""
+    """Whether the name at `at` follows a dot and has arguments."""
     for index in range(at - 1, -1, -1):
         if not found[index].isspace():
             return found[index] == "." and _bracket(found, at) >= 0
@@ -111,7 +107,7 @@ def _arguments(found: Sequence[str]) -> list[str]:
 
 
 def _searching(name: str, arguments: Sequence[str]) -> str:
-    """A function of Python's takes no value of any type, and lists of them."""
+    # A function in Python cannot have a parameter of any type, but one that is a list of any type.
     return f"{name}_([{', '.join(f'dyn({argument})' for argument in arguments)}])"
 
 
@@ -120,6 +116,7 @@ def _own(name: str, arguments: Sequence[str]) -> str:
 
 
 def _optional(name: str, arguments: Sequence[str]) -> str:
+    # The result in Python is a list of at most one; `[?0]` makes it optional.
     return f"{_own(name, arguments)}[?0]"
 
 

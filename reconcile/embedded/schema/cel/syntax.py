@@ -1,4 +1,4 @@
-"""Expressions as trees, out of what the CEL library makes of a text: `cel.expr.CheckedExpr`, serialized."""
+"""Expressions as trees, read from the CEL library's output: `cel.expr.CheckedExpr`, serialized."""
 
 from typing import Any
 
@@ -10,21 +10,19 @@ from reconcile.embedded.protocol.protobuf_wire import fields_of
 
 @frozen
 class Const:
-    """A literal; `value` is its text, or its number where it is whole."""
+    """A literal; `value` is a text or a whole number."""
 
     value: Any
 
 
 @frozen
 class Ident:
-    """A variable."""
-
     name: str
 
 
 @frozen
 class Select:
-    """A field, or with `test` whether it is there."""
+    """A field; with `test`, whether it is set."""
 
     operand: "Expr"
     field: str
@@ -33,7 +31,7 @@ class Select:
 
 @frozen
 class CelCall:
-    """A function; the value that it is called on is the first argument."""
+    """A call; the value that a method is called on is the first argument."""
 
     function: str
     arguments: tuple["Expr", ...]
@@ -41,14 +39,14 @@ class CelCall:
 
 @frozen
 class Made:
-    """A list, or the values of a map that is spelt out."""
+    """A list, or the values of a map, as a literal."""
 
     members: tuple["Expr", ...]
 
 
 @frozen
 class CelLoop:
-    """A comprehension, which is what all macros become."""
+    """A comprehension, to which all macros expand."""
 
     items: "Expr"
     names: tuple[str, ...]
@@ -63,7 +61,6 @@ Expr = Const | Ident | Select | CelCall | Made | CelLoop
 
 
 def tree(expression: cel.Expression) -> Expr:
-    """The tree of a compiled expression."""
     wrapped = dict(fields_of(expression.serialize()))  # a google.protobuf.Any
     checked = dict(fields_of(wrapped[2]))
     return _expr(checked[4])
