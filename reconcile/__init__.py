@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from reconcile.client.watch_events import WatchEvent
     from reconcile.controller.background_tasks import Background
     from reconcile.controller.context import Context
-    from reconcile.controller.declaration import Cleanup, Controller, Reconciler, Watch, Write
-    from reconcile.controller.predecessors import Predecessor
+    from reconcile.controller.declaration import Cleanup, Controller, Predecessor, Reconciler, Watch, Write
     from reconcile.controller.sources import SYNCED, Source, ticker
     from reconcile.controller.synchronous import SyncClient, SyncContext, SyncRawClient
     from reconcile.controller.tombstones import Deleted

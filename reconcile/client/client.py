@@ -18,7 +18,7 @@ from reconcile.client import scale_writes
 from reconcile.client.client_core import ClientCore
 from reconcile.client.editing import Draft, finished
 from reconcile.client.field_managers import check_field_manager
-from reconcile.client.manifest_objects import ManifestObjects
+from reconcile.client.manifests import ManifestObjects
 from reconcile.client.object_applies import ObjectApplies
 from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.object_reads import PAGE, ObjectReads, selector_query

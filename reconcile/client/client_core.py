@@ -8,7 +8,7 @@ from attrs import define, field
 from informers import APIResource, Cache, Clock, Informer, Key, Snapshot, Transport
 from reconcile.client.apply_marks import AppliedIntents
 from reconcile.client.decoded_objects import DecodedObjects
-from reconcile.client.manifest_objects import ManifestObjects
+from reconcile.client.manifests import ManifestObjects
 from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.own_writes import Freshness, Journal
 from reconcile.client.redaction import NO_SECRETS, SecretValues, is_sensitive
@@ -64,10 +64,9 @@ class ClientCore:
         beside: "ClientCore | None" = None,
         observers: Sequence[WriteObserver] | None = None,
     ) -> Self:
-        """A copy for one run, which notes its writes in `journal` and reads what it has written.
+        """A copy for one run, with its own `journal`, or record and Secrets of `beside` in the same run.
 
-        The next apply takes over fields applied under `former_field_managers`. Record and Secrets are those
-        of `beside`, a client of the same run, if any. `observers` are added (None: those of this client).
+        The next apply takes over fields of `former_field_managers`. `observers` are added (None: as here).
         """
         run, secrets = (RunRecord(), SecretValues()) if beside is None else (beside.run, beside.secrets)
         added = self.added_observers if observers is None else observers

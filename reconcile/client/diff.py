@@ -139,11 +139,7 @@ def _rewritten(before: Any, after: Any, raw: Any) -> Any:
 
 
 def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:
-    """For each element of `after`, its position in `before`, each position at most once.
-
-    Unchanged elements first, then those of the same identity; the rest is matched by position where the
-    lengths are equal and no identity contradicts.
-    """
+    """For each element of `after`, its position in `before`: unchanged, of the same identity, or in place."""
     origins: list[int | None] = [None] * len(after)
     free = dict.fromkeys(range(len(before)))
     for place, element in enumerate(after):

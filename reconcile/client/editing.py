@@ -12,10 +12,7 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 
 
 class Draft(Generic[T]):
-    """A mutable copy of a model: `draft.spec.replicas = 3`, `draft.metadata.labels["a"] = "b"`.
-
-    Nested models are drafts, mappings dicts and sequences lists. Raises AttributeError for unknown fields.
-    """
+    """A mutable copy of a model with its nested models. Raises AttributeError for fields that it lacks."""
 
     __slots__ = ("_of", "_parts")
 

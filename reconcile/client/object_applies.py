@@ -54,16 +54,14 @@ class ObjectApplies:
         return written
 
     def _decide_on_certain_state(self, resource: APIResource) -> None:
-        """Before a create that no server refuses. Raises StaleVersion where the cache may be behind.
-
-        That the cache is up to date now proves nothing, since the decision rests on earlier reads. So only a
-        run that began after the cache had reached the version of a consistent list may go on.
-        """
+        """Before a create that no server refuses. Raises StaleVersion if the cache may be behind."""
         core = self.core
         if core.cache is None or core.cache.find(resource) is None or not core.of_run:
             return
         if core.dry_run or resource in core.certain:
             return
+        # That the cache is up to date now proves nothing: the decision rests on earlier reads. So only a run
+        # that began after the cache had reached the version of a consistent list may go on.
         if not core.journal.is_certain(resource):
             core.journal.doubt(resource, Key("", ""))
             why = f"the cache of {resource} may be behind a predecessor's: decide again once it has caught up"

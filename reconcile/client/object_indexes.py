@@ -61,16 +61,13 @@ class IndexedReads:
         try:
             return informer.store.by_index(self.store_name(name), value)
         except KeyError:
-            known = [known for known, index in self.indexes.items() if _is_of(index, informer)]
+            resource = informer.resource
+            known = [name for name, index in self.indexes.items() if kind_of(index.kind).resource == resource]
             raise KeyError(
-                f"{informer.resource} has no index {name!r}; Controller(indexes=) declares: {known}"
+                f"{resource} has no index {name!r}; Controller(indexes=) declares: {known}"
             ) from None
 
     def listed(self, snapshots: Sequence[Snapshot], name: str, value: Any) -> Sequence[Snapshot]:
         """The objects of a list under a value, where nothing is cached. Raises what the function raises."""
         index = self.indexes[name]
         return [snapshot for snapshot in snapshots if value in index.values(snapshot)]
-
-
-def _is_of(index: Index[Any], informer: Informer) -> bool:
-    return kind_of(index.kind).resource == informer.resource

@@ -59,10 +59,7 @@ class ObjectReads:
     async def read(
         self, resource: APIResource, key: Key, appliers: Appliers | None = None
     ) -> Snapshot | None:
-        """The live state of an object that a write is based on, or None; marked for `appliers`.
-
-        Raises MalformedAnswer without a name, uid or resourceVersion: no write could be guarded by it.
-        """
+        """The live state that a write is based on, or None. Raises MalformedAnswer if it cannot guard one."""
         return await self._live(resource, key, partial(stored_object, appliers=appliers))
 
     async def snapshots(
@@ -134,7 +131,8 @@ class ObjectReads:
 
     async def version(self, resource: APIResource, namespace: str = "") -> int:
         # Without a resourceVersion in the query a list is consistent, and `limit` makes it cheap.
-        return await self.core.sender.send("GET", resource.path(namespace), _version_of_list, {"limit": "1"})
+        path, query = resource.path(namespace), {"limit": "1"}
+        return await self.core.sender.send("GET", path, lambda body: int(version_of(body) or 0), query)
 
     async def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
         try:
@@ -223,7 +221,3 @@ def version_of(body: bytes) -> str:
 def managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
     entries: Sequence[Mapping[str, Any]] = json_object(body)["metadata"].get("managedFields") or ()
     return entries
-
-
-def _version_of_list(body: bytes) -> int:
-    return int(version_of(body) or 0)

@@ -283,17 +283,15 @@ class ObjectWrites:
 
 
 def guard_of(obj: Object, patch: Mapping[str, Any], *, versioned: bool = False) -> dict[str, str]:
-    """The guard of a patch: the uid of `obj`, and its version if `versioned` or needed by the patch.
-
-    A patch of /status needs it, because for the status of a custom resource an API server ignores the uid and
-    would patch a namesake. Raises ValueError for an object that was not read: nothing would guard the patch.
-    """
+    """The uid of `obj`, and its version if `versioned` or needed. Raises ValueError for one not read."""
     version = _version(obj)
     if not (obj.uid and version):
         raise ValueError(
             f"{type(obj).__name__} {str(obj.key)!r} was not read, so a patch of it would be blind: "
             f"read it first, or say guard={{}} if that is meant"
         )
+    # A patch of /status is versioned: for the status of a custom resource an API server ignores the uid, and
+    # would patch a namesake.
     if versioned or needs_version(patch, encode(obj)):
         return {"uid": obj.uid, "resourceVersion": version}
     return {"uid": obj.uid}

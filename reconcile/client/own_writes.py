@@ -171,10 +171,7 @@ class Journal(WriteObserver):
     async def settle(
         self, cache: Cache, live: Live, only: APIResource | None = None, key: Key | None = None
     ) -> None:
-        """Wait until the cache shows the writes (`only` of a resource, of one `key`).
-
-        Raises CacheBehind when even a relist did not help, and the errors of live reads.
-        """
+        """Wait until the cache shows the writes. Raises CacheBehind after a relist, or read errors."""
         started = anyio.current_time()
         behind = False
         try:

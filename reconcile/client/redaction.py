@@ -106,11 +106,9 @@ def redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def redacted_error(error: BaseException, redact: Callable[[str], str]) -> BaseException:
-    """An error of the same name with a redacted text, and the redacted traceback as a note.
-
-    It has no frames: error reporters read their local variables, which may hold the values of Secrets.
-    """
+    """An error of the same name with a redacted text, and the redacted traceback as a note."""
     kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+    # Without frames: error reporters read their local variables, which may hold the values of Secrets.
     copy: Exception = kind(redact(error_text(error)))
     copy.add_note(redact("".join(format_exception(error))).rstrip())
     return copy

@@ -29,10 +29,7 @@ THREADS = 40
 
 
 class RunEnded(BaseException):
-    """Raised in blocking code that calls its client after its run has ended: nothing more is done.
-
-    Like a cancellation, it passes `except Exception`; let it through.
-    """
+    """Raised in blocking code whose run has ended; let it through. `except Exception` does not catch it."""
 
 
 class Ask(Protocol):
@@ -81,10 +78,7 @@ class Threads:
 
 @define(eq=False)
 class InStep:
-    """For tests in virtual time: the event loop stands still while blocking code runs, so order is certain.
-
-    Code that uses the loop has a thread, since it must wait somewhere; the loop waits for that thread.
-    """
+    """For tests in virtual time: blocking code takes turns with the event loop, so that order is certain."""
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
         return function()
@@ -103,6 +97,7 @@ class InStep:
             work.do()
             asked.put(None)
 
+        # Code that uses the loop needs a thread, to wait in; the loop waits for that thread.
         thread = Thread(target=copy_context().run, args=(visit,), name="in step", daemon=True)
         with _thread_allowed():
             thread.start()

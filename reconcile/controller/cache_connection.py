@@ -1,9 +1,10 @@
 """Connects a controller to a cache: informers, indexes, and the handlers that turn changes into keys."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import structlog
 from attrs import define, evolve, field
 
@@ -23,7 +24,6 @@ from reconcile.controller.key_mapping import (
     wakes,
 )
 from reconcile.controller.reconcile_run import RunExecutor
-from reconcile.controller.selected_objects import is_left_alone, narrowed, of_chosen
 from reconcile.controller.source_tasks import SourceTasks
 from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
 from reconcile.models import DecodeError, Object, kind_of
@@ -32,14 +32,12 @@ from reconcile.storms import Origin
 from reconcile.storms.guard import StormGuard
 
 T = TypeVar("T", bound=Object)
+Keeps = Callable[[Snapshot], bool]
 
 
 @define(eq=False, slots=False)
 class CacheConnection(Generic[T]):
-    """A controller in one cache, from `open` to `close`; `primary`, its kind's informer, is declared already.
-
-    Its handlers are plain synchronous code: they run for each line of a watch.
-    """
+    """A controller in one cache, from `open` to `close`; `primary`, its kind's informer, is declared."""
 
     cache: Cache
     primary: Informer
@@ -76,10 +74,7 @@ class CacheConnection(Generic[T]):
         )
 
     def open(self) -> None:
-        """Declare all informers and follow their changes; cached objects are queued before this returns.
-
-        Raises what the cache raises, and then leaves nothing behind.
-        """
+        """Declare all informers and queue their objects. Raises what the cache raises, and undoes all."""
         try:
             self._declare_all()
         except BaseException:
@@ -170,6 +165,7 @@ class CacheConnection(Generic[T]):
 
     # --- changes --------------------------------------------------------------------------------------
 
+    # Plain synchronous code: it runs for each line of a watch.
     def _on_primary(self, delta: Delta) -> None:
         key = delta.last.key
         namespace, name = key
@@ -227,3 +223,28 @@ class _ObjectIndex:
             resource = kind_of(self.index.kind).resource
             self.failures.report(place, self.index.by, error, instead, resource, [snapshot])
             return ()
+
+
+# --- the part of a store that a controller with a selector sees --------------------------------------
+
+
+def narrowed(delta: Delta, keeps: Keeps) -> Delta | None:
+    """A change as if only chosen objects existed: perhaps a creation or a deletion; None: no change."""
+    old = delta.old if delta.old is not None and keeps(delta.old) else None
+    new = delta.new if delta.new is not None and keeps(delta.new) else None
+    if old is delta.old and new is delta.new:
+        return delta
+    return None if old is None and new is None else msgspec.structs.replace(delta, old=old, new=new)
+
+
+def is_left_alone(seen: Delta, delta: Delta) -> bool:
+    """Whether an object still exists and is only no longer chosen; `seen` is the result of `narrowed`."""
+    old, new = seen.old, delta.new
+    return seen.new is None and old is not None and new is not None and old.is_same_object(new)
+
+
+def of_chosen(
+    function: Callable[[Snapshot], Iterable[Any]], keeps: Keeps
+) -> Callable[[Snapshot], Iterable[Any]]:
+    """An index function for chosen objects alone."""
+    return lambda snapshot: function(snapshot) if keeps(snapshot) else ()

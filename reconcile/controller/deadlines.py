@@ -9,10 +9,7 @@ from attrs import define, field
 
 @define(eq=False)
 class Deadlines:
-    """Cancels each watched scope `seconds` after that began, unless it was forgotten before.
-
-    One timer per run would cost more than the rest of its deadline, and hardly any of them fires.
-    """
+    """Cancels each watched scope `seconds` after that began, unless it was forgotten before."""
 
     seconds: float
     _ends: dict[anyio.CancelScope, float] = field(factory=dict, init=False)
@@ -22,6 +19,7 @@ class Deadlines:
         """Watch a scope; returns when it will be cancelled, in the event loop's seconds."""
         loop = asyncio.get_running_loop()
         end = self._ends[scope] = loop.time() + self.seconds
+        # A timer for each run would cost more than the rest of its deadline, and hardly any of them fires.
         if self._timer is None:
             self._timer = loop.call_at(end, self._strike, loop)
         return end
@@ -46,10 +44,7 @@ class Deadlines:
 
 @define(eq=False)
 class RunLimit:
-    """Ends blocks of one task that take too long, one after the other: `with limit as deadline: ...`.
-
-    Such a block is left like that of a cancelled scope. The task closes the limit at its end.
-    """
+    """Ends blocks of one task that take too long: `with limit as deadline: ...`. The task closes it."""
 
     deadlines: Deadlines
     _scope: anyio.CancelScope | None = field(default=None, init=False)

@@ -25,7 +25,6 @@ from reconcile.controller.identity import (
     check_own_field_manager,
     domain_of,
 )
-from reconcile.controller.predecessors import Predecessor
 from reconcile.controller.rbac_verbs import OBJECT_VERBS, PART_VERBS, check_verb
 from reconcile.controller.sources import Source, Start, Synced, as_source
 from reconcile.controller.synchronous import SyncContext
@@ -119,6 +118,20 @@ class Write:
                 raise ValueError(f"Write({self.kind.__name__}): {error}") from None
         if not self.verbs:
             object.__setattr__(self, "verbs", PART_VERBS if self.subresource else OBJECT_VERBS)
+
+
+@frozen
+class Predecessor:
+    """An operator that a controller replaces, and how a cluster shows that it is at work.
+
+    `leases` and `deployments` are names, in any namespace; `images` are parts of the names of its containers'
+    images. A recent status of the kind by another writer counts too.
+    """
+
+    name: str
+    leases: tuple[str, ...] = ()
+    deployments: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 def _former(names: "str | Iterable[str]") -> tuple[str, ...]:

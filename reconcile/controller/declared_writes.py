@@ -41,11 +41,7 @@ class UndeclaredWrite(TerminalError):
 
 @define(eq=False)
 class DeclaredWrites(WriteObserver):
-    """Checks each write of a controller's runs against its declaration; Events are always allowed.
-
-    With `refuse` an undeclared write raises UndeclaredWrite; otherwise it is sent, with one warning for each
-    kind and verb.
-    """
+    """Refuses undeclared writes, or warns once of each kind and verb; Events are always allowed."""
 
     controller: Controller[Any]
     log: structlog.stdlib.BoundLogger
@@ -98,11 +94,9 @@ class DeclaredWrites(WriteObserver):
 
 
 def _allowed_to(controller: Controller[Any]) -> frozenset[tuple[str, str, str]]:
-    """The writes that a controller may send, as method, group and plural with part.
-
-    Cached by declaration: a simulation creates its controllers for each of thousands of runs.
-    """
+    """The writes that a controller may send, as method, group and plural with part."""
     declared = controller.kind, tuple(controller.owns), tuple(controller.writes), not controller.finalizers
+    # Cached by declaration: a simulation creates its controllers for each of thousands of runs.
     allowed = _KNOWN.get(declared)
     if allowed is None:
         if len(_KNOWN) >= _MOST_KNOWN:

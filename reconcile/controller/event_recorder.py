@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import define, field
 
-from informers import APIResource, Clock, Key, NotFound, get_logger
+from informers import Clock, Key, NotFound, get_logger
 from informers.logs import is_worth_a_line
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
@@ -130,7 +130,7 @@ class Recorder:
             patch |= {"count": count, "lastTimestamp": _second(last)}
         key = Key(_namespace(series.content.subject), series.name)
         try:
-            await self.client.raw.patch(self._resource, key, patch, guard={})
+            await self.client.raw.patch(kind_of(self._model).resource, key, patch, guard={})
         except NotFound:
             return False
         series.written = count
@@ -140,10 +140,6 @@ class Recorder:
         self._dropped += 1
         if is_worth_a_line(self._dropped):
             _log.warning("events come faster than they can be written", dropped=self._dropped)
-
-    @property
-    def _resource(self) -> APIResource:
-        return kind_of(self._model).resource
 
 
 def recorder_of(controller: Controller[Any], client: Client) -> Recorder:

@@ -8,7 +8,7 @@ and of its recorder for events.k8s.io.
 import datetime
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from attrs import define, evolve, field, frozen
 
@@ -95,13 +95,10 @@ class _Notes:
 
 @define(eq=False)
 class EventLedger:
-    """The recorded events by object. Times of the event loop are in seconds.
+    """The recorded events by object; an entry is kept until it makes no difference. Times are in seconds."""
 
-    An entry is kept until it makes no difference any more, for any number of objects. With a limit, more
-    objects than that in turn would each be forgotten before their next event, begin a new Event every time,
-    and no burst would be held back.
-    """
-
+    # Any number of objects: with a limit, more objects than that in turn would each be forgotten before their
+    # next event, begin a new Event every time, and no burst would be held back.
     _series: "_Entries[tuple[EventSubject, str, str, str, str], EventSeries]" = field(
         factory=lambda: _Entries(_series_is_over)
     )
@@ -113,7 +110,8 @@ class EventLedger:
     def count(self, content: EventContent, at: datetime.datetime, now: float) -> EventSeries:
         """Count an event; returns its series."""
         content = self._combined(content, now)
-        place = (content.subject, content.type, content.reason, content.action, self._note_key(content))
+        note = COMBINED if content.note.startswith(COMBINED) else content.note
+        place = (content.subject, content.type, content.reason, content.action, note)
         series = self._series.get(place)
         if series is None or _series_is_over(series, now):
             series = self._series.put(place, EventSeries(content, at, at, now), now)
@@ -145,10 +143,6 @@ class EventLedger:
             return content
         return evolve(content, note=COMBINED + content.note)
 
-    @staticmethod
-    def _note_key(content: EventContent) -> str:
-        return COMBINED if content.note.startswith(COMBINED) else content.note
-
 
 def _series_is_over(series: EventSeries, now: float) -> bool:
     return now - series.seen > SERIES_ENDS_AFTER
@@ -162,23 +156,17 @@ def _bucket_is_full(bucket: _WriteBudget, now: float) -> bool:
     return bucket.spent * REFILL_SECONDS <= now - bucket.at
 
 
-class _Entries(Generic[K, V]):
+class _Entries(OrderedDict[K, V]):
     """A mapping that forgets the entries that are `over`, a few whenever one is added."""
 
     def __init__(self, over: Callable[[V, float], bool]) -> None:
+        super().__init__()
         self._over = over
-        self._entries: OrderedDict[K, V] = OrderedDict()
-
-    def get(self, key: K) -> V | None:
-        return self._entries.get(key)
 
     def put(self, key: K, value: V, now: float) -> V:
-        for _ in range(min(_LOOKED_AT, len(self._entries))):
-            oldest, held = self._entries.popitem(last=False)
+        for _ in range(min(_LOOKED_AT, len(self))):
+            oldest, held = self.popitem(last=False)
             if not self._over(held, now):
-                self._entries[oldest] = held
-        self._entries[key] = value
+                self[oldest] = held
+        self[key] = value
         return value
-
-    def __len__(self) -> int:
-        return len(self._entries)

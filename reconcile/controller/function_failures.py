@@ -38,10 +38,7 @@ class FunctionFailures:
         resource: APIResource,
         states: Sequence[Snapshot | None],
     ) -> None:
-        """Log the failure of a function and the behaviour `instead`; ever fewer lines for one place.
-
-        `states` of an object of `resource` are the function's arguments, whose values its error may show.
-        """
+        """Log a failure and the behaviour `instead`, ever less often; `states` were the arguments."""
         count = self._failures[place] = self._failures.get(place, 0) + 1
         if not is_worth_a_line(count):
             return

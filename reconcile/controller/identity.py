@@ -1,8 +1,7 @@
 """The names of a controller in a cluster: its finalizer and its field manager.
 
-Both are on objects that other operators write too. Two operators with the same finalizer remove it from each
-other's objects before these are cleaned up, and two with the same field manager remove each other's fields.
-So both names begin with the operator's domain, which belongs to one operator alone.
+Other operators write these objects too: with equal finalizers they would remove each other's before a
+cleanup, with equal field managers each other's fields. So both begin with the operator's own domain.
 """
 
 import re

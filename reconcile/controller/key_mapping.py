@@ -42,14 +42,12 @@ def wakes(
     resource: APIResource,
     watch: Watch[Any, Any] | None = None,
 ) -> bool:
-    """Whether a change of an object of `resource` wakes; a resync or a failing predicate does.
-
-    A new object of the same name counts as a deletion and a creation.
-    """
+    """Whether a change of an object of `resource` wakes; a resync or a failing predicate does."""
     old, new = delta.old, delta.new
     if delta.resync:
         return True
     try:
+        # A new object of the same name counts as a deletion and a creation.
         if old is not None and new is not None and not old.is_same_object(new):
             return predicate.wakes(old, None) or predicate.wakes(None, new)
         return predicate.wakes(old, new)
@@ -62,11 +60,7 @@ def wakes(
 
 @frozen
 class OwnedHandler:
-    """A change of a child wakes its controlling owner, and a changed one's former owner too.
-
-    `owner` gives the cached object of a name. A namesake with another uid is not woken, as its own creation
-    wakes it; an owner that is not cached yet is.
-    """
+    """Wakes the controlling owner of a changed child, before and after; `owner` gives the cached one."""
 
     owners: type[Any]
     informer: Informer
@@ -85,6 +79,7 @@ class OwnedHandler:
         if owner is None or (owner.group, owner.kind) != (resource.group, resource.kind):
             return None
         request = Request(child.key.namespace if resource.namespaced else "", owner.name)
+        # A namesake with another uid is not woken: its own creation does that. An uncached owner is woken.
         known = self.owner(request.key)
         return request if known is None or known.uid == owner.uid else None
 
@@ -133,9 +128,9 @@ class MappedKeys:
 class _WatchIndex(ABC, Generic[V]):
     """The objects that those of a controller use, as values of an index of their store.
 
-    Where the author's function fails, they are unknown: `_unknown` has the object with the version of the
-    failed call, and every change of the watched kind concerns it. The function is not called again for that
-    version, since an index must give the same values for the same state.
+    Where the author's function fails, they are unknown: every change of the watched kind concerns the object,
+    which stands in `_unknown` with that version. An index must give the same values for the same state, so
+    the function is not called again for it.
     """
 
     option: ClassVar[str]

@@ -49,11 +49,7 @@ class RunGate:
 
 @define(eq=False)
 class OutageRecovery:
-    """Runs keys again, when an outage is over, whose runs it made fail.
-
-    `reach` is that of the cluster of the keys, `all_reaches` gives those of all clusters. `queue` counts the
-    failures of keys, `enqueue` adds keys to it.
-    """
+    """Runs the keys again whose runs failed because of an outage of `reach` or another cluster."""
 
     reach: Reachability
     queue: WorkQueue[Request]
@@ -61,14 +57,12 @@ class OutageRecovery:
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
     def takes(self, request: Request, outcome: RunResult) -> bool:
-        """Whether an ongoing outage made a run fail, so that it does not count as a failure of the key.
-
-        A key that failed because of another cluster's outage is retried with back-off, and when that is over.
-        """
+        """Whether an ongoing outage made a run fail, so that it does not count as a failure of the key."""
         if outcome.error is None or not is_of_outage(outcome.error):
             return False
         if self.reach.down:
             return True
+        # After another cluster's outage the key is retried with back-off, and when that outage is over.
         for reach in self.all_reaches():
             if reach.troubled and reach is not self.reach:
                 self._wake_later(reach, request)

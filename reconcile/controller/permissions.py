@@ -15,10 +15,7 @@ from reconcile.models.versions import is_custom
 
 @frozen
 class Permission:
-    """The verbs for the objects of one resource (`sites`, or a part of it, `sites/status`).
-
-    `names` limits it to these objects.
-    """
+    """The verbs for a resource (`sites`, or a part, `sites/status`), or only for the objects `names`."""
 
     group: str
     resource: str

@@ -41,16 +41,13 @@ _ALIKE = 0.75
 
 
 def check_verb(verb: str, resource: APIResource | None) -> None:
-    """Raise ValueError for a verb unknown to RBAC, or not for that resource (None: any resource).
-
-    Admission plugins and extensions have verbs of their own, so an unknown word is accepted unless it
-    resembles a known one.
-    """
+    """Raises ValueError for a verb that RBAC lacks, or not for that resource (None: any resource)."""
     if verb in _SPECIAL:
         _check_special(verb, resource)
         return
     if verb in _KNOWN:
         return
+    # Admission plugins and extensions have verbs of their own: other words pass unless they resemble one.
     meant = _MEANT.get(verb.lower()) or next(
         iter(difflib.get_close_matches(verb.lower(), _KNOWN, 1, _ALIKE)), ""
     )

@@ -211,9 +211,8 @@ class RunExecutor(Generic[T]):
         return self.log.bind(key=str(request), reconcile_id=reconcile_id)
 
     def _forget_distant(self, request: Request) -> None:
-        done = [place for place, journal in self._distant.items() if place[0] == request and not journal]
-        for place in done:
-            del self._distant[place]
+        kept = {place: journal for place, journal in self._distant.items() if journal or place[0] != request}
+        self._distant = kept
 
 
 @define(eq=False)
@@ -253,8 +252,10 @@ class ReconcileRun(Generic[T]):
         if snapshot.terminating:
             return await self._clean_up(snapshot, deadline)
         # The finalizer goes on before the author's function makes anything that a cleanup would have to find.
-        if controller.finalizers and not self._is_held_rightly(snapshot):
-            snapshot = await self._set_finalizers(snapshot, self._finalizers_of(snapshot))
+        if controller.finalizers:
+            desired = self._finalizers_of(snapshot)
+            if {*desired} != {*snapshot.finalizers}:
+                snapshot = await self._set_finalizers(snapshot, desired)
         if executor.debug:
             return await self._call_twice(snapshot, deadline)
         return await self._call(controller.reconcile, self._context(snapshot, deadline))
@@ -374,12 +375,6 @@ class ReconcileRun(Generic[T]):
     def _holds(self, snapshot: Snapshot) -> bool:
         """Whether a finalizer of the controller, present or former, is on the object."""
         return any(finalizer in snapshot.finalizers for finalizer in self.executor.controller.finalizers)
-
-    def _is_held_rightly(self, snapshot: Snapshot) -> bool:
-        """Whether a living object has the present finalizer, if there is one, and no former one."""
-        controller, present = self.executor.controller, snapshot.finalizers
-        held = not controller.finalizer or controller.finalizer in present
-        return held and not any(former in present for former in controller.former_finalizers)
 
     def _finalizers_of(self, snapshot: Snapshot) -> Sequence[str]:
         """The desired finalizers of a living object: the present one replaces the former ones."""

@@ -28,11 +28,7 @@ class PendingEvent:
 
 
 class RunOutput(Generic[T]):
-    """Collects the output of one run, and writes it.
-
-    `generated` are values of `generate_once`: the run after a rehearsal takes over those of the rehearsal.
-    `reported`: Events and status have been written.
-    """
+    """Collects the output of one run, and writes it; a rehearsal hands its `generated` values on."""
 
     def __init__(
         self, model: type[T], snapshot: Snapshot, client: Client, generated: dict[str, str] | None = None
@@ -130,7 +126,7 @@ class RunOutput(Generic[T]):
 
     def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
         """From the stored to the collected status; conditions name the generation that the run saw."""
-        stored = _status_of(snapshot)
+        stored: dict[str, Any] = snapshot.to_dict().get("status") or {}
         core = core_of(self.client)
         obj = self.object if snapshot is self._snapshot else core.decoded(self._model, snapshot)
         seen = {**stored, **_seen_status(obj)}
@@ -148,11 +144,9 @@ class RunOutput(Generic[T]):
 
     @property
     def _observed(self) -> int | None:
-        """The generation for conditions; None in the oldest groups of Kubernetes.
-
-        Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
-        would write it again.
-        """
+        """The generation for conditions; None in the oldest groups of Kubernetes."""
+        # Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
+        # would write it again.
         return self._snapshot.generation if "." in self._resource.group else None
 
     def _status_fields(self) -> dict[str, str] | None:
@@ -179,10 +173,6 @@ def _seen_status(obj: Object) -> dict[str, Any]:
     return seen
 
 
-def _status_of(snapshot: Snapshot) -> dict[str, Any]:
-    return snapshot.to_dict().get("status") or {}
-
-
 async def _prune(
     client: Client,
     owner: Object,
@@ -191,9 +181,8 @@ async def _prune(
 ) -> int:
     """Delete the children of `kinds` that the run of `client` has not written; returns how many.
 
-    A child is an object that `owner` controls, by uid; terminating and `spared` ones are left alone. Each is
-    deleted by its uid, with its own children (of a Job the API server would leave them). Does nothing where a
-    request of the run has failed: the desired children are unknown then.
+    Children are controlled by `owner`, by uid; terminating and `spared` ones are left alone. Deletes nothing
+    where a request of the run has failed: the desired children are unknown then.
     """
     run = core_of(client).run
     if not run.flawless:
@@ -211,6 +200,7 @@ async def _prune(
 
 async def _delete(client: Client, resource: APIResource, child: Snapshot) -> bool:
     try:
+        # With its own children: of a Job the API server would leave them.
         await client.raw.delete_snapshot(resource, child, propagation="Background")
     except PreconditionFailed:
         return False

@@ -102,7 +102,9 @@ class Runner(Generic[T]):
         self._elsewhere = elsewhere
         self._gate = RunGate(reach)
         recovery = OutageRecovery(reach, self.queue, self.enqueue, all_reaches)
-        self._follow_up = FollowUp(controller, self.queue, recovery, self.failures, random, self._keeps)
+        self._follow_up = FollowUp(
+            controller, self.queue, recovery, self.failures, random, lambda key: self._connected.keeps(key)
+        )
         self._connection: CacheConnection[T] | None = None
         self._ended: anyio.Event | None = None
         """Set where `run` ends; None where it does not run."""
@@ -132,10 +134,7 @@ class Runner(Generic[T]):
     # --- connecting -------------------------------------------------------------------------------
 
     def connect(self, cache: Cache) -> None:
-        """Declare the controller's informers in `cache`, and queue the keys that their changes concern.
-
-        Raises RuntimeError if it is connected already, and what the cache raises.
-        """
+        """Declare the informers in `cache`, and queue their keys. Raises RuntimeError if connected."""
         if self._connection is not None:
             raise RuntimeError(f"controller {self.name} is connected to a cache already")
         primary = cache.declare(self._executor.resource)
@@ -160,9 +159,6 @@ class Runner(Generic[T]):
         if self._connection is None:
             raise RuntimeError(f"controller {self.name} is not connected to a cache")
         return self._connection
-
-    def _keeps(self, request: Request) -> bool:
-        return self._connected.keeps(request)
 
     # --- start and end ----------------------------------------------------------------------------
 

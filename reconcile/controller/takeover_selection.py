@@ -18,10 +18,7 @@ DEPTH = 8
 
 @frozen
 class TakeoverSelection:
-    """Chooses objects with the labels, and objects controlled by a chosen one of the manager's kinds.
-
-    So the replica sets of a chosen fleet are chosen, whatever their labels.
-    """
+    """Chooses objects with the labels, and objects controlled by a chosen one of the manager's kinds."""
 
     labels: Sequence[Requirement]
     kinds: Mapping[tuple[str, str], APIResource]

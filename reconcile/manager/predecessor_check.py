@@ -16,8 +16,7 @@ from informers import Clock, Forbidden, NotFound, Transport, get_logger
 from informers.apimachinery.envelopes import decode_list_page
 from reconcile.client.client import Client
 from reconcile.client.sender import Sender
-from reconcile.controller.declaration import Controller
-from reconcile.controller.predecessors import Predecessor
+from reconcile.controller.declaration import Controller, Predecessor
 from reconcile.manager.option_list import ManagerOptions, followed_namespaces
 from reconcile.models import kind_of
 

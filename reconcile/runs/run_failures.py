@@ -73,10 +73,7 @@ def identity_of(error: BaseException) -> str:
 
 
 class LoggedFailure(NamedTuple):
-    """A failed run as it is logged, without the values of Secrets.
-
-    `identity` is the same for errors of one class from one place; `exc_info` goes into a record of `logging`.
-    """
+    """A failed run as logged, without Secrets; `identity` is equal for one class from one place."""
 
     identity: str
     message: str
@@ -87,11 +84,7 @@ class LoggedFailure(NamedTuple):
 
 @define
 class DistinctError:
-    """Errors of the same class raised at the same place.
-
-    `message` is that of the last run, `traceback` that of the first, `last` is when the last one ended (event
-    loop's seconds).
-    """
+    """Errors of one class from one place: last `message`, first `traceback`, `last` end (loop's seconds)."""
 
     message: str
     at: str

@@ -18,11 +18,7 @@ READS_KEPT = 32
 
 @define(eq=False)
 class RunRecord(WriteObserver):
-    """The reads of a run, the objects that it keeps, and its failed requests.
-
-    A request that fails and later succeeds for the same object (a conflict, then the patch on fresh state)
-    does not count as failed.
-    """
+    """The reads of a run, the objects that it keeps, and its requests that have not succeeded yet."""
 
     reads: tuple[ObjectRef, ...] = field(default=(), init=False)
     rendered: dict[tuple[APIResource, Key, str], Any] | None = field(default=None, init=False)

@@ -19,10 +19,7 @@ HEALTHY_SECONDS = 60.0
 async def supervise(
     run: Callable[[], Awaitable[None]], what: str, clock: Clock, log: structlog.stdlib.BoundLogger
 ) -> None:
-    """Run until it ends by itself; each failure is logged and followed by a delayed restart.
-
-    A CancelledError that none of the surrounding scopes requested is a failure like any other.
-    """
+    """Run until it ends by itself; each failure, also a foreign cancellation, is followed by a restart."""
     failures = 0
     while True:
         started = anyio.current_time()

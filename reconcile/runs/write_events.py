@@ -10,10 +10,7 @@ from informers import APIResource, Key, Snapshot
 
 @frozen(eq=False)
 class Sent:
-    """A request for a change, on its way to the server.
-
-    `base` is the cached object at that moment. `dry`: the server carries nothing out.
-    """
+    """A request about to be sent; `base` is the cached object, `dry`: the server carries nothing out."""
 
     method: str
     resource: APIResource
@@ -32,11 +29,7 @@ class Sent:
 
 @frozen(eq=False)
 class EndedWrite:
-    """A write that has ended.
-
-    `written` is the object in the answer, if any. `fresh`: all its fields are this writer's, so this write
-    created it.
-    """
+    """A write that has ended, with the object `written`; `fresh`: this write created it."""
 
     sent: Sent
     written: Snapshot | None = None
@@ -81,10 +74,7 @@ class Answered(EndedWrite):
 
 @frozen(eq=False)
 class Failed:
-    """A write that ended with an error: of the server, of the connection, or a cancellation.
-
-    Not to be kept: the error has the frames of the run in its traceback.
-    """
+    """A write that ended with an error or a cancellation; not to be kept: the error has the run's frames."""
 
     sent: Sent
     error: BaseException

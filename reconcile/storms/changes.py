@@ -110,10 +110,8 @@ def _has_any(owned: Mapping[str, Any], paths: Sequence[str]) -> bool:
 
 
 def _has(owned: Mapping[str, Any], path: str) -> bool:
-    """Whether a set of fields has that path, one around it, or one within it.
-
-    All elements of a list count as one. Names may have dots, as those of annotations do.
-    """
+    """Whether a set of fields has that path, one around it, or one within it; list elements count as one."""
+    # Names may have dots, as those of annotations do.
     return any(
         rest[:1] in ("", "[") or (rest[0] == "." and (not inner or _has(inner, rest)))
         for name, inner in owned.items()

@@ -76,10 +76,7 @@ Histories: TypeAlias = Mapping[FieldRef, Iterable[FieldWrite]]
 def find_loop(
     histories: Histories, now: float, primary: tuple[APIResource, Key] | None = None
 ) -> WakeLoop | None:
-    """The loop that a key is in, if any: of several the one with most writes, with all its paths.
-
-    `histories` are the writes since the key's spec last changed. `primary` is the key's own object.
-    """
+    """The worst loop of a key, with all its paths; `histories` begin with the last change of its spec."""
     best: WakeLoop | None = None
     for ref, history in histories.items():
         writes = [write for write in history if write.at > now - WINDOW and write.woken_by != "retried"]

@@ -1,6 +1,6 @@
 """Recognizes echoes of a key's own writes, and those among them that still have to wake it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -140,11 +140,7 @@ class Echoes:
 
 @observing(lambda *_: False)
 def is_echo(sent: EndedWrite, old: Snapshot | None, new: Snapshot) -> bool:
-    """Whether the change from `old` to `new` is that write alone.
-
-    `new` is the very version that the write returned, `old` the very state that it was computed from, and
-    nothing else differs: two changes that arrive as one are not an echo.
-    """
+    """Whether the change from `old` to `new` is that write alone; two changes that arrive as one are not."""
     if sent.written is None or new != sent.written:
         return False
     if old is None or sent.base is None:
@@ -185,7 +181,7 @@ def _explained(body: Any, old: Any, new: Any) -> bool:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return all(
             _explained(_member(body, name), old.get(name, _ABSENT), new.get(name, _ABSENT))
-            for name in _names(old, new)
+            for name in {*old, *new}
         )
     if old is not _ABSENT and new is not _ABSENT and old == new:
         return True
@@ -198,10 +194,6 @@ def _explained(body: Any, old: Any, new: Any) -> bool:
 
 def _member(body: Any, name: str) -> Any:
     return body.get(name, _ABSENT) if isinstance(body, Mapping) else _ABSENT
-
-
-def _names(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:
-    return dict.fromkeys((*old, *new))
 
 
 def _alike(*values: Any) -> bool:

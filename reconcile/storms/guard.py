@@ -46,11 +46,7 @@ Report = Callable[[Snapshot, str, str], None]
 
 @define(eq=False)
 class StormGuard:
-    """The storms of one controller. `manager` is the field manager of its writes.
-
-    With `polls`, a timer wakes its keys to look at the world, so a run that finds more to do than the run
-    before it has not waited for its own status.
-    """
+    """The storms of one controller; `manager` is its field manager, `polls`: a timer wakes its keys."""
 
     policy: Storms
     resource: APIResource
@@ -67,6 +63,7 @@ class StormGuard:
 
     def __attrs_post_init__(self) -> None:
         self.meter = Meter(self.resource)
+        # A timer lets keys look at the world: a run that finds more to do has not waited for its own status.
         self._reported_wait = self.polls
 
     @property
@@ -96,10 +93,7 @@ class StormGuard:
     async def wait(
         self, request: Request, causes: Sequence[Cause], primary: Snapshot | None, now: float
     ) -> float:
-        """How many seconds a due key has to wait; 0 for a key that is not in a loop.
-
-        A key whose spec has changed, that is being deleted, or that was triggered, does not wait.
-        """
+        """How many seconds a due key has to wait; 0 if it is not in a loop, has changed or was triggered."""
         storm = self._storms.get(request)
         if storm is None:
             return 0.0
@@ -130,7 +124,7 @@ class StormGuard:
         *,
         repeated: bool = False,
     ) -> float | None:
-        """Note the end of a run; returns in how many seconds the key is due. None: whenever it is woken.
+        """Note the end of a run; returns in how many seconds the key is due (None: when woken).
 
         `repeated`: the runtime itself repeats the run, since it failed or had worked on an old state.
         """
@@ -262,10 +256,7 @@ class StormGuard:
         runs_again: bool,
         primary: Snapshot,
     ) -> None:
-        """Report once a reconciler that changes its own status and returns, in order to be woken by that.
-
-        A run that fails or asks for another one is repeated anyway, so it does not wait for its write.
-        """
+        """Report once a reconciler that changes its own status and returns, to be woken by that."""
         refs = frozenset(effect.ref for write in sent for effect in effects_of(write))
         before = self._status_writers.pop(request, None)
         nothing_changed = all(cause.key is None or cause.verb == "resynced" for cause in causes)
@@ -276,6 +267,7 @@ class StormGuard:
             self._status_writers.clear()
             return
         own = [write.written for write in sent if (write.resource, write.key) == (self.resource, request.key)]
+        # A run that fails or asks for another one is repeated anyway, so it does not wait for its write.
         last: Any = own[-1] if own else None
         status_alone = len(own) == len(sent) and all(write.subresource == "status" for write in sent)
         if (

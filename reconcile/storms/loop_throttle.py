@@ -11,11 +11,7 @@ PROBATION = 60.0
 
 @define
 class LoopThrottle:
-    """The interval of one key in a loop (s), up to `longest`; times are those of the event loop's clock.
-
-    A run that is due after the interval may be followed by another at once, which shows whether the loop goes
-    on: so the end of a loop is noticed within one interval.
-    """
+    """The interval of one key in a loop (s), up to `longest`; times are of the event loop's clock."""
 
     longest: float
     seconds: float = 0.0
@@ -42,6 +38,7 @@ class LoopThrottle:
                 self.probation_until = now + min(PROBATION, self.longest)
         elif due and self.probation_until is None:
             self.seconds = min(self.seconds * GROWTH, self.longest)
+            # One more run at once, which shows whether the loop goes on: its end is noticed in one interval.
             self.due, self.held_until, self.free = now, now + self.seconds, True
         else:
             self.held_until = max(now, self.due + self.seconds)

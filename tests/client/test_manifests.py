@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile import Context, Controller, Object, ObjectMeta
-from reconcile.client.manifest_text import manifest_of
+from reconcile.client.manifests import manifest_of
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, run_once
 from tests.helpers.managers import Toy

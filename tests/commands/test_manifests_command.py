@@ -23,8 +23,8 @@ from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, 
 from reconcile.commands.main import reconcile
 from reconcile.commands.problems import Problem
 from reconcile.commands.run_command import run
+from reconcile.controller.declaration import Predecessor
 from reconcile.controller.permissions import permissions_of, predecessor_permissions
-from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from reconcile.manager.option_list import from_flags

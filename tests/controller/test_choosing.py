@@ -23,7 +23,7 @@ from reconcile import (
     Watch,
     predicates,
 )
-from reconcile.controller.selected_objects import is_left_alone, narrowed
+from reconcile.controller.cache_connection import is_left_alone, narrowed
 from reconcile.kinds import ConfigMap, LabelRequirement, LabelSelector, Secret
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, run_once, sweep
 from tests.helpers.managers import Toy, ToySpec, World, played

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reconcile import Controller, Object, Watch, Write, resource
+from reconcile.controller.declaration import Predecessor
 from reconcile.controller.permissions import (
     Permission,
     beyond_namespaces,
@@ -14,7 +15,6 @@ from reconcile.controller.permissions import (
     predecessor_permissions,
     review_permissions,
 )
-from reconcile.controller.predecessors import Predecessor
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Node, Pod, Secret
 from reconcile.models.versions import is_custom
 from tests.helpers.managers import Toy, idle

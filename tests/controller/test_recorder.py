@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from informers import APIResource
 from reconcile import Client, Context, Controller, Object, ObjectMeta, Result
-from reconcile.client.manifest_text import manifest_of
+from reconcile.client.manifests import manifest_of
 from reconcile.controller.event_recorder import WAITING, Recorder
 from reconcile.controller.event_series import (
     BURST,

@@ -14,7 +14,7 @@ from attrs import frozen
 from controllers import nodegroups
 from informers import Cache, NotFound
 from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, kind_of, resource
-from reconcile.client.manifest_text import manifest_of
+from reconcile.client.manifests import manifest_of
 from reconcile.commands.explain_command import chain, head
 from reconcile.commands.main import reconcile
 from reconcile.errors import Forbidden

@@ -9,7 +9,7 @@ import pytest
 
 from informers import HttpRequest
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
-from reconcile.controller.predecessors import Predecessor
+from reconcile.controller.declaration import Predecessor
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.manager.predecessor_check import PredecessorActive
