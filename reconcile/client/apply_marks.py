@@ -31,7 +31,6 @@ class ApplyKey(NamedTuple):
         return self._replace(field_manager=field_manager)
 
     def owns_in(self, stored: Snapshot) -> bool:
-        """Whether the manager owns fields of a stored state by apply."""
         return not mark_in(stored.applied, self.mark({})).endswith(NOTHING)
 
 
@@ -134,7 +133,6 @@ def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
 
 
 def without_server_set(body: dict[str, Any]) -> dict[str, Any]:
-    """An object's JSON without the metadata that only the server sets."""
     kept = {name: value for name, value in body["metadata"].items() if name not in SET_BY_SERVER}
     return {**body, "metadata": kept}
 

@@ -142,7 +142,6 @@ class ClientCore:
     # --- secrets --------------------------------------------------------------------------------
 
     def redacted(self, text: str) -> str:
-        """The text without the values of Secrets that this run has read or tried to write."""
         return self.secrets.redact(text)
 
     def note_secrets(self, resource: APIResource, *snapshots: Snapshot | None) -> None:

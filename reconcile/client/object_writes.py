@@ -364,13 +364,11 @@ def accepted(sent: Sent, _answer: object) -> Answered:
 
 
 def _is_all_of(manager: str, answer: bytes) -> bool:
-    """Whether this field manager owns every field of an object."""
     entries = _managed.decode(answer).metadata.managed_fields
     return bool(entries) and all(entry.manager == manager for entry in entries)
 
 
 def _replaced(error: Invalid) -> PreconditionFailed:
-    """The error for a patch of an object that was replaced by another."""
     return PreconditionFailed(
         error.code,
         error.reason,

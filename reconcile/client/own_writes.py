@@ -45,13 +45,9 @@ class CacheBehind(Exception):
 class Live(Protocol):
     """Reads from the server, past every cache."""
 
-    def version(self, resource: APIResource, namespace: str = "") -> Awaitable[int]:
-        """The resourceVersion of a consistent list."""
-        ...
+    def version(self, resource: APIResource, namespace: str = "") -> Awaitable[int]: ...
 
-    def read(self, resource: APIResource, key: Key) -> Awaitable[Snapshot | None]:
-        """The object as it is now."""
-        ...
+    def read(self, resource: APIResource, key: Key) -> Awaitable[Snapshot | None]: ...
 
 
 @frozen

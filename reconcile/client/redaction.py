@@ -138,7 +138,6 @@ def _values(body: bytes) -> Iterator[str]:
 
 
 def _contents(body: Any) -> Any:
-    """The part of a Secret, or of a patch of one, that holds values."""
     if isinstance(body, dict):
         return [body.get("data"), body.get("stringData")]
     return [operation.get("value") for operation in body if isinstance(operation, dict)]

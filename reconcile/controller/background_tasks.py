@@ -95,7 +95,6 @@ class BackgroundTasks(Generic[T]):
             await task.ended.wait()
 
     def __len__(self) -> int:
-        """The number of tasks that have not ended."""
         return sum(not task.ended.is_set() for task in self._tasks.values())
 
     def _keep(self, request: Request, snapshot: Snapshot | None) -> None:

@@ -41,8 +41,6 @@ class Ask(Protocol):
 
 
 class Blocking(Protocol):
-    """Runs blocking code."""
-
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
         """Run blocking code that does not need the event loop; returns or raises its outcome."""
         ...

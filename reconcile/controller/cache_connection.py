@@ -113,7 +113,6 @@ class CacheConnection(Generic[T]):
         return left and not self.executor.tombstones.has(request.key)
 
     def requests(self) -> Iterator[Request]:
-        """The keys of all cached objects that the controller keeps."""
         store, keeps = self.primary.store, self.controller.keeps
         return (Request(*snapshot.key, self.cluster) for snapshot in store if keeps(snapshot))
 
@@ -246,5 +245,4 @@ def is_left_alone(seen: Delta, delta: Delta) -> bool:
 def of_chosen(
     function: Callable[[Snapshot], Iterable[Any]], keeps: Keeps
 ) -> Callable[[Snapshot], Iterable[Any]]:
-    """An index function for chosen objects alone."""
     return lambda snapshot: function(snapshot) if keeps(snapshot) else ()

@@ -80,7 +80,6 @@ class Recorder:
             self._group.start_soon(self.flush)
 
     async def flush(self) -> None:
-        """Write the events noted so far."""
         async with self._writing:
             while self._due:
                 series = next(iter(self._due))

@@ -36,8 +36,6 @@ V = TypeVar("V")
 
 @frozen
 class EventSubject:
-    """The object that an Event is about."""
-
     api_version: str
     kind: str
     namespace: str
@@ -108,7 +106,6 @@ class EventLedger:
     _buckets: "_Entries[EventSubject, _WriteBudget]" = field(factory=lambda: _Entries(_bucket_is_full))
 
     def count(self, content: EventContent, at: datetime.datetime, now: float) -> EventSeries:
-        """Count an event; returns its series."""
         content = self._combined(content, now)
         note = COMBINED if content.note.startswith(COMBINED) else content.note
         place = (content.subject, content.type, content.reason, content.action, note)

@@ -23,7 +23,6 @@ class Permission:
     names: tuple[str, ...] = ()
 
     def rule(self) -> dict[str, Any]:
-        """The permission as a rule of a Role."""
         rule: dict[str, Any] = {"apiGroups": [self.group], "resources": [self.resource]}
         if self.names:
             rule["resourceNames"] = list(self.names)
@@ -72,7 +71,6 @@ def lease_permissions(name: str) -> Sequence[Permission]:
 
 
 def review_permissions() -> Sequence[Permission]:
-    """Rights for `serve_review`."""
     return [
         Permission("authentication.k8s.io", "tokenreviews", ("create",)),
         Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),

@@ -200,7 +200,6 @@ class RunExecutor(Generic[T]):
     def _bound(
         self, client: Client, journal: Journal, request: Request, beside: Client | None = None
     ) -> Client:
-        """The client of one run, which writes under the names of the controller."""
         controller = self.controller
         names = controller.field_manager, controller.former_field_managers
         # Without a cache no watch brings echoes, and the expected ones would never be forgotten.
@@ -373,7 +372,6 @@ class ReconcileRun(Generic[T]):
     # --- finalizers -------------------------------------------------------------------------------
 
     def _holds(self, snapshot: Snapshot) -> bool:
-        """Whether a finalizer of the controller, present or former, is on the object."""
         return any(finalizer in snapshot.finalizers for finalizer in self.executor.controller.finalizers)
 
     def _finalizers_of(self, snapshot: Snapshot) -> Sequence[str]:

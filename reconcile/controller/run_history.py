@@ -45,9 +45,7 @@ class ControllerMetrics(StormMetrics, Protocol):
 class ControllerTraces(Protocol):
     """Traces of the runs of one controller, for any library."""
 
-    def run(self, run: "ActiveRun") -> AbstractContextManager[None]:
-        """The span of a run."""
-        ...
+    def run(self, run: "ActiveRun") -> AbstractContextManager[None]: ...
 
     def triggered(self, request: Request, cause: Cause) -> None:
         """A run was asked for; called in the thread that asks."""
@@ -143,7 +141,7 @@ class RunHistory:
         return ActiveRun(self, item.key, item.causes, item.retries, item.priority, task)
 
     def running(self) -> Iterator[ActiveRun]:
-        """The runs under way, oldest first."""
+        """The active runs, oldest first."""
         return iter(list(self._running.values()))
 
     def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:

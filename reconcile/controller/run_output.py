@@ -19,8 +19,6 @@ T = TypeVar("T", bound=Object)
 
 @attrs.frozen
 class PendingEvent:
-    """An Event about the object of a run, to be written."""
-
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
@@ -72,7 +70,6 @@ class RunOutput(Generic[T]):
         self._removed.add(name)
 
     def prune(self, kinds: Iterable[type[Object]], keep: Iterable[Object]) -> None:
-        """Collect kinds whose children are to be deleted, and objects to spare."""
         self._pruned.update(dict.fromkeys(kinds))
         self._spared.update((kind_of(obj).resource, obj.key) for obj in keep)
 

@@ -39,7 +39,6 @@ class RunResult:
 
     @property
     def terminal(self) -> bool:
-        """Whether a retry will not help until something changes."""
         return self.error is not None and all_are(self.error, TerminalError, DecodeError)
 
     @property

@@ -25,8 +25,6 @@ _BETWEEN = frozenset({"aiohttp", "anyio", "attr", "attrs", "msgspec", "sniffio",
 
 
 class Frame(NamedTuple):
-    """A line of a stack."""
-
     file: str
     line: int
     function: str
@@ -71,7 +69,6 @@ def is_library(file: str) -> bool:
 
 
 def is_command(file: str) -> bool:
-    """Whether a file is that of a command of `reconcile`."""
     return file.startswith(_COMMANDS)
 
 

@@ -32,7 +32,6 @@ class RunRecord(WriteObserver):
     _writes: list[EndedWrite] | None = field(default=None, init=False)
 
     def note_read(self, resource: APIResource, key: Key | None) -> None:
-        """Note a read of an object, or of all objects of a resource."""
         if len(self.reads) < READS_KEPT:
             self.reads += ((resource, key),)
 
@@ -43,7 +42,6 @@ class RunRecord(WriteObserver):
         self._failed.discard((resource, key))
 
     def note_desired(self, resource: APIResource, key: Key, subresource: str, body: Any) -> None:
-        """Note the desired state of an object, or of a part of it."""
         if self.rendered is not None:
             self.rendered[resource, key, subresource] = body
 
@@ -79,7 +77,6 @@ class RunRecord(WriteObserver):
 
     @property
     def writes(self) -> Sequence[EndedWrite]:
-        """The writes of the run, in the order of their ends."""
         return self._writes or ()
 
     def state_of(self, resource: APIResource, key: Key) -> Snapshot | None:

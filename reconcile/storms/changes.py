@@ -25,8 +25,6 @@ _known_differences: WeakKeyDictionary[EndedWrite, Sequence[Difference]] = WeakKe
 
 
 class FieldRef(NamedTuple):
-    """A field of an object."""
-
     resource: APIResource
     key: Key
     path: str

@@ -62,7 +62,6 @@ class WakeLoop:
     writes: int
 
     def includes(self, ref: FieldRef) -> bool:
-        """Whether a write to that field belongs to the loop."""
         if self.kind == "churning":
             return ref.resource == self.resource and ref.path == WHOLE
         if (ref.resource, ref.key) != (self.resource, self.key):

@@ -20,8 +20,6 @@ that costs a run and loses nothing."""
 
 
 class Origin(Enum):
-    """The origin of a change, for one key."""
-
     FOREIGN = "foreign"
     OWN = "own"
     SEEN = "seen"
@@ -40,8 +38,6 @@ class _Expected:
 
 @frozen(eq=False)
 class EchoObserver(WriteObserver):
-    """Expects the echoes of the writes of one key's runs."""
-
     echoes: "Echoes"
     request: Request
 

@@ -33,8 +33,6 @@ _SOON = 0.001
 
 
 class StormMetrics(Protocol):
-    """Counts the storms of one controller."""
-
     def storms(self, active: int, begun: int) -> None:
         """`active` keys are in a loop now; `begun` of them have just been found."""
         ...
@@ -68,12 +66,10 @@ class StormGuard:
 
     @property
     def storming(self) -> bool:
-        """Whether any key is in a loop."""
         return bool(self._storms)
 
     @property
     def tracking(self) -> bool:
-        """Whether any key keeps writing."""
         return self.meter.any_active
 
     def storms(self) -> Iterator[Storm]:
@@ -84,7 +80,6 @@ class StormGuard:
 
     @observing(lambda *_: None)
     def note_trigger(self, request: Request, resource: APIResource, delta: Delta) -> None:
-        """Note a foreign change that wakes a key."""
         active = self.meter.active(request)
         if active is not None:
             active.trigger = (resource, delta.old, delta.last)
@@ -157,7 +152,6 @@ class StormGuard:
             self._status_writers.pop(request, None)
 
     def forget(self, request: Request) -> None:
-        """Forget an object that is gone."""
         self.meter.forget(request)
         self._status_writers.pop(request, None)
         if self._storms.pop(request, None) is not None:

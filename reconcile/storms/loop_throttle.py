@@ -25,7 +25,6 @@ class LoopThrottle:
         self.due, self.held_until = now, now + self.seconds
 
     def wait(self, now: float) -> float:
-        """How many seconds a key that is due now has to wait."""
         if self.probation_until is not None or self.free:
             return 0.0
         return max(0.0, self.held_until - now)

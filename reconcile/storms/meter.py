@@ -120,7 +120,6 @@ class Meter:
         return self._active.get(request)
 
     def quiet(self, request: Request, now: float) -> None:
-        """Note a run that wrote nothing."""
         watched = self.keys.get(request)
         if watched is None:
             return

@@ -43,7 +43,6 @@ class Storm:
     writes: int
 
     def message(self) -> str:
-        """The storm in one line."""
         loop = self.loop
         fields = _some(loop.paths) or "the object itself"
         place = f"{fields} of {loop.resource.kind} {loop.key}"
@@ -68,7 +67,6 @@ class Storm:
         return f"{trigger.resource.kind} {trigger.key}"
 
     def shown(self, now: float) -> Mapping[str, Any]:
-        """The storm as values, for /debug."""
         return {
             "kind": self.loop.kind,
             "object": f"{self.loop.resource.kind} {self.loop.key}",
