@@ -24,7 +24,7 @@ from reconcile.controller.key_mapping import (
     wakes,
 )
 from reconcile.controller.reconcile_run import RunExecutor
-from reconcile.controller.source_tasks import SourceTasks
+from reconcile.controller.sources import SourceTasks
 from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
 from reconcile.models import DecodeError, Object, kind_of
 from reconcile.runs.run_request import Cause, Request
