@@ -29,7 +29,9 @@ def label_text(labels: Labels) -> str:
     parse_labels(labels)
     if isinstance(labels, LabelSelector):
         return labels.text()
-    return labels if isinstance(labels, str) else _equal(labels or {})
+    if isinstance(labels, str):
+        return labels
+    return ",".join(f"{key}={value}" for key, value in (labels or {}).items())
 
 
 def field_text(fields: Fields) -> str:
@@ -38,7 +40,3 @@ def field_text(fields: Fields) -> str:
         parse_field_selector(fields)
         return fields
     return field_selector_text(fields or {})
-
-
-def _equal(terms: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in terms.items())

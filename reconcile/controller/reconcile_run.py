@@ -169,7 +169,8 @@ class RunExecutor(Generic[T]):
             if not journal:
                 self._journals.pop(request, None)
             if self._distant:
-                self._forget_distant(request)
+                distant = self._distant.items()
+                self._distant = {place: kept for place, kept in distant if kept or place[0] != request}
 
     async def call(self, function: Any, context: Context[T]) -> Result | None:
         """Call a function of the author: an `async def` here, a plain one in a thread."""
@@ -208,10 +209,6 @@ class RunExecutor(Generic[T]):
 
     def _bound_log(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
         return self.log.bind(key=str(request), reconcile_id=reconcile_id)
-
-    def _forget_distant(self, request: Request) -> None:
-        kept = {place: journal for place, journal in self._distant.items() if journal or place[0] != request}
-        self._distant = kept
 
 
 @define(eq=False)
@@ -252,7 +249,8 @@ class ReconcileRun(Generic[T]):
             return await self._clean_up(snapshot, deadline)
         # The finalizer goes on before the author's function makes anything that a cleanup would have to find.
         if controller.finalizers:
-            desired = self._finalizers_of(snapshot)
+            # The present finalizer replaces the former ones.
+            desired = [*self._foreign_finalizers(snapshot), *filter(None, [controller.finalizer])]
             if {*desired} != {*snapshot.finalizers}:
                 snapshot = await self._set_finalizers(snapshot, desired)
         if executor.debug:
@@ -373,12 +371,6 @@ class ReconcileRun(Generic[T]):
 
     def _holds(self, snapshot: Snapshot) -> bool:
         return any(finalizer in snapshot.finalizers for finalizer in self.executor.controller.finalizers)
-
-    def _finalizers_of(self, snapshot: Snapshot) -> Sequence[str]:
-        """The desired finalizers of a living object: the present one replaces the former ones."""
-        finalizer = self.executor.controller.finalizer
-        rest = self._foreign_finalizers(snapshot)
-        return [*rest, finalizer] if finalizer else rest
 
     def _foreign_finalizers(self, snapshot: Snapshot) -> Sequence[str]:
         return [name for name in snapshot.finalizers if name not in self.executor.controller.finalizers]

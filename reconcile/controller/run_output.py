@@ -189,7 +189,10 @@ async def _prune(
         resource = kind_of(kind).resource
         for child in await reads_of(client).snapshots(resource, owner.namespace, owner=owner):
             kept = run.keeps(resource, child.key) or (resource, child.key) in spared
-            if kept or child.terminating or not _controls(owner, child):
+            controlled = any(
+                reference.controller and reference.uid == owner.uid for reference in child.owners
+            )
+            if kept or child.terminating or not controlled:
                 continue
             deleted += await _delete(client, resource, child)
     return deleted
@@ -202,7 +205,3 @@ async def _delete(client: Client, resource: APIResource, child: Snapshot) -> boo
     except PreconditionFailed:
         return False
     return True
-
-
-def _controls(owner: Object, child: Snapshot) -> bool:
-    return any(reference.controller and reference.uid == owner.uid for reference in child.owners)

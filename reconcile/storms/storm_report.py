@@ -98,9 +98,8 @@ def storm_of(
 def describe_write(sent: EndedWrite) -> str:
     """A request for a change in one line: `patch configmaps default/c: .data.x -> 12`."""
     what = f"{sent.resource.plural}/{sent.subresource}" if sent.subresource else sent.resource.plural
-    verb = (
-        "apply" if sent.method == "PATCH" and _is_intent(sent.body) else _VERBS.get(sent.method, sent.method)
-    )
+    applies = sent.method == "PATCH" and isinstance(sent.body, Mapping) and "apiVersion" in sent.body
+    verb = "apply" if applies else _VERBS.get(sent.method, sent.method)
     if sent.method == "DELETE":
         return f"{verb} {what} {sent.key}"
     if sent.written is None:
@@ -117,10 +116,6 @@ def describe_write(sent: EndedWrite) -> str:
 def _ends(base: Snapshot | None, written: Snapshot) -> bool:
     """Whether a write ends an object: it was being deleted, and no finalizer is left."""
     return base is not None and base.terminating and bool(base.finalizers) and not written.finalizers
-
-
-def _is_intent(body: Any) -> bool:
-    return isinstance(body, Mapping) and "apiVersion" in body
 
 
 def _some(paths: Sequence[str]) -> str:
