@@ -1,8 +1,8 @@
-"""So many replicas made from one template: which hosts to make, which to delete, which to leave alone.
+"""A number of replicas of one template: which hosts to create, which to delete, which to leave alone.
 
-A replica is one object, mostly a pod, or several that are only of use together: its hosts. Such a replica
-is made, kept and deleted whole. The decision is pure (`ReplicaGroup.plan`), rests on the one notion of
-active in `reconcile.replicas`, and is carried out by `carry_out_group`.
+A replica is one object, mostly a pod, or several that are only of use together: its hosts. It is created,
+kept and deleted as a whole. The decision is pure (`ReplicaGroup.plan`), uses the definition of active in
+`reconcile.replicas`, and is carried out by `carry_out_group`.
 """
 
 import datetime
@@ -19,17 +19,17 @@ from reconcile.runs.run_request import Result
 HostRemovalReason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
 FIRST_WAIT = 10.0
 LONGEST_WAIT = 300.0
-"""Seconds between the making of a replica that broke again and that of the next: those of the kubelet."""
+"""Seconds between the creation of a replica that broke again and that of the next: those of the kubelet."""
 FORGIVEN = 600.0
-"""A replica that lived so long (s) broke for a reason of its own, not for that of the one before."""
+"""A replica that lived this long (s) broke for a reason of its own, not for that of the previous one."""
 
 
 class HostLike(ReplicaLike, Protocol):
     """What must be known of a host.
 
-    `finished`: it has ended and nothing will bring it back. `replica` is what its replica is called, empty
-    where it is alone; `replica_index` and `host_index` are -1 if unknown. `failures`: how many replicas broke
-    in a row, in whose place it was made. `whole`: all hosts of its replica have been there.
+    `finished`: it has ended for good. `replica` names its replica, empty if it is alone; `replica_index` and
+    `host_index` are -1 if unknown. `failures` counts the broken replicas in a row before this one. `whole`:
+    all hosts of its replica have existed.
     """
 
     @property
@@ -49,7 +49,7 @@ H = TypeVar("H", bound=HostLike)
 
 @frozen
 class Marks:
-    """By what hosts are told apart: the names of three labels and of two annotations."""
+    """The names of three labels and two annotations that distinguish hosts."""
 
     replica: str
     replica_index: str
@@ -66,7 +66,7 @@ class Marks:
 
 @frozen
 class Host:
-    """A host as `ReplicaGroup` looks at it; `object` is what it was made of."""
+    """A host as `ReplicaGroup` sees it; `object` is its source."""
 
     name: str
     created: datetime.datetime
@@ -83,10 +83,7 @@ class Host:
 
 
 def host_of(obj: Object, marks: Marks) -> Host:
-    """A stored object as a host. Raises ValueError for one that no server has stored.
-
-    See `replica_of` for what is not in `marks`.
-    """
+    """A stored object as a host (see `replica_of`). Raises ValueError for one that no server has stored."""
     replica, labels, annotations = replica_of(obj), obj.metadata.labels, obj.metadata.annotations
     return Host(
         name=obj.name,
@@ -106,7 +103,7 @@ def host_of(obj: Object, marks: Marks) -> Host:
 
 @frozen
 class Atom(Generic[H]):
-    """A replica: hosts that are made and deleted together. As new as its newest, as dear as its dearest."""
+    """A replica: hosts created and deleted together. As new as its newest, as costly as its costliest."""
 
     name: str
     hosts: tuple[H, ...]
@@ -133,13 +130,12 @@ class Atom(Generic[H]):
 
     @property
     def live(self) -> tuple[H, ...]:
-        """The hosts that are not Terminating."""
         return tuple(host for host in self.hosts if not host.terminating)
 
 
 @frozen
 class NewReplica:
-    """A replica to make, or what one lacks: its `hosts`, by index. `name` is empty for a whole one."""
+    """A replica to create, or the missing `hosts` of one, by index. `name` is empty for a whole one."""
 
     index: int
     hosts: tuple[int, ...]
@@ -149,7 +145,7 @@ class NewReplica:
 
 @frozen
 class NewHost:
-    """One host to make."""
+    """One host to create."""
 
     replica: str
     replica_index: int
@@ -157,7 +153,7 @@ class NewHost:
     failures: int = 0
 
     def marked(self, manifest: Mapping[str, Any], marks: Marks) -> dict[str, Any]:
-        """The manifest with what `host_of` reads: labels, and an annotation where others broke before."""
+        """The manifest with what `host_of` reads: labels, and an annotation if others broke before."""
         metadata = dict(manifest.get("metadata") or {})
         said = {marks.replica_index: str(self.replica_index), marks.host_index: str(self.host_index)}
         name = {marks.replica: self.replica} if self.replica else {}
@@ -172,7 +168,7 @@ class NewHost:
 
 @frozen
 class HostRemoval(Generic[H]):
-    """A host to delete (with its uid), and why it is this one."""
+    """A host to delete (with its uid), and the reason for its choice."""
 
     host: H
     reason: HostRemovalReason
@@ -180,11 +176,11 @@ class HostRemoval(Generic[H]):
 
 @frozen
 class GroupPlan(Generic[H]):
-    """What leads to the wanted replicas. `delete` comes before `create`.
+    """What leads to the desired replicas. `delete` comes before `create`.
 
-    `present` are the hosts of replicas that count and stay, `waiting` those that are Terminating and left
-    alone. `after` seconds from now a broken replica may be replaced that broke too often to be now. `mark`
-    are hosts to be marked as those of replicas that have been whole.
+    `present` are the hosts of replicas that count and stay, `waiting` are Terminating and left alone. In
+    `after` seconds a replica that broke too often may be replaced. `mark` are hosts to mark as those of whole
+    replicas.
     """
 
     create: tuple[NewReplica, ...] = ()
@@ -196,23 +192,22 @@ class GroupPlan(Generic[H]):
 
     @property
     def creates(self) -> int:
-        """How many hosts are to be made."""
+        """How many hosts to create."""
         return sum(len(replica.hosts) for replica in self.create)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to make, to delete or to mark."""
+        """Whether there is nothing to create, delete or mark."""
         return not (self.create or self.delete or self.mark)
 
 
 @frozen
 class ReplicaGroup:
-    """As many replicas as `replicas`, of `hosts` hosts each.
+    """A group of `replicas` replicas with `hosts` hosts each.
 
-    Replicas with a host that is `listed` by name go whatever the number, and are then replaced. Which
-    others go, where there are too many, is decided by the order of `rank_victims`; unless not `chooses`:
-    then only listed and broken ones go (somebody else knows which are in use, and lists them). Raises
-    ValueError for a number of replicas below 0 or of hosts below 1.
+    Replicas with a host that is `listed` by name go in any case, and are then replaced. The order of
+    `rank_victims` decides about others if there are too many. Without `chooses`, only listed and broken ones
+    go (for a caller that knows which are in use). Raises ValueError for replicas below 0 or hosts below 1.
     """
 
     replicas: int
@@ -225,13 +220,13 @@ class ReplicaGroup:
             raise ValueError(f"a group has 0 replicas or more of 1 host or more, not {self}")
 
     def plan(self, observed: Iterable[H], now: datetime.datetime) -> GroupPlan[H]:
-        """What to make and what to delete, given all hosts of the group there are.
+        """What to create and what to delete, given all existing hosts of the group.
 
-        What is Terminating neither counts nor is deleted again, so nothing goes twice and nothing that
-        hangs holds up its replacement. A replica is broken when a host of it has ended, is going, or
-        is lost; the rest of it is deleted then. One that broke right after another did is replaced later
-        each time. Of one that was never whole the missing hosts are made: hosts are made in order, so that
-        is one whose last hosts are missing, and of which none is marked as whole.
+        A Terminating host neither counts nor is deleted again, so nothing goes twice, and one that hangs does
+        not hold up its replacement. A replica is broken when a host of it has ended, is terminating or is
+        lost; the rest of it is deleted then. One that broke right after another is replaced later each time.
+        A replica that was never whole gets its missing hosts: they are created in order, so it is one whose
+        last hosts are missing, and of which none is marked as whole.
         """
         atoms = atoms_of(observed)
         whole = [atom for atom in atoms if self._is_whole(atom)]
@@ -281,7 +276,7 @@ class ReplicaGroup:
 
 
 def atoms_of(observed: Iterable[H]) -> list[Atom[H]]:
-    """The hosts by replica, in the order of names; a host that names no replica is one by itself."""
+    """The hosts by replica, in the order of names; a host without a replica's name is one by itself."""
     found: dict[str, list[H]] = {}
     for host in sorted(observed, key=lambda host: (host.host_index, host.name)):
         found.setdefault(host.replica or host.name, []).append(host)
@@ -289,14 +284,14 @@ def atoms_of(observed: Iterable[H]) -> list[Atom[H]]:
 
 
 def wait_after(failures: int) -> float:
-    """So many seconds a replica must have been there that broke after so many others in a row."""
+    """The least age in seconds at which a replica is replaced, after that many failures in a row."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 10)) if failures > 0 else 0.0
 
 
 def _held(
     broken: Sequence[Atom[H]], missing: int, now: datetime.datetime
 ) -> tuple[list[Atom[H]], list[Atom[H]]]:
-    """Of the broken ones, those whose replacement has to wait, and those that go now: all not needed, too."""
+    """The broken replicas whose replacement must wait, and those that go now, surplus ones included."""
     waiting = [atom for atom in broken if _wait(atom, now) > 0][:missing]
     return waiting, _others(broken, waiting)
 
@@ -312,7 +307,7 @@ def _wait(atom: Atom[H], now: datetime.datetime) -> float:
 
 
 def _counts(broken: Sequence[Atom[H]], now: datetime.datetime) -> list[int]:
-    """What those made in the place of broken ones have for `failures`, the most first."""
+    """The `failures` of replacements for broken replicas, the highest first."""
     return sorted((_count(atom, now) for atom in broken), reverse=True)
 
 
@@ -325,7 +320,7 @@ def _count(atom: Atom[H], now: datetime.datetime) -> int:
 def _new_replicas(
     count: int, hosts: int, taken: Collection[int], failures: Sequence[int]
 ) -> Iterable[NewReplica]:
-    """With the lowest indexes that are free."""
+    """With the lowest free indexes."""
     index = 0
     for number in range(count):
         while index in taken:
@@ -342,7 +337,7 @@ def _why_broken(host: HostLike) -> HostRemovalReason:
 
 
 def new_hosts(replica: NewReplica, hosts: int, unique: Callable[[], str]) -> Iterable[NewHost]:
-    """The hosts of a replica to make; one of several hosts gets a name from `unique`, if it has none yet."""
+    """The hosts of a replica to create; without a name, one of several hosts gets it from `unique`."""
     name = replica.name or (unique() if hosts > 1 else "")
     for host in replica.hosts:
         yield NewHost(name, replica.index, host, replica.failures)
@@ -355,9 +350,10 @@ async def carry_out_group(
     marks: Marks,
     make: Callable[[NewHost], Mapping[str, Any]],
 ) -> Result | None:
-    """Delete, then make, what the plan says; what `make` gives is marked, and a child of the run's object.
+    """Delete, then create, according to the plan; results of `make` are marked, and children of the run's
+    object.
 
-    Returned is when to look again, if time alone brings something to do. Raises the errors of requests.
+    Returns when to look again, if time alone brings something to do. Raises the errors of requests.
     """
 
     def unique() -> str:
@@ -374,7 +370,6 @@ async def carry_out_group(
 
 
 def _integer(text: str | None, otherwise: int) -> int:
-    """The number that a label or annotation says, or `otherwise` where it says none."""
     try:
         return int(text or "")
     except ValueError:

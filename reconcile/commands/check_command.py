@@ -64,7 +64,6 @@ def _require_compiler(definitions: Sequence[Mapping[str, Any]]) -> None:
 
 
 def findings_of_module(module: Any, installed: dict[str, Any] | None) -> list[Finding]:
-    """The faults of each custom kind of a module. Raises Problem."""
     found: list[Finding] = []
     models = [model for model in models_in(module) if is_custom(model)]
     named = [m for m in models if installed and kind_of(m).resource.name == installed["metadata"]["name"]]

@@ -66,7 +66,7 @@ def _is_of(cls: type[Any], module: Any) -> bool:
 
 
 def definitions_of_module(module: Any) -> list[dict[str, Any]]:
-    """The definition of every custom kind of a module, in the module's order. Raises Problem."""
+    """The definitions of a module's custom kinds, in its order. Raises Problem."""
     return [_definition(module, versions) for versions in by_kind(filter(is_custom, models_in(module)))]
 
 

@@ -22,14 +22,12 @@ SECONDS = 10.0
 
 @frozen
 class DebugClient:
-    """The address of a manager's /debug pages, and the credentials for them."""
-
     url: str
     token: str = ""
     ca: str | None = None
 
     def get(self, page: str, **query: str) -> Any:
-        """The JSON of a page. Raises Problem."""
+        """Raises Problem."""
         return self._ask("GET", page, query)
 
     def post(self, page: str, **query: str) -> Any:
@@ -113,7 +111,7 @@ def _manager(url: str, token_file: Path | None, ca: str | None) -> DebugClient:
 
 
 def named(kind: str, name: str) -> Mapping[str, str]:
-    """The query parameters of an object. Raises Problem."""
+    """Raises Problem."""
     if not name or name.count("/") > 1 or name.startswith("/") or name.endswith("/"):
         raise Problem(f"{name!r} does not name an object", "write NAMESPACE/NAME, or NAME alone")
     return {"kind": kind, "key": name}

@@ -117,8 +117,6 @@ def _tidy(folder: Path, *, keep_log: bool) -> None:
 
 @define
 class Demo:
-    """One run of the demo, from set-up to Ctrl-C."""
-
     incidents: Mapping[str, Incident]
     manager: Manager
     folder: Path
@@ -128,7 +126,6 @@ class Demo:
     _console: Console = field(factory=lambda: Console(highlight=False))
 
     async def run(self, port: int) -> int:
-        """Play, report and stay up; returns the exit status."""
         plays = [IncidentPlay(one, one.name == self.sabotage) for one in self.incidents.values()]
         with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             kubeconfig = self.folder / "kubeconfig"

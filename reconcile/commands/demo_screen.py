@@ -36,7 +36,6 @@ async def keep_showing(console: Console, plays: Sequence[IncidentPlay]) -> None:
 
 
 def incident_table(plays: Sequence[IncidentPlay], time: float, width: int) -> Table:
-    """A row for each incident: name and present step, the result of either side, the verdict."""
     if width < _NARROW:
         return _narrow_table(plays, time)
     table = Table(box=None, expand=True, padding=(0, 2, 1, 0), show_edge=False)

@@ -100,7 +100,6 @@ class Development:
                     await self._work(cluster)
 
     async def _work(self, cluster: EmbeddedCluster) -> None:
-        """Run the operator until its files have changed and can be imported."""
         ended = anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(self._run, cluster, ended)

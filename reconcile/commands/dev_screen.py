@@ -58,7 +58,6 @@ def view_of(shown: Shown) -> Group:
 
 
 def errors_of(state: Mapping[str, Any]) -> Sequence[Sequence[str]]:
-    """Controller, error, place and count of each distinct error, the latest first."""
     return [
         (name, one["error"], one["at"], str(one["count"]))
         for name, told in state.get("controllers", {}).items()
@@ -67,7 +66,6 @@ def errors_of(state: Mapping[str, Any]) -> Sequence[Sequence[str]]:
 
 
 def _tracebacks(shown: Shown) -> Iterator[str]:
-    """With `verbose`, the traceback of the latest error of each controller."""
     for told in shown.state.get("controllers", {}).values():
         for one in told.get("errors", ())[-1:] if shown.verbose else ():
             yield f"\n{one['traceback'].rstrip()}"
@@ -94,8 +92,6 @@ def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 @define
 class DevLines:
-    """Prints a line for each change."""
-
     console: Console
     _said: set[str] = field(factory=set)
     _note: str = ""

@@ -25,13 +25,12 @@ class Sources:
     _stamps: Stamps = field(factory=dict, init=False)
 
     def load(self) -> Operator:
-        """Import it for the first time. Raises Problem."""
+        """Raises Problem."""
         operator = load_operator(self.target)
         self._stamps = self._look()
         return operator
 
     def changed(self) -> bool:
-        """Whether a file has changed since the last load, or since this was last true."""
         stamps = self._look()
         if stamps == self._stamps:
             return False

@@ -24,15 +24,12 @@ from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
 
 @frozen
 class EmbeddedCluster:
-    """A running embedded cluster with simulated nodes; kubectl reaches it with `kubeconfig`."""
-
     url: str
     kubeconfig: Path
     nodes: int
     _server: ApiServer = field(repr=False)
 
     def transport(self) -> Transport:
-        """A new transport to it, without a socket."""
         return InProcessTransport(self._server)
 
     @property
@@ -60,7 +57,7 @@ async def embedded_cluster(
     """Run an embedded cluster until the context is left; its kubeconfig is written to that file.
 
     With `workloads`, Deployments, StatefulSets and Jobs get pods. Port 0 takes a free one, and TLS without a
-    `token` a random one. Raises Problem if the port cannot be opened, or the file not be written.
+    `token` a random one. Raises Problem if the port or the file is not available.
     """
     server = ApiServer(rbac=rbac)
     if token is None and tls:
@@ -88,7 +85,6 @@ async def embedded_cluster(
 
 @contextmanager
 def writing_kubeconfig(path: Path) -> Iterator[None]:
-    """While inside, a file that cannot or must not be written is a Problem."""
     try:
         yield
     except KubeconfigRefused as refused:

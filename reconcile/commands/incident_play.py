@@ -23,14 +23,14 @@ _log = get_logger("reconcile.demo")
 
 @frozen
 class SideRunning:
-    """One side of an incident, running since this time of the event loop."""
+    """Running since this time of the event loop."""
 
     since: float
 
 
 @frozen
 class SideResult:
-    """The verdict on one side. `broken` is the error that ended it early, or empty."""
+    """`broken` is the error that ended the side early, or empty."""
 
     verdict: IncidentVerdict
     broken: str = ""

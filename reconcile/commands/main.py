@@ -12,8 +12,6 @@ from reconcile.commands.problems import Problem
 
 @frozen
 class Subcommand:
-    """A subcommand, imported when it is called."""
-
     summary: str
     """Its line in `reconcile --help`."""
     example: tuple[str, ...]
@@ -89,8 +87,6 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Lists commands by name and summary, and imports only the one that is called."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 

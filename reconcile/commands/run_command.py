@@ -54,8 +54,6 @@ _log = get_logger("reconcile")
 
 @frozen
 class ConnectionOptions:
-    """The options that choose a cluster."""
-
     kubeconfig: str | None
     context: str | None
     yes: bool
@@ -208,8 +206,6 @@ async def _check_server(transport: Transport) -> None:
 
 
 class _NoDefinition(Exception):
-    """A definition is not installed, or not yet."""
-
     def __init__(self, resource: APIResource) -> None:
         super().__init__(f"{resource.name} ({resource.api_version}) is not served")
         self.resource = resource
@@ -270,7 +266,6 @@ async def _run(manager: Manager, stop: Stop) -> None:
 
 @contextmanager
 def _state_on_signal(manager: Manager) -> Iterator[None]:
-    """While inside, SIGUSR1 logs the content of `/debug/state`."""
     soon = in_loop()
 
     def log_state() -> None:

@@ -14,7 +14,7 @@ Content = TypeVar("Content")
 def showing(
     console: Console, render: Callable[[Content], RenderableType], print_lines: Callable[[Content], None]
 ) -> Iterator[Callable[[Content], None]]:
-    """Yields what shows the present content; `print_lines` does where the console cannot redraw."""
+    """Yields a function that shows content; on a console that cannot redraw it is `print_lines`."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield print_lines
         return

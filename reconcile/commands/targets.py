@@ -59,7 +59,6 @@ def targets_of(target: str) -> Sequence[str]:
 
 
 def _named(module: Any, of: type[Any]) -> Sequence[str]:
-    """The first name of each value of that type in a module."""
     names: dict[int, str] = {}
     for name, value in vars(module).items():
         if isinstance(value, of):
@@ -141,8 +140,6 @@ _UNNAMED = "reconcile"
 
 @frozen
 class Operator:
-    """A manager, the name of its objects, and the targets that `reconcile run` takes for it."""
-
     name: str
     targets: Sequence[str]
     manager: Manager

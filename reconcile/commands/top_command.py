@@ -56,7 +56,6 @@ class Busy:
 
 
 def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`/debug/state` in few numbers, as JSON values."""
     controllers = state["controllers"]
     busiest = sorted(_keys(controllers), key=lambda one: (-one.runs_a_minute, one.controller, one.key))
     return {

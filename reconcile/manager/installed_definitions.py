@@ -48,9 +48,7 @@ class DefinitionMismatch(Exception):
 
 
 async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> None:
-    """Check at the start that served kinds with a `scale=` can be scaled. Raises DefinitionMismatch,
-    ApiError.
-    """
+    """Check that served kinds with `scale=` can be scaled. Raises DefinitionMismatch and ApiError."""
     for kind in dict.fromkeys(kinds):
         scale, resource = kind_of(kind).scale, kind_of(kind).resource
         if scale is not None and (missing := await _missing(transport, resource, scale)):

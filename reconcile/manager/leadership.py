@@ -42,9 +42,7 @@ class NotLeading(ApiError):
 
 @frozen
 class LeaseTerms:
-    """The times of an election, in seconds. Raises ValueError unless `duration > renew_deadline > 1.2 *
-    retry`.
-    """
+    """The times of an election in seconds. Raises ValueError unless duration > renew_deadline > 1.2 retry."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -60,7 +58,7 @@ class LeaseTerms:
 
 @frozen
 class Sighting:
-    """A state of the Lease, and since when (monotonic seconds) this process has seen it unchanged."""
+    """A state of the Lease, unchanged for this process since that time (monotonic seconds)."""
 
     lease: Lease
     since: float
@@ -314,9 +312,7 @@ class LedTransport(PassingTransport):
         self._elector = elector
 
     async def request(self, request: HttpRequest) -> Response:
-        """Raises NotLeading for a write that was not sent, and OutcomeUnknown for one sent as leadership
-        ended.
-        """
+        """Raises NotLeading for a write not sent, OutcomeUnknown for one sent as leadership ended."""
         if request.reads:
             return await self._inner.request(request)
         permit = _Permit(self._elector, str(request))

@@ -46,9 +46,7 @@ class Lifecycle(ABC):
                 self._on_stop()
 
     async def wait(self) -> None:
-        """Wait for the end of `run`, and raise its error if it has one; several tasks may, also before the
-        start.
-        """
+        """Wait for the end of `run`, and raise its error; several tasks may, also before the start."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure

@@ -34,8 +34,6 @@ RETRY_SECONDS = 5.0
 
 @define(eq=False)
 class ManagedCluster:
-    """What a manager has for one API server. `name` is empty if there is only one."""
-
     name: str
     cache: Cache
     client: Client
@@ -87,8 +85,6 @@ class ManagedCluster:
 
 @define(eq=False)
 class ClusterSet:
-    """All clusters of a manager, at least one."""
-
     members: Sequence[ManagedCluster]
     log: structlog.stdlib.BoundLogger
     _started: bool = field(default=False, init=False)
@@ -105,7 +101,7 @@ class ClusterSet:
         return [cluster.cache.reach for cluster in self.members]
 
     def of(self, name: str) -> ManagedCluster:
-        """The cluster of that name. Raises LookupError."""
+        """Raises LookupError."""
         for cluster in self.members:
             if cluster.name == name:
                 return cluster
@@ -132,7 +128,6 @@ class ClusterSet:
     def trigger(
         self, controller: Controller[Any] | str, key: Named, cause: str | Cause, priority: int
     ) -> None:
-        """See `Manager.trigger`."""
         request, name = as_request(key), controller if isinstance(controller, str) else controller.name
         runners = [runner for runner in self.named(name) if request.cluster in ("", runner.cluster)]
         if not runners:
@@ -151,7 +146,7 @@ class ClusterSet:
     # --- adding and removing controllers --------------------------------------------------------
 
     def declare(self, controller: Controller[Any]) -> None:
-        """Add a controller before anything runs. Raises LookupError for a cluster, and ValueError."""
+        """Raises LookupError for a cluster, and ValueError."""
         for name in controller.clusters:
             self.of(name)
         for cluster in self.members:
@@ -179,14 +174,13 @@ class ClusterSet:
             raise
 
     async def remove(self, name: str, seconds: float) -> None:
-        """Remove a controller in all clusters. Raises LookupError."""
         having = self._having(name)
         async with anyio.create_task_group() as group:
             for cluster in having:
                 group.start_soon(cluster.runners.remove, name, seconds)
 
     def named(self, name: str) -> Sequence[Runner[Any]]:
-        """The runners of one controller in all its clusters. Raises LookupError."""
+        """Raises LookupError."""
         return [cluster.runners.get(name) for cluster in self._having(name)]
 
     def _having(self, name: str) -> Sequence[ManagedCluster]:

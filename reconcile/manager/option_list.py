@@ -64,7 +64,7 @@ class OptionSpec:
 
 
 class ManagerOptions(TypedDict, total=False):
-    """All options of a manager: one entry each, with its type and the fields of its OptionSpec."""
+    """All options of a manager, each with its type and the fields of its OptionSpec."""
 
     namespace: Annotated[str, "", str, "Keep to this namespace; empty: all namespaces."]
     namespaces: Annotated[
@@ -307,7 +307,6 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
 
 
 def followed_namespaces(options: ManagerOptions) -> Sequence[str]:
-    """The namespaces that are followed; empty for all."""
     return options["namespaces"] or ((options["namespace"],) if options["namespace"] else ())
 
 
@@ -330,7 +329,6 @@ def _place(way: Transport | str) -> str:
 
 
 def table() -> str:
-    """The reference of all options, in Markdown."""
     head = "| constructor | variable | flag of `reconcile run` | default | |\n|---|---|---|---|---|\n"
     return head + "".join(_row(name, spec) for name, spec in OPTIONS.items())
 

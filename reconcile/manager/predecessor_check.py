@@ -55,8 +55,6 @@ class _TraceMetadata(msgspec.Struct, rename="camel"):
 
 
 class _PredecessorTrace(msgspec.Struct):
-    """The part of an object that shows what works on it."""
-
     metadata: _TraceMetadata
     spec: dict[str, Any] = {}
 
@@ -78,7 +76,7 @@ class PredecessorCheck:
     selector: str = ""
 
     async def check(self, controllers: Iterable[Controller[Any]]) -> None:
-        """Check that no predecessor is active. Raises PredecessorActive for the first that is."""
+        """Raises PredecessorActive for the first predecessor that is active."""
         candidates = list(controllers)
         own = self.own.union(*map(_own_names, candidates))
         for controller in candidates:

@@ -19,8 +19,6 @@ _log = get_logger("reconcile")
 
 @define(eq=False)
 class RunnerSet:
-    """`make` makes the runner of a controller; it is connected to `cache` here."""
-
     cache: Cache
     make: Callable[[Controller[Any]], Runner[Any]]
     sync_seconds: float
@@ -34,7 +32,6 @@ class RunnerSet:
         return iter(list(self._runners.values()))
 
     def declare(self, controller: Controller[Any]) -> None:
-        """Add a controller before anything runs."""
         self._runners[controller.name] = self._connected(controller)
 
     def admit(self, controller: Controller[Any]) -> None:
@@ -43,16 +40,15 @@ class RunnerSet:
         self.declare(controller)
 
     def start(self, group: TaskGroup) -> None:
-        """Start all runners in that group; those that are added later start there too."""
         self._group = group
         for runner in self:
             group.start_soon(noted, runner.run, f"controller {runner.name}")
 
     async def add(self, controller: Controller[Any]) -> None:
-        """Add a controller, and start it when its caches are synced (and the others have started).
+        """Add a controller, and start it when its caches are synced and the others have started.
 
-        Raises ValueError if its name is taken, RuntimeError if the manager is stopping, or stops
-        meanwhile, and CacheSyncFailed; then the cache is as it was before.
+        Raises ValueError if its name is taken, RuntimeError if the manager stops meanwhile, and
+        CacheSyncFailed.
         """
         self._refuse_while_stopping(controller.name)
         runner = self._connected(controller)
@@ -84,7 +80,7 @@ class RunnerSet:
                 runner.disconnect()
 
     def get(self, name: str) -> Runner[Any]:
-        """The runner of that controller. Raises LookupError."""
+        """Raises LookupError."""
         runner = self._runners.get(name)
         if runner is None:
             raise LookupError(f"no controller {name!r} runs here; there are: {', '.join(self._runners)}")
@@ -112,7 +108,6 @@ class RunnerSet:
             _log.warning("cancelling runs that did not end in time", seconds=seconds, keys=keys)
 
     def end(self) -> None:
-        """Called when nothing runs any more: refuse further controllers and triggers."""
         self._refuse_more()
         self.ended = True
 

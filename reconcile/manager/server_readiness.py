@@ -20,9 +20,7 @@ _log = get_logger("reconcile")
 async def until_ready(
     ask: Callable[[], Awaitable[R]], seconds: float, retried: tuple[type[Exception], ...] = NOT_READY
 ) -> R:
-    """The result of `ask`, retried for `seconds` on errors of `retried`, with one log line. Raises the last
-    one.
-    """
+    """The result of `ask`, retried for `seconds` on `retried` errors, logged once. Raises the last one."""
     end, wait, waiting = anyio.current_time() + seconds, FIRST_WAIT, False
     while True:
         try:

@@ -16,17 +16,17 @@ from reconcile.client.redaction import redact_event
 from reconcile.models.codec import format_time
 
 REMEMBERED = 10_000
-"""Writes that are known as logged; beyond that the oldest is logged once more."""
+"""How many writes are remembered as logged; the oldest beyond them are logged again."""
 REVIEWS = ("/authentication.k8s.io/", "/authorization.k8s.io/")
 
 _log = get_logger("reconcile.shadow", redact_event)
 
 
 class ShadowTransport(PassingTransport):
-    """Sends reads; logs every distinct write once with what it would change, and answers it.
+    """Sends reads; logs every distinct write once, with its changes, and answers it.
 
-    The answer is the object as the server would store it, except that nothing is validated or defaulted, and
-    an apply counts as a merge. No value of a Secret is logged.
+    The answer is the object as the server would store it, but nothing is validated or defaulted, and an apply
+    counts as a merge. No value of a Secret is logged.
     """
 
     def __init__(self, inner: Transport, clock: Clock) -> None:
@@ -61,7 +61,7 @@ class ShadowTransport(PassingTransport):
         return _answer(200, written if before else self._made(path, written))
 
     def _made(self, path: str, manifest: Any) -> dict[str, Any]:
-        """The object with what a server adds to a new one; its uid is one that no real object has."""
+        """The object with what a server adds to a new one, and a uid that no real object has."""
         metadata = dict((manifest or {}).get("metadata") or {})
         mark = self._clock.uuid().hex
         metadata.setdefault("name", f"{metadata.pop('generateName', '')}{mark[:5]}")

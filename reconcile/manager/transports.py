@@ -17,9 +17,7 @@ from reconcile.manager.option_list import ManagerOptions
 async def open_transports(
     options: ManagerOptions, controllers: Iterable[Controller[Any]]
 ) -> AsyncIterator[Mapping[str, Transport]]:
-    """Transports by the names of clusters; a single one has an empty name. Raises TypeError as `install`
-    does.
-    """
+    """Transports by cluster name, empty for a single one. Raises TypeError as `install` does."""
     if options["embedded"]:
         async with _embedded(options, controllers) as transport:
             yield {"": transport}

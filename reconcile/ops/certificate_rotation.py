@@ -22,9 +22,9 @@ class NoCertificate(Exception):
 
 @define(eq=False)
 class RotatingCertificate:
-    """The certificate of `tls.crt` and `tls.key` in `folder`; `context` serves the one loaded last.
+    """The certificate of `tls.crt` and `tls.key` in `folder`, for `context`. Raises NoCertificate.
 
-    `on_read` gets the success of each attempt to read them. Raises NoCertificate at the start.
+    `on_read` gets the success of each attempt to read them.
     """
 
     folder: Path

@@ -18,9 +18,7 @@ class DebugActions:
     runners: Callable[[], Sequence[Runner[Any]]]
 
     def explain(self, kind: str, key: str) -> Mapping[str, Any]:
-        """The last runs of a key in each controller. Raises LookupError, and ValueError for text that is not
-        a key.
-        """
+        """The last runs of a key in each controller. Raises LookupError, and ValueError for a bad key."""
         now = anyio.current_time()
         return {
             "controllers": [_explained(runner, request, now) for runner, request in self._found(kind, key)]

@@ -39,7 +39,6 @@ class ThreadedHandler(logging.Handler):
         self._begin()
 
     def _begin(self) -> None:
-        """Start with an empty queue and no thread, in this process."""
         self._process = os.getpid()
         self._changed = threading.Condition(threading.RLock())
         self._lines: deque[str] = deque()

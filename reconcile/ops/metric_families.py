@@ -21,8 +21,6 @@ WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
 class MetricFamilies:
-    """Every counter, histogram and settable gauge of one manager, in `registry`."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         run = _Maker(registry, "controller_runtime", ("controller",))
         self.runs = run.counter("reconcile_total", "Runs by result.", "result")
@@ -72,8 +70,6 @@ class MetricFamilies:
 
 @frozen
 class _Maker:
-    """Makes metrics that have a prefix, labels and buckets in common."""
-
     registry: CollectorRegistry
     prefix: str
     labels: tuple[str, ...]

@@ -28,8 +28,6 @@ _log = get_logger("reconcile.serving")
 
 @define(eq=False)
 class _AnswerCache:
-    """Answers, each for a time; the oldest go first."""
-
     _answers: OrderedDict[Any, tuple[float, Any]] = field(factory=OrderedDict, init=False)
 
     def get(self, question: Any) -> Any:
@@ -45,17 +43,15 @@ class _AnswerCache:
 
 @define(eq=False)
 class PageAuthorizer:
-    """Asks the API server behind `transport` (None before it is connected). Keeps hashes of tokens, logs
-    none.
-    """
+    """Asks the API server behind `transport` (None before it is connected). Keeps and logs no token."""
 
     transport: Callable[[], Transport | None]
     _users: _AnswerCache = field(factory=_AnswerCache, init=False)
     _verdicts: _AnswerCache = field(factory=_AnswerCache, init=False)
 
     async def status_for(self, authorization: str, verb: str, path: str) -> int:
-        """The HTTP status for that Authorization header: 200; 401 without a valid bearer token; 403 without
-        the right to `verb` (lower case) the URL `path`; 503 if the server could not be asked.
+        """200; 401 without a valid bearer token; 403 without the right to `verb` (lower case) `path`; else
+        503.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()

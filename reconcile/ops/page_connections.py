@@ -146,7 +146,6 @@ class PageConnection(asyncio.Protocol):
         self._limit_time(IDLE_SECONDS)
 
     def cut(self) -> None:
-        """Close the connection without an answer."""
         self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()

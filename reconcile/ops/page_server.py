@@ -147,7 +147,7 @@ class _PageThread:
     _stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
 
     async def start(self) -> Address:
-        """Returns the address once it listens. Raises ServeError."""
+        """Raises ServeError."""
         try:
             threading.Thread(target=self._run, name="pages", daemon=True).start()
         except RuntimeError as error:
@@ -157,7 +157,7 @@ class _PageThread:
         return await self._bound
 
     async def stop(self) -> None:
-        """End the thread, and wait for that: answers in progress get a second."""
+        """Answers in progress get a second."""
         with contextlib.suppress(RuntimeError):  # it has ended by itself
             self._own.call_soon_threadsafe(self._stopping.set)
         await self._ended.wait()
@@ -206,7 +206,7 @@ class _PageThread:
             await connections.end()
 
     async def _accept(self, connections: PageConnectionPool) -> None:
-        """Listen and accept until `stop`. Raises ServeError."""
+        """Raises ServeError."""
         try:
             listeners = await listen(self.address.host, self.address.port)
         except OSError as error:

@@ -51,8 +51,6 @@ _decode = msgspec.json.Decoder(_Written).decode
 
 @define(eq=False)
 class _CauseSpans:
-    """The spans of writes, runs and triggers that may cause a run later; the oldest go first."""
-
     _spans: OrderedDict[Hashable, SpanContext] = field(factory=OrderedDict, init=False)
 
     def note(self, what: Hashable, span: Span) -> None:
@@ -179,7 +177,6 @@ class _TracedTransport(PassingTransport):
             self._note(response, span)
 
     def _note(self, response: Response, span: Span) -> None:
-        """Remember a written object, so that the run it causes can link to it."""
         try:
             written = _decode(response.body)
         except msgspec.MsgspecError:

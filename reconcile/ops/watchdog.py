@@ -133,7 +133,6 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
 
 
 def _in_loop(frame: FrameType) -> list[FrameType]:
-    """The frames from the innermost to the one that the event loop called."""
     stack = [frame]
     while (outer := stack[-1].f_back) is not None and not _is_loop(outer):
         stack.append(outer)

@@ -218,7 +218,6 @@ async def bind(client: Client, pod: Pod, node: str) -> None:
 
 
 def running_status(pod: Pod, address: str, *, now: str, ready: bool) -> dict[str, Any]:
-    """The status of a pod whose containers run."""
     running = {"running": {"startedAt": now}}
     return {
         "phase": "Running",
@@ -231,7 +230,6 @@ def running_status(pod: Pod, address: str, *, now: str, ready: bool) -> dict[str
 
 
 def ended_status(pod: Pod, *, now: str, success: bool) -> dict[str, Any]:
-    """The status of a pod whose containers ended, successfully or with an error."""
     reason = "Completed" if success else "Error"
     ended = {"terminated": {"exitCode": 0 if success else 1, "reason": reason, "finishedAt": now}}
     return {
@@ -291,7 +289,6 @@ _read = msgspec.json.Decoder(_PodFields)
 
 
 def _pod_changed(old: Snapshot, new: Snapshot) -> bool:
-    """Whether a pod has changed in a field that `next_step` reads."""
     before, after = _read.decode(old.raw), _read.decode(new.raw)
     for pod in (before, after):
         given = pod.metadata.annotations or {}

@@ -17,15 +17,14 @@ _FAILURES = 6
 
 @frozen
 class RolloutSizes:
-    """How many pods of its current template a Deployment shall have, and how many of former ones."""
+    """The pods of the current template that a Deployment shall have, and those of former ones."""
 
     new: int
     old: int
 
 
 def next_sizes(wanted: int, *, new: int, new_ready: int, old: int) -> RolloutSizes:
-    """The next step of a Deployment, given its active pods: during a rollout there is one pod more than
-    desired.
+    """The next step of a Deployment; during a rollout it has one pod more than desired.
 
     A pod of a former template is deleted when one of the current template is ready in its place.
     """
@@ -45,10 +44,7 @@ class StatefulSetMove:
 def next_move(
     name: str, replicas: int, revision: str, pods: Iterable[Pod], now: datetime.datetime
 ) -> StatefulSetMove:
-    """The next step of a StatefulSet: one pod at a time, each after those before.
-
-    A pod that has ended is replaced ten seconds after it was created.
-    """
+    """One pod at a time, each after those before; an ended one is replaced ten seconds after its creation."""
     rest = {pod.name: pod for pod in pods}
     former = []
     for ordinal in range(replicas):
@@ -128,5 +124,4 @@ def _parallel(spec: JobSpec, succeeded: int, active: int) -> int:
 
 
 def active_of(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods that are neither Terminating nor ended."""
     return [pod for pod in pods if is_active(replica_of(pod))]

@@ -1,7 +1,8 @@
-"""Which addresses may be asked for a page: an object's author chooses, and the manager's network answers.
+"""Which addresses may be asked for a page, since an object's author chooses and the manager's network
+answers.
 
 A name is compared with what the operator allows. An address is judged when the connection is made, so a name
-that resolves otherwise the second time, or in a way of its own, gets no further than one that is written out.
+that resolves differently the second time gets no further than a literal address.
 """
 
 from collections.abc import Iterable
@@ -51,20 +52,20 @@ def _entries(given: "Iterable[str | _HostPattern]") -> tuple[_HostPattern, ...]:
 class AllowedHosts:
     """The hosts that may be asked: names, where `*` stands for any text, addresses and networks.
 
-    Each may have a port: `*.monitoring.svc:9090`, `10.0.0.0/8`, `[fd00::1]:80`; without one every port is
-    meant. An address that is loopback, link-local, multicast or a metadata service of a cloud is never
-    asked, whatever name leads to it, unless an entry names its address or network. Raises ValueError.
+    Each may have a port: `*.monitoring.svc:9090`, `10.0.0.0/8`, `[fd00::1]:80`; without one it means every
+    port. A loopback, link-local or multicast address, or a cloud's metadata service, is never asked, whatever
+    name leads to it, unless an entry names its address or network. Raises ValueError.
     """
 
     entries: tuple[_HostPattern, ...] = field(default=(), converter=_entries)
 
     def allows(self, host: str, port: int) -> bool:
-        """Whether a host may be asked at a port, by the name as it is written."""
+        """Whether a host may be asked at a port, by its name as written."""
         name = host.strip("[]").lower().rstrip(".")
         return any(entry.covers(name, port) for entry in self.entries)
 
     def allows_address(self, text: str) -> bool:
-        """Whether a connection to an address may be made; False for what is not one."""
+        """Whether a connection to an address may be opened; False for text that is not an address."""
         try:
             address = ip_address(text)
         except ValueError:
@@ -75,7 +76,7 @@ class AllowedHosts:
 
 
 def split_host(text: str) -> tuple[str, int | None]:
-    """Host and port of `host`, `host:port`, `[::1]:port` or `::1`. Raises ValueError."""
+    """Raises ValueError."""
     host, port = text, ""
     if text.startswith("["):
         host, closing, rest = text[1:].partition("]")
@@ -103,7 +104,6 @@ def _is_special(address: Address) -> bool:
 
 
 def _within(address: Address) -> Iterable[Address]:
-    """The IPv4 addresses that an IPv6 address leads to."""
     if isinstance(address, IPv4Address):
         return
     if address.ipv4_mapped is not None:

@@ -1,7 +1,7 @@
-"""Sizes what has a /scale by what is measured: readings to a decision to one guarded write.
+"""Sizes objects with a /scale by metrics: from readings to a decision to one guarded write.
 
-The parts are pure and can be used alone: `autoscaler_windows`, `autoscaler_rules`, `autoscaler_limits`,
-`autoscaler_deciding`. What is remembered from run to run belongs to an object by its uid.
+The parts are pure (`sample_windows`, `scaling_rules`, `replica_bounds`, `decision`). What is remembered from
+run to run belongs to an object by its uid.
 """
 
 import datetime
@@ -46,7 +46,7 @@ UNPLACED_SECONDS = 180.0
 
 @frozen
 class ScaleTarget:
-    """What is sized: an object with a /scale, in the namespace of the one that says so."""
+    """What is sized: an object with a /scale, in the namespace of the object that names it."""
 
     api_version: str
     kind: str
@@ -58,9 +58,9 @@ class ScaleTarget:
 
 @frozen(kw_only=True)
 class Policy:
-    """What an object wants: which target, by which sources, decided how.
+    """What an object asks for: the target, the sources, and how to decide.
 
-    Where pods have found no node for `unplaced_seconds`, a condition says so.
+    A condition reports pods that found no node for `unplaced_seconds`.
     """
 
     target: ScaleTarget
@@ -71,7 +71,7 @@ class Policy:
 
 @frozen
 class Scaling:
-    """A change of replicas, and why. `error` says why it was refused, and is empty if it was written."""
+    """A change of replicas, and its reason. `error` says why it was refused; empty if it was written."""
 
     before: int
     after: int
@@ -81,10 +81,9 @@ class Scaling:
 
 @frozen
 class Scaled:
-    """What a run came to. `current` is what the target has by its spec, `desired` what it should have.
+    """The result of a run; without `current` (by the spec) and `desired` the target cannot be sized.
 
-    Both are None where the target cannot be sized. `bounds` are those of
-    now, by `schedule` if one is active. `change` is what was to be written.
+    `bounds` are those of now, by `schedule` if one is active. `change` is the write, also if it was refused.
     """
 
     bounds: ReplicaBounds
@@ -96,11 +95,11 @@ class Scaled:
 
 
 Probe = Callable[[Context[Any], ScaleTarget], Awaitable[bool]]
-"""Whether something takes requests in the place of a target that has no replicas."""
+"""Whether a stand-in takes requests for a target that has no replicas."""
 
 
 async def always_ready(ctx: Context[Any], target: ScaleTarget) -> bool:
-    """The probe where nothing takes requests in the place of a target that has no replicas."""
+    """The probe of an autoscaler whose targets have no stand-in without replicas."""
     return True
 
 
@@ -115,19 +114,18 @@ class _Remembered:
 class Autoscaler(Generic[T]):
     """Sizes targets for the objects of one kind.
 
-    `policy` gets an object and says what it wants; it is pure, and may raise `Unusable` for a spec without
-    a meaning: nothing is touched then. Pods are read through the cache, sources are asked within
-    `limits`, and the one write goes through /scale, as a test and a replace: a number that another has
-    changed since is never overwritten. A reading that is missing is never taken for 0, and the
-    condition `MetricsAvailable` says why it is.
+    `policy` maps an object to its policy; it is pure, and may raise `Unusable` for a spec without a meaning:
+    nothing is touched then. Pods are read through the cache, sources are asked within `limits`, and the one
+    write goes through /scale, as a test and a replace: a concurrent change is never overwritten. A missing
+    reading never counts as 0; the condition `MetricsAvailable` says why it is missing.
 
-    `probe` says whether what takes requests in place of the last replica is ready to; it is asked before
-    nothing is left. `fetch` is how pages are fetched.
+    `probe` says whether the stand-in for the last replica is ready; it is asked before scaling to 0. `fetch`
+    is how pages are fetched.
 
     Use it as `Controller(Kind, keep, watches=autoscaler.watches, writes=autoscaler.writes,
     on_deleted=autoscaler.forget, every=10)`, where `keep` awaits `autoscaler.scale(ctx)`. The kind's status
-    has `conditions`. What it remembers lives in memory; after a restart nothing is taken away before the
-    windows have been filled again.
+    has `conditions`. Its memory is lost at a restart, after which it removes nothing until the windows are
+    filled again.
     """
 
     policy: Callable[[T], Policy]
@@ -143,7 +141,7 @@ class Autoscaler(Generic[T]):
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """What a controller has to declare for it: the /scale of any kind. Name kinds, to allow less."""
+        """What a controller declares for it: the /scale of any kind. Name kinds, to allow less."""
         return (Write(Object, ("get", "patch"), subresource="scale"),)
 
     async def forget(self, gone: Deleted[T]) -> None:
@@ -151,11 +149,10 @@ class Autoscaler(Generic[T]):
         self._remembered.pop(gone.object.uid, None)
 
     async def scale(self, ctx: Context[T]) -> Scaled:
-        """Measure, decide, and write if the number is another one.
+        """Measure, decide, and write a changed number.
 
-        Sets the conditions AbleToScale, ScalingActive, MetricsAvailable and PodsUnplaced, and tells of a
-        change in an Event. Raises Unusable for a policy that is none, and StaleVersion where another was
-        faster.
+        Sets the conditions AbleToScale, ScalingActive, MetricsAvailable and PodsUnplaced, and reports a
+        change in an Event. Raises Unusable as `policy` does, and StaleVersion for a concurrent change.
         """
         policy = self.policy(ctx.object)
         schedule = active_schedule(policy.how.schedules, ctx.clock.now())
@@ -235,7 +232,7 @@ class Autoscaler(Generic[T]):
         )
 
     def _recall(self, ctx: Context[T], policy: Policy) -> _Remembered:
-        """What is remembered of the object; nothing of another target, or of sources that it has no more."""
+        """The memory of the object; empty for another target or rule."""
         known = self._remembered.get(ctx.object.uid)
         if known is None or known.policy.target != policy.target or known.policy.how.rule != policy.how.rule:
             known = _Remembered(policy, Memory(), Scraper(ctx.clock, self.limits, self.fetch))
@@ -251,7 +248,6 @@ class _NotScalable(Exception):
 
 
 async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructured, dict[str, Any]]:
-    """The target, by name and uid, and its Scale. Raises _NotScalable."""
     metadata = {"name": target.name, "namespace": ctx.object.namespace}
     manifest = {"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata}
     try:
@@ -282,7 +278,6 @@ async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructu
 
 
 async def measure(sources: Sequence[MetricSource], sight: Sight) -> list[Measured]:
-    """All sources at once, in their order."""
     found: dict[int, Measured] = {}
     names = [source.name for source in sources]
 
@@ -329,7 +324,6 @@ def _is_whole(reading: Reading) -> bool:
 
 
 def _say_places(ctx: Context[Any], candidates: Candidates, seconds: float) -> None:
-    """Say whether pods have waited too long for a node."""
     latest = ctx.clock.now() - datetime.timedelta(seconds=seconds)
     waiting = [pod for pod in candidates.unready if not pod.spec.node_name and _made_before(pod, latest)]
     if waiting:
@@ -347,7 +341,7 @@ def _made_before(pod: Pod, latest: datetime.datetime) -> bool:
 def _say(
     ctx: Context[Any], name: str, status: bool, reason: str, message: str, *, warn: bool = False
 ) -> None:
-    """Set a condition; with `warn`, tell people once when it becomes so."""
+    """Set a condition; with `warn`, also record a Warning when it changes."""
     ctx.condition(name, status, reason=reason, message=message)
     if warn and not _said(ctx.object, name, status, reason):
         ctx.event(reason, message, warning=True, action="Scale")

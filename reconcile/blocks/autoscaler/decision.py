@@ -1,4 +1,4 @@
-"""From readings to a number of replicas: one pure step, and what has to be remembered for the next."""
+"""From readings to a number of replicas: one pure step, and its memory for the next."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -32,9 +32,9 @@ class Behaviour:
     """How an autoscaler decides; times in ms, shares in thousandths.
 
     By `rule` "demand" (Knative: totals over a stable and a panic window) or "ratio" (the
-    HorizontalPodAutoscaler's, over the stable window). Going up, the lowest wish of the last
-    `up_window` counts, going down the highest of the last `down_window`. Of 1000 pods that were asked,
-    `min_known` must have answered.
+    HorizontalPodAutoscaler's, over the stable window). Going up, the lowest desired number of the last
+    `up_window` counts; going down, the highest of the last `down_window`. Of 1000 pods asked, `min_known`
+    must have answered.
     """
 
     rule: Rule = "demand"
@@ -54,7 +54,7 @@ class Behaviour:
 
 @frozen
 class Measured:
-    """What a source says now, and what it should say at most for each pod (thousandths)."""
+    """The reading of a source, and its target for each pod (thousandths)."""
 
     source: str
     target: int
@@ -63,8 +63,6 @@ class Measured:
 
 @frozen
 class SourceMemory:
-    """What is remembered of one source."""
-
     stable: AverageWindow
     panic: AverageWindow
     mode: Panic
@@ -81,10 +79,7 @@ class Memory:
 
 @frozen
 class DesiredReplicas:
-    """How many replicas are wanted, within the bounds (`UNKNOWN`: what is there now, not even that known).
-
-    `missing` says for each source without a value why; `held`: one of them keeps it from going down.
-    """
+    """The desired replicas, or `UNKNOWN`; `held`: a source in `missing` prevents scaling down."""
 
     replicas: int
     missing: Mapping[str, Missing] = field(factory=dict)
@@ -94,7 +89,7 @@ class DesiredReplicas:
 
 @frozen
 class TargetState:
-    """What there is: the replicas of the target by its spec, how many of its pods are Ready, the time."""
+    """The replicas by the spec, the Ready pods, and the time (ms)."""
 
     current: int
     ready: int
@@ -104,10 +99,9 @@ class TargetState:
 def decide(
     how: Behaviour, bounds: ReplicaBounds, memory: Memory, measured: Sequence[Measured], there: TargetState
 ) -> tuple[DesiredReplicas, Memory]:
-    """The wish, and the memory after it.
+    """The highest number of all sources, and the memory after it.
 
-    Of several sources the highest wish counts. Where one is missing the others take nothing away; where all
-    are, nothing is wished but to be within the bounds.
+    While one source is missing the others remove nothing; while all are, only the bounds are kept.
     """
     wishes: list[int] = []
     missing: dict[str, Missing] = {}
@@ -134,7 +128,7 @@ def decide(
 
 
 def _fitting(how: Behaviour, seen: Recommendations | None, there: TargetState) -> Recommendations:
-    """The recommendations so far; at first what is there, so that a new start takes nothing away at once."""
+    """The recommendations so far; at first the current replicas, so that a start removes nothing at once."""
     if seen is None:
         return Recommendations.of(up=how.up_window, down=how.down_window).add(there.now - 1, there.current)
     return seen.over(up=how.up_window, down=how.down_window)
@@ -189,7 +183,7 @@ def _of_total(how: Behaviour, total: Sum, target: int, there: TargetState) -> Es
 def _by_ratio(
     how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: TargetState
 ) -> tuple[int, SourceMemory]:
-    """By the average total of the window: averages per pod would count what few carried for many later."""
+    """By the average total of the window: averages per pod would count the load of few for many later."""
     memory = evolve(memory, stable=memory.stable.write(there.now, found.total))
     total = _read(how, memory.stable, there.now)
     if there.current == 0:
@@ -226,7 +220,6 @@ def _by_demand(
 
 
 def _uncertain(reading: Reading) -> bool:
-    """Whether there are pods whose load is not known."""
     return isinstance(reading, Samples) and (reading.unready > 0 or reading.lost > 0)
 
 

@@ -1,4 +1,4 @@
-"""A value out of a page of Prometheus text, and how a page is fetched: within bounds of bytes and time."""
+"""Values from pages of Prometheus text, and how a page is fetched: within bounds of bytes and time."""
 
 import re
 import socket
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_SERIES = 500
-"""So many series of one metric are read, of 64 KiB together: parsing takes about a microsecond a byte."""
+"""How many series of one metric are read, of 64 KiB together: parsing takes about a microsecond a byte."""
 MOST_PLACES = 20_000
 _LOOKED_AT = 50
 _LONGEST_LINE = 4096
@@ -28,7 +28,7 @@ _HEAD = 16 * 1024
 
 
 class FetchFailed(Exception):
-    """A page could not be had. `reason` is one CamelCase word, the text a sentence without numbers."""
+    """A page could not be fetched. `reason` is one CamelCase word, the text a sentence without numbers."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -51,16 +51,15 @@ class Fetch(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     async def page(self, url: str, most_bytes: int) -> bytes:
-        """The page. Raises FetchFailed; gives up after `most_bytes`. The caller limits its time."""
+        """The page, of at most `most_bytes`. Raises FetchFailed. The caller limits its time."""
         ...
 
 
 @define
 class HttpFetch:
-    """Over HTTP or HTTPS: no redirect is followed, no proxy asked, certificates are verified.
+    """Over HTTP or HTTPS: no redirect is followed, no proxy asked, certificates are verified (or by `tls`).
 
-    `tls` verifies otherwise. No connection is made to a loopback, link-local or metadata address that
-    `hosts` does not name.
+    No connection is made to a loopback, link-local or metadata address that `hosts` does not name.
     """
 
     tls: ssl.SSLContext | None = None
@@ -92,7 +91,7 @@ class HttpFetch:
             self._session = None
 
     def _socket(self, found: "aiohttp.AddrInfoType") -> socket.socket:
-        """A socket for the very address that is connected to next, so no name can lead elsewhere after it."""
+        """A socket for the address that is connected to next: no name can lead elsewhere after the check."""
         family, kind, protocol, _, address = found
         if not self.hosts.allows_address(str(address[0])):
             raise OSError("this address may not be asked")
@@ -125,18 +124,16 @@ class HttpFetch:
 
 @frozen
 class MetricSeries:
-    """Which value of a page is meant: a metric's name, and labels that its series must have.
+    """A metric of a page, by its name and labels that its series must have; values of several add up.
 
-    Of several series the values add up. A name without a `:` also means a metric with some prefix, as
-    engines write it (`vllm:` before `gpu_cache_usage_perc`), where the page has none of that very name.
-    More than `MOST_SERIES` of one metric are Missing.
+    A name without a `:` also means a metric with a prefix (`vllm:` before `gpu_cache_usage_perc`) if the page
+    has none of exactly that name. More than `MOST_SERIES` of one metric are Missing.
     """
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
 
     def value(self, page: bytes) -> int | Missing:
-        """The value in thousandths."""
         try:
             page.decode()
             found = list(islice(self._lines(page), MOST_SERIES + 1))
@@ -157,10 +154,8 @@ class MetricSeries:
         return Missing("NoSuchMetric", f"its page has no metric {self.name}")
 
     def _lines(self, page: bytes) -> Iterable[str]:
-        """The lines of the metric, a few too many at most.
-
-        The name is found at the speed of C, and few places of it are looked at: the loop is held meanwhile.
-        Raises _LineTooLong and _TooMany.
+        """The metric's lines, and perhaps more, found at C's speed: the loop is held. Raises _LineTooLong,
+        _TooMany.
         """
         name = re.escape(self.name.encode())
         begins = re.compile(rb'[ \t]*+(?:\{[ \t]*+")?(?:[a-zA-Z_][a-zA-Z0-9_]*+:)?%b[{ \t"]' % name)
@@ -196,7 +191,6 @@ _NOT_TEXT = Missing("NotPrometheusText", "its page is not Prometheus text with f
 
 
 def _samples(lines: Iterable[str]) -> Iterable[tuple[str, dict[str, str], float]]:
-    """The samples of the lines. Raises ValueError for an invalid one."""
     from prometheus_client.parser import text_string_to_metric_families
 
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):

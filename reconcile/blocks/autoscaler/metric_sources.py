@@ -22,16 +22,16 @@ _UNREAD = Missing("PageUnread", "the page gives no value; the operator's log say
 
 
 def _part_of_a_path(source: object, attribute: object, name: str) -> None:
-    """Raises Unusable for what would lead to another path, which is asked with the manager's rights."""
+    """Raises Unusable for a name that leads to another path, which the manager's rights would open."""
     if not is_path_segment(name):
         raise Unusable("InvalidSpec", f"{name!r} cannot be the name of a metric: / and % are not in one")
 
 
 @frozen
 class Sight:
-    """What a source looks at: the target's pods by class, how they are selected, and the ways to ask.
+    """What a source sees: the target's pods by class, their selector, and the ways to ask.
 
-    `not_made` replicas are wanted and not there yet.
+    `not_made` of the desired replicas do not exist yet.
     """
 
     client: Client
@@ -43,20 +43,20 @@ class Sight:
 
 
 class MetricSource(Protocol):
-    """One metric. `target` is what one pod is to have of it, in thousandths; `name` tells it from others."""
+    """One metric. `target` is the desired value for one pod, in thousandths; `name` is unique."""
 
     @property
     def name(self) -> str:
-        """What tells it from the other metrics of an autoscaler."""
+        """What distinguishes it from the other metrics of an autoscaler."""
         ...
 
     @property
     def target(self) -> int:
-        """What one pod is to have of it, in thousandths."""
+        """The desired value for one pod, in thousandths."""
         ...
 
     async def read(self, sight: Sight) -> Reading:
-        """What it says now. It may raise only what ends the run: all else is `Missing`."""
+        """Its value now. Raises only errors that end the run; anything else is `Missing`."""
         ...
 
 
@@ -64,7 +64,7 @@ class MetricSource(Protocol):
 class PodMetric:
     """A metric on a page of each Ready pod; with `sampled`, of as many pods as Knative asks.
 
-    Of the metric's series those with all of the `labels` (name, value) add up.
+    Its series with all of the `labels` (name, value) add up.
     """
 
     metric: str
@@ -101,8 +101,8 @@ class PodMetric:
 class PageMetric:
     """A metric on one page, for all pods together; `labels` as of `PodMetric`.
 
-    Whatever goes wrong is one `Missing` for all: what answers elsewhere, and how, is in the operator's log
-    alone. Where an object's author chooses the `url`, have `AllowedHosts` decide about it first.
+    Any failure is the same `Missing`: which server answered, and how, is only in the operator's log. Where an
+    object's author chooses the `url`, check it with `AllowedHosts` first.
     """
 
     metric: str
@@ -128,7 +128,7 @@ class PageMetric:
 class ResourceMetric:
     """The `cpu` or `memory` that pods use, of the resource metrics API.
 
-    With `of_requests` the target is a share of what the containers ask for, in thousandths of a percent;
+    With `of_requests` the target is a share of the containers' requests, in thousandths of a percent;
     without, an amount (cores or bytes, in thousandths).
     """
 
@@ -169,7 +169,7 @@ class ResourceMetric:
 
 @frozen(kw_only=True)
 class CustomMetric:
-    """A metric of each pod, of the custom metrics API. Raises Unusable for a name that cannot be one."""
+    """A metric of each pod, of the custom metrics API. Raises Unusable for an invalid name."""
 
     metric: str = field(validator=_part_of_a_path)
     target: int
@@ -196,10 +196,7 @@ class CustomMetric:
 
 @frozen(kw_only=True)
 class ExternalMetric:
-    """A total of the external metrics API: the values of all series add up.
-
-    Raises Unusable for a name that cannot be one.
-    """
+    """A total of all series of the external metrics API. Raises Unusable for an invalid name."""
 
     metric: str = field(validator=_part_of_a_path)
     target: int
@@ -224,7 +221,7 @@ class ExternalMetric:
 
 
 async def _items(sight: Sight, path: str, query: Mapping[str, str]) -> Sequence[Mapping[str, Any]] | Missing:
-    """The items of a metrics API; Missing for whatever prevents them, within its time."""
+    """The items of a metrics API; Missing after any failure, within the time for a run."""
     missing = Missing("MetricsApiFailed", "the metrics API of the cluster does not answer this")
     with anyio.move_on_after(sight.scraper.limits.run_seconds):
         try:

@@ -1,8 +1,8 @@
 """What an autoscaler counts with: integers in thousandths, and readings that say what they are.
 
-A reading is a value or `Missing`, never a 0 that stands for "not known". A total over all pods and an
-average per pod are two types, which only a number of pods turns into one another. Thousandths are
-integers, because in floats ten pods at 0.9 over a target of 0.5 need 19 (systems.md, guard 4).
+A reading is a value or `Missing`, never a 0 for "not known". A total over all pods and an average per pod are
+two types; a number of pods converts them. Thousandths are integers, because in floats ten pods at 0.9 over a
+target of 0.5 need 19 (systems.md, guard 4).
 """
 
 import datetime
@@ -43,17 +43,17 @@ class PerPodAverage:
     milli: int
 
     def over(self, pods: int) -> Sum:
-        """The total that so many pods have together."""
+        """The total of that many pods."""
         return Sum(self.milli * pods)
 
 
 @frozen
 class Samples:
-    """What the pods of a target say, each in thousandths; every pod is in one class.
+    """The values of a target's pods, in thousandths; every pod is in one class.
 
-    `known` are the values of those that answered. `missing` were asked and gave none, though Ready: by
-    reason, how many. `unasked` are Ready and were left out of the sample. `unready` are on their way, or
-    not even made; `ignored` are going or have ended. The sample was to have `wanted` values.
+    `known` answered. `missing` (counts by reason) were asked and gave no value, though Ready; `unasked` are
+    Ready and not in the sample. `unready` are starting or not created yet; `ignored` are terminating or have
+    ended. The sample should have `wanted` values.
     """
 
     known: Sequence[int] = ()
@@ -65,30 +65,25 @@ class Samples:
 
     @property
     def lost(self) -> int:
-        """How many are missing."""
+        """The number of missing values."""
         return sum(self.missing.values())
 
     @property
     def filled(self) -> bool:
-        """Whether as many answered as the sample was to have."""
+        """Whether the sample has as many values as it should."""
         return len(self.known) >= self.wanted
 
 
 Reading: TypeAlias = Samples | Sum | PerPodAverage | Missing
-"""What a source says at one time."""
+"""The value of a source at one time."""
 
 
 def ceil_div(number: int, divisor: int) -> int:
-    """`number / divisor`, up to the next integer. Raises ZeroDivisionError."""
     return -(-number // divisor)
 
 
 def milli_of(value: Quantity | str | float | Decimal) -> int:
-    """A number, or a quantity as Kubernetes writes it, in thousandths, rounded up as Kubernetes does.
-
-    Raises:
-        ValueError: It is neither, or too large to be meant.
-    """
+    """A number, or a quantity of Kubernetes, in thousandths, rounded up. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, Quantity | str | int | float | Decimal):
         raise ValueError("expected a quantity such as 2, 500m or 5Gi")
     return _milli_of(value)
@@ -109,7 +104,7 @@ def _milli_of(value: Quantity | str | float | Decimal) -> int:
 
 
 def milliseconds_of(text: str) -> int:
-    """A duration as Go writes it (`1m30s`), or a number of seconds, in ms. Raises ValueError below 0."""
+    """A duration of Go (`1m30s`), or a number of seconds, in ms. Raises ValueError below 0."""
     try:
         found = parse_duration(text) // datetime.timedelta(milliseconds=1)
     except ValueError:

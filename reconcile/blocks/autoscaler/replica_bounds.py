@@ -1,4 +1,4 @@
-"""What may become of a wish for replicas: bounds, schedules of bounds, and the last steps to zero. Pure."""
+"""What becomes of a desired number of replicas: bounds, schedules, and the last steps to zero. Pure."""
 
 import datetime
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import evolve, field, frozen, validators
 
 UNKNOWN = -1
-"""A wish that is not known: nothing is written for it."""
+"""A desired number that is not known: nothing is written for it."""
 
 GRACE = 30_000
 ACTIVATION_TIMEOUT = 630_000
@@ -16,10 +16,9 @@ ACTIVATION_TIMEOUT = 630_000
 
 @frozen(kw_only=True)
 class ReplicaBounds:
-    """How many replicas there may be. A maximum of 0 is none.
+    """How many replicas there may be; a `maximum` of 0 means no limit.
 
-    `initial` are wanted at least until `initialized`. Of what is not `reachable` by users none has to be
-    there.
+    At least `initial` are desired until `initialized`. A target that users cannot reach has no minimum.
     """
 
     minimum: int = field(default=1, validator=validators.ge(0))
@@ -29,7 +28,7 @@ class ReplicaBounds:
     reachable: bool = True
 
     def within(self, replicas: int) -> int:
-        """The nearest number that may be."""
+        """The nearest number within the bounds."""
         lowest = self.minimum if self.reachable else 0
         if not self.initialized:
             lowest = max(lowest, self.initial)
@@ -39,10 +38,10 @@ class ReplicaBounds:
 
 @frozen(kw_only=True)
 class Schedule:
-    """ReplicaBounds for a part of some days, from `start` (included) to `end` in a time zone.
+    """Bounds for a part of some days, from `start` (included) to `end` in a time zone.
 
-    An end that is not after the start is on the next day. `days` are 0 (Monday) to 6, of the start. A
-    bound that is None is that of the rest of the time.
+    An `end` not after `start` is on the next day. `days` are 0 (Monday) to 6, of the start. A bound of None
+    is the usual one.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Schedule:
     maximum: int | None = None
 
     def covers(self, now: datetime.datetime) -> bool:
-        """Whether it is that time."""
+        """Whether it applies at that time."""
         local = now.astimezone(self.zone)
         time, today = local.time(), local.weekday()
         if self.start < self.end:
@@ -63,7 +62,7 @@ class Schedule:
         return (today in self.days and time >= self.start) or (yesterday in self.days and time < self.end)
 
     def bounds(self, otherwise: ReplicaBounds) -> ReplicaBounds:
-        """The bounds while it lasts."""
+        """The bounds while it applies."""
         return evolve(
             otherwise,
             minimum=otherwise.minimum if self.minimum is None else self.minimum,
@@ -72,7 +71,7 @@ class Schedule:
 
 
 def active_schedule(schedules: Iterable[Schedule], now: datetime.datetime) -> Schedule | None:
-    """The first that covers that time."""
+    """The first schedule that applies at that time."""
     return next((schedule for schedule in schedules if schedule.covers(now)), None)
 
 
@@ -89,10 +88,10 @@ class Activity:
 
 @frozen(kw_only=True)
 class ZeroRules:
-    """When nothing may be left; times in ms.
+    """When a target may have no replicas; times in ms.
 
-    Idle for `idle`, a target keeps one replica until then; after it, what takes requests in its place is
-    asked, and once it has answered, `grace` and `retention` must have passed since.
+    After `idle` a stand-in is probed; the last replica goes once it has answered, and `grace` and `retention`
+    have passed.
     """
 
     allowed: bool = False
@@ -104,8 +103,6 @@ class ZeroRules:
 
 @frozen
 class ScaleStep:
-    """How many replicas are desired, and whether that is to be written now."""
-
     desired: int
     write: bool
 
@@ -120,7 +117,7 @@ def step_to(
     *,
     answered: bool = True,
 ) -> ScaleStep:
-    """What is done about a wish for `wanted` replicas (`UNKNOWN`: nothing). `answered`: the probe did."""
+    """The step to `wanted` replicas (`UNKNOWN`: none). `answered`: the probe succeeded."""
     if wanted < 0 and bounds.initialized:
         return ScaleStep(wanted, False)
     step = _towards_zero(bounds.within(max(0, wanted)), zero, activity, now, answered, bounds)
@@ -128,14 +125,12 @@ def step_to(
 
 
 def asks_probe(wanted: int, bounds: ReplicaBounds, zero: ZeroRules, activity: Activity) -> bool:
-    """Whether it depends on the probe what is done about a wish."""
     return zero.allowed and wanted >= 0 and bounds.within(wanted) == 0 and activity.phase == "inactive"
 
 
 def activity_after(
     wanted: int, current: int, ready: int, zero: ZeroRules, activity: Activity | None, now: int
 ) -> Activity:
-    """The activity that goes with what is there, and is wished for."""
     if activity is None:
         return Activity("active" if ready else "inactive" if current == 0 else "activating", now)
     if activity.phase == "activating":

@@ -1,7 +1,7 @@
-"""What was measured over the last while: averages and highest values, as values that never change.
+"""Averages and maxima of recent values, as immutable windows.
 
-Times are in milliseconds of any clock that goes forward. A window is looked at with a time, so what is
-too old is gone on reading too, whether or not anything was written since (systems.md, guard 4).
+Times are in milliseconds of any clock that only goes forward. A window is read at a time, so values expire
+even if nothing is written (systems.md, guard 4).
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ class _WindowStep:
 
 @frozen
 class AverageWindow:
-    """The average of what was written in the last `length` ms, in steps of `step` ms.
+    """The average of the values written in the last `length` ms, in steps of `step` ms.
 
-    With `silence` "zero", every step since the first write counts, and one in which nothing was written is
-    0: for sources that report each step, as in Knative. With "unknown", only what was written counts.
+    With `silence` "zero", every step since the first write counts, as 0 if nothing was written: for sources
+    that report each step, as in Knative. With "unknown", only written values count.
     """
 
     length: int = field(validator=validators.gt(0))
@@ -40,7 +40,7 @@ class AverageWindow:
         return -(-self.length // self.step)
 
     def write(self, at: int, value: int) -> Self:
-        """The window with one more value; what comes too late for the window is dropped."""
+        """The window with one more value; one too old for the window is dropped."""
         index = at // self.step
         if not self._buckets or index - self._buckets[-1].index >= self.steps:
             return evolve(self, buckets=(_WindowStep(index, value, 1),), first=index)
@@ -54,7 +54,7 @@ class AverageWindow:
         return evolve(self, buckets=buckets[-self.steps :], first=min(self._first, index))
 
     def average(self, now: int) -> int | None:
-        """The average at that time, rounded; None where nothing that counts was written."""
+        """The average at that time, rounded; None without values."""
         kept = self._kept(now)
         if not kept:
             return self._without_any()
@@ -65,7 +65,7 @@ class AverageWindow:
         return _rounded(total, min(last - self._newest(now) + self.steps, last - self._first + 1))
 
     def smoothed(self, now: int) -> int | None:
-        """As `average`, but newer values weigh more: each `smoothing_share` of what the newer ones leave."""
+        """As `average`, but newer values weigh more: each `smoothing_share` of what newer ones leave."""
         kept = self._kept(now)
         if not kept:
             return self._without_any()
@@ -83,7 +83,6 @@ class AverageWindow:
         return 0 if self._buckets and self.silence == "zero" else None
 
     def _kept(self, now: int) -> Sequence[_WindowStep]:
-        """The steps of the window at that time in which something was written."""
         return [bucket for bucket in self._buckets if self._newest(now) - bucket.index < self.steps]
 
     def _newest(self, now: int) -> int:
@@ -91,46 +90,39 @@ class AverageWindow:
 
 
 def smoothing_share(steps: int) -> int:
-    """How much the newest step weighs of so many, in millionths: all but 1/10,000 is within them.
-
-    At least a fifth, as in Knative.
-    """
+    """The newest step's weight in millionths: all steps hold all but 1/10,000. At least 1/5 (Knative)."""
     rest: float = _REST ** (1 / steps)
     return max(SMALLEST_SHARE, round((1 - rest) * _MILLION))
 
 
 def _weight(share: int, back: int) -> int:
-    """How much a step weighs that is so many before the newest, in millionths."""
+    """The weight of the step that is `back` before the newest, in millionths."""
     left: float = (1 - share / _MILLION) ** back
     return round(share * left)
 
 
 @frozen
 class MaxWindow:
-    """The highest of what was written in the last `steps` steps of `step` ms."""
-
     steps: int = field(validator=validators.ge(1))
     step: int = field(default=1000, validator=validators.gt(0))
     _entries: tuple[tuple[int, int], ...] = ()
 
     def write(self, at: int, value: int) -> Self:
-        """The window with one more value."""
         index = at // self.step
         kept = tuple((when, old) for when, old in self._entries if index - when < self.steps and old > value)
         return evolve(self, entries=(*kept, (index, value)))
 
     def highest(self, now: int) -> int | None:
-        """The highest at that time; None where nothing that counts was written."""
         index = now // self.step
         return max((value for when, value in self._entries if index - when < self.steps), default=None)
 
 
 @frozen
 class Recommendations:
-    """What was thought right in the last while, so that one look at a bad moment decides nothing.
+    """The recent recommendations, so that one measurement at a bad moment decides nothing.
 
-    Going down, the highest of a window counts, going up the lowest of another: the rule of the
-    HorizontalPodAutoscaler. `lows` holds what is below 0, so that its highest is the lowest.
+    Going down, the highest of a window counts, going up the lowest of another, as in the
+    HorizontalPodAutoscaler. `lows` are negated.
     """
 
     highs: MaxWindow
@@ -139,7 +131,7 @@ class Recommendations:
 
     @classmethod
     def of(cls, *, up: int, down: int) -> Self:
-        """Over windows of so many ms for either direction; with 0 the newest counts at once."""
+        """With a window in ms for each direction; with 0 the newest counts at once."""
         return cls(MaxWindow(max(1, down), 1), MaxWindow(max(1, up), 1))
 
     def over(self, *, up: int, down: int) -> Self:
@@ -152,7 +144,7 @@ class Recommendations:
         )
 
     def within(self, current: int, now: int) -> int:
-        """What to have at that time, from `current`; `current` where nothing was recommended."""
+        """The replicas to have at that time; `current` without recommendations."""
         if self.newest is None:
             return current
         low, high = self.lows.highest(now), self.highs.highest(now)

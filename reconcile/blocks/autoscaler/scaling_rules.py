@@ -1,7 +1,7 @@
 """How many replicas the readings ask for: two rules, pure, in integers.
 
-`by_ratio` is the rule of the HorizontalPodAutoscaler with its three classes of pods, and AIBrix's APA with
-its rates. `by_demand` is Knative's, with a stable and a panic window, over totals.
+`by_ratio` is the HorizontalPodAutoscaler's rule with its three classes of pods, and AIBrix's APA with its
+rates. `by_demand` is Knative's, with a stable and a panic window, over totals.
 """
 
 from typing import Literal, TypeAlias
@@ -15,10 +15,10 @@ _positive = validators.gt(0)
 
 @frozen(kw_only=True)
 class Rates:
-    """How far one step may go, and what is close enough. All in thousandths.
+    """How far one step may go, and what is close enough, in thousandths.
 
-    One step goes up to `up` times as many and down to one `down`th. Within `tolerance_up` above the
-    target and `tolerance_down` below it nothing is done.
+    One step goes up to `up` times the replicas, and down to one `down`th. Within `tolerance_up` above the
+    target and `tolerance_down` below it nothing changes.
     """
 
     up: int = field(default=2 * MILLI, validator=_positive)
@@ -27,24 +27,20 @@ class Rates:
     tolerance_down: int = field(default=100, validator=validators.ge(0))
 
     def limited(self, replicas: int, current: int) -> int:
-        """`replicas`, not further from `current` than the rates allow."""
+        """`replicas`, as far from `current` as the rates allow."""
         highest = ceil_div(current * self.up, MILLI)
         lowest = current * MILLI // self.down
         return max(lowest, min(highest, replicas))
 
     def close(self, total: int, goal: int) -> bool:
-        """Whether a total is as good as the goal."""
+        """Whether a total is within the tolerance of the goal."""
         over = total - goal
         return over * MILLI <= self.tolerance_up * goal and -over * MILLI <= self.tolerance_down * goal
 
 
 @frozen
 class Estimate:
-    """What all pods together need, in thousandths, with missing and unready ones accounted for.
-
-    `pods` is how many that is of. `hold`: it says nothing against what is there now. `over`: those that
-    gave a value have more than the target.
-    """
+    """The demand of `pods` pods, in thousandths. `hold`: no reason for a change; `over`: above the target."""
 
     total: int
     pods: int
@@ -55,9 +51,9 @@ class Estimate:
 def estimate(samples: Samples, target: int, rates: Rates, min_known: int = 500) -> Estimate | Missing:
     """The total of the pods, by the rule of the HorizontalPodAutoscaler.
 
-    Going down, a pod that gives no value counts as exactly at its target and one that is not Ready not at
-    all; going up, both count as 0. Where that changes the direction, or leaves nothing outside the
-    tolerance, it holds. Missing where of 1000 Ready pods that were asked fewer than `min_known` answered.
+    Going down, a pod without a value counts as at its target and an unready one not at all; going up, both
+    count as 0. If that changes the direction, or leaves nothing outside the tolerance, it holds. Missing if
+    fewer than `min_known` of 1000 pods asked answered.
     """
     known, lost = len(samples.known), samples.lost
     if known == 0:
@@ -88,7 +84,7 @@ def _most_frequent(samples: Samples) -> str:
 
 
 def by_ratio(found: Estimate, target: int, current: int, rates: Rates) -> int:
-    """How many replicas, from `current`, so that each is at the target; 1 for a target of 0, as in AIBrix."""
+    """The replicas that bring each to the target, from `current`; 1 for a target of 0, as in AIBrix."""
     if target <= 0:
         return 1
     if found.hold:
@@ -102,12 +98,12 @@ def by_ratio(found: Estimate, target: int, current: int, rates: Rates) -> int:
 
 @frozen(kw_only=True)
 class DemandRules:
-    """Of one autoscaler by demand; numbers in thousandths unless said, times in ms.
+    """The rules of one autoscaler by demand; numbers in thousandths unless said, times in ms.
 
-    `target` is what one pod is to carry, `capacity` what it can carry at most (default: the target over
-    0.7). It panics when the panic window asks for `panic_threshold` times the Ready pods. `burst` is
-    the target burst capacity: -1000 and less: none is counted, 0: none is wanted. `activation_scale` lifts
-    what is not zero, in pods. `reachable`: may be asked for by users; what is not goes down at once.
+    `target` is the desired load of a pod, `capacity` its highest (default: the target over 0.7). Panic begins
+    when the panic window asks for `panic_threshold` times the Ready pods. `burst` is the target burst
+    capacity; below 0 it is not counted. `activation_scale` is the least number of pods above zero. A target
+    that is not `reachable` for users scales down at once.
     """
 
     target: int = field(validator=_positive)
@@ -123,20 +119,20 @@ class DemandRules:
 
 @frozen
 class Panic:
-    """Whether an autoscaler panics: since when (ms), and the most it has asked for meanwhile."""
+    """Since when (ms) an autoscaler panics, and the highest number it has asked for meanwhile."""
 
     since: int | None = None
     most: int = 0
 
     @classmethod
     def at_start(cls, ready: int, now: int) -> "Panic":
-        """With several Ready pods it starts in panic, so that one which knows nothing yet takes none away."""
+        """With several Ready pods it starts in panic, so that an empty memory removes none."""
         return cls(now, ready) if ready > 1 else cls()
 
 
 @frozen
 class Demand:
-    """How many pods are wanted, and how much more they could take (`excess`, whole units)."""
+    """The desired pods, and the load that they could take beyond it (`excess`, whole units)."""
 
     replicas: int
     excess: int
@@ -148,10 +144,7 @@ DemandVerdict: TypeAlias = tuple[Demand, Panic]
 def by_demand(
     rules: DemandRules, stable: Sum | Missing, panic: Sum | Missing, ready: int | None, now: int, state: Panic
 ) -> DemandVerdict | Missing:
-    """How many replicas the totals of both windows ask for, and the panic after it.
-
-    `ready` is how many pods are Ready, None where that is not known. What is missing decides nothing.
-    """
+    """The replicas that both windows' totals ask for, and the panic after it; `ready` is None if unknown."""
     if isinstance(stable, Missing):
         return stable
     if isinstance(panic, Missing):
@@ -195,7 +188,7 @@ def _excess(rules: DemandRules, ready: int, panic: int) -> int:
 
 
 def sample_size(population: int) -> int:
-    """Of how many pods a mean is good enough: 95 % confidence, as Knative samples."""
+    """The size of a sample whose mean is good enough: 95 % confidence, as Knative samples."""
     return ceil_div(153_664 * population, 10_000 * population + 143_664)
 
 

@@ -1,7 +1,7 @@
-"""Asks many pods at once what they measure: within a time for each and a deadline for all.
+"""Asks many pods at once for their metrics: within a time for each and a deadline for all.
 
-Only pods that are Ready, with an address and not going are asked (aibrix#617). A pod that did not answer is
-left alone for a while, longer each time, and counts as missing meanwhile. Nothing is ever taken for 0.
+Only Ready pods with an address that are not terminating are asked (aibrix#617). A failed pod is left alone
+for a while, longer each time, and counts as missing meanwhile; nothing is ever taken for 0.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from workqueue import Backoff
 
 @frozen
 class Candidates:
-    """The pods of a target by class: `ready` are those to ask, oldest first."""
+    """The pods of a target: `ready` (with an address, oldest first), `unready`, and `ignored` as they end."""
 
     ready: Sequence[Pod] = ()
     unready: Sequence[Pod] = ()
@@ -29,7 +29,6 @@ class Candidates:
 
     @classmethod
     def among(cls, pods: Iterable[Pod]) -> "Candidates":
-        """The classes of pods: going and ended ones are ignored; Ready ones have an address."""
         ready, unready, ignored = [], [], []
         for pod in pods:
             if pod.terminating or pod.status.phase in FINAL_PHASES:
@@ -48,10 +47,10 @@ def _age(pod: Pod) -> tuple[float, str]:
 
 @frozen(kw_only=True)
 class ScrapeLimits:
-    """What scraping may cost: seconds for a pod, seconds for all pods of a run, bytes of a page.
+    """The costs of scraping: seconds for a pod, seconds for all pods of a run, bytes of a page.
 
-    At most `at_once` are asked at the same time. A pod that failed is left alone `backoff`, doubled each
-    time up to `backoff_limit`.
+    At most `at_once` are asked at the same time. A failed pod is left alone for `backoff` seconds, doubled
+    each time up to `backoff_limit`.
     """
 
     pod_seconds: float = 1.0
@@ -71,7 +70,7 @@ class _Failing:
 
 @define(eq=False)
 class Scraper:
-    """Asks pods. It remembers which failed, by uid and address, and nothing else."""
+    """Asks pods, and remembers only those that failed, by uid and address."""
 
     clock: Clock
     limits: ScrapeLimits = field(factory=ScrapeLimits)
@@ -87,10 +86,10 @@ class Scraper:
         sampled: bool = False,
         not_made: int = 0,
     ) -> Samples:
-        """What the pods say; `value` reads a page. With `sampled` as many as `sample_size` says are asked.
+        """The values of the pods, within `run_seconds`; `value` reads a page. Failures are not raised.
 
-        The oldest first, and for each that fails another. `not_made` pods are on their way and not there
-        yet. Never raises for what a pod does, and returns within `run_seconds`.
+        With `sampled` it asks the oldest `sample_size` pods, and another for each that fails. `not_made` pods
+        do not exist yet.
         """
         wanted = sample_size(len(candidates.ready)) if sampled else len(candidates.ready)
         asking = _Asking(self, url, value, wanted, list(candidates.ready))
@@ -105,18 +104,17 @@ class Scraper:
         )
 
     async def page(self, url: str, value: Callable[[bytes], int | Missing]) -> int | Missing:
-        """What one page elsewhere says, within the time for a pod."""
+        """The value of one page, within the time for a pod."""
         async with self.fetch() as fetch:
             return await self._one(fetch, url, value, ("", url))
 
     def forget(self, living: Iterable[str]) -> None:
-        """Remember nothing of pods whose uids are not among the living."""
         kept = {*living, ""}
         for key in [key for key in self._failing if key[0] not in kept]:
             del self._failing[key]
 
     def _resting(self, key: tuple[str, str]) -> Missing | None:
-        """What one that is left alone now failed with: the same words, or a status would change with them."""
+        """The failure of a pod that is left alone now: the same words, or a status would change with them."""
         failing = self._failing.get(key)
         return failing.why if failing is not None and anyio.current_time() < failing.until else None
 
@@ -147,7 +145,7 @@ class Scraper:
 
 @define
 class _Asking:
-    """One round over pods; so many are asked at a time as are still missing."""
+    """One round over pods; each turn asks as many as are still missing."""
 
     scraper: Scraper
     url: Callable[[Pod], str]

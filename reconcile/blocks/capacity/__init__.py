@@ -1,3 +1,3 @@
-"""Which pools of nodes have to grow, so that pods find a place."""
+"""Which pools of nodes must grow, so that pods find a place."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
-"""Pools of nodes, or of anything that pods run on: which of them has to grow, so that pods find a place.
+"""Pools of nodes, or of other hosts of pods: which of them must grow, so that pods find a place.
 
-`CapacityPools.decide` is pure: from pods without a place, nodes that are there and pools, to what each
-pool should have. Writing that is the caller's, best through `Client.scale`.
+`CapacityPools.decide` is pure: from pods without a place, existing nodes and pools, to the size of each pool.
+The caller writes it, best with `Client.scale`.
 """
 
 import datetime
@@ -18,10 +18,9 @@ from reconcile.blocks.capacity.pool_backoff import PoolBackoff
 
 @frozen
 class Pool:
-    """A pool as the decision sees it.
+    """A pool of `size` desired nodes, of which `upcoming` do not exist yet.
 
-    `size` is how many nodes it should have now, of which `upcoming` do not exist yet. `template` is what a
-    new one offers, None if unknown. `held` says why it must not grow, if so.
+    `template` is what a new node offers, None if unknown. `held` says why the pool must not grow, if so.
     """
 
     name: str
@@ -36,7 +35,7 @@ class Pool:
 
 @frozen
 class Growth:
-    """A pool that is to have `to` nodes in the place of `now`, and for which pods."""
+    """A pool that grows from `now` to `to` nodes, and the pods it is for."""
 
     pool: str
     now: int
@@ -46,11 +45,10 @@ class Growth:
 
 @frozen
 class CapacityDecision:
-    """What is to be done for the pods: `growths`, in order.
+    """The `growths`, in order; `housed` pods have room on existing or upcoming nodes.
 
-    `housed` are pods with room on nodes that are there, or are coming. `left` says of each other pod for
-    which nothing is done why not; `skipped` of each pool that was out of the
-    question why; `unmatched` are pools that an expander knows nothing of, `notices` what else it said.
+    `left` gives the reason for each other pod without a place, `skipped` for each pool that cannot grow.
+    `unmatched` are pools that an expander does not know, `notices` its other messages.
     """
 
     growths: tuple[Growth, ...] = ()
@@ -67,9 +65,9 @@ def _expanders(given: Iterable[Expander]) -> tuple[Expander, ...]:
 
 @frozen
 class CapacityPools:
-    """Fits pods to pools; `expanders` choose, one after the other, where several pools are possible.
+    """Fits pods to pools; `expanders` choose one after the other among possible pools.
 
-    `most` nodes at a time are added to one pool.
+    At most `most` nodes at a time are added to one pool.
     """
 
     expanders: Sequence[Expander] = field(default=(least_waste,), converter=_expanders)
@@ -82,11 +80,10 @@ class CapacityPools:
         pools: Iterable[Pool],
         now: datetime.datetime,
     ) -> CapacityDecision:
-        """Which pools grow. Pods with room on `nodes`, or on nodes that are coming, need no new ones.
+        """Which pools grow, for pods without room on `nodes` or on upcoming ones.
 
-        A pool in back-off, one that is held, or as large as it may be is out of the question, and no
-        failure of another kind moves one out of the order. Decided again after its own growths, with
-        those nodes upcoming, nothing more grows.
+        A pool that is in back-off, held or at its limit cannot grow; no other failure changes the order of
+        pools. Decided again with its own growths as upcoming nodes, nothing more grows.
         """
         waiting, left = _modelled(pods)
         pools = sorted(pools, key=lambda pool: pool.name)
@@ -136,7 +133,7 @@ class CapacityPools:
 
 
 def out_of_question(pool: Pool, now: datetime.datetime) -> str:
-    """Why a pool cannot grow now; empty where it can."""
+    """Why a pool cannot grow now; empty if it can."""
     if pool.held:
         return pool.held
     if pool.backoff is not None and pool.backoff.holds(now):

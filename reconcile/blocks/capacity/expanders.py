@@ -1,6 +1,6 @@
-"""Which of several pools is to grow: by priorities that people gave, by least waste, by chance.
+"""Which of several pools grows: by configured priorities, by least waste, or at random.
 
-An expander leaves those options that are as good as each other; the next one chooses among them.
+An expander leaves options that are equally good; the next one chooses among them.
 """
 
 import re
@@ -25,7 +25,7 @@ class ExpanderOption:
 
     @property
     def waste(self) -> Fraction:
-        """The shares of cpu and memory of the new nodes that no pod takes, added up; exact."""
+        """The unused shares of cpu and memory of the new nodes, added up; exact."""
         return sum((self._unused(name) for name in ("cpu", "memory")), Fraction(0))
 
     def _unused(self, name: str) -> Fraction:
@@ -35,7 +35,7 @@ class ExpanderOption:
 
 @frozen
 class ExpanderChoice:
-    """What an expander left, and what it has to tell: pools that it knows nothing of, what is wrong."""
+    """The options that an expander left, the pools it does not know, and a message if something is wrong."""
 
     options: tuple[ExpanderOption, ...]
     unmatched: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class ExpanderChoice:
 
 
 Expander: TypeAlias = Callable[[Sequence[ExpanderOption]], ExpanderChoice]
-"""Chooses which of several pools grows; of those that it leaves, the next expander chooses."""
+"""Chooses which of several pools grows; the next expander chooses among those it leaves."""
 
 
 class BadPriorities(ValueError):
@@ -52,9 +52,9 @@ class BadPriorities(ValueError):
 
 @frozen
 class Priorities:
-    """Expressions for names of pools, by number: where several pools are possible, the highest wins.
+    """Expressions for names of pools, by number: of several possible pools, the highest number wins.
 
-    An expression may match anywhere in a name. No levels at all leave every option.
+    An expression may match anywhere in a name. Without levels every option is left.
     """
 
     levels: tuple[tuple[int, tuple[re.Pattern[str], ...]], ...] = ()
@@ -73,7 +73,7 @@ class Priorities:
         return cls(tuple(sorted(_level(number, patterns) for number, patterns in said.items())[::-1]))
 
     def __call__(self, options: Sequence[ExpanderOption]) -> ExpanderChoice:
-        """Those of the highest number. A pool that nothing matches is out, unless that goes for all."""
+        """The options of the highest number. Unmatched pools are left out, unless all are unmatched."""
         if not self.levels:
             return ExpanderChoice(tuple(options), notice=self.fault or "there are no priorities")
         unmatched = tuple(one.pool for one in options if self.of(one.pool) is None)
@@ -86,7 +86,7 @@ class Priorities:
         )
 
     def of(self, pool: str) -> int | None:
-        """The highest number with an expression that matches."""
+        """The highest number with a matching expression."""
         for number, patterns in self.levels:
             if any(pattern.search(pool) for pattern in patterns):
                 return number
@@ -94,7 +94,7 @@ class Priorities:
 
 
 def least_waste(options: Sequence[ExpanderOption]) -> ExpanderChoice:
-    """Those that leave the least of cpu and memory unused."""
+    """The options that leave the least of cpu and memory unused."""
     if not options:
         return ExpanderChoice(())
     least = min(one.waste for one in options)
@@ -102,7 +102,7 @@ def least_waste(options: Sequence[ExpanderOption]) -> ExpanderChoice:
 
 
 def at_random(chance: Callable[[], float]) -> Expander:
-    """One, by `chance` (from 0 to below 1)."""
+    """One option, by `chance` (from 0 to below 1)."""
 
     def choose(options: Sequence[ExpanderOption]) -> ExpanderChoice:
         return ExpanderChoice((options[int(chance() * len(options))],) if options else ())
@@ -111,7 +111,7 @@ def at_random(chance: Callable[[], float]) -> Expander:
 
 
 def choose(options: Sequence[ExpanderOption], expanders: Iterable[Expander]) -> ExpanderChoice:
-    """One option at most, with all that the expanders said; of what they leave, the first by name."""
+    """At most one option, the first by name of those left, with all messages of the expanders."""
     left: tuple[ExpanderOption, ...] = tuple(sorted(options, key=lambda option: option.pool))
     unmatched: list[str] = []
     notices: list[str] = []

@@ -14,7 +14,7 @@ PRESSING = ("NoSchedule", "NoExecute")
 
 @frozen
 class Taint:
-    """What keeps pods off a node, unless they tolerate it; only NoSchedule and NoExecute do for certain."""
+    """Keeps pods off a node unless they tolerate it; only NoSchedule and NoExecute do so for certain."""
 
     key: str
     value: str = ""
@@ -24,7 +24,7 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
     def tolerated(self, tolerations: Iterable[Toleration]) -> bool:
-        """Whether one of these puts up with it."""
+        """Whether one of these tolerates it."""
         return any(self._by(one) for one in tolerations)
 
     def _by(self, toleration: Toleration) -> bool:
@@ -39,7 +39,7 @@ class Taint:
 
 @frozen
 class NodeTemplate:
-    """A node, real or to be: `free` is what pods may still take of it, `ports` those of its own in use."""
+    """A node, real or planned: `free` is what pods may still take, `ports` are its own ports in use."""
 
     free: Amounts
     labels: Mapping[str, str] = field(factory=dict)
@@ -47,7 +47,7 @@ class NodeTemplate:
     ports: tuple[HostPort, ...] = ()
 
     def bars(self, shape: PodShape) -> str:
-        """Why no pod of that shape could run there even if it were empty; empty where one could."""
+        """Why no pod of that shape could run there, even on an empty node; empty if one could."""
         if shape.unmodelled:
             return f"not modelled: {', '.join(shape.unmodelled)}"
         if not shape.accepts(self.labels):
@@ -58,7 +58,7 @@ class NodeTemplate:
         return ""
 
     def lacks(self, shape: PodShape) -> str:
-        """Of what there is too little for one more pod of that shape; empty where there is enough."""
+        """The resource that is too scarce for one more pod of that shape; empty if there is enough."""
         for name, amount in shape.amounts:
             if self.free.get(name, 0) < amount:
                 return name
@@ -67,7 +67,7 @@ class NodeTemplate:
         return ""
 
     def with_pod(self, shape: PodShape) -> "NodeTemplate":
-        """The same with one more pod of that shape."""
+        """The template with one more pod of that shape."""
         return evolve(self, free=less(self.free, dict(shape.amounts)), ports=(*self.ports, *shape.ports))
 
 

@@ -1,7 +1,7 @@
 """How many nodes pods need: first fit, the largest pods first.
 
-Pods of one shape are handled together: a node that has no room for one has none for the next, and a node
-on which not even the smallest of the rest has room is looked at no more.
+Pods of one shape are handled together: a node without room for one has none for the next, and a node without
+room for the smallest of the rest is not tried again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from reconcile.blocks.capacity.pod_needs import Amounts, HostPort, PodNeeds, Pod
 Group: TypeAlias = tuple[PodShape, list[str]]
 CPU, MEMORY = "cpu", "memory"
 TURNS = 16
-"""So many shapes are handled between two looks for nodes that are full."""
+"""How many shapes are handled between two searches for full nodes."""
 
 
 @frozen
 class Packing:
-    """Which pods are placed, by name: on so many `nodes`, all of which have one. `used` is what they take.
+    """The pods placed, by name, on `nodes` nodes, none of them empty, and what they take (`used`).
 
-    `left` are those without a place, and why.
+    `left` gives the reason for each pod without a place.
     """
 
     nodes: int
@@ -32,7 +32,7 @@ class Packing:
 
 
 class _Bins:
-    """Nodes that are filled. Parallel lists, since nearly all looks end at cpu or memory."""
+    """Nodes being filled, in parallel lists: nearly all comparisons end at cpu or memory."""
 
     def __init__(self) -> None:
         self.cpu: list[int] = []
@@ -41,7 +41,7 @@ class _Bins:
         self.ports: list[list[HostPort]] = []
 
     def add(self, template: NodeTemplate) -> int:
-        """One more, empty; its number."""
+        """Add an empty node; returns its number."""
         rest = dict(template.free)
         self.cpu.append(rest.pop(CPU, 0))
         self.memory.append(rest.pop(MEMORY, 0))
@@ -50,7 +50,7 @@ class _Bins:
         return len(self.cpu) - 1
 
     def first(self, asked: "_Asked", among: Sequence[int], start: int) -> int:
-        """The first place of `among`, from `start` on, that has room; the length of `among` if none has."""
+        """The first place of `among`, from `start` on, with room; the length of `among` if there is none."""
         cpu, memory, asked_cpu, asked_memory = self.cpu, self.memory, asked.cpu, asked.memory
         for place in range(start, len(among)):
             number = among[place]
@@ -89,12 +89,11 @@ class _Asked:
 
 
 def pack(pods: Iterable[PodNeeds], template: NodeTemplate, most: int) -> Packing:
-    """How many nodes like `template` the pods need, at most `most`. The order of pods makes no difference."""
+    """How many nodes like `template` the pods need, at most `most`, whatever the order of pods."""
     return pack_groups(by_shape(pods), template, most)
 
 
 def pack_groups(groups: Iterable[Group], template: NodeTemplate, most: int) -> Packing:
-    """The same, for pods that are put together by shape already."""
     left: dict[str, str] = {}
     fitting: list[Group] = []
     for shape, names in groups:
@@ -127,7 +126,7 @@ def pack_groups(groups: Iterable[Group], template: NodeTemplate, most: int) -> P
 
 
 def fill(pods: Iterable[PodNeeds], nodes: Sequence[NodeTemplate]) -> dict[str, int]:
-    """Which of the pods have room on nodes that are there, and on the how manieth: the largest first."""
+    """The pods with room on `nodes`, the largest first, with the index of the node."""
     bins, free = _Bins(), dict[str, int]()
     for node in nodes:
         bins.add(node)
@@ -154,7 +153,7 @@ def by_shape(pods: Iterable[PodNeeds]) -> list[Group]:
 
 
 def _size(shape: PodShape, free: Amounts) -> int:
-    """The shares of cpu and memory added up, times both amounts there are: exact, and only to sort by."""
+    """The sum of the shares of cpu and memory, times both amounts: exact, and only for sorting."""
     asked = dict(shape.amounts)
     return asked.get("cpu", 0) * free.get("memory", 1) + asked.get("memory", 0) * free.get("cpu", 1)
 
@@ -164,7 +163,7 @@ def _rank(shape: PodShape, first: str, free: Amounts) -> tuple[Any, ...]:
 
 
 def _floors(shapes: Sequence[PodShape]) -> list[tuple[tuple[str, int], ...]]:
-    """For each, the least that it or any after it takes of each resource."""
+    """For each shape, the least of each resource that it or a later one takes."""
     floors: list[tuple[tuple[str, int], ...]] = []
     least: dict[str, int] | None = None
     for shape in reversed(shapes):

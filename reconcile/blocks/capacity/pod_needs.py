@@ -1,7 +1,7 @@
-"""What a pod asks of the node that it is to run on: requests, places it accepts, what it tolerates.
+"""What a pod needs of a node: requests, accepted places, tolerations.
 
-Amounts are integers in thousandths, memory too: two of 0.9 are 1.8 exactly. What a scheduler would heed
-and this does not is named in `unmodelled`, so that such a pod can be left alone and not guessed about.
+Amounts are integers in thousandths, memory too: two of 0.9 are 1.8 exactly. Constraints of schedulers that
+this does not model are named in `unmodelled`, so that such a pod is left alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,6 @@ SCHEDULER = "default-scheduler"
 
 @frozen
 class NodeRequirement:
-    """One expression about the labels of a node."""
-
     key: str
     operator: NodeOperator
     values: tuple[str, ...] = ()
@@ -48,7 +46,7 @@ class NodeRequirement:
 
 @frozen
 class Toleration:
-    """A taint that a pod puts up with. An empty `key` with Exists means every one, an empty effect any."""
+    """A tolerated taint. An empty `key` with Exists means every taint, an empty effect every effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -58,14 +56,13 @@ class Toleration:
 
 @frozen
 class HostPort:
-    """A port of the node itself that a pod takes; an `address` of 0.0.0.0 is all of them."""
+    """A port of the node that a pod takes; an `address` of 0.0.0.0 means all of them."""
 
     port: int
     protocol: str = "TCP"
     address: str = "0.0.0.0"
 
     def clashes(self, other: "HostPort") -> bool:
-        """Whether one node cannot have both."""
         anywhere = "0.0.0.0" in (self.address, other.address)
         same = (self.port, self.protocol) == (other.port, other.protocol)
         return same and (anywhere or self.address == other.address)
@@ -73,10 +70,10 @@ class HostPort:
 
 @frozen
 class PodShape:
-    """What pods of one kind have in common: two of a shape fit on the same nodes.
+    """What equal pods have in common: they fit on the same nodes.
 
-    `amounts` has an entry `pods`. Of `terms` one must hold, with all its requirements; without any,
-    each node is accepted. `unmodelled` names what would have to be heeded as well.
+    `amounts` has an entry `pods`. One of `terms` must hold, with all its requirements; none accepts each
+    node. `unmodelled` names constraints that are not modelled.
     """
 
     amounts: tuple[tuple[str, int], ...]
@@ -102,7 +99,7 @@ class PodNeeds:
 
     @property
     def amounts(self) -> Amounts:
-        """What it asks for."""
+        """Its requests."""
         return dict(self.shape.amounts)
 
 
@@ -125,10 +122,10 @@ def pod_needs(pod: Object | Mapping[str, Any]) -> PodNeeds:
 
 
 def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
-    """What a pod spec asks for in all: containers and sidecars together, or more while it starts.
+    """The requests of a pod spec: of containers and sidecars together, or the higher ones at its start.
 
-    Sidecars (init containers that restart) run on, other init containers one by one beside those before
-    them (KEP-753); requests of the pod as a whole stand over those of its containers (KEP-2837).
+    Sidecars (init containers that restart) keep running; other init containers run one by one beside the
+    earlier sidecars (KEP-753). Requests of the pod override those of its containers (KEP-2837).
     """
     running: dict[str, int] = {}
     starting: dict[str, int] = {}
@@ -152,17 +149,14 @@ def amounts_of(quantities: Mapping[str, Any]) -> dict[str, int]:
 
 
 def add(one: Amounts, other: Amounts) -> dict[str, int]:
-    """Both together."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 def less(one: Amounts, other: Amounts) -> dict[str, int]:
-    """What is left of one; nothing falls below 0."""
     return {name: max(0, amount - other.get(name, 0)) for name, amount in one.items()}
 
 
 def most(one: Amounts, other: Amounts) -> dict[str, int]:
-    """The larger amount of each resource."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
@@ -172,7 +166,7 @@ def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _term(term: Mapping[str, Any]) -> tuple[NodeRequirement, ...]:
-    """An empty term matches no node, as the API says of it."""
+    """An empty term matches no node, as in the API."""
     said = tuple(
         NodeRequirement(one["key"], one["operator"], tuple(one.get("values") or ()))
         for one in term.get("matchExpressions") or ()

@@ -1,7 +1,7 @@
-"""What kind of failure it was, and for how long a pool that has no capacity is left alone.
+"""The class of a failure, and for how long a pool without capacity is left alone.
 
-Only a lack of capacity says anything about a pool. To take a conflict, a busy server or a forbidden request
-for one would send pods to the second best pool (kubernetes/autoscaler#7872).
+Only a lack of capacity concerns a pool. To count a conflict, a busy server or a forbidden request would send
+pods to the second best pool (kubernetes/autoscaler#7872).
 """
 
 import datetime
@@ -25,15 +25,15 @@ from informers import (
 ErrorClass: TypeAlias = Literal[
     "conflict", "throttled", "transient", "invalid", "forbidden", "quota", "gone", "capacity"
 ]
-"""What sort of failure a request for machines met (see `class_of`)."""
+"""The class of a failed request for machines (see `class_of`)."""
 RETRIED: frozenset[ErrorClass] = frozenset({"conflict", "throttled", "transient"})
 """Failures that are transient."""
 LACKING: frozenset[ErrorClass] = frozenset({"quota", "capacity"})
-"""What a pool may be left alone for; `capacity`: machines failed, or did not come in time."""
+"""Failures for which a pool is left alone; `capacity`: machines failed, or did not come in time."""
 
 
 def class_of(error: ApiError) -> ErrorClass:
-    """What sort of failure a request met."""
+    """The class of a failed request."""
     match error:
         case Conflict() | Expired():
             return "conflict"
@@ -52,10 +52,7 @@ def class_of(error: ApiError) -> ErrorClass:
 
 @frozen
 class BackoffTerms:
-    """How long a back-off is, in seconds: at first, at most, and after what time all is forgotten.
-
-    Those of cluster-autoscaler: 5 min, doubled up to 30 min, forgotten after 3 h.
-    """
+    """The back-off in seconds: at first, at most, and when it is forgotten; those of cluster-autoscaler."""
 
     first: float = 300.0
     longest: float = 1800.0
@@ -64,7 +61,7 @@ class BackoffTerms:
 
 @frozen
 class PoolBackoff:
-    """A pool is left alone `until` then; `seconds` is how long, counted from the `failed` before."""
+    """A pool is left alone `until` a time, `seconds` after it `failed`."""
 
     until: datetime.datetime
     seconds: float
@@ -76,14 +73,14 @@ class PoolBackoff:
         return now < self.until
 
     def is_stale(self, now: datetime.datetime, terms: BackoffTerms = BackoffTerms()) -> bool:
-        """Whether so much time has passed without a failure that the next one is a first one."""
+        """Whether the last failure is so old that the next one counts as the first."""
         return (now - self.failed).total_seconds() > terms.forgotten
 
 
 def after_failure(
     before: PoolBackoff | None, now: datetime.datetime, reason: str = "", terms: BackoffTerms = BackoffTerms()
 ) -> PoolBackoff:
-    """The back-off after one more failure: twice as long as the last, and no longer within one."""
+    """The back-off after a failure: twice as long as the last, but unchanged within one."""
     if before is None or before.is_stale(now, terms):
         seconds = terms.first
     elif before.holds(now):

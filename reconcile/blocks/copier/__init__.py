@@ -1,3 +1,3 @@
-"""Copies of Secrets, kept where an object wants them."""
+"""Copies of Secrets, kept where objects ask for them."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
-"""Who agreed to a copy: the owner of the source, and the owner of the namespace that it is written into.
+"""Consent to a copy, by the owner of the source and the owner of the target namespace.
 
-An object names Secrets and namespaces, and the operator's rights are wider than those of the object's author.
-What the owners have not agreed to is neither read for it nor written for it.
+An object names Secrets and namespaces, and the operator's rights are wider than those of its author. Without
+the owners' consent nothing is read or written for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,26 +14,26 @@ from reconcile.blocks.copier.copies import Unusable
 from reconcile.kinds import Namespace, Secret
 
 ALLOW_COPIES_FOR = "reconcile-runtime/allow-copies-for"
-"""The label by which a Secret or a Namespace agrees: the namespaces of the objects, separated by dots."""
+"""The label by which a Secret or a Namespace agrees: namespaces of objects, separated by dots."""
 
 
 @frozen
 class Grant:
-    """Objects of the namespace `objects` may copy from, or to, what `pattern` names; `*` is any text."""
+    """Objects of the namespace `objects` may copy from or to names that match `pattern`; `*` is any text."""
 
     objects: str
     pattern: str
 
     @classmethod
     def parse(cls, text: str) -> "Grant":
-        """From `shop:shop-*`; without `shop:` objects of every namespace are meant. Raises ValueError."""
+        """From `shop:shop-*`; without `shop:` it means objects of every namespace. Raises ValueError."""
         objects, colon, pattern = text.strip().rpartition(":")
         if not pattern or (colon and not objects):
             raise ValueError(f"expected NAMESPACE:PATTERN or PATTERN, got {text!r}")
         return cls(objects or "*", pattern)
 
     def covers(self, objects: str, name: str) -> bool:
-        """Whether it is about objects of a namespace and that name."""
+        """Whether it applies to objects of a namespace and that name."""
         return fnmatchcase(objects, self.objects) and fnmatchcase(name, self.pattern)
 
 
@@ -45,13 +45,13 @@ def _grants(given: Iterable["Grant | str"]) -> tuple[Grant, ...]:
 class Consent:
     """Which Secrets may be copied for an object, and into which namespaces.
 
-    A Secret agrees by the label `reconcile-runtime/allow-copies-for`, which names the namespace of the
-    objects (several are separated by dots), and so does a Namespace. `sources` and `namespaces` agree in the
-    place of the owners, as configuration of the operator: `shop:kubero/registry-login` and `shop:shop-*`,
-    where `*` stands for any text; without `shop:` objects of every namespace are meant. Only `namespaces`
-    lets a namespace be made that is not there. A pattern with `*` never means `default` or `kube-*`.
+    A Secret or a Namespace agrees by the label `reconcile-runtime/allow-copies-for`, which names the
+    namespace of the objects (several are separated by dots). `sources` and `namespaces` agree instead of the
+    owners, as configuration of the operator: `shop:kubero/registry-login` and `shop:shop-*`, where `*` stands
+    for any text; without `shop:` they mean objects of every namespace. Only `namespaces` allows the creation
+    of a namespace. A pattern with `*` never means `default` or `kube-*`.
 
-    `Consent.of_authors()` asks no owner: the author of an object can then have every Secret copied that the
+    `Consent.of_authors()` asks no owner: an object's author can then have every Secret copied that the
     operator may read, into every namespace.
     """
 
@@ -61,7 +61,7 @@ class Consent:
 
     @classmethod
     def of_authors(cls) -> "Consent":
-        """What the author of an object says is enough. See the class for the risk."""
+        """The author of an object decides alone. See the class for the risk."""
         return cls(everything=True)
 
     def allows_source(self, objects: str, key: Key, secret: Secret | None) -> bool:
@@ -71,7 +71,7 @@ class Consent:
         return any(grant.covers(objects, f"{key.namespace}/{key.name}") for grant in self.sources)
 
     def allows_target(self, objects: str, name: str, namespace: Namespace | None) -> bool:
-        """Whether objects of the namespace `objects` may have Secrets in a namespace, and have it made."""
+        """Whether objects of the namespace `objects` may have Secrets in a namespace, and have it created."""
         if self._everything or (namespace is not None and _agrees(namespace.metadata.labels, objects)):
             return True
         grants = [grant for grant in self.namespaces if not (_is_system(name) and "*" in grant.pattern)]
@@ -88,7 +88,6 @@ def source_refused(objects: str, key: Key) -> Unusable:
 
 
 def target_refused(objects: str, names: Iterable[str]) -> str:
-    """The refusal of target namespaces; the same for missing ones."""
     return (
         f"no Secrets may be written for namespace {objects} into {', '.join(names)}: a namespace's owner "
         f"can label it {ALLOW_COPIES_FOR}={objects}; only the operator's configuration lets a new one be made"

@@ -46,7 +46,7 @@ class CopyFailed(Exception):
 
 @frozen
 class Copied:
-    """The result of a run: the copies that are up to date now, and whether those are all."""
+    """The result of a run: the copies that are up to date, and whether those are all."""
 
     copies: tuple[CopyStatus, ...] = ()
     ready: bool = False
@@ -68,24 +68,23 @@ def _adopts_nothing(obj: Any, secret: Secret) -> bool:
 class Copier(Generic[T]):
     """Keeps copies of Secrets for the objects of one kind, in any namespaces.
 
-    `copies` gets an object and says which it wants; it is pure, looks at nothing else, and may raise
-    `Unusable` for a spec without a meaning: nothing is touched then. Sources, copies and namespaces are
-    watched, so nothing is polled and a copy is written only when it differs. What is missing is said in
-    conditions, and copies stay as they are. A Secret that is not marked as this object's copy stays
-    untouched, unless `adopts` says of it that it may be taken over. Copies are marked by labels, which
-    name the copier, the kind, the object and its uid.
+    `copies` maps an object to its desired copies; it is pure, looks at nothing else, and may raise `Unusable`
+    for a spec without a meaning: nothing is touched then. Sources, copies and namespaces are watched, so
+    nothing is polled and a copy is written only when it differs. Conditions report what is missing, and
+    copies stay as they are. A Secret that is not marked as this object's copy stays untouched, unless
+    `adopts` allows its takeover. Labels of a copy name the copier, the kind, the object and its uid.
 
-    `namespaces` says which namespaces an object wants made where they are missing. `removal` says what
-    goes when it is not wanted any more, or its object goes: `"copies"` (the default); `"keep"`: nothing;
-    `"namespaces"`: the copies, and those namespaces that were made for this object, with everything in
-    them, unless another object of the kind wants them. `name` (default: the kind in lower case) tells
-    copiers of one kind apart: it is in the labels, so copies made under another name are foreign.
+    `namespaces` are those that an object wants created where they are missing. `removal` is what is deleted
+    with the object, or when it is no longer asked for: `"copies"` (the default); `"keep"`: nothing;
+    `"namespaces"`: the copies, and namespaces that were created for this object, with everything in them,
+    unless another object of the kind asks for them. `name` (default: the kind in lower case) distinguishes
+    copiers of one kind in labels, so copies under another name are foreign.
 
     `copies` runs with the operator's rights: where an object's author chooses sources or namespaces, give a
-    `consent`, which says what their owners agreed to. What they did not agree to stays as it is and is named
-    in Ready and SourceFound, with the label that agrees. With a `consent`, a copy that was made for an object
-    that is gone, or that may not have it there, is taken over. An object that wants copies in more than
-    `most_namespaces` has none written, and Ready says so.
+    `consent`, the agreement of their owners. What they did not agree to stays as it is, and Ready and
+    SourceFound name it and the label that agrees. With a `consent`, a copy for an object that is gone, or
+    that may not have it there, is taken over. An object that asks for copies in more than `most_namespaces`
+    gets none, and Ready says so.
 
     Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches, indexes=copier.indexes,
     writes=copier.writes)`, where `keep` awaits `copier.keep(ctx)`. The status of the kind has `conditions`.
@@ -115,14 +114,14 @@ class Copier(Generic[T]):
 
     @property
     def indexes(self) -> Mapping[str, Index[Any]]:
-        """What finds the copies of an object without a look at every Secret, for `Controller(indexes=)`."""
+        """Indexes that find an object's copies without reading every Secret, for `Controller(indexes=)`."""
         return {name: Index(kind, owners_in) for kind, name in _INDEXES.items()}
 
     async def keep(self, ctx: Context[T]) -> Copied:
-        """Make the copies of `ctx.object` what they should be; each is written at most once.
+        """Bring the copies of `ctx.object` to their desired state; each is written at most once.
 
-        Sets the conditions Ready, SourceFound and Conflict, and tells of what it did in Events. Raises
-        CopyFailed where objects could not be written, after it has tried all of them, and StaleVersion.
+        Sets the conditions Ready, SourceFound and Conflict, and reports changes in Events. Raises CopyFailed
+        for failed writes, after it has tried all of them, and StaleVersion.
         """
         obj = ctx.object
         try:
@@ -151,9 +150,9 @@ class Copier(Generic[T]):
         return Copied(plan.held, verdicts[0].status == "True")
 
     async def remove(self, ctx: Context[T]) -> None:
-        """Delete what `removal` says, for an object that goes; as `cleanup=` of a controller.
+        """Delete according to `removal` for a terminating object; the `cleanup=` of a controller.
 
-        What is its own is known by labels, so a spec without a meaning does not hold it up.
+        Copies are found by labels, so a spec without a meaning does not hold it up.
         """
         removal = self.removal(ctx.object)
         if removal == "keep":
@@ -170,7 +169,7 @@ class Copier(Generic[T]):
     # --- what was agreed to --------------------------------------------------------------------------
 
     def _asked_for(self, obj: T) -> tuple[tuple[Copy, ...], tuple[str, ...]]:
-        """The copies and the namespaces to make. Raises Unusable, also for too many."""
+        """Raises Unusable, also for too many namespaces."""
         copies, spaces = checked(self.copies(obj)), tuple(dict.fromkeys(self.namespaces(obj)))
         count = len(_places(copies, spaces))
         if count > self.most_namespaces:
@@ -182,7 +181,7 @@ class Copier(Generic[T]):
         return copies, spaces
 
     def _agreed(self, obj: T, copies: Sequence[Copy], found: CopyState) -> Sequence[Copy]:
-        """The copies; one whose source may not be copied says so in the place of its content."""
+        """A copy whose source may not be copied has a refusal as its content."""
         if self.consent is None:
             return copies
         space, allows, secrets = obj.namespace, self.consent.allows_source, found.secrets
@@ -202,7 +201,7 @@ class Copier(Generic[T]):
         return [n for n in _places(copies, spaces) if not allows(obj.namespace, n, there.get(n))]
 
     async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: CopyState) -> Collection[Key]:
-        """Copies of other owners that have no right to be there, and would otherwise block ours for ever."""
+        """Copies of other owners without a right to be there, which would block ours for ever."""
         if self.consent is None:
             return ()
         mine = self._owner(ctx.object)
@@ -231,7 +230,7 @@ class Copier(Generic[T]):
         return CopyOwner.of(self.name or kind_of(self.kind).resource.kind.lower(), obj)
 
     def _secrets_of(self, obj: T) -> Sequence[Key]:
-        """The Secrets that an object depends on: its sources, and whatever stands where its copies belong."""
+        """The Secrets that an object depends on: its sources, and those in the places of its copies."""
         return _named_by(self._wanted(obj))
 
     def _namespaces_of(self, obj: T) -> Sequence[str]:
@@ -264,10 +263,7 @@ class Copier(Generic[T]):
         )
 
     async def _needed_by_others(self, ctx: Context[T], made: Sequence[Namespace]) -> Callable[[str], bool]:
-        """Which namespaces other objects of the kind want and may have.
-
-        All that it may have, where one cannot say what it wants.
-        """
+        """The namespaces that other objects of the kind ask for, or may have if one's spec is unusable."""
         wanting: dict[str, set[str]] = {}
         unsure: set[str] = set()
         for other in await ctx.client.list(self.kind):
@@ -296,12 +292,10 @@ def _nobody(name: str) -> bool:
 
 
 def _named_by(copies: Iterable[Copy]) -> list[Key]:
-    """The sources of copies and their places, in order."""
     return list(dict.fromkeys(key for copy in copies for key in (copy.source, copy.to) if key is not None))
 
 
 def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
-    """The namespaces that are concerned, in order."""
     return dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
 
 
@@ -328,7 +322,7 @@ class _PlanExecution:
     _waiting: dict[Key, str] = field(factory=dict, init=False)
 
     async def carry_out(self, plan: CopyPlan) -> Mapping[Key, str]:
-        """Do it; says which copies wait for what after all. Raises CopyFailed, StaleVersion."""
+        """Returns the copies that wait, and for what. Raises CopyFailed, StaleVersion."""
         made = [name for name in plan.namespaces if await self._make_namespace(name)]
         gone = [str(secret.key) for secret in plan.delete if await self._delete(secret)]
         wrote = [write for write in plan.write if await self._write(write)]
@@ -381,10 +375,7 @@ class _PlanExecution:
         return await self._tried(f"{type(obj).__name__} {name}", self.ctx.delete(obj))
 
     async def _tried(self, what: str, act: Awaitable[object], copy: Key | None = None) -> bool:
-        """Whether this act succeeded, and was needed.
-
-        Failures are collected by their kind only: a server's message about a Secret may quote its data.
-        """
+        """Whether it was needed and succeeded. Failures are noted by kind: messages may quote Secrets."""
         try:
             await act
         except StaleVersion:

@@ -19,7 +19,7 @@ OWNER_NAMESPACE = "reconcile-runtime/owner-namespace"
 OWNER_NAME = "reconcile-runtime/owner-name"
 OWNER_UID = "reconcile-runtime/owner-uid"
 SOURCE_VERSION = "reconcile-runtime/source-version"
-"""The annotation that says from which resourceVersion of its source a copy was last written."""
+"""The annotation with the resourceVersion of the source that a copy was last written from."""
 
 CopyRemoval: TypeAlias = Literal["copies", "keep", "namespaces"]
 """What is deleted when no longer asked for: the copies, nothing, or also the namespaces created for them."""
@@ -30,7 +30,7 @@ _LONGEST_LABEL = 63
 class Unusable(Exception):
     """An object or a source lacks what a copy needs. `reason` is one CamelCase word, for a condition.
 
-    `message` is shown to people, and must not hold a Secret's value.
+    `message` is shown to people, and must not contain a Secret's value.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -41,36 +41,35 @@ class Unusable(Exception):
 
 @frozen
 class Content:
-    """What a copy holds: `data` is base64 text by key, as the API has it, and never shown."""
+    """What a copy contains: `data` is base64 text by key, as in the API, and never shown."""
 
     data: Mapping[str, str] = field(repr=False)
     type: str = "Opaque"
 
     @classmethod
     def of_text(cls, type: str = "Opaque", /, **text: str) -> "Content":  # noqa: A002
-        """The same of plain text."""
+        """Content of plain text."""
         return cls({key: base64.b64encode(value.encode()).decode() for key, value in text.items()}, type)
 
 
 def as_it_is(source: Secret) -> Content:
-    """All of the source. Raises Unusable for one that holds nothing, so that no copy is emptied."""
+    """All of the source. Raises Unusable for an empty one, so that no copy is emptied."""
     if not source.data:
         raise Unusable("Empty", f"Secret {source.namespace}/{source.name} holds nothing")
     return Content(source.data, type_of(source))
 
 
 def type_of(secret: Secret) -> str:
-    """A Secret's type, with the server's default."""
     return secret.type or "Opaque"
 
 
 @frozen
 class Copy:
-    """A Secret that an object wants: `to` says where.
+    """A Secret that an object asks for, at `to`.
 
-    What it holds comes of the Secret `source`, by a pure function (default: all of it) that may raise
-    `Unusable`. Without a source `content` is what it holds, or an `Unusable` that says why that is not
-    known. Raises TypeError for anything between.
+    Its content comes from the Secret `source`, by a pure function (default: all of it) that may raise
+    `Unusable`. Without a source, `content` is the content itself, or an `Unusable` that explains its absence.
+    Raises TypeError for other combinations.
     """
 
     to: Key
@@ -84,7 +83,7 @@ class Copy:
             )
 
     def made_of(self, source: Secret | None) -> Content:
-        """What it holds, given its source. Raises Unusable, also where the source is missing."""
+        """Its content, given its source. Raises Unusable, also for a missing source."""
         if isinstance(self.content, Content):
             return self.content
         if isinstance(self.content, Unusable):
@@ -96,8 +95,6 @@ class Copy:
 
 @frozen
 class CopyOwner:
-    """The owner of copies: a copier and an object."""
-
     copier: str
     kind: str
     namespace: str
@@ -106,20 +103,16 @@ class CopyOwner:
 
     @classmethod
     def of(cls, copier: str, obj: Object) -> "CopyOwner":
-        """The owner that an object is to a copier."""
         resource = kind_of(obj).resource
         kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
         return cls(copier, kind, obj.namespace, obj.name, obj.uid)
 
     def labels(self) -> dict[str, str]:
-        """How an object in any namespace says whose it is; owner references cannot cross namespaces."""
+        """The labels that name the owner from any namespace: owner references cannot cross namespaces."""
         return {MANAGED_BY: MANAGER, **self.selector(), OWNER_UID: self.uid}
 
     def selector(self) -> dict[str, str]:
-        """The labels to find its objects by.
-
-        The uid is not among them: an object restored from a backup has another, and takes its copies back.
-        """
+        """The labels to find its objects by, without the uid: a restored object takes its copies back."""
         return {
             COPIER: label_value(self.copier),
             OWNER_KIND: label_value(self.kind),
@@ -128,7 +121,6 @@ class CopyOwner:
         }
 
     def index_value(self) -> tuple[str, ...]:
-        """The values of those labels, in their order."""
         return tuple(self.selector().values())
 
     def owns(self, labels: Mapping[str, str]) -> bool:
@@ -139,7 +131,6 @@ _SELECTING = (COPIER, OWNER_KIND, OWNER_NAMESPACE, OWNER_NAME)
 
 
 def owners_in(obj: Object) -> tuple[tuple[str, ...], ...]:
-    """The index of which objects an owner has: what `CopyOwner.index_value` says, of their labels."""
     labels = obj.metadata.labels
     if not all(name in labels for name in _SELECTING):
         return ()
@@ -147,7 +138,7 @@ def owners_in(obj: Object) -> tuple[tuple[str, ...], ...]:
 
 
 def label_value(name: str) -> str:
-    """The name where a label may hold it, else its beginning and a hash: 63 characters at most."""
+    """The name if it fits in a label, else its beginning and a hash: 63 characters at most."""
     if len(name) <= _LONGEST_LABEL:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:10]

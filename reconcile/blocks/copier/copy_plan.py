@@ -50,10 +50,9 @@ class CopyWrite:
 
 @frozen
 class CopyState:
-    """What there is: the sources and what stands where copies belong, by key; the namespaces, by name.
+    """What exists, by key or name; `labelled` and `made` have this owner's labels.
 
-    `labelled` and `made` are the Secrets and the Namespaces that say they are this owner's. A namespace
-    of `needed` is wanted by another object too.
+    Another object also asks for a namespace of `needed`.
     """
 
     secrets: Mapping[Key, Secret] = field(factory=dict)
@@ -115,7 +114,7 @@ class CopyPlan:
 
 
 def checked(copies: Iterable[Copy]) -> tuple[Copy, ...]:
-    """The copies. Raises Unusable for two in one place, which would overwrite each other for ever."""
+    """Raises Unusable for two copies in one place, which would overwrite each other for ever."""
     copies = tuple(copies)
     twice = [key for key, count in Counter(copy.to for copy in copies).items() if count > 1]
     if twice:
@@ -133,11 +132,7 @@ def plan_copies(
     adopts: Callable[[Secret], bool] = lambda secret: False,
     refused: Sequence[str] = (),
 ) -> CopyPlan:
-    """The steps that make the copies what they should be.
-
-    `namespaces` are those to be made where they are missing. `adopts` says which foreign Secret that
-    stands where a copy belongs may be taken over. What belongs into the `refused` namespaces stays as it is.
-    """
+    """Creates missing `namespaces`, takes over what `adopts` allows, and leaves `refused` namespaces alone."""
     closed = frozenset(refused)
     making = [name for name in namespaces if name not in closed]
     work = _Planning(owner, found, adopts, frozenset(making))
@@ -161,8 +156,6 @@ def plan_copies(
 
 @define
 class _Planning:
-    """What a plan comes to, one copy after the other."""
-
     owner: CopyOwner
     found: CopyState
     adopts: Callable[[Secret], bool]
@@ -174,7 +167,6 @@ class _Planning:
     waiting: dict[str, None] = field(factory=dict, init=False)
 
     def add(self, copy: Copy) -> None:
-        """One more copy, against what stands in its place."""
         owner, stands = self.owner, self.found.secrets.get(copy.to)
         source = None if copy.source is None else self.found.secrets.get(copy.source)
         content: Content | None = None
@@ -219,7 +211,7 @@ def difference(owner: CopyOwner, content: Content, stands: Secret) -> dict[str, 
 
 
 def _verb(content: Content, stands: Secret | None) -> Literal["create", "update", "replace"]:
-    """A Secret's type can never change, and an immutable one's data cannot either."""
+    """A Secret's type can never change, nor can the data of an immutable one."""
     if stands is None:
         return "create"
     fixed = stands.immutable and dict(stands.data) != dict(content.data)
@@ -227,7 +219,6 @@ def _verb(content: Content, stands: Secret | None) -> Literal["create", "update"
 
 
 def _ending(found: CopyState, name: str) -> bool:
-    """Whether a namespace is on its way out; either sign of it counts."""
     space = found.namespaces.get(name)
     return space is not None and (space.terminating or space.status.phase == "Terminating")
 
@@ -241,14 +232,12 @@ def _namespace_wait(name: str, made: Collection[str], found: CopyState) -> str:
 
 
 def _retired(copies: Sequence[Copy], found: CopyState) -> tuple[Secret, ...]:
-    """This owner's Secrets that are no longer asked for."""
     wanted = {copy.to for copy in copies}
     gone = [one for one in found.labelled if one.key not in wanted and not one.terminating]
     return tuple(sorted(gone, key=lambda secret: secret.key))
 
 
 def _left(copies: Sequence[Copy], namespaces: Sequence[str], found: CopyState) -> tuple[Namespace, ...]:
-    """The Namespaces created for this owner that no object asks for any more."""
     wanted = {*namespaces, *(copy.to.namespace for copy in copies)}
     left = [space for space in found.made if space.name not in wanted and not _ending(found, space.name)]
     gone = [space for space in left if not space.terminating and not found.needed(space.name)]

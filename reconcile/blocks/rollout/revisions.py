@@ -1,8 +1,8 @@
-"""Revisions of a template, each with a set of replicas: which set is whose, their numbers, their history.
+"""Revisions of a template, each with a set of replicas: their templates, numbers and history.
 
-The names, labels and annotations are those of Deployments, so that what made a set before (another operator
-with Deployment semantics) is taken over as it is. What a template said is told by a digest that the set
-carries, since a server may fill in defaults on one side only.
+Names, labels and annotations are those of Deployments, so that sets of another operator with Deployment
+semantics are taken over as they are. A set carries a digest of its template, since a server may add defaults
+on one side only.
 """
 
 import hashlib
@@ -28,21 +28,21 @@ from reconcile.owners import controller_of
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"
 HASH_LABEL = "pod-template-hash"
-"""The label of a set, and of all that it selects: the hash of its template, as Deployments have it."""
+"""The label of a set, and of all objects that it selects: the hash of its template, as in Deployments."""
 TEMPLATE = "rollout.reconcile-runtime/template"
-"""Annotation of a set: a digest of the template that it was made of."""
+"""The annotation of a set with the digest of its template."""
 
 HISTORY_LENGTH = 2000
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no digits like them, so that a hash cannot be a word (Kubernetes, SafeEncodeString)."""
+"""Without vowels and digits like them, so that a hash cannot be a word (Kubernetes, SafeEncodeString)."""
 
 
 class HashCollision(Exception):
-    """The name of the new set belongs to something else: count one collision more, and try again."""
+    """The name of the new set belongs to another object: increase the count of collisions, and try again."""
 
 
 def digest_of(template: Any) -> str:
-    """What a template says, in short; equal for equal templates, whatever the order of their fields."""
+    """A digest of a template; equal for equal templates, whatever the order of their fields."""
     encoded = msgspec.json.encode(thaw(template), order="deterministic")
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
@@ -60,9 +60,10 @@ def hash_of(template: Any, collisions: int = 0) -> str:
 
 @frozen
 class Revisions:
-    """The sets of an object: that of its template as it is now, if there is one, and all others.
+    """The sets of an object: that of its present template, if there is one, and all others.
 
-    `number` is what the newest has, or gets; `hash` and `digest` stand for the template.
+    `number` is that of the newest revision, also before its set exists; `hash` and `digest` stand for the
+    template.
     """
 
     new: RevisionSet | None
@@ -73,18 +74,18 @@ class Revisions:
 
     @property
     def sets(self) -> tuple[RevisionSet, ...]:
-        """All of them."""
+        """All sets, the new one first."""
         return self.old if self.new is None else (self.new, *self.old)
 
     def surplus(self, limit: int) -> tuple[RevisionSet, ...]:
-        """Old sets that are empty and beyond the history, of which so many are kept: those of long ago."""
+        """The oldest of the empty old sets, beyond a history of `limit`."""
         empty = [one for one in self.old if one.observed and not one.most and one.object is not None]
         idle = [one for one in empty if one.object is not None and not one.object.terminating]
         ordered = sorted(idle, key=lambda one: (one.revision, one.created, one.name))
         return tuple(ordered[: max(0, len(ordered) - limit)])
 
     def numbered(self, number: int) -> RevisionSet | None:
-        """The set of that revision; of 0, the one before the newest. None where there is none any more."""
+        """The set of that revision; for 0, the one before the newest. None if it no longer exists."""
         ordered = sorted(self.sets, key=lambda one: one.revision)
         if number:
             return next((one for one in ordered if one.revision == number), None)
@@ -98,10 +99,10 @@ def revisions_of(
     collisions: int = 0,
     same: Callable[[Object], bool] | None = None,
 ) -> Revisions:
-    """Tell the set of `template` from the others, the oldest of several.
+    """Separate the set of `template` (the oldest of several) from the others.
 
-    A set is that of a template by the digest it carries; one without a digest, made by somebody else, by
-    `same`. Sets that are being deleted stay among the old ones. Raises ValueError for sets not read.
+    A set belongs to a template by its digest; one without a digest, of another operator, by `same`. Sets that
+    are being deleted stay among the old ones. Raises ValueError for sets not read.
     """
     digest = digest_of(template)
     seen = [revision_set_of(one, _revision(one)) for one in sets]
@@ -134,9 +135,8 @@ def _revision(obj: Object) -> int:
 def notes_of(
     has: Mapping[str, str], revisions: Revisions, rollout: Rollout, *, size: int, newest: bool
 ) -> dict[str, str]:
-    """The annotations that a set of that size should have and has not.
-
-    Which whole it is a part of; the newest also its revision, its template, and the revisions it had before.
+    """The annotations that a set of that size lacks; the newest also notes its revision, template and
+    history.
     """
     said = {DESIRED: str(rollout.replicas), LIMIT: str(rollout.limit)} if size else {}
     if newest:
@@ -148,7 +148,6 @@ def notes_of(
 
 
 def _history(before: str, revision: str) -> str:
-    """The revisions that a set had, as far as they fit."""
     numbers = [*filter(None, before.split(",")), revision]
     while len(",".join(numbers)) > HISTORY_LENGTH:
         numbers.pop(0)
@@ -158,16 +157,17 @@ def _history(before: str, revision: str) -> str:
 # --- effects ------------------------------------------------------------------------------------------------
 
 Make: TypeAlias = Callable[[str, str, int], Object]
-"""The new set, from its name, the hash of its template and its size; it must carry the hash as a label."""
+"""Makes the new set, from its name, the hash of its template and its size; it must carry the hash as a label.
+"""
 
 
 async def carry_out_rollout(
     ctx: Context[Any], rollout: Rollout, revisions: Revisions, plan: RolloutPlan, make: Make
 ) -> None:
-    """Resize the sets, note on them of which whole they are parts, and make the new one, as the plan says.
+    """Resize the sets, note the size of the whole on them, and create the new one, according to the plan.
 
-    Each write is for the very state that was decided on: raises StaleVersion where it has changed, so that
-    the run is repeated. Raises HashCollision, and the errors of requests.
+    Each write is for the state that was decided on: raises StaleVersion if it has changed, so that the run is
+    repeated. Raises HashCollision, and the errors of requests.
     """
     for one in sorted(revisions.sets, key=lambda one: plan.sizes.get(one.name, one.replicas) > one.replicas):
         newest = one is revisions.new

@@ -1,10 +1,9 @@
-"""A new template in place of the old one, step by step: how large each revision's set of replicas is to be.
+"""A new template in place of the old one, step by step: the size of each revision's set of replicas.
 
-The replicas stand in sets, one for each revision of the template: objects with `spec.replicas`, which another
-controller fills and which say in their status how many there are and how many are available. The decision is
-pure (`Rollout.plan`) and keeps two bounds whatever it does: no more than `replicas` + `max_surge` are ever
-there, and no step of its own leaves fewer than `replicas` - `max_unavailable` available, as far as the sets
-have said which are (Kubernetes, Deployment: strategy).
+A set is an object with `spec.replicas`, which another controller fills; its status says how many replicas
+exist and how many are available. The decision is pure (`Rollout.plan`) and keeps two bounds: there are never
+more than `replicas` + `max_surge`, and no step of its own leaves fewer than `replicas` - `max_unavailable`
+available, as far as the sets report it (Kubernetes, Deployment: strategy).
 """
 
 import datetime
@@ -16,25 +15,24 @@ from attrs import field, frozen
 from reconcile.models import Object, encode
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
-"""Annotation of a set: how many replicas the whole was to have when the set was last sized."""
+"""The annotation of a set with the desired replicas of the whole when the set was last sized."""
 LIMIT = "deployment.kubernetes.io/max-replicas"
-"""Annotation of a set: how many there could be then at most, the surge included."""
+"""The annotation of a set with the highest number of replicas at that time, the surge included."""
 
 Amount: TypeAlias = int | str
 """A number of replicas, or a share of them: `25%`."""
 
 NEW = ""
-"""The name under which a plan speaks of a set that is yet to be made."""
+"""The name in a plan for a set that does not exist yet."""
 
 
 @frozen
 class RevisionSet:
-    """A set of replicas of one revision, as `Rollout` looks at it.
+    """A set of replicas of one revision, as `Rollout` sees it.
 
-    `replicas` is how many it is to have, `present` how many it has and `available` how many of those serve.
-    `observed`: those two speak of a time after it was last told a number. `desired` and `limit` are those
-    of the whole when it was last sized, None if nobody noted them. A set that shrinks is taken to give up
-    what is not available first.
+    `replicas` are desired, `present` exist and `available` of those serve. `observed`: the last two are newer
+    than the last change of `replicas`. `desired` and `limit` are those of the whole when it was last sized,
+    None if not noted. A shrinking set is taken to give up unavailable replicas first.
     """
 
     name: str
@@ -50,7 +48,7 @@ class RevisionSet:
 
     @property
     def stored(self) -> Object:
-        """The object of the set. Raises ValueError for one that was not made of any."""
+        """The object of the set. Raises ValueError if it has none."""
         if self.object is None:
             raise ValueError(f"the set {self.name!r} was not made of an object")
         return self.object
@@ -67,7 +65,6 @@ class RevisionSet:
 
 
 _UNMADE = RevisionSet(NEW, datetime.datetime.min.replace(tzinfo=datetime.UTC), 0)
-"""The set of the new revision where that is yet to be made."""
 
 
 def revision_set_of(obj: Object, revision: int = 0) -> RevisionSet:
@@ -96,17 +93,17 @@ def revision_set_of(obj: Object, revision: int = 0) -> RevisionSet:
 
 @frozen
 class RolloutBounds:
-    """How many replicas there may be beyond the wanted ones, and how many of those may be missing."""
+    """How many replicas may exist beyond the desired ones, and how many of those may be missing."""
 
     surge: int
     unavailable: int
 
 
 def bounds_of(max_surge: Amount, max_unavailable: Amount, replicas: int) -> RolloutBounds:
-    """The bounds in numbers: shares of a surge are rounded up, those of what may be missing down.
+    """The bounds in numbers: shares of the surge are rounded up, those of missing replicas down.
 
-    Where both come to nothing one may be missing, since nothing could move otherwise (Kubernetes,
-    ResolveFenceposts). Raises ValueError for what is neither a number of 0 or more nor a share.
+    If both come to 0, one may be missing, or nothing could move (Kubernetes, ResolveFenceposts). Raises
+    ValueError for anything but a number of 0 or more or a share.
     """
     surge = _amount(max_surge, replicas, up=True)
     unavailable = _amount(max_unavailable, replicas, up=False)
@@ -115,10 +112,10 @@ def bounds_of(max_surge: Amount, max_unavailable: Amount, replicas: int) -> Roll
 
 @frozen
 class RolloutPlan:
-    """What to do now. `sizes` are the sets to resize, by name.
+    """The next step. `sizes` are the sets to resize, by name.
 
-    `create` is the size of the set of the new revision where that is to be made, else None. `waiting`:
-    old replicas have to be gone before anything else happens (Recreate).
+    `create` is the size of a new set for the new revision, or None. `waiting`: old replicas must be gone
+    before anything else happens (Recreate).
     """
 
     sizes: dict[str, int] = field(factory=dict)
@@ -133,10 +130,10 @@ class RolloutPlan:
 
 @frozen
 class Rollout:
-    """`replicas` of the newest revision, without ever leaving the bounds on the way there.
+    """`replicas` of the newest revision, within the bounds all the way there.
 
-    `recreate`: the old ones go first, all of them, and bounds mean nothing. `paused`: no step towards the
-    new revision, but changes of `replicas` are followed. Raises ValueError for bounds that are none.
+    `recreate`: all old ones go first, and bounds do not apply. `paused`: no step towards the new revision,
+    but changes of `replicas` are followed. Raises ValueError for invalid bounds.
     """
 
     replicas: int
@@ -152,7 +149,7 @@ class Rollout:
 
     @property
     def bounds(self) -> RolloutBounds:
-        """Those that hold now."""
+        """The bounds at this size."""
         return RolloutBounds(0, 0) if self.recreate else self._rolling_bounds
 
     @property
@@ -170,9 +167,9 @@ class Rollout:
     ) -> RolloutPlan:
         """The next step, given the set of the new revision and those of all others.
 
-        `leftover`: replicas of old sets are still on their way out (they do not count as present, but
-        Recreate waits for them). A change of `replicas` while several sets have some is shared out in
-        proportion to their sizes, so that it does not hasten the rollout (Kubernetes, Deployment).
+        `leftover`: replicas of old sets are still terminating (they do not count as present, but Recreate
+        waits for them). A change of `replicas` while several sets have some is shared out in proportion to
+        their sizes, so that it does not hasten the rollout (Kubernetes, Deployment).
         """
         older = sorted(old, key=lambda one: (one.created, one.name))
         sets = [new, *older] if new else older
@@ -205,7 +202,7 @@ class Rollout:
         return {new.desired, new.replicas, new.available} == {self.replicas}
 
     def _shared(self, active: Sequence[RevisionSet]) -> dict[str, int]:
-        """Each set's share; what rounding leaves over goes to the largest, or comes from it."""
+        """Each set's share; the largest gives or takes the rest of the rounding."""
         total = sum(one.replicas for one in active)
         more = self.limit - total
         ordered = sorted(active, key=lambda one: (one.created, one.name), reverse=more > 0)
@@ -228,7 +225,7 @@ class Rollout:
     # --- rolling -----------------------------------------------------------------------------------
 
     def _rolled(self, new: RevisionSet, old: Sequence[RevisionSet]) -> dict[str, int]:
-        """Of each old set first what does not serve, as far as it is not needed should it come to serve."""
+        """Old sets first lose unavailable replicas, unless these are needed once they serve."""
         sizes = {new.name: self.replicas}
         needless = max(0, new.sure + sum(one.replicas for one in old) - self.floor)
         for one in old:
@@ -247,7 +244,7 @@ class Rollout:
     # --- the bounds --------------------------------------------------------------------------------
 
     def _plan(self, sets: Sequence[RevisionSet], wanted: dict[str, int]) -> RolloutPlan:
-        """The wanted sizes as far as the bounds allow, whoever wanted them; the first set shrinks first."""
+        """The wanted sizes as far as the bounds allow; the first set shrinks first."""
         wanted = {one.name: one.replicas for one in sets} | wanted
         sizes = self._smaller(sets, wanted)
         self._trim(sets, sizes)
@@ -266,7 +263,7 @@ class Rollout:
         return sizes
 
     def _trim(self, sets: Sequence[RevisionSet], sizes: dict[str, int]) -> None:
-        """Take what is not available where there are too many: a share of it may have had to stay."""
+        """Remove unavailable replicas beyond the limit: the new size of one may have been rounded up."""
         excess = sum(sizes.values()) - self.limit
         for one in sets if not self.recreate else ():
             taken = min(max(0, excess), max(0, sizes[one.name] - one.sure))
@@ -274,7 +271,7 @@ class Rollout:
             excess -= taken
 
     def _grow(self, sets: Sequence[RevisionSet], wanted: Mapping[str, int], sizes: dict[str, int]) -> None:
-        """As far as there is room beside all that may still be there; none while a set has not answered."""
+        """Within the room beside all that may still exist; not while a set has not answered."""
         if not all(one.observed for one in sets):
             return
         room = self.limit - sum(one.most for one in sets)
