@@ -107,26 +107,23 @@ class Atom(Generic[H]):
 
     name: str
     hosts: tuple[H, ...]
+    created: datetime.datetime
+    ready: bool
+    terminating: bool
+    finished: bool
+    deletion_cost: int
 
-    @property
-    def created(self) -> datetime.datetime:
-        return max(host.created for host in self.hosts)
-
-    @property
-    def ready(self) -> bool:
-        return all(host.ready for host in self.hosts)
-
-    @property
-    def terminating(self) -> bool:
-        return any(host.terminating for host in self.hosts)
-
-    @property
-    def finished(self) -> bool:
-        return any(host.finished for host in self.hosts)
-
-    @property
-    def deletion_cost(self) -> int:
-        return max(host.deletion_cost for host in self.hosts)
+    @classmethod
+    def of(cls, name: str, hosts: tuple[H, ...]) -> "Atom[H]":
+        return cls(
+            name,
+            hosts,
+            created=max(host.created for host in hosts),
+            ready=all(host.ready for host in hosts),
+            terminating=any(host.terminating for host in hosts),
+            finished=any(host.finished for host in hosts),
+            deletion_cost=max(host.deletion_cost for host in hosts),
+        )
 
     @property
     def live(self) -> tuple[H, ...]:
@@ -280,7 +277,7 @@ def atoms_of(observed: Iterable[H]) -> list[Atom[H]]:
     found: dict[str, list[H]] = {}
     for host in sorted(observed, key=lambda host: (host.host_index, host.name)):
         found.setdefault(host.replica or host.name, []).append(host)
-    return [Atom(name, tuple(hosts)) for name, hosts in sorted(found.items())]
+    return [Atom.of(name, tuple(hosts)) for name, hosts in sorted(found.items())]
 
 
 def wait_after(failures: int) -> float:

@@ -126,7 +126,6 @@ def _check_token(token: str, source: str) -> None:
 
 @contextmanager
 def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
-    """The path of the kubeconfig: --kubeconfig-out, or a temporary file removed with the server."""
     if asked is not None:
         with writing_kubeconfig(asked):
             check_kubeconfig_target(asked)

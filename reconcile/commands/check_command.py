@@ -9,7 +9,7 @@ import click
 from attrs import asdict
 
 from reconcile.commands.crds_command import definitions_of_module, models_in
-from reconcile.commands.definition_file import read_definition
+from reconcile.commands.models_command import read_definition
 from reconcile.commands.problems import Problem
 from reconcile.commands.progress import progress
 from reconcile.commands.server_rules import can_compile, has_rules, refusals

@@ -26,14 +26,8 @@ class DebugClient:
     token: str = ""
     ca: str | None = None
 
-    def get(self, page: str, **query: str) -> Any:
-        """Raises Problem."""
-        return self._ask("GET", page, query)
-
-    def post(self, page: str, **query: str) -> Any:
-        return self._ask("POST", page, query)
-
-    def _ask(self, method: str, page: str, query: Mapping[str, str]) -> Any:
+    def ask(self, page: str, method: str = "GET", **query: str) -> Any:
+        """The JSON of a page. Raises Problem."""
         url = f"{self.url.rstrip('/')}{page}?{urllib.parse.urlencode(query)}"
         request = urllib.request.Request(url, method=method, headers=self._headers())
         try:

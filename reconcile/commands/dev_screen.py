@@ -128,7 +128,6 @@ class DevLines:
 
 
 def runs_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """A line for each remembered run, oldest first, and the id of the run."""
     found = [
         (run["ended_ago"], name, key, run)
         for name, one in state.get("controllers", {}).items()

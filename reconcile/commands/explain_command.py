@@ -25,7 +25,7 @@ def explain(kind: str, name: str, follow: bool, as_json: bool, manager: DebugCli
     first: what triggered each, what it read and wrote, how it ended and how long it took.
     """
     query = named(kind, name)
-    told = manager.get("/debug/explain", **query)
+    told = manager.ask("/debug/explain", **query)
     if as_json and not follow:
         click.echo(json.dumps(told, indent=2))
         return
@@ -33,7 +33,7 @@ def explain(kind: str, name: str, follow: bool, as_json: bool, manager: DebugCli
     _print_new(told, seen, as_json, heads=True)
     while follow:
         time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
-        _print_new(manager.get("/debug/explain", **query), seen, as_json)
+        _print_new(manager.ask("/debug/explain", **query), seen, as_json)
 
 
 def _print_new(

@@ -16,10 +16,9 @@ from attrs import frozen
 
 from informers import ApiError
 from reconcile.commands.crds_command import as_yaml
-from reconcile.commands.definition_file import read_definition
 from reconcile.commands.init_sample import sample_of, stored_version
 from reconcile.commands.init_wheel import wheel
-from reconcile.commands.models_command import source_of_definition
+from reconcile.commands.models_command import read_definition, source_of_definition
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
 
@@ -134,12 +133,7 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
     """The texts of a new operator by their paths in its folder; `with_wheel`: installed from `wheels/`."""
     package = project.package
     values = {
-        "name": project.name,
-        "package": package,
-        "kind": project.kind,
-        "plural": project.plural,
-        "group": project.group,
-        "key": project.key,
+        **{part: getattr(project, part) for part in ("name", "package", "kind", "plural", "group", "key")},
         "versions": _versions(),
         "wheels": f"{_WHEELS}/*.whl " if with_wheel else "",
         "find_wheels": f"--find-links {_WHEELS} " if with_wheel else "",

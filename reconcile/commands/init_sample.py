@@ -43,7 +43,6 @@ def sample_of(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stored_version(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The version in which objects are stored, or the first."""
     versions: Sequence[Mapping[str, Any]] = definition["spec"]["versions"]
     return next((one for one in versions if one.get("storage")), versions[0])
 

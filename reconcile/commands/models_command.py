@@ -1,14 +1,17 @@
 """`reconcile models`: typed classes from CustomResourceDefinitions."""
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import click
+import yaml
 
-from reconcile.commands.definition_file import read_definition
 from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.progress import progress
 from reconcile.models.generating import source_of
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @click.command()
@@ -47,3 +50,22 @@ def source_of_definition(definition: dict[str, Any], path: str) -> str:
             f"{path} is not a complete definition",
             f"{type(error).__name__}: {error}; see kubectl create -f {path}",
         ) from None
+
+
+def read_definition(path: Path) -> dict[str, Any]:
+    """The one definition in a YAML file, or in standard input for `-`. Raises Problem."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+        documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Problem(f"{path} cannot be read", str(error)) from None
+    definitions = [
+        d for d in documents if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"
+    ]
+    if len(definitions) != 1:
+        raise Problem(f"{path} has {len(definitions)} CustomResourceDefinitions", "expected a file with one")
+    if definitions[0].get("apiVersion") != "apiextensions.k8s.io/v1":
+        raise Problem(
+            f"{path} has apiVersion {definitions[0].get('apiVersion')}", "expected apiextensions.k8s.io/v1"
+        )
+    return cast(dict[str, Any], definitions[0])

@@ -114,7 +114,8 @@ def run(
             anyio.run(_run_embedded, manager)
         elif manager.transport is not None:
             _refuse_cluster_options(options, "a Manager that brings its own transport")
-            anyio.run(_run_on, manager, manager.transport)
+            _announce("of the manager itself", manager.transport.server, manager)
+            anyio.run(_run_alone, manager.on(manager.transport))
         else:
             anyio.run(_run_connected, manager, choose_connection(options, manager), options)
     except _BAD_INPUT as error:
@@ -219,12 +220,6 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
             await discovery.resource(resource.api_version, resource.kind)
         except UnknownKind:
             raise _NoDefinition(resource) from None
-
-
-async def _run_on(manager: Manager, transport: Transport) -> None:
-    _announce("of the manager itself", transport.server, manager)
-    with _stoppable() as stop:
-        await _run(manager.on(transport), stop)
 
 
 async def _run_alone(manager: Manager) -> None:

@@ -27,7 +27,7 @@ def top(once: bool, as_json: bool, manager: DebugClient) -> None:
     RUNS A MINUTE counts the runs that ended within the last minute; for a key that runs less often it is
     computed from its last five runs. Each distinct error is shown with its file and line.
     """
-    state = manager.get("/debug/state")
+    state = manager.ask("/debug/state")
     if as_json:
         click.echo(json.dumps(summary(state), indent=2))
         return
@@ -38,7 +38,7 @@ def top(once: bool, as_json: bool, manager: DebugClient) -> None:
     with Live(_screen(summary(state)), console=console, auto_refresh=False) as live:
         while True:
             time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
-            live.update(_screen(summary(manager.get("/debug/state"))), refresh=True)
+            live.update(_screen(summary(manager.ask("/debug/state"))), refresh=True)
 
 
 @frozen

@@ -16,7 +16,7 @@ def _command(action: str, done: str, description: str) -> click.Command:
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @manager_options
     def command(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
-        answer = manager.post(f"/debug/{action}", **named(kind, name))
+        answer = manager.ask(f"/debug/{action}", "POST", **named(kind, name))
         if as_json:
             click.echo(json.dumps(answer))
         else:

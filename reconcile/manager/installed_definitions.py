@@ -27,10 +27,7 @@ async def install_missing(client: Client, kinds: Iterable[type[Object]]) -> list
 
 
 async def install(client: Client, kind: type[Object]) -> None:
-    """Apply the definition of a kind, with all its versions and those that are installed already.
-
-    Raises TypeError for a kind without a definition, and for versions that lose each other's fields.
-    """
+    """Apply a kind's definition, with its installed versions. Raises TypeError if there can be none."""
     installed = await client.find(_Definition, kind_of(kind).resource.name)
     await client.apply(definition_to_install(kind, None if installed is None else thaw(installed.body)))
 

@@ -94,9 +94,7 @@ def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> Leas
 
 @frozen
 class LeaderElection:
-    """The Lease of an election, and this candidate's unique `identity`: by default host name and a random
-    part.
-    """
+    """The Lease, and this candidate's unique `identity`, by default its host's name and a random part."""
 
     name: str
     namespace: str = "default"
@@ -136,7 +134,6 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """The holder of the Lease as last seen; empty if it has none."""
         return "" if self._seen is None else self._seen.lease.spec.holder_identity or ""
 
     async def acquire(self) -> None:
@@ -173,7 +170,6 @@ class LeaderElector:
                 _log.warning("the lease could not be released", lease=self._place, error=str(error))
 
     async def _attempt(self) -> bool:
-        """Try once to take or renew; a request that hangs is abandoned."""
         # Certainty counts from before the request: the answer may take long, and standbys count from when
         # the server stored it, which is later.
         asked_at = self._time()

@@ -80,10 +80,9 @@ class Lifecycle(ABC):
             end()
 
     def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-        """Run as a program until SIGINT or SIGTERM requests a clean stop; a second one ends it with status
-        130.
+        """Run as a program until SIGINT or SIGTERM requests a clean stop; a second one ends it, status 130.
 
-        `loop_factory` makes the event loop, as `uvloop.new_event_loop` does. Raises what `run` raises.
+        `loop_factory`, such as `uvloop.new_event_loop`, makes the loop. Raises what `run` raises.
         """
 
         async def until_signal() -> None:

@@ -192,10 +192,7 @@ class ClusterSet:
     # --- start and stop -------------------------------------------------------------------------
 
     async def sync(self, group: TaskGroup) -> None:
-        """Wait for the first lists: of several clusters, until one has them and the others were tried.
-
-        Clusters that lag join later, in `group`. Raises as `ManagedCluster.sync` if none can be read.
-        """
+        """Wait for the first lists of one cluster, and an attempt at each; the rest joins in `group`."""
         if len(self.members) == 1:
             await self.members[0].sync()
             return

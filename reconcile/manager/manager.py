@@ -130,8 +130,8 @@ class Manager(Lifecycle):
     def configure(self, flags: ManagerOptions = _NO_FLAGS) -> None:
         """Override options by the environment, and then by `flags`; `run` calls it if it was not called.
 
-        Raises ConfigurationError for a variable without an option, a value that its option does not take,
-        and options that do not fit together.
+        Raises ConfigurationError for an unknown variable, a wrong value, and options that do not fit
+        together.
         """
         environ = os.environ if self._environ is None else self._environ
         changes: ManagerOptions = {**from_environment(environ), **flags}

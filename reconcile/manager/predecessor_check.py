@@ -64,10 +64,7 @@ _decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
 
 @frozen
 class PredecessorCheck:
-    """Looks for active predecessors; `own` are this operator's field managers. Raises errors of requests.
-
-    A trace that may not be read is skipped with a warning, and a kind that is not served silently.
-    """
+    """Looks for active predecessors; `own` are this operator's field managers. Raises errors of requests."""
 
     transport: Transport
     clock: Clock

@@ -32,9 +32,9 @@ class Stop:
 
 @contextmanager
 def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
-    """While inside, the first SIGINT or SIGTERM calls `act`, and a second one ends the process at once.
+    """While inside, the first SIGINT or SIGTERM calls `act`; a second one ends the process with status 130.
 
-    Then nothing is cleaned up, and the status is 130. It works while the event loop is blocked, too.
+    That works while the event loop is blocked, too, and cleans nothing up.
     """
     stop, soon = Stop(act), in_loop()
     with handling(lambda: stop.receive(soon), *_SIGNALS):

@@ -22,10 +22,7 @@ class NoCertificate(Exception):
 
 @define(eq=False)
 class RotatingCertificate:
-    """The certificate of `tls.crt` and `tls.key` in `folder`, for `context`. Raises NoCertificate.
-
-    `on_read` gets the success of each attempt to read them.
-    """
+    """The certificate in `folder`; `on_read` gets the success of each reading. Raises NoCertificate."""
 
     folder: Path
     on_read: Callable[[bool], None] = lambda succeeded: None

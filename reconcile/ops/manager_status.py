@@ -10,11 +10,7 @@ from reconcile.controller.runner import ControllerStatus
 
 @frozen
 class ClusterStatus:
-    """A cluster of a manager: `works` once its first lists are in, and `error` is what prevents that.
-
-    In an outage `reachable` is false, for `down_seconds` so far, and `error` is its reason; `outages` counts
-    them.
-    """
+    """A cluster: `works` once its first lists are in; `error` prevents that, or explains an outage."""
 
     name: str
     server: str

@@ -1,7 +1,6 @@
 """The metrics of a manager for Prometheus: controller-runtime's under its names, and some of its own.
 
-Labels hold names of controllers, kinds, hosts, methods and codes: never those of objects, nor paths or
-messages. Only a manager that collects metrics imports this, and with it prometheus-client.
+Labels never hold names of objects, paths or messages. prometheus-client is imported only with this module.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -70,19 +69,16 @@ class Metrics:
             self._families.certificate_errors.inc()
 
     async def watch_loop(self) -> None:
-        """Measure the event loop's delay every LAG_SECONDS, until cancelled."""
         while True:
             due = anyio.current_time() + LAG_SECONDS
             await anyio.sleep(LAG_SECONDS)
             self._families.loop_lag.observe(max(0.0, anyio.current_time() - due))
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
-        """All metrics in the format that an Accept header asks for, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
     def close(self) -> None:
-        """Unregister everything, so that another manager can use the registry."""
         for collector in (*self._families, self._levels):
             self.registry.unregister(collector)
 

@@ -50,9 +50,7 @@ class PageAuthorizer:
     _verdicts: _AnswerCache = field(factory=_AnswerCache, init=False)
 
     async def status_for(self, authorization: str, verb: str, path: str) -> int:
-        """200; 401 without a valid bearer token; 403 without the right to `verb` (lower case) `path`; else
-        503.
-        """
+        """200; 401 without a valid bearer token; 403 without the right to `verb` `path`; else 503."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:

@@ -38,10 +38,7 @@ _log = get_logger("reconcile.serving")
 
 
 async def listen(host: str, port: int) -> Sequence[socket.socket]:
-    """Listening sockets; an empty `host` means every interface of the IPv4 and IPv6 that the machine has.
-
-    Port 0 becomes one port that is free in all families. Raises OSError.
-    """
+    """Listening sockets, in all families for an empty `host`; port 0 is one free port. Raises OSError."""
     # The port that is free for the first family may be taken for the second: then try with another one.
     for _ in range(_SAME_PORT_TRIES - 1 if port == 0 else 0):
         with contextlib.suppress(OSError):

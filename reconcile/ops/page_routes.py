@@ -1,6 +1,6 @@
 """The pages of a manager: health, metrics, and what it does, for those who may see them.
 
-Everything here runs in the pages' thread, except what is passed to `calls`: that runs in the manager's loop.
+All of it runs in the pages' thread, except what is passed to `calls`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

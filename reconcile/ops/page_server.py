@@ -1,7 +1,6 @@
 """Serves the pages of a manager on one port, from a thread with an event loop of its own.
 
-So health is answered while the manager's loop is blocked. What a page shows still comes from the manager's
-loop: the thread reads none of its state. aiohttp's server is imported when a manager serves, never before.
+So health is answered while the manager's loop is blocked. aiohttp is imported when a manager serves.
 """
 
 import asyncio

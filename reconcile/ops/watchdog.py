@@ -1,7 +1,6 @@
 """Reports what holds the event loop, with file, line and key, while it happens.
 
-The loop keeps setting a mark, and a thread reads it. When the mark grows old, the loop is blocked, and the
-current frame of the loop's thread shows where. Nothing is traced or patched otherwise.
+The loop keeps setting a mark; when it grows old, a thread looks at the current frame of the loop's thread.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ _LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete
 class LoopStall:
     """The event loop has been held for `seconds` so far, at `place` (`file:line in function: source`).
 
-    `key` is that of the run that holds it, or empty; `by_library`: it is not code of the author.
+    `key` is that of the run, or empty; `by_library`: the place is not code of the author.
     """
 
     seconds: float

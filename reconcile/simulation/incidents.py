@@ -1,7 +1,6 @@
 """Incidents that happened to operators, played again: once with the original's logic, once with ours.
 
-Bundled controllers register theirs in the entry-point group `reconcile.incidents`; `reconcile demo` finds
-them there and imports no controller itself.
+Controllers register theirs in the entry-point group `reconcile.incidents`, where `reconcile demo` finds them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -70,9 +69,7 @@ class IncidentStage:
 
 @frozen
 class Incident:
-    """A named incident to `play` with either logic. Of several, the longest (both take `seconds`) starts
-    first.
-    """
+    """A named incident to `play` with either logic; both take `seconds`, and the longest start first."""
 
     name: str
     title: str

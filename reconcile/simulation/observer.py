@@ -33,9 +33,7 @@ class ObservedChange:
 
 
 class Observer:
-    """Follows kinds by its own watches; made by `observe`. `changes` has all changes since the first list, in
-    order.
-    """
+    """Follows kinds by its own watches; see `observe`. `changes` are all since the first list, in order."""
 
     def __init__(self, cache: Cache, kinds: Sequence[type[Object]]) -> None:
         self.changes: list[ObservedChange] = []

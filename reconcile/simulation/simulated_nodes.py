@@ -207,7 +207,6 @@ class SimulatedNodes:
 
 
 async def bind(client: Client, pod: Pod, node: str) -> None:
-    """Assign a pod to a node through its binding subresource, as a scheduler does."""
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",

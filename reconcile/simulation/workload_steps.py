@@ -24,10 +24,7 @@ class RolloutSizes:
 
 
 def next_sizes(wanted: int, *, new: int, new_ready: int, old: int) -> RolloutSizes:
-    """The next step of a Deployment; during a rollout it has one pod more than desired.
-
-    A pod of a former template is deleted when one of the current template is ready in its place.
-    """
+    """One pod more than desired during a rollout; each ready new pod replaces one of a former template."""
     grown = min(wanted, max(new, wanted + 1 - old))
     return RolloutSizes(grown, min(old, max(0, wanted - new_ready)))
 

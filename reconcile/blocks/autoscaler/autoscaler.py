@@ -1,7 +1,6 @@
 """Sizes objects with a /scale by metrics: from readings to a decision to one guarded write.
 
-The parts are pure (`sample_windows`, `scaling_rules`, `replica_bounds`, `decision`). What is remembered from
-run to run belongs to an object by its uid.
+Memory from run to run belongs to an object by its uid. All other modules here are pure, or only read.
 """
 
 import datetime
@@ -58,10 +57,7 @@ class ScaleTarget:
 
 @frozen(kw_only=True)
 class Policy:
-    """What an object asks for: the target, the sources, and how to decide.
-
-    A condition reports pods that found no node for `unplaced_seconds`.
-    """
+    """The target, sources and rules; a condition reports pods without a node for `unplaced_seconds`."""
 
     target: ScaleTarget
     sources: Sequence[MetricSource]
@@ -81,10 +77,7 @@ class Scaling:
 
 @frozen
 class Scaled:
-    """The result of a run; without `current` (by the spec) and `desired` the target cannot be sized.
-
-    `bounds` are those of now, by `schedule` if one is active. `change` is the write, also if it was refused.
-    """
+    """The result of a run, with the bounds of now; None for `current` and `desired`: it cannot be sized."""
 
     bounds: ReplicaBounds
     schedule: Schedule | None = None

@@ -99,10 +99,7 @@ class TargetState:
 def decide(
     how: Behaviour, bounds: ReplicaBounds, memory: Memory, measured: Sequence[Measured], there: TargetState
 ) -> tuple[DesiredReplicas, Memory]:
-    """The highest number of all sources, and the memory after it.
-
-    While one source is missing the others remove nothing; while all are, only the bounds are kept.
-    """
+    """The highest number of all sources; while one is missing, the others only add replicas."""
     wishes: list[int] = []
     missing: dict[str, Missing] = {}
     sources: dict[str, SourceMemory] = {}

@@ -154,9 +154,7 @@ class MetricSeries:
         return Missing("NoSuchMetric", f"its page has no metric {self.name}")
 
     def _lines(self, page: bytes) -> Iterable[str]:
-        """The metric's lines, and perhaps more, found at C's speed: the loop is held. Raises _LineTooLong,
-        _TooMany.
-        """
+        """The metric's lines, perhaps more, at C's speed: the loop is held. Raises _LineTooLong, _TooMany."""
         name = re.escape(self.name.encode())
         begins = re.compile(rb'[ \t]*+(?:\{[ \t]*+")?(?:[a-zA-Z_][a-zA-Z0-9_]*+:)?%b[{ \t"]' % name)
         next_line = 0

@@ -29,10 +29,7 @@ def _part_of_a_path(source: object, attribute: object, name: str) -> None:
 
 @frozen
 class Sight:
-    """What a source sees: the target's pods by class, their selector, and the ways to ask.
-
-    `not_made` of the desired replicas do not exist yet.
-    """
+    """The target's pods by class, and the ways to ask; `not_made` desired replicas do not exist yet."""
 
     client: Client
     scraper: Scraper
@@ -62,9 +59,9 @@ class MetricSource(Protocol):
 
 @frozen(kw_only=True)
 class PodMetric:
-    """A metric on a page of each Ready pod; with `sampled`, of as many pods as Knative asks.
+    """A metric on a page of each Ready pod: the sum of its series that have all `labels` (name, value).
 
-    Its series with all of the `labels` (name, value) add up.
+    With `sampled` only as many pods are asked as by Knative.
     """
 
     metric: str
@@ -101,8 +98,8 @@ class PodMetric:
 class PageMetric:
     """A metric on one page, for all pods together; `labels` as of `PodMetric`.
 
-    Any failure is the same `Missing`: which server answered, and how, is only in the operator's log. Where an
-    object's author chooses the `url`, check it with `AllowedHosts` first.
+    Check a `url` of an object's author with `AllowedHosts` first. Any failure is the same `Missing`, which
+    does not say which server answered; the operator's log does.
     """
 
     metric: str

@@ -16,10 +16,7 @@ ACTIVATION_TIMEOUT = 630_000
 
 @frozen(kw_only=True)
 class ReplicaBounds:
-    """How many replicas there may be; a `maximum` of 0 means no limit.
-
-    At least `initial` are desired until `initialized`. A target that users cannot reach has no minimum.
-    """
+    """At least `initial` until `initialized`; no limit for `maximum` 0, no minimum unless `reachable`."""
 
     minimum: int = field(default=1, validator=validators.ge(0))
     maximum: int = field(default=0, validator=validators.ge(0))

@@ -1,7 +1,6 @@
 """Averages and maxima of recent values, as immutable windows.
 
-Times are in milliseconds of any clock that only goes forward. A window is read at a time, so values expire
-even if nothing is written (systems.md, guard 4).
+Times are in ms of any clock. Values expire although nothing is written (systems.md, guard 4).
 """
 
 from collections.abc import Sequence
@@ -119,10 +118,9 @@ class MaxWindow:
 
 @frozen
 class Recommendations:
-    """The recent recommendations, so that one measurement at a bad moment decides nothing.
+    """The recent recommendations: going down, the highest of a window counts, going up the lowest of another.
 
-    Going down, the highest of a window counts, going up the lowest of another, as in the
-    HorizontalPodAutoscaler. `lows` are negated.
+    As in the HorizontalPodAutoscaler, so that one bad measurement decides nothing. `lows` are negated.
     """
 
     highs: MaxWindow

@@ -1,7 +1,6 @@
 """How many replicas the readings ask for: two rules, pure, in integers.
 
-`by_ratio` is the HorizontalPodAutoscaler's rule with its three classes of pods, and AIBrix's APA with its
-rates. `by_demand` is Knative's, with a stable and a panic window, over totals.
+`by_ratio` is that of the HorizontalPodAutoscaler, with the rates of AIBrix's APA; `by_demand` is Knative's.
 """
 
 from typing import Literal, TypeAlias

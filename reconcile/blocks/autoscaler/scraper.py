@@ -1,7 +1,6 @@
 """Asks many pods at once for their metrics: within a time for each and a deadline for all.
 
-Only Ready pods with an address that are not terminating are asked (aibrix#617). A failed pod is left alone
-for a while, longer each time, and counts as missing meanwhile; nothing is ever taken for 0.
+Terminating pods and those without an address are not asked (aibrix#617). Nothing is ever taken for 0.
 """
 
 from collections import Counter
@@ -88,8 +87,7 @@ class Scraper:
     ) -> Samples:
         """The values of the pods, within `run_seconds`; `value` reads a page. Failures are not raised.
 
-        With `sampled` it asks the oldest `sample_size` pods, and another for each that fails. `not_made` pods
-        do not exist yet.
+        With `sampled` it asks the oldest `sample_size` pods, and another for each that fails.
         """
         wanted = sample_size(len(candidates.ready)) if sampled else len(candidates.ready)
         asking = _Asking(self, url, value, wanted, list(candidates.ready))
@@ -104,7 +102,6 @@ class Scraper:
         )
 
     async def page(self, url: str, value: Callable[[bytes], int | Missing]) -> int | Missing:
-        """The value of one page, within the time for a pod."""
         async with self.fetch() as fetch:
             return await self._one(fetch, url, value, ("", url))
 

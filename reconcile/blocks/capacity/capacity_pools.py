@@ -1,7 +1,6 @@
 """Pools of nodes, or of other hosts of pods: which of them must grow, so that pods find a place.
 
-`CapacityPools.decide` is pure: from pods without a place, existing nodes and pools, to the size of each pool.
-The caller writes it, best with `Client.scale`.
+`CapacityPools.decide` is pure: the caller writes the new sizes, best with `Client.scale`.
 """
 
 import datetime
@@ -18,10 +17,7 @@ from reconcile.blocks.capacity.pool_backoff import PoolBackoff
 
 @frozen
 class Pool:
-    """A pool of `size` desired nodes, of which `upcoming` do not exist yet.
-
-    `template` is what a new node offers, None if unknown. `held` says why the pool must not grow, if so.
-    """
+    """A pool of `size` desired nodes; `upcoming` do not exist yet. `held`: why it must not grow, if so."""
 
     name: str
     size: int
@@ -65,10 +61,7 @@ def _expanders(given: Iterable[Expander]) -> tuple[Expander, ...]:
 
 @frozen
 class CapacityPools:
-    """Fits pods to pools; `expanders` choose one after the other among possible pools.
-
-    At most `most` nodes at a time are added to one pool.
-    """
+    """Fits pods to pools; `expanders` choose one after the other. One pool grows by `most` nodes at most."""
 
     expanders: Sequence[Expander] = field(default=(least_waste,), converter=_expanders)
     most: int = 1000

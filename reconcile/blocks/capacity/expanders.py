@@ -1,7 +1,4 @@
-"""Which of several pools grows: by configured priorities, by least waste, or at random.
-
-An expander leaves options that are equally good; the next one chooses among them.
-"""
+"""Which of several pools grows. An expander leaves equally good options; the next one chooses among them."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -52,10 +49,7 @@ class BadPriorities(ValueError):
 
 @frozen
 class Priorities:
-    """Expressions for names of pools, by number: of several possible pools, the highest number wins.
-
-    An expression may match anywhere in a name. Without levels every option is left.
-    """
+    """Expressions for (parts of) names of pools, by number: the highest number wins; no levels leave all."""
 
     levels: tuple[tuple[int, tuple[re.Pattern[str], ...]], ...] = ()
     fault: str = ""

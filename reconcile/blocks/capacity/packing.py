@@ -1,8 +1,4 @@
-"""How many nodes pods need: first fit, the largest pods first.
-
-Pods of one shape are handled together: a node without room for one has none for the next, and a node without
-room for the smallest of the rest is not tried again.
-"""
+"""How many nodes pods need: first fit, the largest pods first; pods of one shape are handled together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,10 +16,7 @@ TURNS = 16
 
 @frozen
 class Packing:
-    """The pods placed, by name, on `nodes` nodes, none of them empty, and what they take (`used`).
-
-    `left` gives the reason for each pod without a place.
-    """
+    """The pods placed on `nodes` nodes, none of them empty; `left` gives the reason for each other pod."""
 
     nodes: int
     placed: tuple[str, ...]
@@ -41,7 +34,6 @@ class _Bins:
         self.ports: list[list[HostPort]] = []
 
     def add(self, template: NodeTemplate) -> int:
-        """Add an empty node; returns its number."""
         rest = dict(template.free)
         self.cpu.append(rest.pop(CPU, 0))
         self.memory.append(rest.pop(MEMORY, 0))
@@ -108,6 +100,7 @@ def pack_groups(groups: Iterable[Group], template: NodeTemplate, most: int) -> P
     used: dict[str, int] = {}
     for turn, (shape, names) in enumerate(fitting):
         asked, place = _Asked.of(shape.amounts, shape.ports), 0
+        # A node without room for the smallest of the rest is not tried again.
         if turn % TURNS == 0:
             floor = _Asked.of(floors[turn])
             numbers = [number for number in numbers if bins.first(floor, (number,), 0) == 0]

@@ -1,7 +1,6 @@
 """What a pod needs of a node: requests, accepted places, tolerations.
 
-Amounts are integers in thousandths, memory too: two of 0.9 are 1.8 exactly. Constraints of schedulers that
-this does not model are named in `unmodelled`, so that such a pod is left alone.
+Amounts are integers in thousandths, memory too: two of 0.9 are 1.8 exactly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,10 +69,9 @@ class HostPort:
 
 @frozen
 class PodShape:
-    """What equal pods have in common: they fit on the same nodes.
+    """What equal pods have in common: they fit on the same nodes. `amounts` has an entry `pods`.
 
-    `amounts` has an entry `pods`. One of `terms` must hold, with all its requirements; none accepts each
-    node. `unmodelled` names constraints that are not modelled.
+    One of `terms` must hold, with all its requirements. A pod with `unmodelled` constraints is left alone.
     """
 
     amounts: tuple[tuple[str, int], ...]

@@ -1,7 +1,6 @@
 """The class of a failure, and for how long a pool without capacity is left alone.
 
-Only a lack of capacity concerns a pool. To count a conflict, a busy server or a forbidden request would send
-pods to the second best pool (kubernetes/autoscaler#7872).
+Other failures must not send pods to the second best pool (kubernetes/autoscaler#7872).
 """
 
 import datetime

@@ -1,7 +1,6 @@
 """Consent to a copy, by the owner of the source and the owner of the target namespace.
 
-An object names Secrets and namespaces, and the operator's rights are wider than those of its author. Without
-the owners' consent nothing is read or written for it.
+It is needed because the operator's rights are wider than those of the author of an object.
 """
 
 from collections.abc import Iterable, Mapping

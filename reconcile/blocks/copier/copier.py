@@ -150,10 +150,7 @@ class Copier(Generic[T]):
         return Copied(plan.held, verdicts[0].status == "True")
 
     async def remove(self, ctx: Context[T]) -> None:
-        """Delete according to `removal` for a terminating object; the `cleanup=` of a controller.
-
-        Copies are found by labels, so a spec without a meaning does not hold it up.
-        """
+        """Delete according to `removal`, whatever the spec; the `cleanup=` of a controller."""
         removal = self.removal(ctx.object)
         if removal == "keep":
             return

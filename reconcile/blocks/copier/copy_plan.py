@@ -50,10 +50,7 @@ class CopyWrite:
 
 @frozen
 class CopyState:
-    """What exists, by key or name; `labelled` and `made` have this owner's labels.
-
-    Another object also asks for a namespace of `needed`.
-    """
+    """What exists, by key or name. `labelled` and `made` are this owner's; others ask for those `needed`."""
 
     secrets: Mapping[Key, Secret] = field(factory=dict)
     namespaces: Mapping[str, Namespace] = field(factory=dict)
@@ -78,7 +75,6 @@ class CopyPlan:
     nothing_wanted: bool = False
 
     def held_up(self, waiting: Mapping[Key, str]) -> "CopyPlan":
-        """The plan after its execution, in which these copies had to wait."""
         held = tuple(one for one in self.held if Key(one.namespace, one.secret) not in waiting)
         return evolve(self, held=held, waiting=tuple(dict.fromkeys((*self.waiting, *waiting.values()))))
 
@@ -132,7 +128,7 @@ def plan_copies(
     adopts: Callable[[Secret], bool] = lambda secret: False,
     refused: Sequence[str] = (),
 ) -> CopyPlan:
-    """Creates missing `namespaces`, takes over what `adopts` allows, and leaves `refused` namespaces alone."""
+    """Creates missing `namespaces`, takes over what `adopts` allows, and leaves `refused` ones alone."""
     closed = frozenset(refused)
     making = [name for name in namespaces if name not in closed]
     work = _Planning(owner, found, adopts, frozenset(making))

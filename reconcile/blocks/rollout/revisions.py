@@ -135,9 +135,7 @@ def _revision(obj: Object) -> int:
 def notes_of(
     has: Mapping[str, str], revisions: Revisions, rollout: Rollout, *, size: int, newest: bool
 ) -> dict[str, str]:
-    """The annotations that a set of that size lacks; the newest also notes its revision, template and
-    history.
-    """
+    """The annotations that a set of that size lacks; the newest has a revision, a template and a history."""
     said = {DESIRED: str(rollout.replicas), LIMIT: str(rollout.limit)} if size else {}
     if newest:
         before, number = has.get(REVISION, ""), str(revisions.number)

@@ -68,10 +68,7 @@ _UNMADE = RevisionSet(NEW, datetime.datetime.min.replace(tzinfo=datetime.UTC), 0
 
 
 def revision_set_of(obj: Object, revision: int = 0) -> RevisionSet:
-    """A stored set: any object with `spec.replicas`, and the status of a ReplicaSet or Deployment.
-
-    Raises ValueError for one that no server has stored.
-    """
+    """A stored object with `spec.replicas`, and a ReplicaSet's status. Raises ValueError if not stored."""
     created = obj.metadata.creation_timestamp
     if created is None:
         raise ValueError(f"{type(obj).__name__} {str(obj.key)!r} has no creationTimestamp: it was not read")
