@@ -92,7 +92,8 @@ async def keep_fleet(ctx: Context[RayClusterFleet]) -> Result | None:
     same = partial(is_of_template, wanted=template)
     revisions = revisions_of(sets, template, collisions=collisions, same=same)
     if ROLLBACK in fleet.metadata.annotations and not fleet.spec.paused:
-        return await roll_back(ctx, revisions)
+        await roll_back(ctx, revisions)
+        return None
     return await _roll(ctx, revisions)
 
 

@@ -43,7 +43,8 @@ async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
     spec = ctx.object.spec
     faults = _faults(ctx.object)
     if faults:
-        _refuse(ctx, faults)
+        _fail(ctx, "InvalidSpec", "; ".join(faults))
+        ctx.status(observed_generation=ctx.object.metadata.generation)
         return None
     found = await claimed_objects(ctx, WholeCluster, spec.selector)
     clusters = [cluster_of(one) for one in found]
@@ -55,7 +56,8 @@ async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
     except StaleVersion:
         raise
     except ApiError as error:
-        _fail(ctx, error, "FailedCreate" if plan.create else "FailedDelete")
+        text = _without_names(ctx.object, error.message if isinstance(error, StatusError) else str(error))
+        _fail(ctx, "FailedCreate" if plan.create else "FailedDelete", text)
         _report(ctx, plan.active)
         raise
     ctx.remove_condition("ReplicaFailure")
@@ -74,17 +76,9 @@ def _faults(replica_set: RayClusterReplicaSet) -> Sequence[str]:
     return faults
 
 
-def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[str]) -> None:
-    text = "; ".join(faults)
-    if not _said(ctx, text):
-        ctx.event("InvalidSpec", text, warning=True)
-    ctx.condition("ReplicaFailure", True, reason="InvalidSpec", message=text)
-    ctx.status(observed_generation=ctx.object.metadata.generation)
-
-
-def _fail(ctx: Context[RayClusterReplicaSet], error: ApiError, reason: str) -> None:
-    text = _without_names(ctx.object, error.message if isinstance(error, StatusError) else str(error))
-    if not _said(ctx, text):
+def _fail(ctx: Context[RayClusterReplicaSet], reason: str, text: str) -> None:
+    known = ctx.object.status.conditions
+    if not any(one.type == "ReplicaFailure" and one.message == text for one in known):
         ctx.event(reason, text, warning=True)
     ctx.condition("ReplicaFailure", True, reason=reason, message=text)
 
@@ -96,10 +90,6 @@ def _without_names(replica_set: RayClusterReplicaSet, text: str) -> str:
 
 def _prefix(replica_set: RayClusterReplicaSet) -> str:
     return f"{replica_set.name[:PREFIX_LENGTH].rstrip('-.')}-"
-
-
-def _said(ctx: Context[RayClusterReplicaSet], text: str) -> bool:
-    return any(one.type == "ReplicaFailure" and one.message == text for one in ctx.object.status.conditions)
 
 
 async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Sequence[FleetCluster]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from attrs import evolve
 
-from reconcile import Context, Result
-from reconcile.blocks import Revisions, RevisionSet
+from reconcile import Context
+from reconcile.blocks import Revisions
 from reconcile.models import encode
 
 from .cluster_template import canonical
@@ -16,33 +16,21 @@ ROLLBACK = "deprecated.deployment.rollback.to"
 """Annotation of a fleet: the revision to return to, 0 for the previous one (as Deployments had it)."""
 
 
-async def roll_back(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result | None:
+async def roll_back(ctx: Context[RayClusterFleet], revisions: Revisions) -> None:
     text = ctx.object.metadata.annotations[ROLLBACK]
     target = revisions.numbered(int(text)) if text.isdecimal() else None
+    template: dict[str, Any] | None = None
     if target is None or target.object is None:
         ctx.event("DeploymentRollbackRevisionNotFound", f"there is no revision {text!r}", warning=True)
-        await _change(ctx, None)
-        return None
-    template = canonical(encode(target.object)["spec"]["template"])
-    if target is revisions.new:
+    elif target is revisions.new:
         same = f"revision {target.revision} has the template that the fleet has"
         ctx.event("DeploymentRollbackTemplateUnchanged", same, warning=True)
-        await _change(ctx, None)
-        return None
-    ctx.event("DeploymentRollback", f"went back to the template of revision {_name(target)}")
-    await _change(ctx, template)
-    return None
-
-
-def _name(target: RevisionSet) -> str:
-    return f"{target.revision}, {target.name}"
-
-
-async def _change(ctx: Context[RayClusterFleet], template: dict[str, Any] | None) -> None:
-    fleet = ctx.object
-    await ctx.client.modify(
-        RayClusterFleet, fleet.name, fleet.namespace, partial(_changed, template=template)
-    )
+    else:
+        found = f"{target.revision}, {target.name}"
+        ctx.event("DeploymentRollback", f"went back to the template of revision {found}")
+        template = canonical(encode(target.object)["spec"]["template"])
+    change = partial(_changed, template=template)
+    await ctx.client.modify(RayClusterFleet, ctx.object.name, ctx.object.namespace, change)
 
 
 def _changed(fleet: RayClusterFleet, template: dict[str, Any] | None) -> RayClusterFleet:

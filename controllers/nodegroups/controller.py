@@ -1,6 +1,7 @@
 """Keeps groups of nodes as large as pods need: read, decide by pure functions, write, report."""
 
 from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
 
 from reconcile import Context, Controller, Predecessor, Result, Watch, Write
 from reconcile.blocks import CapacityDecision
@@ -50,18 +51,11 @@ def make_controller(
     `growth` says how a group grows.
     """
     given = settings or NodeGroupSettings()
-
-    async def keep(ctx: Context[NodeAutoscaler]) -> Result | None:
-        return await keep_groups(ctx, given, growth)
-
-    def nobody(_: object) -> Iterable[str]:
-        return ()
-
     return Controller(
         NodeAutoscaler,
-        keep,
+        partial(keep_groups, settings=given, growth=growth),
         # Runs come by the clock, so that many new pods lead to one decision; the watches only fill caches.
-        watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
+        watches=[Watch(kind, by=lambda _: (), everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
         name="node-groups",
         operator=OPERATOR,
         former_field_managers=["node-groups"],

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import get_args
 
 from reconcile import Key
 from reconcile.blocks import Copy, CopyRemoval, Unusable
@@ -16,13 +17,7 @@ MAIN_NAMESPACE = "kubero"
 PULL_SECRET = "kubero-pull-secret"
 CREDENTIALS = "registry-credentials"
 DEPLOYMENT_KEYS = "deployment-keys"
-REMOVALS: dict[str | None, CopyRemoval] = {
-    None: "copies",
-    "": "copies",
-    "copies": "copies",
-    "keep": "keep",
-    "namespaces": "namespaces",
-}
+REMOVALS: dict[str, CopyRemoval] = {one: one for one in get_args(CopyRemoval)}
 MOST_PHASES = 100
 ADOPTIONS = (None, "", "helm")
 
@@ -62,7 +57,7 @@ def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
 def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
     """The Secrets of all enabled phases; none if nothing is built. Raises Unusable for an invalid spec."""
     spec = pipeline.spec
-    if spec.removal not in REMOVALS:
+    if (spec.removal or "copies") not in REMOVALS:
         raise _invalid(f"spec.removal is {spec.removal!r}; expected copies, keep or namespaces")
     if spec.adopt not in ADOPTIONS:
         raise _invalid(f"spec.adopt is {spec.adopt!r}; expected helm")
@@ -79,7 +74,7 @@ def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
 
 def removal_of(pipeline: KuberoPipeline) -> CopyRemoval:
     """What is deleted when it is no longer asked for; nothing if `spec.removal` is invalid."""
-    return REMOVALS.get(pipeline.spec.removal, "keep")
+    return REMOVALS.get(pipeline.spec.removal or "copies", "keep")
 
 
 def adopts(pipeline: KuberoPipeline, secret: Secret) -> bool:

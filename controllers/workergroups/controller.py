@@ -60,13 +60,9 @@ def make_controller(
     """
     if planner is None:
         planner = plan_group_at_random if settings.random_delete else plan_group
-
-    async def keep(ctx: Context[RayCluster]) -> Result | None:
-        return await keep_cluster(ctx, planner, settings)
-
     return Controller(
         RayCluster,
-        keep,
+        partial(keep_cluster, plan_group=planner, settings=settings),
         on_terminating=partial(finalize, redis_cleanup=settings.redis_cleanup),
         owns=[Pod, Service, Job, ServiceAccount, Role, RoleBinding, Ingress],
         writes=[

@@ -220,15 +220,6 @@ async def test_a_target_at_zero_is_scaled_up_when_an_external_metric_demands_it(
     assert await here.replicas() == 3
 
 
-@in_world(told)
-async def test_without_the_annotation_one_pod_stays(here: Here) -> None:
-    await here.deploy(3)
-    await here.make(minReplicas=0)
-    await anyio.sleep(300)
-    assert await here.replicas() == 1
-    assert here.probed == []
-
-
 @pytest.mark.rule("autoscale-disabled")
 @in_world(told)
 async def test_a_target_scaled_to_zero_by_hand_is_left_alone(here: Here) -> None:
@@ -324,28 +315,3 @@ async def test_the_status_of_the_object_of_the_strategy_hpa_is_shown(here: Here)
     theirs = {one["type"]: (one["status"], one["reason"], one["message"]) for one in hpa["conditions"]}
     assert shown["AbleToScale"] == theirs["AbleToScale"]
     assert shown["ScalingActive"] == theirs["ScalingActive"]
-
-
-@in_world(told)
-async def test_the_object_of_the_strategy_hpa_is_deleted_with_the_autoscaler(here: Here) -> None:
-    await here.deploy(3)
-    await here.make(scalingStrategy="HPA", metricsSources=CPU)
-    await anyio.sleep(10)
-    await here.user.delete(await here.find())
-    await anyio.sleep(10)
-    assert await here.user.find(HorizontalPodAutoscaler, "model-hpa", NAMESPACE) is None
-
-
-@in_world(told)
-async def test_the_last_of_many_quick_changes_counts(here: Here) -> None:
-    here.metrics.load = 3.0
-    await here.deploy(2)
-    for number in range(20):
-        await here.make(maxReplicas=3 + number % 5, scalingStrategy=("KPA", "APA")[number % 2])
-        await anyio.sleep(0.1)
-    await here.make(maxReplicas=5)
-    await anyio.sleep(60)
-    assert await here.replicas() == 5
-    here.metrics.load = 0.2
-    await anyio.sleep(60)
-    assert await here.replicas() == 1

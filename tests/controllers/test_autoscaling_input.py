@@ -71,18 +71,6 @@ async def test_a_failure_is_reported_in_a_condition_and_an_event_and_affects_no_
     assert len(here.requests.writes) == sent
 
 
-@pytest.mark.rule("autoscale-bad-annotation")
-@in_world(told)
-async def test_an_invalid_annotation_is_named_in_a_condition_and_an_event(here: Here) -> None:
-    await here.deploy(2)
-    await here.make(annotations={"autoscaling.aibrix.ai/max-scale-up-rate": "fast"})
-    await anyio.sleep(20)
-    status, reason, message = (await here.conditions())["ValidSpec"]
-    assert (status, reason) == ("False", "InvalidSpec")
-    assert "autoscaling.aibrix.ai/max-scale-up-rate" in message
-    assert "InvalidSpec" in await here.events()
-
-
 @pytest.mark.rule("autoscale-bad-page")
 @in_world(told)
 async def test_a_page_that_is_not_prometheus_text_is_reported_and_changes_nothing(here: Here) -> None:

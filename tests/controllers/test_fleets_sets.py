@@ -99,13 +99,6 @@ async def test_scaling_two_to_three_and_then_to_one_keeps_the_expensive_ready_cl
     assert await status_of(world) == (1, 1, 1, 1)
 
 
-async def test_a_settled_set_gets_no_further_writes() -> None:
-    world = await played(2)
-    await world.serve()
-    await world.fill()
-    assert [one.writes for one in await world.fill()] == [[]]
-
-
 async def test_a_cluster_is_available_after_it_has_been_ready_for_the_minimum_time() -> None:
     world = await played(1, min_ready_seconds=30)
     await world.serve()

@@ -76,14 +76,6 @@ async def test_a_size_can_be_set_to_5_and_to_0_which_really_is_0(kind: str) -> N
     assert await sized(client, kind) == 0
 
 
-@pytest.mark.rule("capi-2d-setsize")
-async def test_the_last_node_of_a_group_can_be_removed() -> None:
-    client = await server(group("g", 1, ("0", "10")))
-    await add_machines(client, "g", ("a",))
-    await delete_nodes(client, (await groups_of(client))["g"], ["a"], STAMP)
-    assert await sized(client) == 0
-
-
 @pytest.mark.rule("capi-2d-replicas-live")
 async def test_the_size_of_a_group_is_the_one_on_the_server() -> None:
     client, before = await three()
@@ -190,16 +182,6 @@ async def test_nodes_that_are_already_being_removed_are_not_counted_twice() -> N
     again = (await groups_of(client))["g"]
     assert await delete_nodes(client, again, ["a"], STAMP) == 0
     assert await sized(client) == 2
-
-
-@pytest.mark.rule("capi-2d-delete-nodes")
-async def test_nodes_can_be_removed_one_after_the_other_down_to_the_minimum_size() -> None:
-    client, _ = await three()
-    for name in ("a", "b"):
-        await delete_nodes(client, (await groups_of(client))["g"], [name], STAMP)
-    with pytest.raises(GroupRefused, match="fewer than 1"):
-        await delete_nodes(client, (await groups_of(client))["g"], ["c"], STAMP)
-    assert (await marked(client), await sized(client)) == ({"a", "b"}, 1)
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")

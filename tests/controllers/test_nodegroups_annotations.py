@@ -139,14 +139,6 @@ def test_a_time_is_a_duration_to_the_millisecond_and_others_are_reported() -> No
     assert [faults for _, faults in found.values()] == [[], [], fault, fault]
 
 
-@pytest.mark.rule("capi-2d-options")
-def test_one_invalid_option_does_not_affect_those_after_it() -> None:
-    said = {"scaledownutilizationthreshold": "x", "scaledownunneededtime": "x", "maxnodeprovisiontime": "25m"}
-    found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
-    assert found == GroupOptions(provision=1500.0)
-    assert len(faults) == 2
-
-
 # What a node will offer.
 
 

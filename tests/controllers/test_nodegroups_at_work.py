@@ -169,19 +169,6 @@ async def test_an_exhausted_quota_makes_the_next_group_grow_and_the_first_back_o
         assert "quota" in (await told(here, "NoCapacity"))[0]
 
 
-@pytest.mark.rule("capi-2d-quota")
-@simulated
-async def test_a_forbidden_request_is_reported_without_a_back_off_of_the_group() -> None:
-    groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
-    refusal = scaling(Refuse(403, "Forbidden", "no role says so"), None)
-    async with at_work(*groups, faults=(refusal,), priorities=PRIORITIES) as (here, _):
-        await ask(here, "a")
-        await anyio.sleep(40)
-        assert await backed_off(here) == []
-        _, message = await condition(here, "Ready")
-        assert message == "MachineDeployment/stage/best: scaling up: forbidden"
-
-
 @pytest.mark.rule("capi-2d-state-failures")
 @pytest.mark.parametrize(("behaviour", "seconds"), [("fail", 60.0), ("never", 1000.0)])
 @simulated

@@ -129,13 +129,6 @@ def test_a_machine_deployment_owned_by_another_one_is_a_group() -> None:
     assert isinstance(read_group(owned, STORED), NodeGroup)
 
 
-@pytest.mark.rule("capi-2d-from-zero")
-def test_an_empty_group_with_known_capacity_is_a_group() -> None:
-    found = read_group(group("g", 0), STORED, {"capacity": {"cpu": "1", "memory": "1Gi"}})
-    assert isinstance(found, NodeGroup)
-    assert found.size == 0
-
-
 @pytest.mark.rule("node-groups-rollout")
 @pytest.mark.parametrize(
     ("generation", "status", "rolling"),

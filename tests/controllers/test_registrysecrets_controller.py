@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import structlog
-from attrs import evolve
 
 from controllers.registrysecrets import KuberoPipeline
 from controllers.registrysecrets.models import Git, Keys, PipelinePhase, PipelineRegistry, SecretRef
@@ -273,21 +272,6 @@ async def test_the_removal_policy_decides_what_is_deleted_with_a_phase_or_a_pipe
     assert (await client.find(KuberoPipeline, "shop", NAMESPACE) is None) is (how == "pipeline")
 
 
-@pytest.mark.rule("kubero-removal")
-async def test_a_namespace_that_was_not_created_or_that_another_pipeline_needs_stays() -> None:
-    removal = {"removal": "namespaces"}
-    other = pipeline("shared", name="twin", mode="none", **removal).replace()
-    other = KuberoPipeline(metadata=other.metadata, spec=evolve(other.spec, name="shop"))
-    theirs = Namespace(metadata=ObjectMeta("shop-theirs"))
-    client = FakeClient(source(), theirs, pipeline("theirs", "shared", "own", **removal), other)
-    await once(client)
-    await client.modify(KuberoPipeline, "shop", NAMESPACE, respec(phases=()))
-    made = await once(client)
-    assert [write for write in made.writes if "namespaces" in write] == ["delete namespaces shop-own"]
-    left = {one.name for one in await client.list(Namespace) if not one.terminating}
-    assert {"shop-theirs", "shop-shared"} <= left
-
-
 @pytest.mark.rule("kubero-5d-13")
 async def test_a_copy_of_another_type_is_deleted_and_recreated() -> None:
     client = FakeClient(source(), pipeline("test"))
@@ -302,20 +286,6 @@ async def test_a_copy_of_another_type_is_deleted_and_recreated() -> None:
     ]
     mended = (await copies(client))["shop-test", "kubero-pull-secret"]
     assert (mended.type, dict(mended.data)) == (right.type, dict(right.data))
-
-
-async def test_a_manual_edit_is_undone_key_by_key_and_other_labels_stay() -> None:
-    client = FakeClient(source(), pipeline("test"))
-    await once(client)
-    login = (await copies(client))["shop-test", "registry-credentials"]
-    edit = {"data": {"password": "eA==", "extra": "eA=="}, "metadata": {"labels": {"team": "blue"}}}
-    await client.raw.merge(login, edit, guard={})
-    made = await once(client)
-    # The status names the same version of the source as before, so nothing else is written.
-    assert made.writes == ["patch secrets shop-test/registry-credentials"]
-    mended = (await copies(client))["shop-test", "registry-credentials"]
-    assert dict(mended.data) == dict(login.data)
-    assert mended.metadata.labels["team"] == "blue"
 
 
 @pytest.mark.rule("kubero-secrecy")

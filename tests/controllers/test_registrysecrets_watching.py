@@ -185,22 +185,6 @@ async def test_two_pipelines_with_one_source_share_one_watch(here: World, record
     assert len(watches) == 3
 
 
-@pytest.mark.rule("kubero-5d-03")
-@in_world(played, parts=2)
-async def test_a_source_touched_without_a_content_change_causes_no_write(
-    here: World, recorded: FaultyTransport
-) -> None:
-    first = await here.user.create(source())
-    await here.user.create(pipeline())
-    await anyio.sleep(5)
-    sent = len(recorded.writes)
-    for number in range(60):
-        touch = {"metadata": {"annotations": {"checked": str(number)}}}
-        await here.user.raw.merge(first, touch, guard={})
-        await anyio.sleep(1)
-    assert len(recorded.writes) == sent
-
-
 @pytest.mark.rule("kubero-5d-11")
 @in_world(played, parts=2)
 async def test_a_namespace_deleted_unseen_while_a_copy_is_created_is_waited_for_without_an_error(

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import yaml
-from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition
 from controllers.workergroups.models import HeadGroupSpec
@@ -67,15 +66,6 @@ async def test_a_ready_cluster_has_a_ready_status_and_gets_no_further_writes() -
     assert (again.writes, again.events) == ([], [])
 
 
-async def test_an_unchanged_status_is_not_written_and_a_changed_one_is() -> None:
-    client = FakeClient(cluster(1))
-    await once(client)
-    await once(client)
-    assert (await once(client)).writes == []
-    await become_ready(client)
-    assert (await once(client)).writes == ["patch rayclusters/status default/ray"]
-
-
 async def test_a_surplus_worker_is_deleted_by_its_uid_with_an_event() -> None:
     client = FakeClient(cluster(2))
     await once(client)
@@ -127,19 +117,6 @@ async def test_provisioned_stays_true_after_a_worker_turns_not_ready() -> None:
     assert made.conditions["RayClusterProvisioned"]["status"] == "True"
     assert made.conditions["HeadPodReady"]["status"] == "False"
     assert (await live(client)).status.state == ""
-
-
-async def test_a_pod_that_only_has_the_labels_is_neither_counted_nor_deleted() -> None:
-    labels = {"ray.io/cluster": "ray", "ray.io/node-type": "worker", "ray.io/group": "small"}
-    spec = {"containers": [{"name": "c", "image": "i"}]}
-    stray = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray", "labels": labels}, "spec": spec}
-    client = FakeClient(cluster(1), stray)
-    assert "create pods default/ray-small-worker-*" in (await once(client)).writes
-    await scale(client, 0)
-    await once(client)
-    names = {pod.name for pod in await pods(client)}
-    assert "stray" in names
-    assert not any("worker" in name for name in names)
 
 
 @pytest.mark.rule("kuberay-1d-14")
@@ -198,20 +175,6 @@ async def test_a_manually_changed_service_is_repaired() -> None:
     await once(client)
     mended = await client.get(Service, "ray-head-svc", "default")
     assert mended.spec.selector["ray.io/cluster"] == "ray"
-
-
-async def test_the_pods_of_a_removed_group_are_deleted() -> None:
-    client = FakeClient(cluster(2))
-    await once(client)
-
-    def change(old: RayCluster) -> RayCluster:
-        return RayCluster(
-            metadata=old.metadata, spec=evolve(old.spec, worker_group_specs=()), status=old.status
-        )
-
-    await client.modify(RayCluster, "ray", "default", change)
-    await once(client)
-    assert ["-head-" in pod.name for pod in await pods(client)] == [True]
 
 
 # The definition, and the manifests that users have.

@@ -11,7 +11,7 @@ from controllers.workergroups.suspension import Suspension, plan_suspension
 from informers import HttpRequest
 from reconcile import ObjectMeta
 from reconcile.errors import ApiError
-from reconcile.kinds import Pod, Secret, Service
+from reconcile.kinds import Pod, Secret
 from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient, RunReport, run_once
 from tests.controllers.ray_features import annotated, bodies, change, settled, variables, with_group
@@ -67,19 +67,6 @@ async def test_a_suspended_cluster_loses_its_pods_and_gets_them_back() -> None:
     await change(client, suspend=False)
     again = await once(client)
     assert condition(again, "RayClusterSuspended") == "False"
-    assert len(await pods(client)) == 3
-
-
-@pytest.mark.rule("kuberay-1d-suspend")
-async def test_a_suspension_that_had_begun_continues_after_a_crash() -> None:
-    client = FakeClient(cluster(2))
-    await once(client)
-    await change(client, suspend=True)
-    await once(client)
-    await change(client, suspend=False)
-    assert len([write for write in (await once(client)).writes if write.startswith("delete pods")]) == 3
-    assert (await once(client)).result.requeue_after is not None
-    await once(client)
     assert len(await pods(client)) == 3
 
 
@@ -238,19 +225,6 @@ async def test_a_secret_of_the_user_is_not_created() -> None:
 # Services and Ingress.
 
 
-async def test_hosts_of_a_replica_find_each_other_by_a_headless_service() -> None:
-    client = FakeClient(with_group(num_of_hosts=2, replicas=1))
-    await once(client)
-    service = encode(await client.get(Service, "ray-headless", "default"))
-    assert service["spec"]["clusterIP"] == "None"
-    assert service["spec"]["publishNotReadyAddresses"] is True
-    workers = [pod for pod in await pods(client) if "worker" in pod.name]
-    labels = [pod.metadata.labels for pod in workers]
-    assert sorted(one["ray.io/replica-host-index"] for one in labels) == ["0", "1"]
-    assert len({one["ray.io/worker-group-replica-name"] for one in labels}) == 1
-    assert {one["ray.io/worker-group-replica-index"] for one in labels} == {"0"}
-
-
 # /scale, by our own definition.
 
 
@@ -304,18 +278,6 @@ async def test_the_only_group_is_scaled_by_the_number_in_the_spec_for_scale() ->
 
 
 # The head.
-
-
-@pytest.mark.rule("kuberay-1d-head-ready")
-async def test_the_condition_of_the_head_follows_its_state() -> None:
-    client = FakeClient(cluster(1))
-    await once(client)
-    seen = []
-    for ready in (True, False, True):
-        head = next(pod for pod in await pods(client) if "-head-" in pod.name)
-        await set_phase(client, head, "Running", ready=ready)
-        seen.append(condition(await once(client), "HeadPodReady"))
-    assert seen == ["True", "False", "True"]
 
 
 async def test_a_finished_head_whose_restart_is_disabled_stays() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile import Context, Controller, ObjectMeta, Result, Unstructured, Write
+from reconcile import Context, Controller, Object, ObjectMeta, Result, Unstructured, Write, resource
+from reconcile import field as model_field
 from reconcile.errors import AlreadyExists, NotFound
 from reconcile.kinds import Node
-from reconcile.models import encode
+from reconcile.models import definition_of, encode
 
 from ... import OPERATOR
 from ..cluster_reads import ClusterApi
@@ -96,13 +97,7 @@ class SimulatedMachines:
 
     async def _make(self, ctx: Context[Unstructured], owner: Unstructured) -> Unstructured:
         name = f"{ctx.object.name}-{ctx.clock.uuid().hex[:6]}"
-        reference = {
-            "apiVersion": f"{self.api.group}/{self.api.version}",
-            "kind": "MachineSet",
-            "name": owner.name,
-            "uid": owner.uid,
-            "controller": True,
-        }
+        owned = {"name": owner.name, "uid": owner.uid, "controller": True}
         return await ctx.client.create(
             {
                 **self._head("Machine"),
@@ -110,7 +105,7 @@ class SimulatedMachines:
                     "name": name,
                     "namespace": ctx.object.namespace,
                     "labels": {DEPLOYMENT: ctx.object.name},
-                    "ownerReferences": [reference],
+                    "ownerReferences": [{**self._head("MachineSet"), **owned}],
                 },
                 "spec": {},
             }
@@ -125,10 +120,8 @@ class SimulatedMachines:
     async def _start(
         self, ctx: Context[Unstructured], machine: Unstructured, deployment: Mapping[str, Any]
     ) -> None:
-        provider, name = (
-            f"simulated:///{machine.namespace}/{machine.name}",
-            f"{machine.namespace}-{machine.name}",
-        )
+        name = f"{machine.namespace}-{machine.name}"
+        provider = f"simulated:///{machine.namespace}/{machine.name}"
         annotations = deployment["metadata"].get("annotations") or {}
         labels = dict(part.split("=") for part in annotations.get(CAPACITY + "labels", "").split(",") if part)
         try:
@@ -163,37 +156,28 @@ def _stays(machine: Unstructured) -> tuple[bool, bool, str]:
     return not marked, bool((machine.body.get("status") or {}).get("nodeRef")), machine.name
 
 
+@frozen
+class _Size:
+    replicas: int | None = None
+    extra: Mapping[str, Any] = model_field(factory=dict, extra_fields=True)
+
+
+@frozen
+class _SizeStatus(_Size):
+    selector: str | None = None
+
+
 def _definition(api: ClusterApi, kind: str, scaled: bool) -> dict[str, Any]:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    number = {"type": "integer", "format": "int32"}
-    spec = {**anything, "properties": {"replicas": number}}
-    status = {**anything, "properties": {"replicas": number, "selector": {"type": "string"}}}
-    subresources: dict[str, Any] = {"status": {}}
+    class Sized(Object):
+        spec: _Size = _Size()
+        status: _SizeStatus = _SizeStatus()
+
+    definition: dict[str, Any] = definition_of(resource(f"{api.group}/{api.version}", kind=kind)(Sized))
     if scaled:
-        subresources["scale"] = {
+        # Not by Scale, which requires a default: Cluster API accepts groups without replicas.
+        definition["spec"]["versions"][0]["subresources"]["scale"] = {
             "specReplicasPath": ".spec.replicas",
             "statusReplicasPath": ".status.replicas",
             "labelSelectorPath": ".status.selector",
         }
-    plural = f"{kind.lower()}s"
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{api.group}"},
-        "spec": {
-            "group": api.group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
-            "versions": [
-                {
-                    "name": api.version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": subresources,
-                    "schema": {
-                        "openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}
-                    },
-                }
-            ],
-        },
-    }
+    return definition
