@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Protocol
 
 import msgspec
-from attrs import field, frozen
+from attrs import frozen
 
 from informers.api_errors import error_from_response
 
@@ -63,12 +63,11 @@ class HttpRequest(msgspec.Struct, frozen=True):
         return f"{self.method} {self.path}"
 
 
-@frozen
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One whole answer. Header names are lower case."""
 
     status: int
-    headers: Mapping[str, str] = field(factory=dict)
+    headers: Mapping[str, str] = _NOTHING
     body: bytes = b""
 
 

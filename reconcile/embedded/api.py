@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from attrs import field, frozen
+import msgspec
+from attrs import frozen
 
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.protocol.request_info import RequestPlace, place_of
@@ -21,14 +22,13 @@ INCLUDED = ("Metadata", "Object", "None")
 """What the rows of a table can carry."""
 
 
-@frozen
-class ApiRequest:
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request. `path` is not percent-encoded and has no query; header names are lower case."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(factory=dict)
-    headers: Mapping[str, str] = field(factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     user: User = ADMIN
 

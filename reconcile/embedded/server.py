@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
@@ -197,7 +197,7 @@ class ApiServer:
             return request
         for act in impersonation_acts(request.user, request.headers, wanted):
             self._require(act)
-        return evolve(request, user=wanted)
+        return replace(request, user=wanted)
 
     def _require(self, act: Attributes) -> None:
         decision = self._engine.access.decide(act)
@@ -317,4 +317,4 @@ def _with_warning(response: Response, text: str) -> Response:
     warning = warning_text(text)
     given = response.headers.get("warning")
     headers = {**response.headers, "warning": f"{given}, {warning}" if given else warning}
-    return evolve(response, headers=headers)
+    return replace(response, headers=headers)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import msgspec
-from attrs import evolve, frozen
+from attrs import frozen
+from msgspec.structs import replace
 
 from reconcile.embedded import ApiRequest
 from tests.embedded.bad_requests import KINDS, bad_request, whole_object
@@ -137,7 +138,7 @@ def _binary(chance: random.Random) -> Sent:
     start = chance.choice([CBOR, PROTOBUF, PROTOBUF + b"\x0a\x05", b"", b"---\n", b"&a [*a, *a]"])
     kind = chance.choice(BINARY)
     body = start + chance.randbytes(chance.randrange(60))
-    return Sent(encoded(evolve(request, method="POST", headers={"content-type": kind}, body=body, query={})))
+    return Sent(encoded(replace(request, method="POST", headers={"content-type": kind}, body=body, query={})))
 
 
 def _bad_first_line(chance: random.Random) -> Sent:
@@ -192,7 +193,7 @@ def _too_large(chance: random.Random) -> Sent:
         declared = encoded(request).replace(b"Content-Length: 0", b"Content-Length: %d" % (LIMIT + 1))
         return Sent(declared + b"{}")
     filled = {**whole_object(collection, "a"), "filling": "x" * LIMIT}
-    return Sent(encoded(evolve(request, body=msgspec.json.encode(filled))), answered=True)
+    return Sent(encoded(replace(request, body=msgspec.json.encode(filled))), answered=True)
 
 
 def _noise(chance: random.Random) -> Sent:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
+from msgspec.structs import replace
 
 from informers.apimachinery.label_selectors import matches_labels, requirements_of, selector_matches
 from informers.resource import Key
@@ -150,7 +151,7 @@ def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respons
     if name != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     body = encode(eviction["deleteOptions"]) if eviction.get("deleteOptions") else b""
-    options = delete_options(evolve(request, body=body))
+    options = delete_options(replace(request, body=body))
     stored = require(engine, target)
     pod = object_in(stored, target.resource)
     ended = (pod.get("status") or {}).get("phase") in _FREE_PHASES
