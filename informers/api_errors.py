@@ -1,4 +1,4 @@
-"""Every way in which an API server, or the way to it, fails: one tree below `ApiError`."""
+"""Every way in which an API server, or the connection to it, fails: one tree below `ApiError`."""
 
 from collections.abc import Callable, Mapping
 from math import isfinite
@@ -11,21 +11,21 @@ R = TypeVar("R")
 
 
 class ApiError(Exception):
-    """Anything that goes wrong between a client and an API server."""
+    """Any failure between a client and an API server."""
 
     @property
     def may_have_acted(self) -> bool:
-        """Whether a write that failed so may have been carried out: look before you write again.
+        """Whether a failed write may have been carried out: read the object before writing again.
 
-        True for an answer that never came or cannot be read, and for every 5xx with one exception
-        (see `ServerError`). False where the server provably did not begin: it was not reached, or it
-        answered 4xx. 429 is among those: priority and fairness send it in place of handling the request.
+        True for an answer that never came or cannot be read, and for every 5xx with one exception (see
+        `ServerError`). False if the server provably did not begin: it was not reached, or it answered 4xx,
+        429 included, which priority and fairness sends instead of handling the request.
         """
         return False
 
 
 class TransportError(ApiError):
-    """No answer came. `request` says to what, as `GET https://…/api/v1/pods`."""
+    """No answer came. `request` is the request, as `GET https://…/api/v1/pods`."""
 
     def __init__(self, message: str, request: str = "") -> None:
         super().__init__(f"{request}: {message}" if request else message)
@@ -46,7 +46,7 @@ class OutcomeUnknown(TransportError):
 
 
 class MalformedAnswer(ApiError):
-    """What came is not what an API server says: something else may answer in its place."""
+    """The answer is not one of an API server: something else may answer in its place."""
 
     @property
     def may_have_acted(self) -> bool:
@@ -56,7 +56,7 @@ class MalformedAnswer(ApiError):
 
 @frozen
 class StatusCause:
-    """One reason of several for which a server refused: `reason`, `message` and the `field` at fault."""
+    """One of several reasons for a refusal: `reason`, `message` and the `field` at fault."""
 
     reason: str = ""
     message: str = ""
@@ -66,9 +66,9 @@ class StatusCause:
 class StatusError(ApiError):
     """The server answered and refused.
 
-    `code` is the HTTP status, `reason` the machine-readable word of the Status body (empty where
-    the body was none), `causes` the single faults, `retry_after` the seconds after which the server
-    wants to be asked again (None: it did not say), `request` the method and path.
+    `code` is the HTTP status, `reason` the machine-readable word of the Status body (empty without one),
+    `causes` the single faults, `retry_after` the seconds after which the server asks to be called again (None
+    if it does not), `request` the method and path.
     """
 
     codes: ClassVar[tuple[int, ...]] = ()
@@ -97,7 +97,7 @@ class StatusError(ApiError):
 
 
 class BadRequest(StatusError):
-    """The request itself is wrong; sending it again will not help."""
+    """The request is wrong; sending it again will not help."""
 
     codes = (400, 405, 406, 415)
 
@@ -109,19 +109,19 @@ class Unauthorized(StatusError):
 
 
 class Forbidden(StatusError):
-    """The user may not do this, or it is not allowed now (in a namespace that is terminating)."""
+    """The user may not do this, or it is not allowed now (in a terminating namespace)."""
 
     codes = (403,)
 
 
 class NotFound(StatusError):
-    """There is no such object, or no such resource."""
+    """The object, or its resource, does not exist."""
 
     codes = (404,)
 
 
 class Conflict(StatusError):
-    """The request and the stored object do not fit together; see the four subclasses."""
+    """The request does not fit the stored object; see the four subclasses."""
 
 
 class StaleVersion(Conflict):
@@ -137,11 +137,11 @@ class OwnedByOther(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    """The object is not the one that was meant: it was replaced by another of its name."""
+    """The object is another one: it was replaced by an object of the same name."""
 
 
 class Expired(StatusError):
-    """The version, or the page, that was asked for is no longer kept."""
+    """The requested version, or the requested page, is no longer kept."""
 
     codes = (410,)
 
@@ -159,16 +159,16 @@ class TooManyRequests(StatusError):
 
 
 class ServerError(StatusError):
-    """The server failed; a write may have been carried out all the same."""
+    """The server failed; a write may still have been carried out."""
 
     @property
     def may_have_acted(self) -> bool:
-        """Unless it is a 503 with a Status that says when to come back.
+        """True, unless it is a 503 with a Status that says when to retry.
 
-        An API server answers 500 also when etcd committed and only the wait for it ran out (`etcdserver:
-        request timed out`), and a proxy in front of it answers 502 or 503 for a connection that broke
-        under way. A 503 with a Status of reason ServiceUnavailable and a time to wait comes from the
-        server itself, before its handlers are installed; without these it may come from a proxy.
+        An API server also answers 500 when etcd committed and only the wait for it timed out (`etcdserver:
+        request timed out`), and a proxy answers 502 or 503 for a connection that broke in between. A 503 with
+        a Status of reason ServiceUnavailable and a time to wait comes from the server itself, before its
+        handlers are installed.
         """
         turned_away = self.code == 503 and self.reason == "ServiceUnavailable"
         return not (turned_away and self.retry_after is not None)
@@ -190,7 +190,7 @@ _BY_CODE: dict[int, type[StatusError]] = {
 
 
 def parsed(read: Callable[[bytes], R], body: bytes, request: str) -> R:
-    """What `read` makes of the body of an answer. Raises MalformedAnswer for one that it cannot read.
+    """Read the body of an answer with `read`. Raises MalformedAnswer if that fails.
 
     The message has no part of the body, which may hold a Secret.
     """
@@ -207,10 +207,10 @@ _GATEWAY_CODES = (502, 503, 504)
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether no API server answered: the request did not get there, or what stands before it answered.
+    """Whether no API server answered: the request did not arrive, or a proxy answered for the server.
 
-    That is every `TransportError`, and 502, 503 and 504 without a Status, which come from a load balancer
-    or, for one API group alone, from an aggregator. A server that is busy (429) has answered.
+    That is every `TransportError`, and 502, 503 and 504 without a Status, which come from a load balancer or,
+    for a single API group, from an aggregator. A busy server (429) has answered.
     """
     if isinstance(error, StatusError):
         return error.code in _GATEWAY_CODES and not error.reason
@@ -218,7 +218,7 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def error_from_response(code: int, headers: Mapping[str, str], body: bytes, request: str = "") -> StatusError:
-    """The typed error for an answer of 400 or more, whatever its body is: a Status, text or nothing."""
+    """The typed error for an answer of 400 or more, whatever its body is: a Status, text or empty."""
     status = _status_body(body)
     details = _mapping(status.get("details"))
     listed = details.get("causes")
@@ -240,7 +240,7 @@ def error_from_response(code: int, headers: Mapping[str, str], body: bytes, requ
 
 
 def error_from_status(status: Mapping[str, Any], request: str = "") -> StatusError:
-    """The typed error for a Status object that came inside a stream (an ERROR event of a watch)."""
+    """The typed error for a Status object inside a stream (an ERROR event of a watch)."""
     code = status.get("code")
     if not isinstance(code, int) or not 400 <= code < 600:
         code = 410 if status.get("reason") in ("Expired", "Gone") else 500

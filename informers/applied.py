@@ -1,13 +1,12 @@
-"""What field managers applied to an object: 15 bytes for each, taken from it when it arrives.
+"""What field managers applied to an object: 15 bytes for each, computed when the object arrives.
 
-`metadata.managedFields` names the fields that each manager owns by server-side apply. Those fields and
-their values as they are stored, taken out of the object, are what that manager applied last: as long as
-they equal an intent, applying the intent changes nothing. A store keeps a digest of them in place of the
-managedFields, which are larger than many objects.
+`metadata.managedFields` names the fields that each manager owns by server-side apply. Those fields with their
+stored values are what that manager applied last: while they equal an intent, applying it changes nothing. A
+store keeps a digest of them in place of the managedFields, which are larger than many objects.
 
-A field set has no schema, and needs none here: a member without anything below it is owned as a whole
-(scalars, atomic maps and lists), `k:` and `v:` name the owned items of keyed lists and sets. Digests are
-compared within one process only.
+No schema is needed: a member of a field set with nothing below it is owned as a whole (scalars, atomic maps
+and lists), `k:` and `v:` name the owned items of keyed lists and sets. Digests are compared within one
+process only.
 """
 
 import hashlib
@@ -22,15 +21,15 @@ from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
 _TAG = 4
 _DIGEST = 11
 MARK = _TAG + _DIGEST
-"""Bytes of one mark: with the head of a bytes object 48, the most that fit a block of the allocator."""
+"""Bytes of one mark: with the head of a bytes object 48, which still fits a block of the allocator."""
 NOTHING = bytes(_DIGEST)
-"""In place of a digest: the manager owns no field by apply."""
+"""Stands in for a digest if the manager owns no field by apply."""
 
 _NOT_OWNED = ("apiVersion", "kind")
 _NOT_OWNED_METADATA = ("name", "namespace")
-"""What a server leaves out of field sets, and an intent has all the same."""
+"""Servers leave these out of field sets; intents have them."""
 _BESIDE = "\0"
-"""Where the surroundings of an owned field that is absent stand; no member is called so."""
+"""The name under which the surroundings of an absent owned field are kept; no member is called that."""
 
 
 class _ManagedFields(msgspec.Struct, rename="camel"):
@@ -49,7 +48,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class Appliers:
     """The field managers of this process whose applies to objects of one API version are marked.
 
-    What was applied in another API version equals no intent: its paths belong to another schema.
+    An apply in another API version equals no intent: its paths belong to another schema.
     """
 
     def __init__(self, api_version: str, managers: Iterable[str] = ()) -> None:
@@ -60,7 +59,7 @@ class Appliers:
             self.add(manager)
 
     def add(self, manager: str, *, late: bool = False) -> None:
-        """Mark what this manager applies from now on; `late`: objects arrived before without a look at it."""
+        """Mark what this manager applies from now on. `late`: objects arrived before that were not marked."""
         self._names[manager] = msgspec.json.encode(manager)
         if late:
             self._late.add(manager)
@@ -69,13 +68,13 @@ class Appliers:
         return manager in self._names
 
     def saw_all(self, manager: str) -> bool:
-        """Whether no mark of the manager on an object means that it owns nothing there by apply."""
+        """Whether a missing mark of the manager proves that it owns nothing of an object by apply."""
         return manager in self._names and manager not in self._late
 
     def marks(self, raw: bytes, managed_fields: bytes) -> bytes:
-        """The marks of an object, one behind the other; `managed_fields` is the text of its own.
+        """The marks of an object, concatenated; `managed_fields` is the JSON text of its managedFields.
 
-        Empty where they cannot be read; the mark of an entry that cannot be read equals that of no intent.
+        Empty if they cannot be read. The mark of an unreadable entry equals that of no intent.
         """
         if b'"Apply"' not in managed_fields or not any(
             name in managed_fields for name in self._names.values()
@@ -104,7 +103,7 @@ class Appliers:
 
 
 def mark_of_intent(manager: str, subresource: str, intent: Mapping[str, Any]) -> bytes:
-    """The mark of an object of which a manager owns just what an intent says, with those values."""
+    """The mark of an object of which a manager owns exactly what an intent says, with those values."""
     owned = dict(intent)
     for name in _NOT_OWNED:
         owned.pop(name, None)
@@ -126,12 +125,11 @@ def mark_in(marks: bytes, mark: bytes) -> bytes:
 
 
 def same_manager(one: bytes, other: bytes) -> bool:
-    """Whether two marks are of one manager (and one subresource)."""
+    """Whether two marks have the same manager and subresource."""
     return one[:_TAG] == other[:_TAG]
 
 
 def with_marks(marks: bytes, newer: bytes) -> bytes:
-    """The marks of an object after those of some managers became others."""
     tags = {newer[start : start + _TAG] for start in range(0, len(newer), MARK)}
     kept = [marks[start : start + MARK] for start in range(0, len(marks), MARK)]
     return b"".join(mark for mark in kept if mark[:_TAG] not in tags) + newer
@@ -177,10 +175,10 @@ def _owned(fields: Mapping[str, Any], live: Any) -> Any:
 
 
 def _members(fields: Mapping[str, Any], live: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """The owned members of a map. `beside` stands in where one is absent.
+    """The owned members of a map. `beside` stands in for an absent one.
 
-    A server may store a value under another name (stringData of a Secret) or leave it out (null, false
-    where that is the default): then a change of anything beside it may be a change of the value.
+    A server may store a value under another name (stringData of a Secret) or omit it (null, a default false):
+    then a change of anything beside it may be a change of the value.
     """
     owned: dict[str, Any] = {}
     for element, below in fields.items():

@@ -26,7 +26,7 @@ _log = get_logger("informers")
 
 
 class NotCached(LookupError):
-    """A read from a cache of a resource that it does not follow."""
+    """A resource is read from a cache that does not follow it."""
 
 
 class CacheSyncFailed(Exception):
@@ -43,13 +43,13 @@ class _Followed:
 
 
 class Cache:
-    """One informer per resource. Reads never start one: what is followed is declared.
+    """One informer per resource. Resources are followed by declaration; reads never start an informer.
 
-    `namespace`, or `namespaces`, narrows every namespaced resource, save those that are declared
-    `everywhere` and those whose own options name namespaces (ValueError for both). `options` of single
-    resources go before `defaults`. Run it with `run`, which also runs what is declared later. `reach` is what
-    its informers know of the way to the server; clients report to it what their requests met. `log` has its
-    lines.
+    `namespace`, or `namespaces`, restricts every namespaced resource except those declared `everywhere` and
+    those whose own options name namespaces (ValueError for both). `options` of single resources take
+    precedence over `defaults`. `run` also runs what is declared later. `reach` is what the informers know of
+    the connection to the server; clients report to it the outcome of their requests. Its log lines go to
+    `log`.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Cache:
 
     @property
     def namespaces(self) -> Sequence[str]:
-        """The namespaces that are followed; none for all."""
+        """The namespaces that are followed; empty for all."""
         return tuple(self._namespaces)
 
     def declare(self, resource: APIResource, *, everywhere: bool = False) -> Informer:
-        """The informer of a resource; made at the first call, shared by all later ones.
+        """The informer of a resource, created at the first call and shared by all later ones.
 
-        Raises ValueError if a resource that is followed in some namespaces is now wanted everywhere.
+        Raises ValueError for `everywhere` if the resource is already followed in some namespaces only.
         """
         entry = self._entries.get(resource)
         if entry is None:
@@ -131,7 +131,7 @@ class Cache:
         return informer
 
     def add_namespace(self, namespace: str) -> None:
-        """Follow one more namespace of every resource that is narrowed as the cache is.
+        """Follow a further namespace of every resource that the cache restricts.
 
         Raises ValueError if the cache follows all namespaces.
         """
@@ -160,13 +160,13 @@ class Cache:
         return iter([entry.informer for entry in self._entries.values()])
 
     def status(self) -> Sequence[InformerStatus]:
-        """What every informer does now."""
+        """The present status of every informer."""
         return [informer.status() for informer in self]
 
     # --- running --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run every informer, also those declared from now on, until cancelled."""
+        """Run every informer, later declared ones included, until cancelled."""
         try:
             async with anyio.create_task_group() as group:
                 self.start(group)
@@ -175,14 +175,14 @@ class Cache:
             self.end()
 
     def start(self, group: TaskGroup) -> None:
-        """As `run`, in a task group that is there already, until it is cancelled; then call `end`."""
+        """As `run`, in an existing task group until that is cancelled; then call `end`."""
         self._group = group
         self.reach.start(group)
         for entry in self._entries.values():
             self._start(entry)
 
     def end(self) -> None:
-        """The task group of `start` has ended."""
+        """Report that the task group of `start` has ended."""
         self._group = None
         self.reach.end()
         for entry in self._entries.values():
@@ -191,9 +191,8 @@ class Cache:
     async def wait_synced(self, seconds: float = SYNC_SECONDS) -> None:
         """Wait for the first list of every resource.
 
-        What stands in the way (401, 403 with the RBAC rule that is missing, 404) is logged at once.
-        Raises an ExceptionGroup of CacheSyncFailed with it after `seconds`: a role or a definition may still
-        be on its way.
+        Refusals (401, 403 with the missing RBAC rule, 404) are logged at once, but waited out, since a role
+        or a definition may still be on its way. After `seconds`, raises an ExceptionGroup of CacheSyncFailed.
         """
         late = [informer for informer in self if not informer.synced]
         told: set[APIResource] = set()
@@ -223,7 +222,7 @@ class Cache:
         return _Followed(informer, everywhere, inherits and bool(self._namespaces))
 
     def _some_path(self) -> str:
-        """The path of some collection that is followed; empty without any."""
+        """The path of any collection that is followed; empty without one."""
         informer = next(iter(self), None)
         return "" if informer is None else informer.resource.path(informer.namespace)
 
@@ -243,7 +242,7 @@ async def _run(informer: Informer, group: TaskGroup) -> None:
 
 
 def _tell_refused(late: Sequence[Informer], told: set[APIResource]) -> None:
-    """Log what the server refuses, once for each resource."""
+    """Log what the server refuses, once per resource."""
     for informer in late:
         if informer.resource not in told and isinstance(informer.error, Unauthorized | Forbidden | NotFound):
             told.add(informer.resource)

@@ -1,8 +1,8 @@
-"""Distinguishes a cancellation that was asked for from a CancelledError that a call merely raised.
+"""Distinguishes a requested cancellation from a CancelledError that a call merely raised.
 
-`await task` raises CancelledError where other code cancelled that task, and so do `gather`, futures and
-libraries such as grpc. In a task group such an error silently ends every other task, so each task that
-calls code of others finds out here which of the two it got.
+`await task` raises CancelledError if other code cancelled that task, and so do `gather`, futures and
+libraries such as grpc. In a task group such an error silently ends every other task, so each task that calls
+foreign code has to find out which of the two it got.
 """
 
 import asyncio
@@ -13,36 +13,37 @@ from contextlib import asynccontextmanager
 import anyio
 
 FAILURES = (Exception, asyncio.CancelledError, SystemExit)
-"""What code of others may raise that is its own failure, if nothing has asked it to end.
+"""What foreign code may raise as its own failure, if nothing has asked it to end.
 
-Not among them are KeyboardInterrupt, which a user sends, and GeneratorExit, which closes a coroutine.
+Excludes KeyboardInterrupt, which a user sends, and GeneratorExit, which closes a coroutine.
 """
 
 
 GRACE_SECONDS = 1.0
-"""Where all tasks of an event loop are cancelled, a task group ends only after the groups within it have."""
+"""If all tasks of an event loop are cancelled, a task group ends only after the groups within it have."""
 
 
 class Interrupted(Exception):
-    """Code of others raised CancelledError or SystemExit, and nothing had asked it to end."""
+    """Foreign code raised CancelledError or SystemExit, and nothing had asked it to end."""
 
 
 def asked_to_end() -> bool:
-    """Whether a cancel scope around the current task's position was cancelled."""
+    """Whether a cancel scope around the current position was cancelled."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 def cancel_requests() -> int:
-    """How often the current task was asked to end by its own `cancel`; 0 outside of tasks."""
+    """How often `cancel` was called on the current task; 0 outside of tasks."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
 def as_failure(error: BaseException, what: str, requests: int | None = None) -> Exception | None:
-    """The failure that an error of `what` comes to; None where it is to be raised on as it is.
+    """The error of `what` as a failure; None if it must be re-raised as it is.
 
-    `requests` are the `cancel_requests` from before the call, in a task that belongs to a caller: one more
-    is that caller's cancellation. Without it the task is the runtime's own, and scopes alone end it.
+    `requests` are the `cancel_requests` from before the call, in a task that belongs to a caller: if there
+    are more now, the caller cancelled it. Without `requests` the task is the runtime's own, and only scopes
+    end it.
     """
     if isinstance(error, Exception):
         return error
@@ -60,8 +61,8 @@ def as_failure(error: BaseException, what: str, requests: int | None = None) -> 
 async def live_on() -> None:
     """Undo a cancellation of the current task that none of its scopes asked for; raise it again if one did.
 
-    Call it in a task of the runtime's own after a CancelledError. What cancels all tasks of an event loop, as
-    `asyncio.run` does at its end, also reaches the host of the scope, so this gives it two turns for that.
+    For the runtime's own tasks, after a CancelledError. A cancellation of all tasks of an event loop, as at
+    the end of `asyncio.run`, also reaches the host of the scope, so this gives it two turns for that.
     """
     task = asyncio.current_task()
     for _ in range(2):
@@ -75,7 +76,7 @@ async def live_on() -> None:
 
 
 def interrupted(what: str, error: BaseException) -> Interrupted:
-    """What a CancelledError comes to that was thrown into a task by other code."""
+    """The failure for a CancelledError that other code threw into a task."""
     failure = Interrupted(f"{what} was cancelled, and nothing had asked it to end")
     failure.__cause__ = error
     return failure
@@ -83,9 +84,9 @@ def interrupted(what: str, error: BaseException) -> Interrupted:
 
 @asynccontextmanager
 async def no_silent_end(what: str) -> AsyncIterator[None]:
-    """Around all that a task does: it raises Interrupted where other code cancels that task.
+    """Wraps the body of a task: raises Interrupted if other code cancels that task.
 
-    Without it the task group of that task would end as if it had been asked to, with all its tasks.
+    Otherwise its task group would end as if asked to, with all its tasks.
     """
     try:
         yield
@@ -98,7 +99,7 @@ async def no_silent_end(what: str) -> AsyncIterator[None]:
 
 
 def leaf_errors(error: BaseException) -> Iterator[BaseException]:
-    """The single errors in the groups that task groups wrap them in."""
+    """The single errors within nested exception groups."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return

@@ -1,7 +1,6 @@
-"""Wall time, chance and identity, so that a test can decide all three.
+"""Wall time, random numbers and UUIDs, so that a test can decide all three.
 
-Durations and deadlines are not here: they come from the event loop (`anyio.current_time`), which
-the test kit makes virtual.
+Durations and deadlines come from the event loop (`anyio.current_time`), which the test kit makes virtual.
 """
 
 import datetime
@@ -14,7 +13,7 @@ from attrs import define
 
 
 class Clock(Protocol):
-    """What no module may take from the standard library by itself."""
+    """Replaces what no module may take from the standard library directly."""
 
     def now(self) -> datetime.datetime:
         """The wall time, aware, in UTC."""
@@ -29,13 +28,13 @@ class Clock(Protocol):
         ...
 
     def suspended(self) -> float:
-        """Seconds for which the machine was suspended so far, which the event loop's clock left out."""
+        """Seconds for which the machine has been suspended, which the event loop's clock does not count."""
         ...
 
 
 @define
 class SystemClock:
-    """The machine's own time, chance and identity."""
+    """The machine's own time, random numbers and UUIDs."""
 
     def now(self) -> datetime.datetime:
         """The wall time, aware, in UTC."""
@@ -50,6 +49,6 @@ class SystemClock:
         return uuid.uuid4()
 
     def suspended(self) -> float:
-        """Seconds for which the machine was suspended since it started; 0 where the platform cannot tell."""
+        """Seconds for which the machine was suspended since its start; 0 where that is unknown."""
         boottime = getattr(time, "CLOCK_BOOTTIME", None)
         return 0.0 if boottime is None else time.clock_gettime(boottime) - time.monotonic()

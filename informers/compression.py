@@ -1,7 +1,6 @@
-"""Bodies made smaller in memory: compressed by what the first of them looks like.
+"""Compresses stored bodies with the first body of the store as dictionary.
 
-Objects of one resource are alike, so the first one is the dictionary of all. What that costs and
-saves: docs/explanation/cache.md.
+Objects of one resource are alike. For costs and savings see docs/explanation/cache.md.
 """
 
 import threading
@@ -18,10 +17,10 @@ class Codec(Protocol):
     """Compresses the bodies of one store."""
 
     def pack(self, body: bytes) -> bytes:
-        """Compressed; the first body packed is the dictionary of all."""
+        """Compress; the first body packed is the dictionary of all."""
 
     def unpack(self, packed: bytes) -> bytes:
-        """What was packed by this very codec."""
+        """Decompress what this codec packed."""
 
 
 def codec() -> Codec:
@@ -34,8 +33,6 @@ def codec() -> Codec:
 
 @define(eq=False)
 class ZlibCodec(Codec):
-    """What Python always has."""
-
     _sample: bytes = field(default=b"", init=False)
 
     def pack(self, body: bytes) -> bytes:
@@ -49,7 +46,7 @@ class ZlibCodec(Codec):
 
 
 class ZstdCodec(Codec):
-    """A third of the time of zlib, both ways, and smaller. Raises ImportError where zstandard is missing."""
+    """Three times as fast as zlib, and smaller. Raises ImportError without zstandard."""
 
     def __init__(self) -> None:
         import zstandard

@@ -1,7 +1,7 @@
-"""Who we are to an API server. The only module that imports kubernetes-asyncio, and only when it connects.
+"""Credentials for an API server. Only this module imports kubernetes-asyncio, and only when connecting.
 
-The library knows kubeconfigs, service accounts, exec plugins and cloud tokens. It loads them once; that a
-token ages and a plugin has to run again is seen to here.
+The library reads kubeconfigs, service accounts, exec plugins and cloud tokens, but only once. Renewing tokens
+and running plugins again happens here.
 """
 
 import asyncio
@@ -38,18 +38,18 @@ Reload = Callable[[bool], Awaitable[None]]
 
 @frozen
 class Proof:
-    """What a request shows the server: an Authorization header, certificates, or both."""
+    """What a request presents to the server: an Authorization header, certificates, or both."""
 
     authorization: str | None = field(repr=False)
     certificates: tuple[bytes | None, ...] = field(repr=False)
 
 
 class Credentials:
-    """The library's configuration of one cluster, kept fresh. Made by `load` or `load_in_cluster`.
+    """The library's configuration of one cluster, kept fresh. Created by `load` or `load_in_cluster`.
 
-    `reload(refused)` has the library look again: `refused` says that the server refused what it found
-    the last time, however fresh that seems. `held` has what did not come from files: PEM by the names of
-    the library's fields. `certificates` are those of a `Proof` as last read.
+    `reload(refused)` has the library look again; `refused`: the server refused the last credentials, however
+    fresh they seem. `held` has what did not come from files: PEM by the names of the library's fields.
+    `certificates` are those of a `Proof` as last read.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Credentials:
 
     @property
     def tls_server_name(self) -> str | None:
-        """The name that the server's certificate must bear where it is not the host's."""
+        """The name that the server's certificate must bear, if not that of the host."""
         return self._configuration.tls_server_name or None
 
     def tls(self) -> ssl.SSLContext:
-        """What the server must prove, and our certificate. Verifies unless the kubeconfig says not to."""
+        """The TLS context with our certificate. Verifies the server unless the kubeconfig says not to."""
         authority, certificate, key = self.certificates
         try:
             # Without any authority the system's are trusted, and an empty one must not count as none.
@@ -101,7 +101,7 @@ class Credentials:
         return context
 
     async def proof(self) -> Proof:
-        """What to show with the next request. Ageing tokens are renewed on the way."""
+        """The proof for the next request; renews a token that is about to expire."""
         try:
             await self._configuration.get_api_key_with_prefix("BearerToken")
         except Exception as error:
@@ -114,9 +114,9 @@ class Credentials:
         self.certificates = self._read_certificates()
 
     async def renew(self, refused: Proof) -> bool:
-        """Look again after a 401. True where there is now something else than what was refused.
+        """Look again after a 401; returns whether the credentials differ from those that were refused.
 
-        Many requests may be refused at once: the first looks, the others take what it found.
+        Of many requests refused at once the first looks, and the others take what it found.
         """
         async with self._renewal:
             if self._found() == refused:
@@ -127,7 +127,7 @@ class Credentials:
             return self._found() != refused
 
     def renew_beside(self) -> None:
-        """Look again while requests go on with what there is. One look at a time."""
+        """Look again while requests go on with the present credentials. One look at a time."""
         if self._beside is None or self._beside.done():
             # No task group lives as long as these credentials do.
             self._beside = asyncio.create_task(self._renew_quietly())
@@ -140,7 +140,7 @@ class Credentials:
                 _log.warning("the token was not renewed; the last one is still used", error=_one_line(error))
 
     async def aclose(self) -> None:
-        """Look no more: a plugin that runs is killed."""
+        """Stop renewing: a running plugin is killed."""
         if self._plugin is not None:
             self._plugin.close()
         if self._beside is not None:
@@ -157,7 +157,7 @@ class Credentials:
         )
 
     def _read(self, name: str, former: bytes | None) -> bytes | None:
-        """One of them. A file that is being replaced may be missing for a moment: then it is as before."""
+        """A file that is being replaced may be missing for a moment: then its former content is kept."""
         if name in self._held:
             return self._held[name]
         path = getattr(self._configuration, name)
@@ -167,7 +167,7 @@ class Credentials:
 
 
 async def load(paths: Sequence[Path], context: str) -> Credentials:
-    """Those of a kubeconfig's context. The kubeconfig is never written, even where a plugin renews in it."""
+    """The credentials of a kubeconfig's context. The kubeconfig is never written."""
     from kubernetes_asyncio.client import Configuration
 
     configuration = Configuration()
@@ -189,10 +189,10 @@ async def load(paths: Sequence[Path], context: str) -> Credentials:
 
 
 def _loader(paths: Sequence[Path], context: str) -> Any:
-    """The library's loader, but for two things: it writes no key to a file, and a plugin has a time limit.
+    """The library's loader, which writes keys to temporary files and waits for plugins without limit.
 
-    The library puts what a kubeconfig has inline into the temporary folder, where it stays when the
-    process is killed; and it waits for a plugin, and lets it run, for as long as that takes.
+    This one keeps inline keys in memory, since such files stay when the process is killed, and limits the
+    time of a plugin.
     """
     from kubernetes_asyncio.config.dateutil import parse_rfc3339
     from kubernetes_asyncio.config.exec_provider import ExecProvider
@@ -238,7 +238,7 @@ def _loader(paths: Sequence[Path], context: str) -> Any:
 
 
 def load_in_cluster() -> tuple[ClusterConnection, Credentials]:
-    """Those of the pod that this process runs in; its token and its authority are read again now and then."""
+    """The credentials of the pod that this process runs in; token and CA are read again now and then."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 
@@ -264,7 +264,7 @@ def load_in_cluster() -> tuple[ClusterConnection, Credentials]:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path to `content`, for libraries that read files; on Linux it lies in no file system."""
+    """A path to `content` for libraries that read files; on Linux it is in no file system."""
     if not hasattr(os, "memfd_create"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)
@@ -281,12 +281,12 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 def _no_passphrase() -> str:
-    """Instead of a question at the terminal."""
+    """Prevents a question at the terminal."""
     raise ValueError("the client's key is encrypted: a kubeconfig has no place for a passphrase")
 
 
 def _now_and_then(loader: Any, credentials: Credentials) -> Callable[[Any], Awaitable[None]]:
-    """The library's hook before each request: reads token files and renews ageing tokens, once a minute."""
+    """The library's hook before each request: reads token files and renews old tokens, once a minute."""
     due = anyio.current_time() + REREAD_SECONDS
 
     async def hook(_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which resource serves a kind, asked of the server and remembered."""
+"""Finds the resource that serves a kind, by asking the server once."""
 
 import re
 
@@ -10,7 +10,7 @@ from informers.resource import APIResource
 from informers.transport import HttpRequest, Transport
 
 ABSENT_SECONDS = 5.0
-"""So long (s) the server's word that it has no such kind counts; a definition may be on its way."""
+"""How long (s) the server's answer that it has no such kind is believed; a definition may be on its way."""
 
 
 class _ServedKind(msgspec.Struct):
@@ -35,8 +35,8 @@ class UnknownKind(LookupError):
 class Discovery:
     """Maps the apiVersion and kind of a manifest to a resource.
 
-    What was found is remembered for good; that there is none, for `ABSENT_SECONDS`. However many
-    ask at once, a group is read once.
+    A found resource is remembered for good, its absence for `ABSENT_SECONDS`. Concurrent callers share one
+    request per group.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -61,7 +61,7 @@ class Discovery:
             ) from None
 
     def forget(self, resource: APIResource) -> None:
-        """Ask again next time: the server has answered that it does not serve this resource."""
+        """Ask again next time, since the server answered that it does not serve this resource."""
         self._known.pop((resource.api_version, resource.kind), None)
         self._read_at.pop(resource.api_version, None)
 

@@ -1,7 +1,7 @@
 """A credential plugin of a kubeconfig: a program that prints a token or a certificate.
 
-The protocol is client.authentication.k8s.io's ExecCredential. A plugin that hangs must not hang requests,
-and no plugin may outlive the transport that started it.
+The protocol is ExecCredential of client.authentication.k8s.io. A plugin that hangs must not hang requests,
+and must not outlive the transport that started it.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from attrs import define, field
 SECONDS = 30.0
 """How long a plugin may take."""
 LOGIN_SECONDS = 300.0
-"""How long where a person sits at a terminal: a plugin may ask for a login then."""
+"""The limit if a person sits at a terminal: then a plugin may ask for a login."""
 END_SECONDS = 1.0
-"""How long the end of a killed plugin is waited for: one in a session of its own may hold a pipe."""
+"""How long to wait for the end of a killed plugin: one in a session of its own may hold a pipe."""
 MOST_BYTES = 1 << 20
 
 
@@ -33,7 +33,7 @@ class PluginError(Exception):
 class Plugin:
     """Runs one plugin, as often as it is asked.
 
-    `arguments` begin with the program. Closing kills what runs, with all that it has started.
+    `arguments` begin with the program. `close` kills what runs, with its child processes.
     """
 
     arguments: Sequence[str]
@@ -42,7 +42,7 @@ class Plugin:
     _running: set[asyncio.subprocess.Process] = field(factory=set, init=False)
 
     async def ask(self) -> Mapping[str, Any]:
-        """The `status` of what it prints. Raises PluginError."""
+        """The `status` that the plugin prints. Raises PluginError."""
         interactive = sys.stdin is not None and sys.stdin.isatty()
         seconds = LOGIN_SECONDS if interactive else SECONDS
         try:
@@ -54,11 +54,9 @@ class Plugin:
 
     @property
     def name(self) -> str:
-        """The program's name."""
         return os.path.basename(self.arguments[0])
 
     def close(self) -> None:
-        """Kill what runs."""
         for process in self._running:
             _kill(process)
 

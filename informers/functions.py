@@ -1,7 +1,7 @@
-"""Functions that an author gives: what they are called in a message, and whether they fit their place.
+"""Checks functions that authors pass in, and names them in messages.
 
-What can be seen when a function is given is refused then. Its signature can be hidden (a builtin, a wrapper
-with `*args`); what shows only in a call is left to the code that makes the call.
+What can be seen when a function is passed is refused then. A signature can be hidden (a builtin, a wrapper
+with `*args`); what shows only in a call is left to the caller.
 """
 
 import inspect
@@ -15,7 +15,7 @@ Kind = Literal["either", "async", "plain", "many", "stream"]
 
 
 def name_of(function: Any) -> str:
-    """What a message calls a function: `keep_site`, `Sites.keep`."""
+    """The name of a function in messages: `keep_site`, `Sites.keep`."""
     while isinstance(function, partial):
         function = function.func
     name: str = getattr(function, "__qualname__", "") or type(function).__qualname__
@@ -23,12 +23,12 @@ def name_of(function: Any) -> str:
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling it gives a coroutine: an `async def`, a partial or a method of one, or such a call."""
+    """Whether calling it gives a coroutine: for an `async def`, and a partial or a method of one."""
     return _is(inspect.iscoroutinefunction, function)
 
 
 def check_function(function: Any, place: str, takes: str, kind: Kind) -> None:
-    """See that a function fits the place that takes it. Raises TypeError, which names both and says why not.
+    """Raise TypeError, with both names and the reason, if a function does not fit the place that takes it.
 
     `place` is how the author writes it, `Watch(Secret): by=`; `takes` names its arguments: `old, new`.
     """
@@ -48,7 +48,6 @@ def check_function(function: Any, place: str, takes: str, kind: Kind) -> None:
 
 
 def _kind_problem(function: Any, kind: Kind) -> str:
-    """Why a function of another kind is expected; empty if it fits."""
     streams = _is(inspect.isasyncgenfunction, function)
     if kind == "stream":
         return (

@@ -19,33 +19,31 @@ from informers.store import Delta
 Handler = Callable[[Delta], None]
 """Called for each change, in order, once the store has it. Must not block and must not raise."""
 AsyncHandler = Callable[[Delta], Awaitable[None]]
-"""Awaited for each change, in order, in a task of its own: it may take its time, and reads a newer store."""
+"""Awaited for each change, in order, in its own task: it may be slow, and reads a newer store."""
 
 
 Arguments = TypeVarTuple("Arguments")
 
 
 class Tasks:
-    """The tasks of one of those that share a task group: they can be ended without the others."""
+    """The tasks of one member of a shared task group, which can be ended without the others."""
 
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._started: list[TaskHandle[None]] = []
 
     def start_soon(self, call: Callable[[*Arguments], Coroutine[Any, Any, None]], *args: *Arguments) -> None:
-        """Start one more."""
         pending = TaskHandle.Status.PENDING
         self._started = [task for task in self._started if task.status is pending]
         self._started.append(self._group.create_task(call(*args)))
 
     def cancel(self) -> None:
-        """End them all; the group waits for it."""
         for task in self._started:
             task.cancel()
 
 
 class Registration:
-    """A handler of an informer. Made by `Informer.add_handler` and `Informer.add_async_handler`."""
+    """A handler of an informer. Created by `Informer.add_handler` and `Informer.add_async_handler`."""
 
     def __init__(self, handler: Handler | AsyncHandler, log: structlog.stdlib.BoundLogger) -> None:
         self.backlog: deque[Delta] = deque()
@@ -59,11 +57,11 @@ class Registration:
 
     @property
     def synced(self) -> bool:
-        """Whether it has handled all objects that were there when it was added."""
+        """Whether it has handled all objects that existed when it was added."""
         return not any(delta.initial for delta in self.backlog)
 
     def remove(self) -> None:
-        """Call it no more. A call that has begun goes on; `wait_removed` waits for its end."""
+        """Call the handler no more. A call in progress goes on; `wait_removed` waits for its end."""
         self.removed = True
         self.backlog.clear()
         self.stop_resync()
@@ -75,9 +73,9 @@ class Registration:
             timer.cancel()
 
     async def wait_removed(self) -> None:
-        """Remove it, and wait until its last call has ended.
+        """Remove the handler, and wait until its last call has ended.
 
-        Raises RuntimeError when the handler itself waits, which would be for ever.
+        Raises RuntimeError if called by the handler itself, which would wait for ever.
         """
         if self._task == anyio.get_current_task().id:
             raise RuntimeError("a handler cannot wait for its own end: call remove() instead")
@@ -86,7 +84,7 @@ class Registration:
             await self._idle.wait()
 
     def tell(self, delta: Delta) -> None:
-        """Call a synchronous handler; what it raises is logged and costs it this one change."""
+        """Call a synchronous handler. An error is logged, and the handler misses this one change."""
         try:
             self._handler(delta)
         except FAILURES as error:
@@ -124,9 +122,9 @@ class Registration:
 class Handlers:
     """The handlers of one informer.
 
-    A synchronous handler is called where the change happens, unless changes are waiting for it
-    already, as after a list: those are handed on in slices by `settle`. An asynchronous one has a
-    queue without bound and, while the informer runs, a task.
+    A synchronous handler is called where the change happens. If changes already wait for it, as after a list,
+    `settle` passes them on in slices. An asynchronous one has an unbounded queue and, while the informer
+    runs, a task.
     """
 
     def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
@@ -138,7 +136,7 @@ class Handlers:
         self._changes = Broadcast()
 
     def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
-        """Add a synchronous handler: it gets `present` before this returns, then every change."""
+        """Add a synchronous handler; it gets `present` before this returns."""
         check_function(handler, "add_handler:", "delta", "plain")
         registration = Registration(handler, self._log)
         for delta in present:
@@ -147,7 +145,7 @@ class Handlers:
         return registration
 
     def add_async(self, handler: AsyncHandler, present: Iterable[Delta]) -> Registration:
-        """Add an asynchronous handler: it gets `present` and every change, in its own time."""
+        """Add an asynchronous handler, which gets `present` and every later change in its own time."""
         check_function(handler, "add_async_handler:", "delta", "either")
         registration = Registration(handler, self._log)
         registration.backlog.extend(present)
@@ -157,34 +155,32 @@ class Handlers:
         return registration
 
     def start(self, tasks: Tasks) -> None:
-        """From now on asynchronous handlers work, each as one of these."""
+        """Run the asynchronous handlers as some of these tasks."""
         self._tasks = tasks
         for registration in self._tasked:
             tasks.start_soon(registration.work, self._changes)
 
     def stop(self) -> None:
-        """They have ended; changes that asynchronous handlers have not handled wait for the next start."""
+        """The tasks have ended; changes not yet handled wait for the next start."""
         self._tasks = None
 
     @property
     def registrations(self) -> Sequence[Registration]:
-        """Those that were not removed."""
+        """The handlers that were not removed."""
         for kind in (self._inline, self._tasked):
             kind[:] = [registration for registration in kind if not registration.removed]
         return (*self._inline, *self._tasked)
 
     @property
     def backlog(self) -> int:
-        """How many changes the handler that is furthest behind has yet to handle."""
+        """How many changes the slowest handler has yet to handle."""
         return max((len(registration.backlog) for registration in self.registrations), default=0)
 
     @property
     def unsettled(self) -> bool:
-        """Whether `settle` has something to do."""
         return any(registration.backlog for registration in self._inline)
 
     def publish(self, delta: Delta) -> None:
-        """Hand one change to every handler."""
         for registration in tuple(self._inline):
             if registration.removed:
                 self._inline.remove(registration)
@@ -196,12 +192,12 @@ class Handlers:
             self._enqueue(self._tasked, (delta,))
 
     def publish_all(self, deltas: Sequence[Delta]) -> None:
-        """Queue many changes for every handler; `settle` hands them to the synchronous ones."""
+        """Queue changes for every handler; `settle` passes them to the synchronous ones."""
         self._enqueue(self._inline, deltas)
         self._enqueue(self._tasked, deltas)
 
     async def settle(self) -> None:
-        """Hand queued changes to the synchronous handlers, a slice at a time."""
+        """Pass queued changes to the synchronous handlers, in slices."""
         self._pace.start()
         for registration in tuple(self._inline):
             while registration.backlog:
@@ -210,7 +206,7 @@ class Handlers:
                     await self._pace.pause()
 
     def wake(self) -> None:
-        """Wake the asynchronous handlers: something was put into a queue from outside."""
+        """Wake the asynchronous handlers after something was put into a queue from outside."""
         self._changes.notify()
 
     def _enqueue(self, registrations: Iterable[Registration], deltas: Sequence[Delta]) -> None:

@@ -1,4 +1,4 @@
-"""Indexes over snapshots: which places are found under which value, never behind the objects."""
+"""Indexes over snapshots: the places found under each value, never behind the objects."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
@@ -14,19 +14,19 @@ from informers.snapshot import CompactKey, Snapshot
 _log = get_logger("informers")
 
 IndexFunction = Callable[[Snapshot], Iterable[Any]]
-"""The values under which a snapshot is found; hashable, and the same at each call.
+"""The values under which a snapshot is found: hashable, and the same at each call.
 
-A snapshot for which it raises is found under none, and the log says so.
+If it raises for a snapshot, that is found under none, and the error is logged.
 """
 
 
 def by_owner(snapshot: Snapshot) -> Iterable[str]:
-    """The uids of all owners: the index that every store has, under `owner`."""
+    """The uids of all owners: the index `owner` of every store."""
     return [owner.uid for owner in snapshot.owners] if snapshot.owners else ()
 
 
 def by_namespace(snapshot: Snapshot) -> Iterable[str]:
-    """The namespace: the index that every store has, under `namespace`."""
+    """The namespace: the index `namespace` of every store."""
     return (snapshot.place.namespace,)
 
 
@@ -51,28 +51,25 @@ class StoreIndex:
         return next((reads for function, reads in _READS if function is self.function), None)
 
     def places(self, value: Any) -> Sequence[CompactKey]:
-        """The places under a value, in the order in which they came."""
+        """The places under a value, in the order of their arrival."""
         found = self._places.get(value)
         if found is None:
             return ()
         return list(found) if isinstance(found, dict) else [found]
 
     def values(self) -> Collection[Any]:
-        """The values that have a place."""
         return self._places.keys()
 
     def add(self, snapshot: Snapshot) -> None:
-        """Have a snapshot found."""
         for value in self._values(snapshot):
             self._put(value, snapshot.place)
 
     def remove(self, snapshot: Snapshot) -> None:
-        """Have a snapshot not found any more."""
         for value in self._values(snapshot):
             self._drop(value, snapshot.place)
 
     def change(self, old: Snapshot, new: Snapshot) -> None:
-        """Have `new` found in the place of `old`, which has the same key."""
+        """Replace `old` by `new`, which has the same key."""
         reads = self._reads
         if reads is not None and reads(old) == reads(new):
             return

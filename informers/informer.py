@@ -1,4 +1,4 @@
-"""Keeps one store equal to one resource of one server, and hands changes to handlers."""
+"""Keeps one store equal to one resource of one server, and passes changes to handlers."""
 
 import asyncio
 import datetime
@@ -30,7 +30,7 @@ from informers.store import ALL, Delta, Store
 from informers.transport import Transport
 
 RESYNC_JITTER = 0.1
-"""Share of its period by which a resync may be late at random, so that those of many kinds spread out."""
+"""Share of its period by which a resync may be late at random, so that resyncs of many kinds spread out."""
 
 InformerState = Literal["listing", "watching", "resting", "gone", "stopped"]
 
@@ -39,15 +39,14 @@ InformerState = Literal["listing", "watching", "resting", "gone", "stopped"]
 class InformerStatus:
     """What an informer does now.
 
-    `state`: listing, watching, resting (after a failure, or between two watches), gone (the server
-    does not serve the resource any more) or stopped. `namespace` is empty where all are followed.
-    `synced`: the first list is in the store and the handlers have it. `bytes`: what the
-    bodies of all `objects` take in memory. `version`: the one that the store has reached.
-    `last_event`: when (wall time) the last change came. `restarts`: connections after the first;
-    `relists`: lists after the first; `failures`: requests and streams that broke. `error`: the last
-    failure, until the server answers as it should. `lag`: seconds since the server last sent anything,
-    a bookmark too; None before that and when it is stopped. `backlog`: changes that the slowest
-    handler has yet to handle. `skipped`: states of objects that could not be read, and were left out.
+    `state`: listing, watching, resting (after a failure, or between two watches), gone (the server no longer
+    serves the resource) or stopped. `namespace`: empty if all are followed. `synced`: the first list is in
+    the store and the handlers have it. `bytes`: the memory of the bodies of all `objects`. `version`: the one
+    that the store has reached. `last_event`: the wall time of the last change. `restarts`: connections after
+    the first; `relists`: lists after the first; `failures`: broken requests and streams. `error`: the last
+    failure, until the server answers as it should. `lag`: seconds since the server last sent anything, a
+    bookmark included; None before that and when stopped. `backlog`: changes that the slowest handler has yet
+    to handle. `skipped`: states of objects that could not be read.
     """
 
     resource: str
@@ -69,7 +68,7 @@ class InformerStatus:
 
 @define(eq=False)
 class _Part:
-    """One namespace of an informer, or all: a reflector, and the scope in which it runs."""
+    """A followed namespace, or all of them: a reflector, and the scope in which it runs."""
 
     namespace: str
     reflector: Reflector
@@ -77,12 +76,12 @@ class _Part:
 
 
 class Informer:
-    """A store that follows a resource of a server, with handlers that are called for each change.
+    """A store that follows a resource of a server, and calls handlers for each change.
 
     `options` say what is followed and how it is kept; `namespace` is short for
-    `InformerOptions(namespaces=[namespace])`. Nothing runs until `run` does; the store can be read
-    at any time and is consistent with `store.version`. With `reach` it waits while the server is down, and
-    goes on at once when it answers again.
+    `InformerOptions(namespaces=[namespace])`. The store can be read at any time and is consistent with
+    `store.version`; it changes while `run` runs. With `reach`, the informer waits while the server is down,
+    and goes on at once when it answers again.
     """
 
     def __init__(
@@ -120,12 +119,12 @@ class Informer:
 
     @property
     def namespace(self) -> str:
-        """Where to ask for what it follows: empty for all namespaces, else one of its own."""
+        """A namespace in which a request can be made: empty if all are followed, otherwise one of them."""
         return next(iter(self._parts), ALL)
 
     @property
     def namespaces(self) -> Sequence[str]:
-        """The namespaces that are followed; none for all."""
+        """The namespaces that are followed; empty for all."""
         return [part for part in self._parts if part]
 
     @property
@@ -145,11 +144,11 @@ class Informer:
         return next((error for error in errors if error is not None), None)
 
     def covers(self, namespace: str) -> bool:
-        """Whether an object in that namespace can be in the store at all (selectors apart)."""
+        """Whether an object of that namespace can be in the store, selectors aside."""
         return ALL in self._parts or namespace in self._parts
 
     def selects(self, snapshot: Snapshot) -> bool:
-        """Whether an object in that state is one of those that are followed."""
+        """Whether an object in that state is followed."""
         return self.covers(snapshot.key.namespace) and self._selects(snapshot)
 
     def status(self) -> InformerStatus:
@@ -186,18 +185,19 @@ class Informer:
     # --- handlers -------------------------------------------------------------------------------
 
     def add_handler(self, handler: Handler, *, resync: float | None = None) -> Registration:
-        """Call `handler` for all objects there are, before this returns, and for every later change.
+        """Call `handler` for all present objects before this returns, and for every later change.
 
-        It is called where the change happens, so it must be quick: slow work belongs into an asynchronous
-        handler. With `resync`, the store is replayed to it every so many seconds (up to a tenth more).
+        It is called where the change happens, so it must be quick: slow work belongs in an asynchronous
+        handler. With `resync`, the store is replayed to it at that interval in seconds (up to a tenth
+        longer).
         """
         registration = self._handlers.add(handler, self._present())
         return self._resynced(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
-        """Await `handler` for all objects there are and for every later change, while this runs.
+        """Await `handler` for all present objects and every later change, while the informer runs.
 
-        With `resync`, the store is replayed to it every so many seconds (up to a tenth more).
+        With `resync`, the store is replayed to it at that interval in seconds (up to a tenth longer).
         """
         registration = self._handlers.add_async(handler, self._present())
         return self._resynced(registration, resync)
@@ -211,7 +211,7 @@ class Informer:
         return registration
 
     def _set_resync(self, registration: Registration) -> None:
-        """Set the timer of the next replay to a handler; no task waits for it."""
+        """Schedule the next replay to a handler by a timer, which needs no task."""
         if self._tasks is None or registration.resync is None or registration.removed:
             return
         seconds = registration.resync * (1 + RESYNC_JITTER * self._clock.random())
@@ -219,7 +219,7 @@ class Informer:
         registration.timer = asyncio.get_running_loop().call_later(seconds, due)
 
     async def _resync(self, registration: Registration) -> None:
-        """Replay the store to one handler, except objects of which a change waits for it already."""
+        """Replay the store to one handler, except objects with a change that already waits for it."""
         waiting = {delta.last.key for delta in registration.backlog}
         registration.backlog.extend(
             Delta(snapshot, snapshot, resync=True)
@@ -233,12 +233,12 @@ class Informer:
     # --- waiting --------------------------------------------------------------------------------
 
     def relist(self) -> None:
-        """List anew as soon as possible, even if the watch is healthy."""
+        """List again as soon as possible, even if the watch is healthy."""
         for part in self._parts.values():
             part.reflector.relist()
 
     async def wait_until(self, reached: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
+        """Wait until `reached()` is true, which is checked at each change; False after `seconds`."""
         with anyio.move_on_after(seconds):
             await self._changes.wait_until(reached)
         return reached()
@@ -256,8 +256,8 @@ class Informer:
     async def run(self, group: TaskGroup | None = None) -> None:
         """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`.
 
-        What runs beside it does so in `group`, and ends with this; without one, in a group of its own.
-        Raises RuntimeError where it runs already.
+        Its other tasks run in `group`, or in a group of its own, and end with it. Raises RuntimeError if it
+        is running already.
         """
         if self._tasks is not None:
             raise RuntimeError(f"the informer of {self.resource} runs already")
@@ -291,7 +291,7 @@ class Informer:
             await part.reflector.run()
 
     def add_namespace(self, namespace: str) -> None:
-        """Follow one more namespace, at once if this runs. Raises ValueError if all are followed."""
+        """Follow a further namespace, at once if running. Raises ValueError if all are followed."""
         if namespace in self._parts:
             return
         self.store.add_part(namespace)
@@ -315,10 +315,10 @@ class Informer:
     # --- applies --------------------------------------------------------------------------------
 
     def mark_applies(self, manager: str) -> bool:
-        """Mark on each object that comes from now on what a field manager applied to it.
+        """From now on, mark on each arriving object what a field manager applied to it.
 
-        Returns whether an object without a mark has no field that is the manager's by apply: not if objects
-        came before without a look at it, nor where the server sends metadata alone.
+        Returns whether an object without a mark has no field that the manager owns by apply. That is unknown
+        if objects arrived earlier, or if the server sends metadata alone.
         """
         if self.store.shape.metadata_only:
             return False
@@ -343,9 +343,9 @@ class Informer:
         return _Part(namespace, reflector)
 
     def _read(self, raw: bytes) -> Snapshot | None:
-        """A state of an object, or None for one that cannot be read, which is counted and logged.
+        """A state of an object, or None if it cannot be read, which is counted and logged.
 
-        Raises msgspec.DecodeError for text that is not JSON, as the beginning of an object is not.
+        Raises msgspec.DecodeError for text that is not JSON, such as the beginning of an object.
         """
         try:
             snapshot = self._decode(raw)

@@ -17,14 +17,13 @@ def _transforms(_: object, __: object, transform: Transform | None) -> None:
 
 @frozen
 class InformerOptions:
-    """What of a resource is followed, and how it is kept. None is taken from the level above.
+    """What of a resource is followed, and how it is kept. None takes the value of the level above.
 
-    `namespaces` are followed one by one (an empty sequence: all). `labels`, `fields` and `shard`
-    are selectors as the API server takes them (an empty one: everything). `metadata_only` has the
-    server send nothing but metadata. `drop` are JSON pointers of what is not kept; `transform`
-    changes the rest, under the pointers that `transformed` names. `compress` trades 10 us at each
-    change and 5 us at each read of a body for two thirds to four fifths of its memory; without the
-    extra `zstd` three times as long.
+    `namespaces` are followed one by one (empty: all). `labels`, `fields` and `shard` are selectors as the API
+    server takes them (empty: everything). With `metadata_only` the server sends nothing but metadata. `drop`
+    are JSON pointers of what is not kept; `transform` changes the rest, under the pointers in `transformed`.
+    `compress` costs 10 us at each change and 5 us at each read of a body, and saves two thirds to four fifths
+    of its memory; without the extra `zstd` it takes three times as long.
     """
 
     namespaces: Sequence[str] | None = None
@@ -38,7 +37,7 @@ class InformerOptions:
     compress: bool | None = None
 
     def over(self, defaults: "InformerOptions") -> "InformerOptions":
-        """These options, and the defaults where these say nothing."""
+        """These options, completed by `defaults`."""
         said = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
         return evolve(defaults, **said) if said else defaults
 

@@ -1,4 +1,4 @@
-"""Whether an object is among those that an informer asks its server for."""
+"""Whether an object is selected by an informer's selectors."""
 
 from collections.abc import Callable
 
@@ -13,8 +13,7 @@ Matches = Callable[[Snapshot], bool]
 def selects(labels: str = "", fields: str = "", shard: str = "") -> Matches:
     """What a label selector, a field selector and a shard selector together choose.
 
-    Raises:
-        ValueError: One of them is not a selector that an API server takes; the message says which, and why.
+    Raises ValueError, which names the selector and the reason, if an API server would not take one.
     """
     requirements = label_requirements(labels)
     try:

@@ -1,7 +1,7 @@
-"""Which cluster is meant: finds the kubeconfig, and says in one line what is wrong with it.
+"""Finds the kubeconfig and its context, and reports problems in one line.
 
-kubernetes-asyncio does the loading (`informers.credentials`); what it leaves open is decided here, the
-way kubectl does: which files, which context, and what to tell a person when it cannot work.
+kubernetes-asyncio does the loading (`informers.credentials`). Which files, which context, and what to tell a
+user is decided here, as kubectl does.
 """
 
 import os
@@ -19,15 +19,15 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class ConfigurationProblem(Exception):
-    """There is no usable way to a cluster; the message is one line and says what to do."""
+    """There is no usable connection to a cluster; the message is one line and says what to do."""
 
 
 @frozen
 class ClusterConnection:
     """Which cluster a transport talks to, for people to check before anything is written.
 
-    `context` is the kubeconfig's name for it, or `in-cluster`; `namespace` the one that is meant
-    where none is given; `loopback` whether the server is on this very machine.
+    `context` is the kubeconfig's name for it, or `in-cluster`; `namespace` the default one; `loopback`
+    whether the server is on this machine.
     """
 
     context: str
@@ -38,7 +38,7 @@ class ClusterConnection:
 
 @frozen
 class ChosenContext:
-    """A context of a kubeconfig. `paths` are the files that it was merged from."""
+    """A context of a kubeconfig, merged from the files `paths`."""
 
     paths: tuple[Path, ...]
     connection: ClusterConnection
@@ -52,8 +52,8 @@ def find_kubeconfig(
 ) -> tuple[Path, ...] | Literal["in-cluster"]:
     """The files to read: the argument, else $KUBECONFIG, else the pod's own account, else ~/.kube/config.
 
-    A `context` asks for a kubeconfig, so it rules out the pod's own account. Of several files in
-    $KUBECONFIG those that exist are taken.
+    A `context` asks for a kubeconfig, so it rules out the pod's account. Files in $KUBECONFIG that do not
+    exist are left out.
     """
     if kubeconfig is not None:
         path = Path(kubeconfig).expanduser()
@@ -81,7 +81,7 @@ def find_kubeconfig(
 
 
 def choose_context(paths: Sequence[Path], context: str | None) -> ChosenContext:
-    """Read and merge the files and look the context up; of two entries of one name the first counts."""
+    """Read and merge the files and look up the context; the first of two entries of one name counts."""
     files = {path: content for path in paths if (content := _read(path))}
     if not files:
         raise ConfigurationProblem(f"the kubeconfig {_named(paths)} is empty")
@@ -106,7 +106,7 @@ def choose_context(paths: Sequence[Path], context: str | None) -> ChosenContext:
 
 
 def is_loopback_url(server: str) -> bool:
-    """Whether a URL's host is this machine by its very name; no name is looked up."""
+    """Whether the name of a URL's host alone means this machine; no name is looked up."""
     host = urlsplit(server).hostname or ""
     # RFC 6761 gives all names below localhost to this machine. Only a client may count on that: a server
     # that binds to such a name would ask the resolver.
@@ -114,7 +114,7 @@ def is_loopback_url(server: str) -> bool:
 
 
 def without_user(url: str) -> str:
-    """A URL as it may be shown: what stands before an `@` in its host may be a password."""
+    """A URL for messages, without what stands before an `@` in its host, which may be a password."""
     scheme, slashes, rest = url.rpartition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"

@@ -1,4 +1,4 @@
-"""The transport over HTTPS: a cluster's API server as a kubeconfig, or the pod's own account, names it."""
+"""The transport over HTTPS, to the API server that a kubeconfig or the pod's own account names."""
 
 import asyncio
 import os
@@ -43,11 +43,11 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 @frozen
 class Timeouts:
-    """In seconds. A server's own limit for a request is 60, so ours is longer: its answer is worth having.
+    """Limits in seconds. A server's own limit for a request is 60; ours is longer, to get its answer.
 
-    `connect` covers the wait for a free connection, the name, TCP and TLS; `answer` the whole of a
-    request; `headers` the beginning of a stream. A stream that has begun has no limit: its
-    reader decides when its silence is too long.
+    `connect` covers the wait for a free connection, DNS, TCP and TLS; `answer` a whole request; `headers` the
+    beginning of a stream. A stream that has begun has no limit: its reader decides when it has been silent
+    too long.
     """
 
     connect: float = 10.0
@@ -58,9 +58,9 @@ class Timeouts:
 async def connect(
     kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None
 ) -> "KubernetesTransport":
-    """A transport to the cluster meant: the argument, $KUBECONFIG, the pod's own account, ~/.kube/config.
+    """A transport to the chosen cluster: the argument, $KUBECONFIG, the pod's own account, ~/.kube/config.
 
-    Reads configuration and runs an exec plugin where one is named; sends nothing yet. Raises
+    Reads configuration and runs an exec plugin if one is named; sends nothing yet. Raises
     `ConfigurationProblem` with one line that says what is wrong.
     """
     found = find_kubeconfig(kubeconfig, context, os.environ)
@@ -72,10 +72,10 @@ async def connect(
 
 
 class KubernetesTransport:
-    """Requests over one pool of connections, streams each over one of their own.
+    """Sends requests over one pool of connections, and each stream over its own connection.
 
-    A request that a 401 answers is sent once more where looking again found other credentials. A
-    write is never sent twice on its own account; a read is, if the server had closed an idle connection.
+    After a 401 a request is sent again if looking again found other credentials. A write is otherwise never
+    repeated; a read is, if the server had closed an idle connection.
     """
 
     def __init__(
@@ -94,11 +94,9 @@ class KubernetesTransport:
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
         return self.connection.server
 
     async def request(self, request: HttpRequest) -> Response:
-        """Send one request and read the whole answer; see `Transport`."""
         with self._explaining(request, self._timeouts.answer):
             reply = await self._send(request, stream=False)
             async with reply:
@@ -106,7 +104,6 @@ class KubernetesTransport:
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        """Send one request and read its answer as it comes; see `Transport`."""
         with self._explaining(request, self._timeouts.headers), anyio.fail_after(self._timeouts.headers):
             reply = await self._send(request, stream=True)
         chunks = _Chunks(reply, lambda: self._explaining(request, self._timeouts.headers))
@@ -116,7 +113,7 @@ class KubernetesTransport:
             reply.close()
 
     async def aclose(self) -> None:
-        """Give back connections. Requests under way fail, and so does every later one."""
+        """Close all connections. Requests in progress fail, and so do later ones."""
         self._closed = True
         await self._credentials.aclose()
         for sessions in filter(None, (self._sessions, self._retired)):
@@ -149,10 +146,10 @@ class KubernetesTransport:
         return {**headers, "Authorization": proof.authorization}
 
     async def _sessions_showing(self, proof: Proof) -> "_Sessions":
-        """A connection shows its certificate once, so new certificates need new connections.
+        """A connection presents its certificate once, so new certificates need new connections.
 
-        Streams and requests under way go on with the old ones until the certificates change again,
-        which is longer than any request takes; a stream that ends then is resumed like any other.
+        Streams and requests in progress keep the old ones until the certificates change again, which is
+        longer than any request takes; a stream that ends then is resumed like any other.
         """
         if proof.certificates == self._shown:
             return self._sessions
@@ -182,7 +179,7 @@ class KubernetesTransport:
 
 
 class _Chunks:
-    """The body of a stream, as it comes. No generator, which would have to be closed as well."""
+    """The body of a stream as it comes. A generator would have to be closed as well."""
 
     def __init__(
         self, reply: aiohttp.ClientResponse, explaining: Callable[[], AbstractContextManager[None]]
@@ -202,7 +199,7 @@ class _Chunks:
 
 
 class _Request(aiohttp.ClientRequest):
-    """A request that asks once more whether it may be sent when there is a connection for it."""
+    """A request that calls `about_to_send` when a connection is available for it."""
 
     async def send(self, conn: HttpConnection) -> aiohttp.ClientResponse:
         about_to_send()
@@ -225,10 +222,10 @@ class _Request(aiohttp.ClientRequest):
 
 @frozen
 class _Sessions:
-    """Sets of connections, so that none waits for another's.
+    """Separate sets of connections, so that none waits for another's.
 
-    `urgent` ones carry Leases and reviews: leadership and the answers to probes must not wait behind slow
-    writes of reconcilers. Those and `streams` have no limit: there are few, and each is kept for long.
+    `urgent` ones carry Leases and reviews: leadership and probes must not wait behind slow writes of
+    reconcilers. Those and `streams` are unlimited: they are few and long-lived.
     """
 
     reads: aiohttp.ClientSession
@@ -307,7 +304,7 @@ def _headers(reply: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def _proxy_for(connection: ClusterConnection, credentials: Credentials) -> str | None:
-    """The kubeconfig's proxy, else the environment's. This machine is never behind the environment's."""
+    """The kubeconfig's proxy, else the environment's, which never applies to this machine."""
     parts = urlsplit(connection.server)
     proxy = credentials.proxy
     if not proxy and not connection.loopback and not urllib.request.proxy_bypass(parts.netloc):
@@ -327,7 +324,7 @@ def explain(
     connect_seconds: float,
     answer_seconds: float,
 ) -> TransportError:
-    """What an exception of the HTTP library means: whether the server can have acted, and what to do."""
+    """Turn an exception of the HTTP library into whether the server can have acted, and what to do."""
     if (problem := _before_sending(error, connection, connect_seconds)) is not None:
         return Unreachable(problem, request)
     match error:
@@ -343,7 +340,7 @@ def explain(
 
 
 def _before_sending(error: Exception, connection: ClusterConnection, connect_seconds: float) -> str | None:
-    """What stood in the way of a connection; None if the error came from a connection that stood."""
+    """What prevented a connection; None if the error came from an established one."""
     context = connection.context
     match error:
         case aiohttp.ClientConnectorCertificateError():

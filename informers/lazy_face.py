@@ -1,4 +1,4 @@
-"""The face of a package that costs nothing until one of its names is used (PEP 562)."""
+"""A package face that costs nothing until one of its names is used (PEP 562)."""
 
 import ast
 import linecache
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def on_demand(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module whose imports stand under `if TYPE_CHECKING:`.
+    """`__getattr__` and `__dir__` of a module whose imports are under `if TYPE_CHECKING:`.
 
-    Each name is imported when it is first used, from where those imports say: a type checker, a reader and
-    the interpreter go by the same lines. A name of `__all__` that none of them brings is a module of the
-    package. Any other name raises AttributeError.
+    Each name is imported at its first use, from where those imports say, so type checkers, readers and the
+    interpreter follow the same lines. A name of `__all__` without an import is a module of the package. Any
+    other name raises AttributeError.
     """
 
     def imported(name: str) -> Any:

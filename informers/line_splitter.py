@@ -1,18 +1,17 @@
-"""Chunks into lines, without waiting."""
+"""Splits chunks into lines, without waiting."""
 
 from collections.abc import Iterator
 
 from informers.api_errors import MalformedAnswer
 
 LONGEST = 64 << 20
-"""Bytes of a line after which it is held to be endless. API servers take objects of a few MB."""
+"""Bytes after which a line counts as endless. API servers accept objects of a few MB."""
 
 
 class LineSplitter:
-    """Takes chunks that end anywhere and gives whole lines.
+    """Turns chunks that end anywhere into whole lines.
 
-    A line of many chunks is joined once, when its end has come, so that a long one costs no more
-    than its length.
+    A line of many chunks is joined once, at its end, so a long line costs no more than its length.
     """
 
     def __init__(self, longest: int | None = None) -> None:
@@ -21,7 +20,7 @@ class LineSplitter:
         self._pending = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without their line ends; empty ones are left out.
+        """The non-empty lines that this chunk completes, without line ends.
 
         Raises MalformedAnswer for a line that does not end.
         """
@@ -42,5 +41,5 @@ class LineSplitter:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished line are held."""
+        """The number of bytes of an unfinished line."""
         return self._pending

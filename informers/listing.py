@@ -1,4 +1,4 @@
-"""A list taken apart while it arrives, so that it is never in memory as a whole."""
+"""Parses a list while it arrives, so that it is never in memory as a whole."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,21 +12,21 @@ from informers.scanning import elements, members
 from informers.snapshot import Snapshot
 
 Read = Callable[[bytes], Snapshot | None]
-"""Reads an object; None for one that is to be left out. Raises msgspec.DecodeError for what is not JSON."""
+"""Reads an object; None if it is to be left out. Raises msgspec.DecodeError for text that is not JSON."""
 
 _ATTEMPTS = 64
-"""So many separators may stand within one item before the body is taken as one piece after all."""
+"""Separators within one item after which the body is read as one piece."""
 
 _start_of_items = re.compile(rb'"items"\s*:\s*\[\s*(?=\{)')
 _first_name = re.compile(rb'\{\s*"[^"\\]{1,100}"\s*:')
 
 
 class _Unended:
-    """Says that an item does not end where it was looked for."""
+    """The item does not end where it was assumed to."""
 
 
 class _Rest(msgspec.Struct):
-    """What is left of a list whose items have been taken out: its metadata may stand before or after them."""
+    """What is left of a list without its items: its metadata may come before or after them."""
 
     metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
     items: list[msgspec.Raw] | None = None
@@ -37,12 +37,12 @@ _rest = msgspec.json.Decoder(_Rest)
 
 
 class ListParser:
-    """Takes the chunks of a list's body and gives its items, one by one.
+    """Takes the chunks of a list's body and yields its items.
 
-    Items of one list begin alike (`{"apiVersion":`). Wherever that follows a `},` an item may have
-    ended, and has if what came before it can be read as an object. What this cannot tell apart is
-    kept and read at the end as one piece, so the way a server writes JSON changes only the memory
-    that it takes. `version` and `token` are known after `finish`.
+    All items of a list begin alike (`{"apiVersion":`). Where that follows a `},`, an item may have ended; it
+    has if the text before can be read as an object. What cannot be told apart is read at the end as one
+    piece, so the server's way to write JSON changes only memory use. `version` and `token` are known after
+    `finish`.
     """
 
     def __init__(self, read: Read) -> None:
@@ -56,7 +56,7 @@ class ListParser:
         self._attempts = 0
 
     def feed(self, chunk: bytes) -> Iterator[Snapshot]:
-        """The items that this chunk completes. Raises MalformedAnswer for what does not end."""
+        """The items that this chunk completes. Raises MalformedAnswer for an item that does not end."""
         self._buffer += chunk
         next_item = self._next_item or self._find_items()
         if next_item is not None:
@@ -65,7 +65,7 @@ class ListParser:
             raise MalformedAnswer(f"an item of a list of more than {LONGEST} bytes")
 
     def finish(self) -> Iterator[Snapshot]:
-        """The items that are left, when the body is whole. Raises msgspec.DecodeError if it is not."""
+        """The remaining items of a complete body. Raises msgspec.DecodeError if it is incomplete."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         if self._head:
@@ -125,7 +125,7 @@ class ListParser:
 
 
 def _whole(body: bytes) -> _Rest:
-    """A list, or the rest of one; its items may be nested as deeply as they like."""
+    """A list, or the rest of one, whose items may be nested to any depth."""
     try:
         return _rest.decode(body)
     except RecursionError:

@@ -1,7 +1,7 @@
-"""structlog through the standard library's logging, with nothing configured on import.
+"""structlog on top of the standard library's logging, with nothing configured on import.
 
-A record carries its values twice: in the text, for handlers that format `%(message)s` alone, and as
-attributes, with `event` for the message without values.
+A record has its values twice: in the text, for handlers that format `%(message)s` alone, and as attributes,
+with `event` for the message without values.
 """
 
 import functools
@@ -15,11 +15,11 @@ from attrs import frozen
 from structlog.typing import EventDict, Processor
 
 RESERVED = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-"""Attributes that a log record has already: a value of such a name gets an underscore at its end."""
+"""Attributes that every log record has: a value of such a name gets a trailing underscore."""
 
 _OF_THE_CALL = ("exc_info", "stack_info", "stacklevel")
 _FRAMES_OF_STRUCTLOG = 4
-"""Between the caller and the standard library, so that a record names the caller's line."""
+"""Frames between the caller and the standard library, so that a record names the caller's line."""
 
 
 def _spare_reserved(_logger: Any, _method: str, event: EventDict) -> EventDict:
@@ -30,7 +30,7 @@ def _spare_reserved(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 @frozen
 class _Shown:
-    """A value in a message: as it is if that is one word, else quoted; written when it is asked for."""
+    """A value in a message, quoted unless it is one word; formatted only on request."""
 
     value: Any
 
@@ -42,7 +42,7 @@ class _Shown:
 
 
 def _to_record(_logger: Any, _method: str, event: EventDict) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """What `logging` is called with: `failed key=%s error=%s`, the values, and all of them as `extra`."""
+    """The arguments for `logging`: `failed key=%s error=%s`, the values, and all of them as `extra`."""
     call = {name: event.pop(name) for name in _OF_THE_CALL if name in event}
     words = str(event.pop("event", ""))
     text = words
@@ -63,13 +63,12 @@ _PROCESSORS = (
 
 @functools.cache
 def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogger:
-    """A logger whose values stand in the message, and travel as `extra`, of the standard library's logger.
+    """A standard-library logger whose values are in the message and are passed on as `extra`.
 
-    `processors` of structlog change a line before it is handed on. The message is `failed key=default/web`,
-    and `record.event` is `failed` alone.
-    A value whose name a log record has for itself (`name`, `created`) travels as `name_`, `created_`.
-    Where the lines go, and how they look, is the application's choice (`logging`), as with any
-    library; structlog's global configuration is neither read nor written.
+    `processors` of structlog change a line before it is logged. The message is `failed key=default/web`, and
+    `record.event` is `failed`. A value whose name a log record reserves (`name`, `created`) is passed as
+    `name_`, `created_`. Where lines go and how they look is up to the application (`logging`); structlog's
+    global configuration is neither read nor written.
     """
     logger = structlog.wrap_logger(
         logging.getLogger(name),
@@ -81,5 +80,5 @@ def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogge
 
 
 def is_worth_a_line(count: int) -> bool:
-    """Whether the failure of that number, from 1, is logged where there may be thousands: 1, 2, 4, 8 are."""
+    """Whether to log the `count`th of possibly thousands of equal failures: the 1st, 2nd, 4th, 8th."""
     return count & (count - 1) == 0

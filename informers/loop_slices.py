@@ -1,4 +1,4 @@
-"""Big loads without standing still: the loop gets its turn, the garbage collector waits."""
+"""Large loads that neither block the event loop nor trigger the garbage collector."""
 
 import gc
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ import anyio.lowlevel
 from attrs import define
 
 SLICE = 0.004
-"""After so long (s) at work without a pause, others get their turn."""
+"""Seconds of work without a pause, after which other tasks run."""
 LOOK_EVERY = 32
-"""So many small things are done between two looks at the time."""
+"""Pieces of work between two looks at the clock."""
 
 
 @define
 class LoopSlice:
-    """Counts small pieces of work and says when it is time to let others in."""
+    """Counts small pieces of work, and says when other tasks should run."""
 
     _since: float = 0.0
     _left: int = LOOK_EVERY
 
     def due(self, pieces: int = 1) -> bool:
-        """Whether to pause now; asked after each piece of work, or after several."""
+        """Whether to pause now; call it after each piece of work, or after several."""
         self._left -= pieces
         if self._left > 0:
             return False
@@ -30,12 +30,10 @@ class LoopSlice:
         return anyio.current_time() - self._since > SLICE
 
     async def pause(self) -> None:
-        """Let others in."""
         await anyio.lowlevel.checkpoint()
         self.start()
 
     def start(self) -> None:
-        """Work begins now."""
         self._since = anyio.current_time()
         self._left = LOOK_EVERY
 
@@ -49,9 +47,9 @@ class _Collector:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Spare a load the cyclic garbage collector, which would look at every new object again and again.
+    """Pause the cyclic garbage collector during a load: it would scan every new object repeatedly.
 
-    What is garbage before and after is collected as ever: a load makes none of the cyclic sort.
+    A load creates no cyclic garbage of its own.
     """
     if _Collector.loads == 0:
         _Collector.was_enabled = gc.isenabled()

@@ -1,12 +1,12 @@
-"""Whether an address means this very machine."""
+"""Whether an address is on this machine."""
 
 import ipaddress
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether a host is `localhost` or an address of loopback, by its text alone: no name is looked up.
+    """Whether a host is `localhost` or a loopback address; no name is looked up.
 
-    Brackets around an IPv6 address and its zone are left aside.
+    Brackets around an IPv6 address and its zone are ignored.
     """
     if not host:
         return False

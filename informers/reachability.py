@@ -1,11 +1,11 @@
-"""Whether an API server can be reached, and how work goes on after an outage.
+"""Whether an API server can be reached, and how work resumes after an outage.
 
     up        requests are sent as they come
-    doubted   a request found no server; one probe finds out whether that was all there is to it
+    doubted   a request found no server; a probe finds out whether that was a single failure
     down      a probe found no server either; probes go on, and whatever can wait does
 
 An answer below 500, or to a probe, ends doubt and outage. For a second after an outage requests are spread
-out, so that a server that has just started does not get all that has waited for it at once.
+out, so that a server that has just started does not get all waiting requests at once.
 """
 
 from collections.abc import Callable, Hashable
@@ -27,15 +27,15 @@ from workqueue import Backoff
 FIRST_PROBE = 0.2
 """Seconds from the first failure to the first probe: an ordinary retry is often answered sooner."""
 PROBES = Backoff(base=0.1, limit=0.8, jitter=0.25)
-"""How far apart probes are: 1 s at most, so that the end of an outage is noticed within that."""
+"""Intervals between probes: at most 1 s, so that the end of an outage is noticed within that time."""
 PROBE_SECONDS = 3.0
-"""A probe without an answer for so long has failed."""
+"""Seconds after which an unanswered probe has failed."""
 PROBE_INTERVAL = 1.0
-"""Seconds between an answered probe and the next: single failures on a server that is up cost little."""
+"""Seconds between an answered probe and the next, so single failures of a running server cost little."""
 UNREADY_SECONDS = 10.0
-"""A server that answers but says that it is not ready is used after so long; a failing check may last."""
+"""Seconds after which a server is used that answers but reports that it is not ready."""
 CALM_SECONDS = 30.0
-"""A server that is down again sooner after an outage flaps: probes stay far apart, the log says nothing."""
+"""Seconds after an outage within which a new one counts as flapping: probes stay rare, nothing is logged."""
 RAMP_SECONDS = 1.0
 RAMP_RATE = 80.0
 """Requests a second in the first `RAMP_SECONDS`; the promise is 100, and the Lease is not paced."""
@@ -48,7 +48,7 @@ Wake: TypeAlias = Callable[[], None]
 
 @frozen
 class ReachStatus:
-    """Whether a server can be reached now, since how many seconds it cannot (0: it can), and what failed.
+    """Whether a server can be reached, for how many seconds it cannot (0: it can), and what failed.
 
     `outages` counts those that have begun.
     """
@@ -61,10 +61,10 @@ class ReachStatus:
 
 @define(eq=False)
 class Reachability:
-    """What is known of the way to one server. Probes are sent by `transport`, in the task group of `start`.
+    """What is known of the connection to one server. `transport` sends probes, in the task group of `start`.
 
-    `path` gives the path of a collection that is followed, for probes of what requests really need; empty
-    if none is followed.
+    `path` gives the path of a followed collection, so that probes ask what requests really need; empty if
+    none is followed.
     """
 
     transport: Transport
@@ -72,11 +72,11 @@ class Reachability:
     path: Callable[[], str] = str
     log: structlog.stdlib.BoundLogger = _log
     down: bool = field(default=False, init=False)
-    """Whether the server cannot be reached, as far as is known."""
+    """Whether the server is known to be unreachable."""
     troubled: bool = field(default=False, init=False)
-    """Whether it is down or doubted: a plain attribute, as it is looked at for every answer."""
+    """Whether it is down or doubted: a plain attribute, as it is read for every answer."""
     ramping: bool = field(default=False, init=False)
-    """Whether requests are to ask for their `turn`."""
+    """Whether requests must wait for their `turn`."""
     down_since: float = field(default=float("-inf"), init=False)
     """When the last outage began (s, of the event loop)."""
     _outages: int = field(default=0, init=False)
@@ -98,12 +98,12 @@ class Reachability:
     # --- life -----------------------------------------------------------------------------------
 
     def start(self, group: TaskGroup) -> None:
-        """Probe in that group where it is needed. Before this, and after `end`, nothing is doubted."""
+        """Probe in that group when necessary. Before this, and after `end`, nothing is doubted."""
         self._group = group
         self._context = copy_context()
 
     def end(self) -> None:
-        """The group of `start` has ended: nothing is known any more, and `wait_up` returns."""
+        """Report that the group of `start` has ended: nothing is known any more, and `wait_up` returns."""
         self._group = None
         self._probing = self.troubled = self.down = self.ramping = False
         self._once.clear()
@@ -112,7 +112,7 @@ class Reachability:
     # --- what becomes of requests -----------------------------------------------------------------
 
     def failed(self, error: Exception) -> None:
-        """A request, or a stream, found no server (see `is_unreachable`)."""
+        """Report that a request, or a stream, found no server (see `is_unreachable`)."""
         if self._group is None:
             return
         self.troubled = True
@@ -122,7 +122,7 @@ class Reachability:
             self._context.run(self._group.start_soon, self._find_out)
 
     def answered(self) -> None:
-        """The server answered a request."""
+        """Report that the server answered a request."""
         self.troubled = False
         if not self.down:
             self._once.clear()
@@ -152,11 +152,11 @@ class Reachability:
     # --- waiting --------------------------------------------------------------------------------
 
     async def wait_up(self) -> None:
-        """Wait until the server is not known to be down."""
+        """Wait while the server is known to be down."""
         await self._up.wait_until(lambda: not self.down)
 
     def when_up(self, name: Hashable, wake: Wake) -> None:
-        """Have `wake` called once when the trouble of this moment proves to be an outage and that is over."""
+        """Have `wake` called once after the present trouble, if that proves to be an outage."""
         if self.troubled:
             self._once[name] = wake
 
@@ -169,7 +169,7 @@ class Reachability:
         self._always.pop(wake, None)
 
     async def turn(self) -> None:
-        """Wait for one's turn to send a request, where an outage has just ended."""
+        """Wait for a turn to send a request, if an outage has just ended."""
         now = anyio.current_time()
         if now >= self._ramp_until:
             self.ramping = False
@@ -181,14 +181,14 @@ class Reachability:
     # --- looking --------------------------------------------------------------------------------
 
     def status(self) -> ReachStatus:
-        """What is known now; called in the event loop."""
+        """The present state; to be called in the event loop."""
         seconds = anyio.current_time() - self.down_since if self.down else 0.0
         return ReachStatus(not self.down, seconds, self._outages, self._error)
 
     # --- probes ---------------------------------------------------------------------------------
 
     async def _find_out(self) -> None:
-        """Probe until a request or a probe is answered; one task serves all requests that failed."""
+        """Probe until something is answered; one task serves all failed requests."""
         calm = self._probe_answered + PROBE_INTERVAL - anyio.current_time()
         await anyio.sleep(max(FIRST_PROBE, calm))
         number = 0
@@ -222,9 +222,9 @@ class Reachability:
             )
 
     async def _probe(self, number: int) -> str | None:
-        """Ask the server how it is; what is wrong, or None.
+        """Send a probe; returns what is wrong, or None.
 
-        Every other time what is asked for is a followed collection: a gateway may let through only that.
+        Every second probe asks for a followed collection: a gateway may let only that through.
         """
         path = self.path() if number % 2 else ""
         request = HttpRequest("GET", path, {"limit": "1"}) if path else HttpRequest("GET", _READY)
@@ -251,7 +251,7 @@ class Reachability:
 
 
 class ReachTransport(PassingTransport):
-    """Reports what becomes of requests to a `Reachability`, and spreads them out after an outage.
+    """Reports the outcome of requests to a `Reachability`, and spreads them out after an outage.
 
     Streams are reported by their readers. With `paced=False` nothing waits.
     """

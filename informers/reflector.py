@@ -1,4 +1,4 @@
-"""Keeps part of a store equal to a collection of a server: does what `reflector_state` decides."""
+"""Keeps part of a store equal to a collection of a server: executes what `reflector_state` decides."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -52,14 +52,14 @@ from informers.transport import HttpRequest, StreamingResponse, Transport, raise
 
 PAGE = 500
 WATCH_SECONDS = (300, 600)
-"""A watch asks the server to end it after a random time between these (s): client-go's 5 to 10 minutes."""
+"""A watch asks to be ended after a random time between these (s): client-go's 5 to 10 minutes."""
 SILENCE = 30.0
-"""Seconds after that time at which a stream that has not ended is taken for dead, and closed from here.
+"""Seconds after that time at which a stream that has not ended is closed from here.
 
-A list, streamed or paged, is given up when nothing of it has come for so long.
+A list, streamed or paged, is given up when nothing of it has arrived for that long.
 """
 BATCH = 32
-"""Objects of a page that are staged together: one call for each would cost more than the staging."""
+"""Objects of a page that are staged in one call, since single calls would cost more than the staging."""
 _LOG_AGAIN = 30.0
 _FROM_NOWHERE = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
@@ -85,14 +85,14 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 
 @frozen
 class Collection:
-    """What to list and watch: a path, selectors, and whether to read metadata alone."""
+    """What to list and watch: a path, selectors, and whether to read metadata only."""
 
     path: str
     selectors: Mapping[str, str]
     metadata_only: bool = False
 
     def accept(self, kind: str) -> dict[str, str]:
-        """The header under which a server sends the representation wanted."""
+        """The Accept header for the representation."""
         if not self.metadata_only:
             return {"accept": "application/json"}
         return {"accept": f"application/json;as={kind};g=meta.k8s.io;v=v1"}
@@ -100,7 +100,7 @@ class Collection:
 
 @define
 class ReflectorStatus:
-    """What a reflector has been through. `heard` is when (s, of the loop) the server last sent something."""
+    """Counts of a reflector. `heard` is when (loop time, s) the server last sent something."""
 
     synced: bool = False
     lists: int = 0
@@ -111,8 +111,6 @@ class ReflectorStatus:
 
 
 class Reflector:
-    """Keeps one part of a store equal to one collection of a server, until it is cancelled."""
-
     def __init__(
         self,
         transport: Transport,
@@ -146,17 +144,16 @@ class Reflector:
 
     @property
     def state(self) -> Literal["listing", "watching", "resting"]:
-        """What it does now."""
         return _NAMES[type(self._state)]
 
     def relist(self) -> None:
-        """List anew as soon as possible, in pages, whatever the watch says."""
+        """List again in pages as soon as possible, whatever the watch reports."""
         self._relist_asked = True
         if self._cut is not None:
             self._cut.cancel()
 
     async def run(self) -> None:
-        """Follow the collection until cancelled. It is tried again with back-off, or after an outage."""
+        """Follow the collection until cancelled, with retries."""
         self._reach.add_listener(self._recover)
         try:
             await self._run()
@@ -184,7 +181,7 @@ class Reflector:
                 self._advance(given)
 
     def _recover(self) -> None:
-        """After an outage: what was asked before it may never be answered, and its stream may be dead."""
+        """After an outage, earlier requests may never be answered, and an earlier stream may be dead."""
         if self._answered < self._reach.down_since:
             self._recovering = True
             if self._cut is not None:
@@ -195,7 +192,7 @@ class Reflector:
         self._sink.apply(DropStage())
 
     async def _follow(self) -> Input | None:
-        """Do what the state says. Returns the input that came of it, unless it has been given already."""
+        """Execute the state; returns the resulting input, unless it was passed on already."""
         if self._reach.down:
             with anyio.CancelScope() as self._cut:
                 await self._reach.wait_up()
@@ -278,10 +275,10 @@ class Reflector:
     # --- watches --------------------------------------------------------------------------------
 
     async def _watch(self, query: Mapping[str, str], silence: float | None) -> Input | None:
-        """Read one watch to its end, and give the state machine each event on the way.
+        """Read one watch to its end, passing each event to the state machine.
 
-        Returns None if the state machine goes on elsewhere. `silence` is the longest pause (s) within the
-        first state.
+        Returns None if the state machine continues elsewhere. `silence` is the longest pause (s) within the
+        initial events.
         """
         low, high = WATCH_SECONDS
         limit = low + (high - low) * self._clock.random()
@@ -342,7 +339,7 @@ class Reflector:
             raise OutcomeUnknown("the stream ended within a line", request)
 
     def _given(self, line: bytes, request: str) -> Input | None:
-        """The input of one line; None for an event of an unknown type, or of an object that is left out."""
+        """The input of one line; None for an unknown type of event, or an object that is left out."""
         event = _decoded_event(line)
         kind = event.type
         if kind in ("ADDED", "MODIFIED", "DELETED"):
@@ -402,7 +399,7 @@ class Reflector:
         return RequestFailed(error, self._clock.random(), seconds)
 
     def _log_seldom(self, error: Exception) -> None:
-        """Log one line for a failure that lasts, and not one for each attempt."""
+        """Log a lasting failure once in a while instead of at each attempt."""
         now = anyio.current_time()
         log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
         log("cannot follow the resource; trying again", error=str(error))
@@ -425,7 +422,7 @@ def _version(text: str) -> int:
 
 
 def _explained(error: Exception, request: str) -> Exception:
-    """The error with its request: a decoding error alone does not say whose text it is about."""
+    """The error with its request, which a decoding error alone does not name."""
     if isinstance(error, ApiError):
         return error
     return MalformedAnswer(f"{request}: expected an answer of an API server: {error}")

@@ -1,19 +1,19 @@
 """How a store is kept equal to a server: a state machine without I/O.
 
-A state says what is to be done next, an input what came of it:
+A state says what to do next, an input what came of it:
 
-    Streaming  watch, and be sent what there is first  -> ItemsRead, and as Watching
-    Listing    read one page of a list                 -> ItemsRead, PageRead, Failed
-    Watching   watch from a version                    -> EventRead, BookmarkRead, StreamEnded, Failed
-    Resting    wait, then go on with `then`            -> Rested
+    Streaming  watch with initial events   -> ItemsRead, and as Watching
+    Listing    read one page of a list     -> ItemsRead, PageRead, RequestFailed
+    Watching   watch from a version        -> EventRead, BookmarkRead, StreamEnded, RequestFailed
+    Resting    wait, then go on to `then`  -> Rested
 
-`step` gives the next state and what to do to the store. A streaming list goes on as a watch without a
-second request; where it fails for whatever reason, a paged list takes its place. Lists are consistent
-(the version is left unset, never "0", which may answer from the past). A watch that ends is resumed
-from the last version; only a version that the server no longer keeps, or that it has not reached,
-costs a new list. Between two requests there is always a rest, except before the first of a new list.
+`step` returns the next state and what to do to the store. A streaming list continues as a watch without a
+second request; if it fails, a paged list takes its place. Lists are consistent (the version is unset, never
+"0", which may be answered from the past). A watch that ends is resumed from the last version; only a version
+that the server no longer keeps, or has not reached, costs a new list. There is a rest between two requests,
+except before the first of a new list.
 
-Several of these values are made for each event: they are Structs because those are made fastest.
+These values are Structs because several are created for each event, and Structs are created fastest.
 """
 
 from collections.abc import Sequence
@@ -36,30 +36,30 @@ from informers.snapshot import Snapshot
 FIRST_REST = 0.8
 LONGEST_REST = 30.0
 MOST_ASKED = 300.0
-"""Longest Retry-After (s) that is followed: a proxy's answer of hours must not stop an operator for hours."""
+"""Longest Retry-After (s) that is followed: a proxy must not stop an operator for hours."""
 HEALTHY_AFTER = 120.0
 """A stream that lasted this long (s) clears the failures before it, as in client-go's reflector."""
 SHORT_STREAM = 1.0
-"""A stream that ended sooner (s) counts as a failure: otherwise a broken server would mean a hot loop."""
+"""A stream that ended sooner (s) counts as a failure: otherwise a broken server would cause a hot loop."""
 RECONNECT_JITTER = 1.0
-"""Longest pause (s) after the normal end of a stream: the streams of many informers tend to end together."""
+"""Longest pause (s) after the normal end of a stream: streams of many informers tend to end together."""
 EMPTY_STREAMS_MEAN_EXPIRED = 3
-"""Short empty streams in a row after which the first state is read anew.
+"""Short empty streams in a row after which the initial state is read again.
 
-Some servers end a watch of a version that they no longer keep without the 410 that says so.
+Some servers end a watch of a version that they no longer keep without sending 410.
 """
 ABSENCES_MEAN_GONE = 2
-"""404 answers in a row that empty the store: a server that has just started gives a single one by mistake."""
+"""404 answers in a row that empty the store: a server that has just started may send one by mistake."""
 
 
 class Streaming(msgspec.Struct, frozen=True):
-    """Watch from nowhere: the server sends what there is, says so with a bookmark, and goes on."""
+    """Watch without a version: the server sends all objects, then a bookmark, then changes."""
 
     failures: int = 0
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Read the page after `token` (empty: the first page); `absent` counts the 404 in a row."""
+    """Read the page after `token` (empty: the first page); `absent` counts the 404s in a row."""
 
     token: str = ""
     failures: int = 0
@@ -75,8 +75,6 @@ class Watching(msgspec.Struct, frozen=True):
 
 
 class Resting(msgspec.Struct, frozen=True):
-    """Wait `seconds`, then go on with `then`."""
-
     seconds: float
     then: Streaming | Listing | Watching
 
@@ -85,34 +83,32 @@ State: TypeAlias = Streaming | Listing | Watching | Resting
 
 
 class ItemsRead(msgspec.Struct, frozen=True):
-    """Objects of a page, or of a first state, that is still coming."""
+    """Objects of an incomplete page or initial state."""
 
     snapshots: Sequence[Snapshot]
 
 
 class PageRead(msgspec.Struct, frozen=True):
-    """A page is whole: the version of the whole list, the token of the next page."""
+    """A page is complete: the version of the list, and the token of the next page."""
 
     version: int
     token: str = ""
 
 
 class EventRead(msgspec.Struct, frozen=True):
-    """An event of a watch."""
-
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     snapshot: Snapshot
 
 
 class BookmarkRead(msgspec.Struct, frozen=True):
-    """Nothing up to `version` is missing; `whole` says that all there was has been sent."""
+    """Nothing up to `version` is missing; `whole` ends the initial events."""
 
     version: int
     whole: bool = False
 
 
 class StreamEnded(msgspec.Struct, frozen=True):
-    """The server closed a watch in the normal way, `seconds` after it was opened."""
+    """The server closed a watch normally, `seconds` after it was opened."""
 
     seconds: float
     events: int
@@ -135,34 +131,32 @@ Input: TypeAlias = ItemsRead | PageRead | EventRead | BookmarkRead | StreamEnded
 
 
 class StageObjects(msgspec.Struct, frozen=True):
-    """Keep these objects of an unfinished list aside."""
+    """Keep these objects of an incomplete list aside."""
 
     snapshots: Sequence[Snapshot]
 
 
 class UnstageObject(msgspec.Struct, frozen=True):
-    """An object of an unfinished list is gone again."""
+    """An object of an incomplete list was deleted."""
 
     key: Key
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """The list is whole: make what was staged the content of the store, at `version`."""
+    """The list is complete: the staged objects become the content of the store, at `version`."""
 
     version: int
 
 
 class DropStage(msgspec.Struct, frozen=True):
-    """The list cannot be finished: forget what was staged."""
+    """The list cannot be completed: forget what was staged."""
 
 
 class Clear(msgspec.Struct, frozen=True):
-    """The resource is gone, and all its objects with it."""
+    """The resource no longer exists, nor do its objects."""
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Add or update an object."""
-
     snapshot: Snapshot
 
 
@@ -183,7 +177,7 @@ Step: TypeAlias = tuple[State, Sequence[Output]]
 
 
 def step(state: State, given: Input) -> Step:
-    """The next state and what to do to the store. Pure; raises TypeError for an input out of place."""
+    """The next state, and what to do to the store. Raises TypeError for an input that does not fit."""
     match state:
         case Watching():
             after = _in_watch(state, given)
@@ -199,7 +193,7 @@ def step(state: State, given: Input) -> Step:
 
 
 def recovered(state: State) -> State:
-    """Where to go on at the end of an outage: without a rest, as if nothing had failed, from a first page."""
+    """The state after an outage: without a rest, as if nothing had failed, from a first page."""
     after = state.then if isinstance(state, Resting) else state
     match after:
         case Watching(version):
@@ -254,7 +248,7 @@ def _in_list(state: Listing, given: Input) -> Step | None:
 
 
 def rest(failures: int, chance: float, error: Exception | None = None) -> float:
-    """Seconds to wait after so many failures in a row; what the server asks for is the least, up to 300."""
+    """Seconds to wait after that many failures in a row, and no less than the server asks for, up to 300."""
     seconds = min(FIRST_REST * 2.0 ** min(failures, 10), LONGEST_REST) * (1 + chance)
     if isinstance(error, StatusError) and error.retry_after is not None:
         return max(seconds, min(error.retry_after, MOST_ASKED))
@@ -279,7 +273,7 @@ def _after_bookmark(state: Watching, version: int) -> Step:
 
 
 def _after_going_back(state: Watching) -> State:
-    """After an event older than the version reached: the server was restored, or repeats itself.
+    """After an event older than the version reached, from a server that was restored or repeats itself.
 
     Only a list can tell which.
     """
@@ -330,7 +324,7 @@ def _after_failed_list(state: Listing, failed: RequestFailed) -> Step:
 
 
 def _not_reached_yet(error: Exception) -> bool:
-    """Whether the server has not reached the version asked for; the cause is apiserver's own word for it."""
+    """Whether the server has not reached the requested version; the cause is kube-apiserver's word for it."""
     return isinstance(error, StatusError) and any(
         cause.reason == "ResourceVersionTooLarge" for cause in error.causes
     )

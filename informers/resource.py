@@ -8,12 +8,12 @@ from informers.api_errors import NotFound
 
 
 def is_path_segment(name: str) -> bool:
-    """Whether a name is one part of a path, as Kubernetes has it: `%2F` is a slash to a server."""
+    """Whether a name is a single path segment; `%2F` is a slash to a server."""
     return name not in (".", "..") and "/" not in name and "%" not in name
 
 
 class Key(NamedTuple):
-    """Which object of a resource. `namespace` is empty for cluster-scoped resources."""
+    """The identity of an object of a resource. `namespace` is empty for cluster-scoped resources."""
 
     namespace: str
     name: str
@@ -24,7 +24,7 @@ class Key(NamedTuple):
 
 @frozen(cache_hash=True)
 class APIResource:
-    """A kind as one API server serves it: what is needed to make a path of a kind and a name."""
+    """A kind as one API server serves it, with what is needed to build paths."""
 
     group: str
     version: str
@@ -43,9 +43,9 @@ class APIResource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of an object, of a collection in a namespace, or over all namespaces.
+        """The path of an object, of a collection in a namespace, or of one over all namespaces.
 
-        Raises NotFound for a name that no object can have: with a slash in it the path would be another's.
+        Raises NotFound for a name that no object can have: a slash would lead to another path.
         """
         if not (is_path_segment(name) and is_path_segment(namespace)):
             raise NotFound(404, "NotFound", f"{self.name} {namespace}/{name}: / and % are not in a name")

@@ -1,7 +1,7 @@
-"""JSON taken apart one level deep, however deep it is: for what a recursive decoder gives up on.
+"""Splits JSON one level deep, for texts nested too deeply for a recursive decoder.
 
-Much slower than a decoder, and as strict as it has to be: quotes, brackets and separators are checked,
-and what stands between them is left to the decoder that reads it.
+Much slower than a decoder. Quotes, brackets and separators are checked; the text between them is left to the
+decoder that reads it.
 """
 
 import re
@@ -16,7 +16,7 @@ _value = msgspec.json.Decoder(msgspec.Raw)
 
 
 def members(text: bytes) -> dict[str, bytes]:
-    """The members of a JSON object, each value as text. Raises msgspec.DecodeError for anything else."""
+    """The members of a JSON object, as text. Raises msgspec.DecodeError for anything else."""
     found: dict[str, bytes] = {}
     for part in _parts(text, b"{", b"}"):
         name, colon, value = _named(part)
@@ -27,12 +27,12 @@ def members(text: bytes) -> dict[str, bytes]:
 
 
 def elements(text: bytes) -> list[bytes]:
-    """The elements of a JSON array, each as text. Raises msgspec.DecodeError for anything else."""
+    """The elements of a JSON array, as text. Raises msgspec.DecodeError for anything else."""
     return [part.strip() for part in _parts(text, b"[", b"]")]
 
 
 def check_whole(text: bytes) -> None:
-    """Raises msgspec.DecodeError for text that is not one value of JSON, such as the beginning of one."""
+    """Raise msgspec.DecodeError for text that is not one JSON value, such as the beginning of one."""
     try:
         _value.decode(text)
     except RecursionError:
@@ -43,7 +43,6 @@ def check_whole(text: bytes) -> None:
 
 
 def _parts(text: bytes, opening: bytes, closing: bytes) -> Iterator[bytes]:
-    """What stands between the commas of the outermost brackets."""
     text = text.strip()
     if not text.startswith(opening):
         raise msgspec.DecodeError(f"expected {opening.decode()} first")

@@ -1,4 +1,4 @@
-"""How long a watch may be silent before it is taken for dead."""
+"""How long a watch may be silent before it counts as dead."""
 
 import anyio
 
@@ -7,15 +7,15 @@ from informers.reflector_state import State, Streaming, Watching
 BOOKMARK_SECONDS = 60.0
 """Seconds between bookmarks of kube-apiserver (its cacher sends one about every minute)."""
 BOOKMARK_MARGIN = 10.0
-"""Seconds after two missed bookmarks at which a watch is taken for dead and resumed; one may be late."""
+"""Seconds after two missed bookmarks at which a watch is resumed; one bookmark may be late."""
 
 
 class WatchDeadline:
-    """How much a stream has brought, and when it is taken for dead.
+    """Counts the events of a stream, and decides when it counts as dead.
 
-    A proxy or a firewall may drop a connection without notice to either side. Missing bookmarks show that
-    before the requested time of the watch is over. Not every server sends bookmarks, and the first one to a
-    quiet resource may be late, so they are expected only after the first, at the interval that was observed.
+    A proxy or firewall may drop a connection without notice to either side; missing bookmarks show that
+    early. Not every server sends bookmarks, and the first one of a quiet resource may be late, so they are
+    expected only after the first, at the observed interval.
     """
 
     def __init__(self, started: float, longest: float, silence: float | None) -> None:
@@ -43,7 +43,7 @@ class WatchDeadline:
             self.scope.deadline = min(self._dead, now + self._patience)
 
     def bookmark(self, state: State) -> None:
-        """A bookmark came, so more are expected. The one that ends a list does not promise others."""
+        """A bookmark came, so more are expected, except after the one that ends a list."""
         now = anyio.current_time()
         interval, self._bookmarked = now - self._bookmarked, now
         if isinstance(state, Watching) and self._silence is None:

@@ -1,4 +1,4 @@
-"""Where a reflector puts what it reads."""
+"""Applies what a reflector reads to a store and its handlers."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,8 +24,8 @@ from informers.store import Delta, Store
 class Sink:
     """One part of a store, and the handlers of its changes.
 
-    `wants` says whether an object belongs into the store, `note_change` is called for each change, and
-    `announce` has waiting tasks look again.
+    `wants` selects objects, `note_change` is called for each change, and `announce` has waiting tasks look
+    again.
     """
 
     part: str
@@ -36,7 +36,7 @@ class Sink:
     announce: Callable[[], None]
 
     def apply(self, output: Output) -> None:
-        """Do to the store what the state machine decided, and hand the changes to the handlers."""
+        """Apply a decision of the state machine to the store, and pass the changes to the handlers."""
         match output:
             case Put(snapshot):
                 if self.wants(snapshot):
@@ -59,7 +59,6 @@ class Sink:
                 self.store.drop_stage(self.part)
 
     async def settle(self) -> None:
-        """Hand queued changes to the handlers."""
         if self.handlers.unsettled:
             await self.handlers.settle()
 

@@ -1,9 +1,8 @@
-"""One object as it was at one version: its JSON, and the metadata that routing needs.
+"""One object at one version: its JSON, and the metadata needed to route it.
 
-Memory is what a cache costs, so a snapshot is laid out tightly: its body is bytes, perhaps
-compressed; its uid 16 of them; what objects have in common (namespaces, labels, owners, finalizers)
-is held once for all. It holds no reference that could be part of a cycle, so the garbage collector
-need not know it.
+Memory is the cost of a cache, so snapshots are compact: bytes as body, perhaps compressed; 16 bytes as uid;
+common values (namespaces, labels, owners, finalizers) shared. Nothing in them can be part of a cycle, so the
+garbage collector need not track them.
 """
 
 import binascii
@@ -25,7 +24,7 @@ T = TypeVar("T")
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 SHARED = 4096
-"""How many different values are kept for sharing, of each sort; when full, sharing starts anew."""
+"""Different values of each sort that are shared; when full, sharing starts again."""
 
 
 class SnapshotOwner(NamedTuple):
@@ -75,7 +74,7 @@ _names = msgspec.json.Decoder(list[str] | None)
 
 @define(eq=False)
 class _Shared(Generic[T]):
-    """Values read from bytes, each made once for all who have the same bytes."""
+    """Values read from bytes, one for all that have the same bytes."""
 
     _read: Callable[[bytes], T]
     _known: dict[bytes, T] = field(factory=dict, init=False)
@@ -112,19 +111,18 @@ _namespaces: dict[str, str] = {}
 
 
 class CompactKey(msgspec.Struct, frozen=True, gc=False):
-    """A key as a store holds it, one for each object: half as large as a tuple, and never collected."""
+    """A key in a store, one for each object: half as large as a tuple, and not tracked by the collector."""
 
     namespace: str
     name: str
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One object at one version, kept as bytes and decoded when it is read.
+    """One object at one version, kept as bytes and decoded on reading. Deeply immutable.
 
-    Deeply immutable. Equality is identity of version: two snapshots of one uid at one
-    resourceVersion are the same state. `annotations_hash` tells whether annotations differ;
+    Snapshots of one uid at one resourceVersion are equal. `annotations_hash` changes with the annotations;
     `finalizers`, `owners`, `generation` and `deletion_timestamp` are the object's own. `applied` are the
-    marks of what field managers applied (`informers.applied`), where an informer marks them.
+    marks of what field managers applied (`informers.applied`), if the informer keeps them.
     """
 
     place: CompactKey
@@ -147,10 +145,10 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS,
         appliers: Appliers | None = None,
     ) -> "Snapshot":
-        """Read a snapshot from an object's JSON, and keep of it what `shape` says.
+        """Read a snapshot from an object's JSON, keeping what `shape` says.
 
-        What `appliers` applied is marked, whatever `shape` drops. Raises msgspec.DecodeError (of which
-        msgspec.ValidationError is one) for what is not an object.
+        The applies of `appliers` are marked, whatever `shape` drops. Raises msgspec.DecodeError (of which
+        msgspec.ValidationError is a subclass) if the text is not an object.
         """
         body = shape.before(bytes(raw))
         decoded = _metadata.decode(body)
@@ -175,9 +173,9 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @classmethod
     def from_deep_json(cls, raw: bytes, shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
-        """The same for JSON that is nested too deeply to be decoded: it is kept whole.
+        """The same for JSON nested too deeply to be decoded; it is kept whole.
 
-        A run that decodes it fails, and no other. Raises msgspec.DecodeError.
+        Only a run that decodes it fails. Raises msgspec.DecodeError.
         """
         found = members(members(raw).get("metadata", b"{}"))
         small = [f'"{name}":'.encode() + found[name] for name in _SMALL if name in found]
@@ -200,22 +198,22 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def is_same_object(self, other: "Snapshot") -> bool:
-        """Whether both are states of one object: their uids are equal, and are not written out for it."""
+        """Whether both have the same uid, without formatting it."""
         return self._uid == other._uid
 
     @property
     def labels(self) -> dict[str, str]:
-        """The object's labels, in a mapping of the caller's own."""
+        """A copy of the object's labels."""
         return _label_map.decode(self._labels or b"null") or {}
 
     @property
     def raw(self) -> bytes:
-        """The object's JSON, without what its store leaves out (`metadata.managedFields`)."""
+        """The object's JSON, without what its store drops (`metadata.managedFields`)."""
         return self._body if self._codec is None else self._codec.unpack(self._body)
 
     @property
     def size(self) -> int:
-        """How many bytes its body takes in memory."""
+        """The size of the stored body in bytes."""
         return len(self._body)
 
     @property
@@ -229,14 +227,14 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         return next((owner for owner in self.owners if owner.controller), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole object, decoded anew: changing it changes nothing else."""
+        """The whole object, decoded at each call, so the caller may change it."""
         decoded: dict[str, Any] = _anything.decode(self.raw)
         return decoded
 
     def same_as(self, other: "Snapshot") -> bool:
-        """Whether version and content are the same: one version can be told in two ways.
+        """Whether version and content are equal: one version can come with two contents.
 
-        A schema that changed its defaults does so, and a server that was restored from a backup.
+        That happens if a schema's defaults change, or if the server was restored from a backup.
         """
         if self is other:
             return True
@@ -272,7 +270,7 @@ def _marks(appliers: Appliers, raw: bytes, shape: StoredShape, metadata: _Snapsh
 
 
 def name_in(raw: bytes) -> str:
-    """The name of an object that cannot be read, as far as it can be found."""
+    """The name of an unreadable object, as far as it can be found."""
     try:
         found = members(members(raw).get("metadata", b"{}"))
         parts = [

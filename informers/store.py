@@ -1,4 +1,4 @@
-"""What an informer knows: one snapshot per key, and indexes over them that are never behind."""
+"""What an informer knows: one snapshot per key, and indexes that are never behind."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -15,17 +15,16 @@ from informers.snapshot import CompactKey, Snapshot
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
 ALL = ""
-"""The part of a store that holds every namespace, and what has none."""
+"""The part of a store with every namespace, and with objects that have none."""
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a store: `old` is None for an addition, `new` is None for a deletion.
 
-    `initial` is true for what a first list brought. `missed` is true for a deletion that was
-    noticed only by an absence (from a later list, or because its resource or its namespace is not
-    followed any more): it carries the last state that was known. `resync` is true for a replay of
-    what the store holds: old and new are one state. An object that was deleted and made anew
-    between two observations is one delta, with two uids.
+    `initial`: from a first list. `missed`: a deletion noticed only by an absence (from a later list, or
+    because the resource or namespace is no longer followed), with the last known state. `resync`: a replay of
+    what the store holds, with old and new equal. An object deleted and recreated between two observations is
+    one delta, with two uids.
     """
 
     old: Snapshot | None
@@ -36,7 +35,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last(self) -> Snapshot:
-        """The newest state there is: `new`, or what was deleted."""
+        """The newest state: `new`, or the deleted one."""
         snapshot = self.new or self.old
         assert snapshot is not None
         return snapshot
@@ -44,7 +43,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 
 @define(eq=False)
 class _Table:
-    """Objects that are listed together, at one version, with their indexes."""
+    """Objects listed together, at one version, with their indexes."""
 
     indexes: dict[str, StoreIndex]
     version: int = 0
@@ -85,11 +84,11 @@ class _Table:
 
 
 class Store:
-    """The objects of one resource, in one part for all namespaces or in one for each that is followed.
+    """The objects of one resource, in one part for all namespaces or one for each that is followed.
 
-    Every change is applied to the map and to all indexes before handlers get it. A list is
-    staged beside what is there and takes its place in one step, sharing what did not change.
-    `shape` says what of each object is kept.
+    Every change is applied to the objects and all indexes before handlers get it. A list is staged beside the
+    content and replaces it in one step, sharing what did not change. `shape` says what of each object is
+    kept.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class Store:
 
     @property
     def version(self) -> int:
-        """The resourceVersion that the store has reached: each change of the resource up to it is in."""
+        """The resourceVersion reached: the store has every change of the resource up to it."""
         return min((table.version for table in self._tables.values()), default=0)
 
     @property
@@ -130,7 +129,7 @@ class Store:
         return None if table is None else table.objects.get(CompactKey(key.namespace, key.name))
 
     def list(self, namespace: str = "") -> Sequence[Snapshot]:
-        """All objects, or those of a namespace: one consistent snapshot, in no order."""
+        """All objects, or those of a namespace: one consistent snapshot, in any order."""
         if namespace:
             return self.by_index("namespace", namespace)
         return list(chain.from_iterable(table.objects.values() for table in self._tables.values()))
@@ -149,7 +148,7 @@ class Store:
         return found
 
     def index_values(self, name: str) -> Collection[Any]:
-        """The values under which the index `name` finds anything. Raises KeyError for an unknown index."""
+        """The values for which the index `name` has objects. Raises KeyError for an unknown index."""
         if name not in self._functions:
             raise KeyError(name)
         return dict.fromkeys(
@@ -157,9 +156,9 @@ class Store:
         )
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index all objects, present and future. Raises ValueError if the name is taken.
+        """Index all present and future objects.
 
-        Raises TypeError for a function that cannot be called with a snapshot.
+        Raises ValueError if the name is taken, and TypeError for a function that cannot take a snapshot.
         """
         check_function(function, f"the index {name!r}:", "snapshot", "many")
         if name in self._functions:
@@ -183,7 +182,7 @@ class Store:
     # --- what is known of single objects ------------------------------------------------------------
 
     def note(self, key: Key, text: bytes) -> None:
-        """Keep this beside the object of that key until it leaves the store; empty: nothing any more.
+        """Keep `text` beside the object of that key until it leaves the store; empty text removes the note.
 
         The object may be still to come.
         """
@@ -198,14 +197,14 @@ class Store:
             table.notes.pop(place, None)
 
     def noted(self, key: Key) -> bytes:
-        """What is kept beside the object of that key."""
+        """The note beside the object of that key."""
         table = self._table(key.namespace)
         if table is None or not table.notes:
             return b""
         return table.notes.get(CompactKey(key.namespace, key.name), b"")
 
     def mark(self, seen: Snapshot) -> None:
-        """Take over the marks of `seen`, an answer of the server, if it is the state that is held."""
+        """Take over the marks of `seen`, an answer of the server, if the store holds that state."""
         table = self._table(seen.place.namespace)
         held = None if table is None else table.objects.get(seen.place)
         if table is None or held is None or held != seen:
@@ -217,7 +216,7 @@ class Store:
     # --- changing -------------------------------------------------------------------------------
 
     def put(self, snapshot: Snapshot) -> Delta | None:
-        """Add or update an object; None if that state is known already, or its namespace is not followed."""
+        """Add or update an object; None if that state is already known or its namespace is not followed."""
         table = self._table(snapshot.place.namespace)
         if table is None:
             return None
@@ -230,9 +229,9 @@ class Store:
         return Delta(old, snapshot)
 
     def remove(self, snapshot: Snapshot) -> Delta | None:
-        """Forget an object; None if it is not known. The delta carries the last state, as `old`.
+        """Remove an object; None if it is unknown. The delta has its last state as `old`.
 
-        A deletion that comes late, when the object is known in a newer state, changes nothing.
+        A late deletion of an object known in a newer state changes nothing.
         """
         table = self._table(snapshot.place.namespace)
         if table is None:
@@ -245,13 +244,13 @@ class Store:
         return Delta(snapshot, None)
 
     def reach(self, version: int, part: str = ALL) -> None:
-        """Nothing of that part is missing up to `version`."""
+        """Note that nothing of that part is missing up to `version`."""
         table = self._tables.get(part)
         if table is not None:
             table.version = max(table.version, version)
 
     def stage(self, snapshots: Iterable[Snapshot], part: str = ALL) -> None:
-        """Keep objects of an unfinished list aside. What the store holds in that very state is shared."""
+        """Keep objects of an incomplete list aside, sharing those that the store holds in the same state."""
         staged = self._staged.get(part)
         if staged is None:
             staged = self._staged[part] = _Table.empty(self._functions)
@@ -261,18 +260,18 @@ class Store:
             staged.set(old if old is not None and old.same_as(snapshot) else snapshot)
 
     def unstage(self, key: Key, part: str = ALL) -> None:
-        """An object of an unfinished list is gone again."""
+        """Remove a staged object."""
         if part in self._staged:
             self._staged[part].unset(CompactKey(key.namespace, key.name))
 
     def drop_stage(self, part: str = ALL) -> None:
-        """The list cannot be finished: forget what was kept aside."""
+        """Forget what was staged, as the list cannot be completed."""
         self._staged.pop(part, None)
 
     def commit(self, version: int, part: str = ALL) -> Sequence[Delta]:
-        """Make what was staged the content, and `version` the version reached, in one step for readers.
+        """Make the staged objects the content, at `version`, in one step for readers.
 
-        The deltas come deletions first, then additions and updates in the order of the list.
+        Returns deletions first, then additions and updates in the order of the list.
         """
         before = self._tables[part]
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
@@ -297,20 +296,20 @@ class Store:
         return self.commit(version, part)
 
     def clear(self, part: str = ALL) -> Sequence[Delta]:
-        """Forget all objects of a part, at the version that it has reached."""
+        """Remove all objects of a part, at the version that it has reached."""
         self.drop_stage(part)
         if not self._tables[part].filled:
             return []
         return self.commit(self._tables[part].version, part)
 
     def add_part(self, namespace: str) -> None:
-        """Follow one more namespace. Raises ValueError if all are followed."""
+        """Follow a further namespace. Raises ValueError if all are followed."""
         if ALL in self._tables:
             raise ValueError("all namespaces are followed already")
         self._tables.setdefault(namespace, _Table.empty(self._functions))
 
     def remove_part(self, namespace: str) -> Sequence[Delta]:
-        """Follow a namespace no more: its objects leave the store."""
+        """Stop following a namespace: its objects leave the store."""
         self._staged.pop(namespace, None)
         table = self._tables.pop(namespace, None)
         return [] if table is None else [Delta(old, None, missed=True) for old in table.objects.values()]

@@ -1,4 +1,4 @@
-"""What of an object a store keeps: what is dropped, changed or compressed on the way in."""
+"""What a store keeps of an object: what is dropped, changed or compressed on the way in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -15,7 +15,7 @@ from informers.functions import name_of
 from informers.logs import get_logger, is_worth_a_line
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""From an object to what is kept of it. Name, namespace, uid and resourceVersion must stay."""
+"""Maps an object to what is kept of it. Name, namespace, uid and resourceVersion must stay."""
 
 MANAGED_FIELDS = "/metadata/managedFields"
 _KEPT_BY_METADATA_ONLY = ("apiVersion", "kind", "metadata")
@@ -30,10 +30,10 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 class StoredShape:
     """How the objects of one store are kept.
 
-    `drop` are JSON pointers (RFC 6901) of what is left out. `transform` changes the rest and must
-    name with `transformed` the pointers under which it does; the default is the whole object.
-    `metadata_only` says that the server is asked for nothing but metadata. `type_meta` is how an
-    object of the resource begins (`"kind":"Pod","apiVersion":"v1",`), which items of lists leave out.
+    `drop` are JSON pointers (RFC 6901) of what is left out. `transform` changes the rest, under the pointers
+    in `transformed`; the default is the whole object. `metadata_only`: the server is asked for metadata only.
+    `type_meta` is how an object of the resource begins (`"kind":"Pod","apiVersion":"v1",`), which items of
+    lists leave out.
     """
 
     drop: Sequence[str] = (MANAGED_FIELDS,)
@@ -43,7 +43,7 @@ class StoredShape:
     codec: Codec | None = None
     type_meta: bytes = b""
     keeps_all: bool = field(init=False)
-    """Whether what is stored is the object as the server has it, but for managedFields."""
+    """Whether the object is stored as the server has it, except for managedFields."""
     _paths: tuple[tuple[str, ...], ...] = field(init=False)
     _failures: Iterator[int] = field(factory=partial(count_from, 1), init=False, repr=False)
 
@@ -56,7 +56,7 @@ class StoredShape:
         return tuple(pointer_steps(pointer) for pointer in self.drop if pointer != MANAGED_FIELDS)
 
     def lacks(self, pointer: str) -> bool:
-        """Whether what is stored may differ from the server's at, above or below that JSON pointer."""
+        """Whether the stored object may differ from the server's at, above or below that JSON pointer."""
         asked = pointer_steps(pointer)
         if self.metadata_only and (not asked or asked[0] not in _KEPT_BY_METADATA_ONLY):
             return True
@@ -64,10 +64,10 @@ class StoredShape:
         return any(_overlap(asked, pointer_steps(other)) for other in changed)
 
     def before(self, raw: bytes) -> bytes:
-        """The object after `transform`: what its metadata is read from.
+        """The object after `transform`, from which its metadata is read.
 
-        One for which the transform fails is kept whole, and the log says so: it would hold up all others of
-        its resource otherwise, since a list has to be read to its end.
+        If the transform fails, the object is kept whole and the failure is logged: a list has to be read to
+        its end, so the failure would block all other objects of the resource.
         """
         if self.transform is None:
             return raw
@@ -93,7 +93,7 @@ class StoredShape:
             return raw
 
     def keep(self, body: bytes, managed_fields: bytes) -> bytes:
-        """The bytes to store, of an object whose `metadata.managedFields` are these (empty: none)."""
+        """The bytes to store of an object with these `metadata.managedFields` (empty: none)."""
         if managed_fields and MANAGED_FIELDS in self.drop:
             body = without_managed_fields(body, managed_fields)
         for path in self._paths:
@@ -108,7 +108,6 @@ EVERYTHING_BUT_MANAGED_FIELDS = StoredShape()
 
 
 def _identity(content: Mapping[str, Any]) -> Sequence[Any]:
-    """What the metadata of an object has to keep."""
     metadata = content.get("metadata")
     return [metadata.get(name) for name in _IDENTITY] if isinstance(metadata, Mapping) else [None] * 4
 
@@ -118,10 +117,10 @@ def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def without_managed_fields(body: bytes, value: bytes) -> bytes:
-    """The object without `metadata.managedFields`, of which `value` is the text within `body`.
+    """The object without `metadata.managedFields`, whose text within `body` is `value`.
 
-    Cut out where that text stands once with its name before it; no string can hold it, as its
-    quotes would be escaped there. Otherwise the object is taken apart.
+    The text is cut out if it occurs once with its name before it; no string can contain it, as its quotes
+    would be escaped there. Otherwise the object is decoded.
     """
     member = b'"managedFields":' + value
     before, found, after = body.partition(member)
@@ -134,7 +133,7 @@ def without_managed_fields(body: bytes, value: bytes) -> bytes:
 
 
 def without(body: bytes | msgspec.Raw, path: tuple[str, ...]) -> bytes:
-    """The JSON object without what stands at `path`; the same if there is nothing, or no way to it."""
+    """The JSON object without the member at `path`; unchanged if there is none."""
     try:
         members = _members.decode(body)
     except msgspec.ValidationError:

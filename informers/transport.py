@@ -1,7 +1,7 @@
-"""The one way in and the one way out: everything that talks to an API server goes through here.
+"""The only connection to API servers: all requests go through a transport.
 
-Two implementations are real, one over HTTPS and one straight into the embedded server; a fake client
-is the real client on the second, and a fault is a wrapper around either.
+Two implementations are real, one over HTTPS and one into the embedded server; a fake client is the real
+client on the second, and a fault is a wrapper around either.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -23,9 +23,9 @@ _last_check: ContextVar[Callable[[], None] | None] = ContextVar("last_check", de
 
 @contextmanager
 def last_check(check: Callable[[], None]) -> Iterator[None]:
-    """Have `check` called when a request made inside is about to leave; if it raises, nothing is sent.
+    """Have `check` called when a request made inside is about to be sent; if it raises, nothing is sent.
 
-    It travels beside the request, so that wrappers need not know of it.
+    The check is passed beside the request, so wrappers need not know it.
     """
     token = _last_check.set(check)
     try:
@@ -35,7 +35,7 @@ def last_check(check: Callable[[], None]) -> Iterator[None]:
 
 
 def about_to_send() -> None:
-    """Ask the check of `last_check`, if there is one, whether a request may leave; raises what it raises.
+    """Call the check of `last_check`, if any; raises what it raises.
 
     For transports: right before a request is handed over, after every wait for a connection, TLS or
     credentials.
@@ -73,7 +73,7 @@ class Response(msgspec.Struct, frozen=True):
 
 @frozen
 class StreamingResponse:
-    """An answer whose body is still coming, in chunks that end anywhere, also in mid-line."""
+    """An answer whose body is still arriving, in chunks that may end in mid-line."""
 
     status: int
     headers: Mapping[str, str]
@@ -81,7 +81,7 @@ class StreamingResponse:
 
 
 async def raise_refusal(stream: StreamingResponse, request: str) -> None:
-    """Raise the typed error of a stream whose status is 400 or more; of its body at most 1 MiB is read."""
+    """Raise the typed error of a stream whose status is 400 or more; reads at most 1 MiB of its body."""
     if stream.status < 400:
         return
     body = bytearray()
@@ -93,17 +93,17 @@ async def raise_refusal(stream: StreamingResponse, request: str) -> None:
 
 
 class Transport(Protocol):
-    """Carries requests to one API server and knows nothing of what they mean.
+    """Carries requests to one API server without interpreting them.
 
-    A status of 400 or more is an answer like any other: turning it into an exception is the caller's
-    work. What prevents an answer is raised as an `informers.api_errors.TransportError`: `Unreachable`
-    where the server cannot have seen the request, `OutcomeUnknown` where it may have acted on it. A
-    transport calls `about_to_send` each time a request is about to leave.
+    A status of 400 or more is an answer like any other; the caller turns it into an exception. What prevents
+    an answer is raised as an `informers.api_errors.TransportError`: `Unreachable` if the server cannot have
+    seen the request, `OutcomeUnknown` if it may have acted on it. A transport calls `about_to_send` each time
+    a request is about to be sent.
     """
 
     @property
     def server(self) -> str:
-        """Which server this is, for people and for keeping clusters apart: a URL, or `embedded`."""
+        """The server, for people and for telling clusters apart: a URL, or `embedded`."""
         ...
 
     async def request(self, request: HttpRequest) -> Response:
@@ -115,19 +115,19 @@ class Transport(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give back connections. Requests under way fail."""
+        """Close connections. Requests in progress fail."""
         ...
 
 
 class PassingTransport:
-    """Passes everything on to the transport within: the base of those that change one thing on the way."""
+    """Passes everything on to an inner transport: the base of transports that change one thing."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
     @property
     def server(self) -> str:
-        """That of the transport within."""
+        """The inner transport's server."""
         return self._inner.server
 
     async def request(self, request: HttpRequest) -> Response:
@@ -139,5 +139,5 @@ class PassingTransport:
         return self._inner.stream(request)
 
     async def aclose(self) -> None:
-        """Close the transport within."""
+        """Close the inner transport."""
         await self._inner.aclose()

@@ -14,10 +14,10 @@ _NO_FAILURES = (0, -math.inf)
 
 @frozen
 class Backoff:
-    """Exponential delays: `base` seconds, doubled with each failure, `limit` seconds at the most.
+    """Exponential delays: `base` seconds, doubled with each failure, up to `limit` seconds.
 
-    `jitter` is the share of a delay by which it may grow at random (0.1: up to a tenth longer), so
-    that keys which failed together do not all come back together. Raises ValueError for other numbers.
+    `jitter` is the share of a delay that chance may add (0.1: up to a tenth), so that keys that failed
+    together do not retry together. Raises ValueError for numbers out of range.
     """
 
     base: float = 0.005
@@ -38,10 +38,10 @@ class Backoff:
 
 @define
 class KeyBackoff(Generic[K]):
-    """The failures of each key, counted until `forget`. A `RateLimiter`.
+    """A `RateLimiter` that counts the failures of each key until `forget`.
 
-    A failure that is reported while the key's previous delay still runs does not count again:
-    a key woken early by something else must not see its back-off grow for that.
+    A failure reported while the key's previous delay still runs does not count again: a key that something
+    else woke early must not wait longer for it.
     """
 
     backoff: Backoff = field(factory=Backoff)
@@ -49,7 +49,7 @@ class KeyBackoff(Generic[K]):
     _failures: dict[K, tuple[int, float]] = field(factory=dict, init=False)  # how many, delayed until when
 
     def next_delay(self, key: K, now: float) -> float:
-        """Count a failure of `key` at `now` (seconds, any monotonic clock) and say how long to wait."""
+        """Count a failure of `key` at `now` (s, any monotonic clock); returns how long to wait (s)."""
         count, until = self._failures.get(key, _NO_FAILURES)
         if now < until:
             return until - now
@@ -62,7 +62,7 @@ class KeyBackoff(Generic[K]):
         return self._failures.get(key, _NO_FAILURES)[0]
 
     def forget(self, key: K) -> None:
-        """Start afresh with `key`, and keep no memory of it."""
+        """Reset `key`, and keep no memory of it."""
         self._failures.pop(key, None)
         if not self._failures:
             self._failures.clear()  # a dict keeps the table of its largest size until then

@@ -17,7 +17,7 @@ NO_CAUSES: Causes = ((), 0)
 
 
 def joined(earlier: Causes, later: Causes) -> Causes:
-    """Both: of a cause that is in both the later place counts, and of too many the oldest are dropped."""
+    """Both, newest last. A cause in both keeps its later place; beyond MAX_CAUSES the oldest are dropped."""
     if later is NO_CAUSES:
         return earlier
     kept, dropped = earlier
@@ -28,10 +28,10 @@ def joined(earlier: Causes, later: Causes) -> Causes:
 
 
 class Item(NamedTuple, Generic[K]):
-    """A key that is handed out, with what is known of why.
+    """A key that is handed out.
 
-    `priority` is the highest of the adds since the last hand-out, `causes` their newest causes,
-    oldest first, `dropped_causes` how many older ones were let go, `retries` the failures so far.
+    `priority` is the highest of the adds since the last hand-out, `causes` their newest causes, oldest first,
+    `dropped_causes` the number of older ones, `retries` the failures so far.
     """
 
     key: K
@@ -44,19 +44,14 @@ class Item(NamedTuple, Generic[K]):
 # Not a class: a queue may hold a million of them, and the garbage collector stops looking at tuples of plain
 # values, and only at those.
 Entry: TypeAlias = tuple[int, float, Causes]
-"""The adds of a key since it was last handed out, merged: priority, when it may be handed out, and why.
-
-The time is the earliest over the adds, on the event loop's clock.
-"""
+"""The adds of a key since its last hand-out, merged: highest priority, earliest time (loop clock), causes."""
 
 
 def entry_for(priority: int, ready_at: float, cause: Any) -> Entry:
-    """What one add asks for; None stands for no cause."""
     return priority, ready_at, NO_CAUSES if cause is None else ((cause,), 0)
 
 
 def merged(earlier: Entry, later: Entry) -> Entry:
-    """What two adds of one key ask for together."""
     priority, ready_at, causes = earlier
     later_priority, later_ready_at, later_causes = later
     return max(priority, later_priority), min(ready_at, later_ready_at), joined(causes, later_causes)

@@ -8,23 +8,23 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
 class RateLimiter(Protocol[K_contra]):
-    """What decides how long a key waits that `WorkQueue.add_rate_limited` adds."""
+    """Decides how long a key waits that `WorkQueue.add_rate_limited` adds."""
 
     def next_delay(self, key: K_contra, now: float) -> float:
-        """Count a failure of `key` at `now` (seconds, a monotonic clock); how long it waits, 0 or more."""
+        """Count a failure of `key` at `now` (s, a monotonic clock); returns how long it waits, 0 or more."""
 
     def retries(self, key: K_contra) -> int:
         """How many failures of `key` have counted since it was last forgotten."""
 
     def forget(self, key: K_contra) -> None:
-        """Let the next failure of `key` count as its first, and keep no memory of it."""
+        """Reset `key`, and keep no memory of it."""
 
 
 class TokenBucket:
     """A limit on all keys together: `rate` retries a second in the long run, `burst` of them at once.
 
-    Every call takes a token; one that is not there yet is taken in advance, and its key waits for
-    it. Keeps two numbers, whatever the number of keys.
+    Every call takes a token; if none is left, one is taken in advance and its key waits for it. Keeps two
+    numbers, whatever the number of keys.
     """
 
     def __init__(self, rate: float, burst: int = 1) -> None:
@@ -38,7 +38,7 @@ class TokenBucket:
         self._spent_until = -math.inf
 
     def next_delay(self, key: Hashable, now: float) -> float:
-        """Take a token at `now` (seconds, a monotonic clock); how long until it is there."""
+        """Take a token at `now` (seconds, a monotonic clock); returns how long until it is available."""
         spent_until = max(self._spent_until, now)
         self._spent_until = spent_until + self._interval
         return max(0.0, spent_until - self._slack - now)
@@ -48,11 +48,11 @@ class TokenBucket:
         return 0
 
     def forget(self, key: Hashable) -> None:
-        """Nothing: tokens that were taken stay taken."""
+        """Does nothing: tokens stay taken."""
 
 
 class MaxOf(Generic[K_contra]):
-    """The longest delay of several limiters. Each is asked each time, so each counts the failure."""
+    """The longest delay of several limiters. Each counts every failure."""
 
     def __init__(self, *limiters: RateLimiter[K_contra]) -> None:
         """Raises ValueError without any limiter."""
@@ -61,14 +61,14 @@ class MaxOf(Generic[K_contra]):
         self._limiters = limiters
 
     def next_delay(self, key: K_contra, now: float) -> float:
-        """Count a failure of `key` with each limiter; how long (s) the strictest of them lets it wait."""
+        """Count a failure of `key` with each limiter; returns the longest of their delays (s)."""
         return max([limiter.next_delay(key, now) for limiter in self._limiters])
 
     def retries(self, key: K_contra) -> int:
-        """The largest count of failures that any of them has for `key`."""
+        """The largest number of failures that any of them has counted for `key`."""
         return max(limiter.retries(key) for limiter in self._limiters)
 
     def forget(self, key: K_contra) -> None:
-        """Have each forget `key`."""
+        """Have each limiter forget `key`."""
         for limiter in self._limiters:
             limiter.forget(key)

@@ -17,7 +17,7 @@ _FEW = 64
 
 
 class Heap(Generic[K]):
-    """Keys by rank, lowest first, and of one rank by first come. Any key may leave.
+    """Keys by rank, lowest first and first come first served within a rank. Any key may be removed.
 
     `first` is the lowest rank, infinity without a key.
     """
@@ -32,29 +32,27 @@ class Heap(Generic[K]):
         return len(self._places)
 
     def members(self) -> list[K]:
-        """All keys, in no order that means anything."""
+        """All keys, in arbitrary order."""
         return list(self._places)
 
     def push(self, key: K, rank: float) -> None:
-        """Take in a key that is not in the heap."""
+        """Add a key that is not in the heap."""
         place = self._places[key] = next(self._next_place)
         heappush(self._items, (rank, place, key))
         self.first = self._items[0][0]
 
     def remove(self, key: K) -> None:
-        """Let a key of the heap go."""
         del self._places[key]
         self._settle()
 
     def pop(self) -> K:
-        """Take out the first key. Raises IndexError without one."""
+        """Remove and return the first key. Raises IndexError without one."""
         _, _, key = heappop(self._items)
         del self._places[key]
         self._settle()
         return key
 
     def clear(self) -> None:
-        """Let all keys go."""
         self._items.clear()
         self._places.clear()
         self.first = math.inf
@@ -75,28 +73,28 @@ class ReadyOrder(Protocol[K]):
     """The ready keys of a queue, in the order in which they are handed out."""
 
     def push(self, key: K, priority: int, ready_at: float) -> None:
-        """Take in a key that is not here, at the tail of its priority."""
+        """Add a key that is not here, at the tail of its priority."""
 
     def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
-        """A key that is here at priority `before` has a higher one: it moves to the tail of that."""
+        """Move a key from priority `before` to the tail of a higher one."""
 
     def pop(self) -> K:
-        """Take out the first key. Raises IndexError without one."""
+        """Remove and return the first key. Raises IndexError without one."""
 
     def depths(self) -> Mapping[int, int]:
         """The number of keys of each priority that has any."""
 
     def clear(self) -> None:
-        """Let all keys go."""
+        """Remove all keys."""
 
     def __len__(self) -> int: ...
 
 
 @define(eq=False)
 class _Class(Generic[K]):
-    """The keys of one priority, in line. A key that was raised leaves a stale place behind.
+    """The keys of one priority, in line. A raised key leaves a stale place behind.
 
-    A key comes back only at the tail, so of several places of a key it is the first that are stale.
+    A key comes back only at the tail, so of several places of a key the first ones are stale.
     """
 
     priority: int
@@ -114,14 +112,13 @@ class _Class(Generic[K]):
         return key
 
     def lose(self, key: K) -> None:
-        """A key of these was raised."""
         self.stale[key] = self.stale.get(key, 0) + 1
         self.number_of_stale += 1
         if len(self.places) > 2 * len(self) + _FEW:
             self.places = deque(key for key in self.places if not self._passes(key))
 
     def _passes(self, key: K) -> bool:
-        """Whether the foremost place of `key` is stale; if so, it is counted as gone."""
+        """Whether the foremost place of `key` is stale, and is thereby removed."""
         stale = self.stale.pop(key, 0)
         if stale > 1:
             self.stale[key] = stale - 1
@@ -130,7 +127,7 @@ class _Class(Generic[K]):
 
 
 class StrictOrder(ReadyOrder[K]):
-    """Highest priority first, then first come. Costs the same however many keys there are."""
+    """Highest priority first, then first come. The cost does not depend on the number of keys."""
 
     def __init__(self) -> None:
         self._classes: dict[int, _Class[K]] = {}  # none of them empty
@@ -175,7 +172,7 @@ class StrictOrder(ReadyOrder[K]):
 class AgeingOrder(ReadyOrder[K]):
     """Highest priority first, where `seconds` of being ready weigh as much as one step of priority.
 
-    All ready keys age alike, so of two the same one is ahead at all times: no rank ever changes.
+    All ready keys age alike, so the order of two keys never changes, and no rank has to.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -187,12 +184,12 @@ class AgeingOrder(ReadyOrder[K]):
         return len(self._heap)
 
     def push(self, key: K, priority: int, ready_at: float) -> None:
-        """Take in a key that is not here, behind those of its priority that are as old."""
+        """Add a key that is not here, behind those of its priority that are as old."""
         self._heap.push((key, priority), ready_at - priority * self._seconds)
         self._depths[priority] += 1
 
     def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
-        """A key that is here at priority `before` has a higher one: it moves up, and keeps its age."""
+        """Move a key from priority `before` to a higher one; it keeps its age."""
         self._heap.remove((key, before))
         self._leave(before)
         self.push(key, priority, ready_at)

@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Pace(Generic[K]):
-    """Until when keys are held back that were handed out; nothing is kept of a key once that has passed."""
+    """Until when keys are held back after a hand-out; a key is forgotten once that has passed."""
 
     def __init__(self, interval: float) -> None:
         """`interval` in seconds, from start to start. Raises ValueError unless it is positive and finite."""
@@ -19,21 +19,19 @@ class Pace(Generic[K]):
         self._held_until: OrderedDict[K, float] = OrderedDict()  # in the order of both start and end
 
     def start(self, key: K, now: float) -> None:
-        """Note that `key` is handed out."""
         self.forget_passed(now)
         self._held_until[key] = now + self._interval
         self._held_until.move_to_end(key)
 
     def held(self, key: K, ready_at: float) -> float:
-        """When `key` may be handed out: at `ready_at`, but not before its interval has passed."""
+        """When `key` may be handed out: at `ready_at`, or later if its interval has not passed by then."""
         return max(ready_at, self._held_until.get(key, -math.inf))
 
     def holds(self, key: K, ready_at: float) -> bool:
-        """Whether it is the interval, and not a delay, for which `key` waits until `ready_at`."""
+        """Whether `key` waits until `ready_at` for the interval, and not for a delay."""
         return self._held_until.get(key) == ready_at
 
     def forget_passed(self, now: float) -> None:
-        """Drop intervals that have passed."""
         while self._held_until and next(iter(self._held_until.values())) <= now:
             self._held_until.popitem(last=False)
             if not self._held_until:

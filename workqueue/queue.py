@@ -1,9 +1,9 @@
 """Which key is worked on next: one entry per key, one worker per key.
 
-A key is *ready* (it may be handed out), *delayed* (it becomes ready at a time) or *in work*. What is
-added while it is in work is kept aside and makes it ready, or delayed, when the work ends: it is never
-handed to two workers. Adds of one key merge: the highest priority, the earliest time, the
-newest causes. (client-go's queue and controller-runtime's priority queue, where theirs is right.)
+A key is *ready* (may be handed out), *delayed* (becomes ready at a time) or *in work*. A key added while it
+is in work is kept aside until the work ends, so no key is ever handed to two workers. Adds of one key merge:
+highest priority, earliest time, newest causes. Rules follow client-go's queue and controller-runtime's
+priority queue where those are right.
 """
 
 import math
@@ -36,15 +36,15 @@ _UNINTERRUPTED_KEYS = 1000
 
 
 class QueueClosed(Exception):
-    """The queue takes no more keys and has nothing more to hand out."""
+    """The queue accepts no more keys and has nothing more to hand out."""
 
 
 class WorkQueue(Generic[K]):
     """A deduplicating queue of keys with priorities, delays and per-key back-off.
 
-    A queue belongs to the event loop in which it is first used, and its time is that loop's, so a
-    virtual loop makes it virtual. Adds and `status` may also be called from other threads: they
-    then block until the loop has taken the call. Everything else is for the loop's own tasks.
+    A queue belongs to the event loop in which it is first used, and its time is that loop's. Adds and
+    `status` may also be called from other threads, where they block until the loop has taken the call.
+    Everything else is for tasks of the loop.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class WorkQueue(Generic[K]):
     ) -> None:
         """Strict priority, no minimum interval, and a back-off per key of 5 ms to 1000 s.
 
-        `limiter` delays what `add_rate_limited` adds. With `ageing`, every so many seconds that a key
-        is ready count as one step of priority, so that low priority cannot starve. No key is handed
-        out twice within `min_interval` seconds, counted from start to start, unless an add is urgent.
-        Raises ValueError for an `ageing` that is not positive or a `min_interval` below 0.
+        `limiter` delays what `add_rate_limited` adds. With `ageing`, each `ageing` seconds that a key is
+        ready count as one step of priority, so that low priority cannot starve. No key is handed out twice
+        within `min_interval` seconds, from start to start, unless an add is urgent. Raises ValueError for an
+        `ageing` that is not positive or a `min_interval` below 0.
         """
         if ageing is not None and not 0 < ageing < math.inf:
             raise ValueError(f"expected a positive number of seconds for ageing, got {ageing}")
@@ -86,9 +86,9 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, *, priority: int = 0, cause: Any = None, urgent: bool = False) -> None:
         """Have `key` worked on as soon as a worker is free; a pending delay of it ends.
 
-        `cause` is a small value that says why; equal ones are kept once. `urgent` passes the minimum
-        interval. Raises TypeError for an unhashable key or a priority that is not an int. After `drain`
-        or `close` an add is ignored.
+        `cause` is a small value that says why; equal ones are kept once. `urgent` skips the minimum interval.
+        Raises TypeError for an unhashable key or a priority that is not an int. Ignored after `drain` or
+        `close`.
         """
         if get_ident() != self._thread:
             return self._elsewhere(partial(self.add, key, priority=priority, cause=cause, urgent=urgent))
@@ -99,9 +99,9 @@ class WorkQueue(Generic[K]):
     def add_after(
         self, key: K, delay: float, *, priority: int = 0, cause: Any = None, urgent: bool = False
     ) -> None:
-        """Have `key` worked on in `delay` seconds; of several delays the shortest counts.
+        """Have `key` worked on in `delay` seconds; the shortest of several delays counts.
 
-        Raises ValueError for a negative, NaN or infinite delay; else as `add`.
+        Raises ValueError for a negative, NaN or infinite delay; otherwise as `add`.
         """
         if not 0 <= delay < math.inf:
             raise ValueError(f"expected a finite delay of 0 s or more, got {delay}")
@@ -116,7 +116,7 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(
         self, key: K, *, priority: int = 0, cause: Any = None, urgent: bool = False
     ) -> float:
-        """Count a failure of `key` and have it worked on after its back-off, which is returned (s)."""
+        """Count a failure of `key` and have it worked on after its back-off; returns that delay (s)."""
         if get_ident() != self._thread:
             return self._elsewhere(
                 partial(self.add_rate_limited, key, priority=priority, cause=cause, urgent=urgent)
@@ -128,7 +128,7 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """Let the next failure of `key` count as its first. Does not touch the queue."""
+        """Reset the failures of `key`. Does not touch the queue."""
         self._limiter.forget(key)
 
     def retries(self, key: K) -> int:
@@ -140,13 +140,12 @@ class WorkQueue(Generic[K]):
     def get(self) -> "Work[K]":
         """Wait for a key and work on it: `async with queue.get() as item: ...`.
 
-        Leaving the block ends the work. A block left by an exception, cancellation included, puts
-        the key back, so that a dying worker loses nothing. Raises QueueClosed once the queue is
-        closed and nothing is left that this worker could get; in a drain that is when the last key
-        in work has ended, because until then it may come back.
+        Leaving the block ends the work. If an exception or a cancellation leaves it, the key is put back, so
+        that a dying worker loses nothing. Raises QueueClosed once the queue is closed and this worker can get
+        no more keys; during a drain, that is when the last key in work has ended, since until then it may
+        come back.
 
-        Where keys are ready this does not suspend, except that the event loop turns after each
-        millisecond of hand-outs without a pause.
+        If keys are ready this does not suspend, except once per millisecond of uninterrupted hand-outs.
         """
         return Work(self)
 
@@ -158,10 +157,10 @@ class WorkQueue(Generic[K]):
     # --- ending ---------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Take no more keys, and wait until all work that is due by now is done.
+        """Accept no more keys, and wait until all work that is due by now is done.
 
-        A key that the minimum interval holds is waited for; what a delay or a back-off holds is
-        dropped. `close` ends the wait early; so does cancelling it, and the drain itself goes on.
+        Keys held by the minimum interval are waited for; delayed and backed-off keys are dropped. `close`
+        ends the wait early; so does cancelling it, while the drain itself goes on.
         """
         if self._phase == "open":
             self._phase = "draining"
@@ -175,7 +174,7 @@ class WorkQueue(Generic[K]):
             await self._look_on()
 
     def close(self) -> None:
-        """Take no more keys and drop what is queued. What is in work goes on; `join` waits for it."""
+        """Accept no more keys and drop what is queued. Work in progress goes on; `join` waits for it."""
         self._phase = "closed"
         self._ready.clear()
         self._delayed.clear()
@@ -187,7 +186,7 @@ class WorkQueue(Generic[K]):
     # --- looking --------------------------------------------------------------------------------
 
     def status(self) -> QueueStatus:
-        """The present state: how many keys are ready, delayed and in work, and since when."""
+        """How many keys are ready, delayed and in work now, and since when."""
         if self._token is not None and get_ident() != self._thread:
             return anyio.from_thread.run_sync(self.status, token=self._token)
         now = self._now()
@@ -203,10 +202,9 @@ class WorkQueue(Generic[K]):
         )
 
     def queued(self, limit: int) -> list[tuple[Item[K], float]]:
-        """Up to `limit` keys that are ready or delayed, in no order that means anything.
+        """Up to `limit` keys that are ready or delayed, with the seconds until they may start; in any order.
 
-        Each as it would be handed out now, with the seconds until it may be. Keys in work are among
-        them only if they were added again.
+        Each is given as it would be handed out now. Keys in work are included only if they were added again.
         """
         now = self._now()
         waiting = chain(self._queued.items(), self._again.items())
@@ -240,7 +238,7 @@ class WorkQueue(Generic[K]):
         return call()
 
     def _settle_in(self) -> None:
-        """Belong to the running event loop."""
+        """Bind the queue to the running event loop."""
         if self._token is not None:
             raise RuntimeError("the queue belongs to the event loop of another thread: only add from here")
         token = anyio.lowlevel.current_token()
@@ -273,7 +271,7 @@ class WorkQueue(Generic[K]):
             self._merge(key, known, added, now)
 
     def _place(self, key: K, entry: Entry, now: float) -> None:
-        """Make a key of the queue ready or delayed that is neither."""
+        """Make a queued key ready or delayed."""
         priority, ready_at, _ = entry
         if ready_at <= now:
             self._make_ready(key, priority, ready_at)
@@ -295,7 +293,6 @@ class WorkQueue(Generic[K]):
             self._place(key, entry, now)
 
     def _promote(self, now: float) -> None:
-        """Make ready what has waited long enough."""
         while self._delayed.first <= now:
             key = self._delayed.pop()
             priority, ready_at, _ = self._queued[key]
@@ -324,7 +321,7 @@ class WorkQueue(Generic[K]):
         return item
 
     async def _pause(self, pause: Coroutine[Any, Any, None]) -> None:
-        """Let the event loop turn. A worker that is cancelled here passes on what it was woken for."""
+        """Let the event loop turn. A worker cancelled here passes on its wake-up."""
         paused_at = self._now()
         try:
             await pause
@@ -387,7 +384,7 @@ class WorkQueue(Generic[K]):
             self._after_an_end()
 
     def _put_back(self, item: Item[K], again: Entry | None) -> Entry:
-        """What is to be done where the work failed: what it was for, and what was added meanwhile."""
+        """The entry of a key whose work failed: what it was for, and what was added meanwhile."""
         now = self._now()
         ready_at = now if self._pace is None else self._pace.held(item.key, now)
         unfinished = item.priority, ready_at, (item.causes, item.dropped_causes)
@@ -402,7 +399,7 @@ class WorkQueue(Generic[K]):
         self._place(key, entry, now)
 
     def _drops(self, key: K, entry: Entry, now: float) -> bool:
-        """Whether a queue that ends drops this entry."""
+        """Whether a queue that is ending drops this entry."""
         if self._phase == "draining":
             _, ready_at, _ = entry
             return ready_at > now and not (self._pace is not None and self._pace.holds(key, ready_at))
@@ -411,7 +408,7 @@ class WorkQueue(Generic[K]):
     # --- looking on -----------------------------------------------------------------------------
 
     def _after_an_end(self) -> None:
-        """Wake tasks that wait for the end of all work, if it may have come."""
+        """Wake the tasks that wait for the end of all work, if it may have come."""
         if self._phase != "open" and self._is_empty():
             self._waiters.wake_all()
         if self._onlookers and not self._working and not self._ready:
@@ -431,7 +428,7 @@ class WorkQueue(Generic[K]):
 
 
 class Work(Generic[K]):
-    """One hand-out, as a context: entering waits for a key, leaving ends the work on it."""
+    """A hand-out as a context: entering waits for a key, leaving ends the work on it."""
 
     __slots__ = ("_item", "_queue")
 
@@ -464,9 +461,9 @@ def _no_time_yet() -> float:
 
 
 def _later(now: float, delay: float) -> float:
-    """`delay` seconds after `now`, and for any delay at all later than `now`.
+    """`delay` seconds after `now`, and later than `now` for any positive delay.
 
-    A tiny delay can vanish when it is added to a large float. A key that is retried "in a while" would then
-    come back at the same moment, for ever in a virtual loop, whose time stands still while there is work.
+    A tiny delay can vanish when added to a large float, and the key would come back at the same moment, for
+    ever in a virtual loop, whose time stands still while there is work.
     """
     return max(now + delay, math.nextafter(now, math.inf)) if delay else now

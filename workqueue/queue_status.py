@@ -1,4 +1,4 @@
-"""What a queue reports: its state now, and each thing that happens in it."""
+"""What a queue reports: its present state, and each event in it."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -17,21 +17,20 @@ class QueueStatus:
     working: int
     """How many are in work."""
     depths: Mapping[int, int] = field(factory=dict)
-    """`ready` by priority; a priority without a ready key is not in it."""
+    """`ready` by priority, without priorities that have no ready key."""
     unfinished_seconds: float = 0.0
-    """How long the keys in work have been so, summed up."""
+    """For how long the keys in work have been worked on, summed up."""
     longest_running_seconds: float = 0.0
-    """How long the one that is longest in work has been so."""
+    """For how long the oldest of them has been worked on."""
     closed: bool = False
     """Whether `drain` or `close` was called."""
 
 
 class QueueMetrics(Protocol):
-    """What happens in a queue, for counters and histograms of whatever library.
+    """Receives the events of a queue, for counters and histograms of any library.
 
-    The calls come from within the queue's own, so they are quick, raise nothing and do not call the
-    queue. What is a level and no event (depth, unfinished work, the longest run) is read from
-    `WorkQueue.status()` when it is asked for.
+    The queue calls it while it works, so these methods must be quick, must not raise and must not call the
+    queue. Levels (depth, unfinished work, the longest run) are read from `WorkQueue.status()` instead.
     """
 
     def added(self, priority: int) -> None:
@@ -41,7 +40,7 @@ class QueueMetrics(Protocol):
         """A key was added by `add_rate_limited`."""
 
     def started(self, priority: int, waited: float) -> None:
-        """A key was handed out, `waited` seconds after it was first wanted."""
+        """A key was handed out, `waited` seconds after it became due."""
 
     def ended(self, worked: float) -> None:
-        """The work on a key ended, well or not, after `worked` seconds."""
+        """The work on a key ended, successfully or not, after `worked` seconds."""

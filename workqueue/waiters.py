@@ -7,10 +7,10 @@ import anyio
 
 
 class Waiters:
-    """Waiting workers, woken in the order of their arrival; one of them watches the clock for the next delay.
+    """Waiting workers, woken in order of arrival; one of them watches the clock for the next delay.
 
-    One watcher, because a hundred idle workers that all woke for each delayed key would cost more
-    than the work.
+    There is one watcher because waking a hundred idle workers for each delayed key would cost more than the
+    work.
     """
 
     def __init__(self) -> None:
@@ -24,24 +24,23 @@ class Waiters:
             event.set()
 
     def wake_all(self) -> None:
-        """Wake all of them."""
         while self.waiting:
             self.wake()
 
     def watch(self) -> None:
-        """Have a worker watch for the next delay, unless one does."""
+        """Have a worker watch for the next delay, unless one does already."""
         if self._watcher is None:
             self.wake()
 
     def watch_anew(self) -> None:
-        """The next delay ends sooner than it did: have the watcher, or the next worker, look again."""
+        """The next delay now ends sooner: have the watcher, or the next worker, look again."""
         if self._watcher is None:
             self.wake()
         else:
             self._watcher.set()
 
     async def wait(self, due: float) -> None:
-        """Wait to be woken, or until `due` (the event loop's clock) if no worker watches for that yet."""
+        """Wait to be woken, or until `due` (loop clock) if no worker watches for that yet."""
         event = anyio.Event()
         self.waiting[event] = None
         try:

@@ -1,4 +1,4 @@
-"""Field selectors: `metadata.name=a,spec.nodeName!=b`, with `\\` before a sign that belongs to a value."""
+"""Field selectors: `metadata.name=a,spec.nodeName!=b`, with `\\` before special characters in a value."""
 
 import re
 from collections.abc import Mapping
@@ -13,22 +13,20 @@ _VALUE: Final = re.compile(r"(?:[^\\,=]|\\[\\,=])*", re.DOTALL)
 
 @frozen
 class FieldTerm:
-    """One condition: the text at a dotted path is `value`, or with `equal=False` is not."""
+    """A condition: the text at a dotted path is `value`, or with `equal=False` is not."""
 
     path: str
     value: str
     equal: bool = True
 
     def matches(self, text: str) -> bool:
-        """Whether the text that stands at the path meets it."""
         return (text == self.value) is self.equal
 
 
 def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
     """The conditions of a field selector, all of which must be met.
 
-    Raises:
-        ValueError: A term is not a comparison, or its value is escaped wrongly; the text says which.
+    Raises ValueError, which names the term, if it is not a comparison or its value is escaped wrongly.
     """
     return tuple(_term(term, text) for term in _TERM.findall(text))
 
@@ -39,7 +37,7 @@ def field_selector_text(terms: Mapping[str, str]) -> str:
 
 
 def text_at(obj: Mapping[str, Any], path: str) -> str:
-    """The scalar at a dotted path as field selectors compare it; empty where there is none."""
+    """The scalar at a dotted path as field selectors compare it; empty if there is none."""
     value: Any = obj
     for step in path.strip(".").split("."):
         value = value.get(step) if isinstance(value, Mapping) else None

@@ -1,7 +1,7 @@
-"""Durations as Go writes them, and the API with it: `1h30m`, `-1.5s`, `250ms`, `0`.
+"""Durations as Go and the API write them: `1h30m`, `-1.5s`, `250ms`, `0`.
 
-durationpy is not used: it also takes days, weeks and years, skips what it cannot read between two parts,
-and adds floats (docs/explanation/dependencies.md).
+durationpy is not used: it also accepts days, weeks and years, skips unreadable text between two parts, and
+adds floats (docs/explanation/dependencies.md).
 """
 
 import datetime
@@ -23,10 +23,9 @@ _MICROSECONDS: Final = {
 
 
 def parse_duration(text: str) -> datetime.timedelta:
-    """A duration as Go's `time.ParseDuration` reads it; fractions of a microsecond are rounded.
+    """A duration as Go's `time.ParseDuration` reads it, rounded to microseconds.
 
-    Raises:
-        ValueError: The text is not a duration, or is longer than a timedelta can hold.
+    Raises ValueError if the text is not a duration, or one longer than a timedelta can hold.
     """
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("+", "-") else text
@@ -43,7 +42,7 @@ def parse_duration(text: str) -> datetime.timedelta:
 
 
 def format_duration(duration: datetime.timedelta) -> str:
-    """As Go writes it: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
+    """The duration as Go writes it: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
     microseconds = duration // datetime.timedelta(microseconds=1)
     if microseconds == 0:
         return "0s"

@@ -2,10 +2,9 @@
 
 
 def pointer_steps(pointer: str) -> tuple[str, ...]:
-    """The steps of a pointer, none for the empty one, which means the whole document.
+    """The steps of a pointer; none for the empty one, which means the whole document.
 
-    Raises:
-        ValueError: It does not begin with a slash.
+    Raises ValueError if it does not begin with a slash.
     """
     if pointer and not pointer.startswith("/"):
         raise ValueError(
@@ -15,5 +14,5 @@ def pointer_steps(pointer: str) -> tuple[str, ...]:
 
 
 def pointer_below(pointer: str, step: str) -> str:
-    """The pointer to a member of what stands at another."""
+    """The pointer to a member of the value at `pointer`."""
     return f"{pointer}/{step.replace('~', '~0').replace('/', '~1')}"

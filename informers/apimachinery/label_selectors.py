@@ -1,7 +1,7 @@
-"""Label selectors: text or LabelSelector object in, requirements that labels meet or not out.
+"""Label selectors: text or LabelSelector object in, requirements on labels out.
 
-The grammar is that of `k8s.io/apimachinery/pkg/labels`, oddities included, and errors have its words: a
-selector is taken here if and only if an API server takes it.
+The grammar is that of `k8s.io/apimachinery/pkg/labels`, oddities included, with its error messages: a
+selector is accepted here if and only if an API server accepts it.
 """
 
 import re
@@ -38,14 +38,13 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 
 @frozen
 class Requirement:
-    """One condition on the label `key`; a label that is absent meets `notin` and `absent` alone."""
+    """A condition on the label `key`; an absent label meets `notin` and `absent` alone."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels meet it."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -73,7 +72,7 @@ class Requirement:
 
 
 def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
-    """A requirement that an API server would take. Raises ValueError with the reason for any other."""
+    """A requirement that an API server accepts. Raises ValueError with the reason for any other."""
     made = Requirement(key, operator, tuple(values))
     faults = [f"key: {_invalid(key, '; '.join(found))}"] if (found := label_key_faults(key)) else []
     faults += _value_faults(made)
@@ -85,31 +84,28 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     """The requirements of `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`, all of which must be met.
 
-    Raises:
-        ValueError: An API server would refuse the text; the message has its words.
+    Raises ValueError with the server's message for a text that an API server refuses.
     """
     return _Parser(text).requirements()
 
 
 def requirements_of(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
-    """The requirements of a LabelSelector as manifests write it; an empty one has none, and means everything.
+    """The requirements of a LabelSelector as manifests write it; none for an empty one, which selects all.
 
-    Raises:
-        ValueError: It has an unknown operator, or a requirement that an API server would refuse.
+    Raises ValueError for an unknown operator, or a requirement that an API server refuses.
     """
     equal = [requirement(key, "in", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
     return (*equal, *map(_of_expression, selector.get("matchExpressions") or ()))
 
 
 def matches_labels(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """Whether labels meet every requirement."""
     return all(one.matches(labels) for one in requirements)
 
 
 def selector_matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector chooses an object of these labels.
+    """Whether a LabelSelector selects an object with these labels.
 
-    An empty one chooses all, and one that an API server would refuse chooses none.
+    An empty one selects all, and one that an API server refuses selects none.
     """
     try:
         return matches_labels(requirements_of(selector), labels)
@@ -153,7 +149,7 @@ def _integer(text: str | None) -> int | None:
 
 
 class _Parser:
-    """Tokens of one selector, taken from the front. The empty token is the end of the text."""
+    """Takes the tokens of a selector from the front; the empty token ends the text."""
 
     def __init__(self, text: str) -> None:
         stripped = text.rstrip(" \t\r\n")
@@ -215,7 +211,7 @@ class _Parser:
         return self._take()
 
     def _set(self) -> list[str]:
-        """`(a,b)`. `()` holds the empty value, as do `(,a)`, `(a,,b)` and `(a,)`: apimachinery does so."""
+        """`(a,b)`. As in apimachinery, `()`, `(,a)`, `(a,,b)` and `(a,)` contain the empty value."""
         if self._next != "(":
             raise ValueError(f"found '{self._next}' expected: '('")
         self._take()

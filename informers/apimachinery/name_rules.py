@@ -1,4 +1,4 @@
-"""The rules for names and labels, in the words of the API server."""
+"""The rules for names and labels, with the messages of the API server."""
 
 import re
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _VALUE_RULE = (
 )
 
 NameCheck = Callable[[str], list[str]]
-"""What is wrong with a name, in words; empty if nothing is."""
+"""What is wrong with a name, as messages; empty if nothing is."""
 
 
 def subdomain_faults(name: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Quantities: `500m`, `1.5Gi`, `2e3`. Their values, and the one form in which they are stored.
+"""Quantities (`500m`, `1.5Gi`, `2e3`): their values, and the canonical form in which they are stored.
 
-The rules are those of apimachinery's `resource.Quantity`: nothing finer than a billionth, nothing past
-2**63 - 1, and a canonical text with the largest suffix that leaves an integer.
+The rules are those of apimachinery's `resource.Quantity`: nothing finer than a billionth, nothing above 2**63
+- 1, and a canonical text with the largest suffix that leaves an integer.
 """
 
 import re
@@ -18,7 +18,7 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _LONGEST: Final = 1000
-"""Characters of the longest text that is read; every value that the rules allow fits in 30."""
+"""Characters of the longest text that is read; every valid value fits in 30."""
 _SHOWN: Final = 100
 _SMALLEST: Final = Decimal("1e-9")
 _LARGEST: Final = Decimal(2**63 - 1)
@@ -27,12 +27,9 @@ _ROOM: Final = 40
 
 
 def parse_quantity(text: str) -> tuple[Decimal, QuantityFormat]:
-    """The value of a quantity, and the format in which it is written.
+    """The value of a quantity, and the format in which it is written. Raises ValueError.
 
-    As in an API server, less than a billionth is rounded away from zero, and 2**63 - 1 is the largest value.
-
-    Raises:
-        ValueError: The text is not a quantity.
+    As in an API server, less than a billionth is rounded away from zero, and 2**63 - 1 is the maximum.
     """
     match = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
@@ -57,17 +54,14 @@ def quantity_value(text: str) -> Decimal:
 def canonical_quantity(text: str) -> str:
     """The form in which the API server stores a quantity: no fraction, the largest suffix that fits.
 
-    `1000m` is `1`, `0.5` is `500m`, `1.5Gi` is `1536Mi`. The format stays, except that of binary quantities
-    below 1024 and of those that are not whole.
-
-    Raises:
-        ValueError: The text is not a quantity.
+    `1000m` is `1`, `0.5` is `500m`, `1.5Gi` is `1536Mi`. The format stays, except for binary quantities below
+    1024 or with a fraction. Raises ValueError if the text is not a quantity.
     """
     return quantity_text(*parse_quantity(text))
 
 
 def quantity_text(value: Decimal, form: QuantityFormat) -> str:
-    """A value that the rules allow, in its canonical form."""
+    """A valid value in its canonical form."""
     if form == "binary" and abs(value) >= 1024 and value == value.to_integral_value():
         return _binary(int(value))
     _, digits, exponent = value.normalize(_room_for(value)).as_tuple()
@@ -82,7 +76,7 @@ def quantity_text(value: Decimal, form: QuantityFormat) -> str:
 
 
 def limited(value: Decimal) -> Decimal:
-    """The nearest value that a quantity may have, away from zero."""
+    """The nearest valid value, away from zero."""
     if abs(value) >= _LARGEST:
         return _LARGEST.copy_sign(value)
     exact = _room_for(value)

@@ -15,4 +15,4 @@ SET_BY_SERVER: Final = (
 """Fields of `metadata` that a server sets, and that the manifest of a new object leaves out."""
 
 SET_BY_EVERY_WRITE: Final = frozenset({"generation", "managedFields", "resourceVersion"})
-"""Those that may differ after any write, even one that changed nothing else."""
+"""Those that any write may change, even one that changes nothing else."""

@@ -17,22 +17,20 @@ _END: Final = 2**64
 
 @frozen
 class ShardRange:
-    """Objects whose hash of uid or namespace lies in [start, end)."""
+    """Objects whose hash of uid or namespace is in [start, end)."""
 
     by: Literal["uid", "namespace"]
     start: int
     end: int
 
     def contains(self, uid: str, namespace: str) -> bool:
-        """Whether an object of that uid in that namespace belongs to the range."""
         return self.start <= fnv1a(uid if self.by == "uid" else namespace) < self.end
 
 
 def parse_shard_selector(text: str) -> tuple[ShardRange, ...]:
-    """The ranges of a shard selector, of which one must contain an object; none for an empty text.
+    """The ranges of a shard selector, one of which must contain an object; none for an empty text.
 
-    Raises:
-        ValueError: It is not a shard selector, or mixes ranges of uid with ranges of namespace.
+    Raises ValueError for another text, or if it mixes ranges of uid with ranges of namespace.
     """
     if not text.strip():
         return ()
@@ -45,7 +43,7 @@ def parse_shard_selector(text: str) -> tuple[ShardRange, ...]:
 
 
 def fnv1a(text: str) -> int:
-    """FNV-1a of the UTF-8 text in 64 bits: how an API server spreads objects over shards."""
+    """64-bit FNV-1a of the UTF-8 text: how an API server assigns objects to shards."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 % _END
