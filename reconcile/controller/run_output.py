@@ -11,8 +11,8 @@ from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.diff import merge_diff, pointers
 from reconcile.conditions import merge_conditions
 from reconcile.models import LabelSelector, Object, Unstructured, kind_of, unstructure
-from reconcile.models.codec import format_time
 from reconcile.models.fields import fields_of
+from reconcile.models.values import format_time
 
 T = TypeVar("T", bound=Object)
 

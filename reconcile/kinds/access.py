@@ -1,4 +1,4 @@
-"""Kinds of RBAC: who may do what."""
+"""Kinds of RBAC."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from reconcile.models import ExtraFields, Schema, resource
 
 @frozen
 class PolicyRule(ExtraFields):
-    """Which verbs are allowed on which resources; `""` is the core group, `*` any."""
+    """Allows verbs on resources; `""` is the core group, `*` any."""
 
     verbs: tuple[str, ...]
     api_groups: tuple[str, ...] | None = None
@@ -30,7 +30,7 @@ class RoleRef(ExtraFields):
 
 @frozen
 class Subject(ExtraFields):
-    """Who gets a role: a ServiceAccount of a namespace, a User or a Group."""
+    """The recipient of a role: a ServiceAccount of a namespace, a User or a Group."""
 
     kind: str
     name: str
@@ -57,8 +57,8 @@ class RoleBinding(BuiltIn):
 class ClusterRole(BuiltIn):
     """rbac.authorization.k8s.io/v1 ClusterRole.
 
-    Rules are None by default, so that an apply of one with an aggregation rule, in `extra`, leaves them to
-    the server.
+    Rules default to None, so that applying a role with an aggregation rule, in `extra`, leaves them to the
+    server.
     """
 
     rules: tuple[PolicyRule, ...] | None = None

@@ -12,7 +12,7 @@ from reconcile.models import Condition, ExtraFields, LabelSelector, resource
 
 @frozen
 class DeploymentSpec(ExtraFields):
-    """What a deployment keeps running; `template` may be given as a manifest writes it."""
+    """The desired pods of a deployment; `template` may be given as a manifest writes it."""
 
     selector: LabelSelector
     template: PodTemplate = field(converter=pod_template)
@@ -21,7 +21,7 @@ class DeploymentSpec(ExtraFields):
 
 @frozen
 class DeploymentStatus(ExtraFields):
-    """How far a deployment has come."""
+    """The progress of a deployment."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -40,7 +40,7 @@ class Deployment(BuiltIn):
 
     @property
     def rolled_out(self) -> bool:
-        """Whether all its pods are of the present template and available: what kubectl rollout status awaits.
+        """Whether all pods are of the present template and available, as `kubectl rollout status` waits for.
 
         False until the Deployment controller has seen the present generation.
         """
@@ -54,7 +54,7 @@ class Deployment(BuiltIn):
 
 @frozen
 class ReplicaSetSpec(ExtraFields):
-    """How many pods of a template a replica set keeps."""
+    """The desired number of pods of a template."""
 
     selector: LabelSelector
     template: PodTemplate = field(converter=pod_template)
@@ -64,7 +64,7 @@ class ReplicaSetSpec(ExtraFields):
 
 @frozen
 class ReplicaSetStatus(ExtraFields):
-    """How many pods of a replica set there are."""
+    """The present pods of a replica set."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -84,7 +84,7 @@ class ReplicaSet(BuiltIn):
 
 @frozen
 class StatefulSetSpec(ExtraFields):
-    """What a stateful set keeps running, each under a name of its own."""
+    """The desired pods of a stateful set, each with its own name."""
 
     selector: LabelSelector
     template: PodTemplate = field(converter=pod_template)
@@ -95,7 +95,7 @@ class StatefulSetSpec(ExtraFields):
 
 @frozen
 class StatefulSetStatus(ExtraFields):
-    """How far a stateful set has come."""
+    """The progress of a stateful set."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -115,7 +115,7 @@ class StatefulSet(BuiltIn):
 
     @property
     def rolled_out(self) -> bool:
-        """Whether all its pods are of the present template and ready; not while a partition holds some back.
+        """Whether all pods are of the present template and ready; False while a partition holds some back.
 
         False until the StatefulSet controller has seen the present generation.
         """
@@ -129,7 +129,7 @@ class StatefulSet(BuiltIn):
 
 @frozen
 class DaemonSetSpec(ExtraFields):
-    """What a daemon set keeps running on each node."""
+    """The pod that a daemon set runs on each node."""
 
     selector: LabelSelector
     template: PodTemplate = field(converter=pod_template)
@@ -137,7 +137,7 @@ class DaemonSetSpec(ExtraFields):
 
 @frozen
 class DaemonSetStatus(ExtraFields):
-    """How far a daemon set has come."""
+    """The progress of a daemon set."""
 
     observed_generation: int = 0
     desired_number_scheduled: int = 0
@@ -155,7 +155,7 @@ class DaemonSet(BuiltIn):
 
     @property
     def rolled_out(self) -> bool:
-        """Whether each node that shall has a pod of its present template, and that is available.
+        """Whether each selected node has an available pod of the present template.
 
         False until the DaemonSet controller has seen the present generation.
         """

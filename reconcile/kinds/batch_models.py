@@ -1,4 +1,4 @@
-"""Kinds of batch/v1: work that comes to an end."""
+"""Kinds of batch/v1: work that ends."""
 
 import datetime
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from reconcile.models import ExtraFields, ObjectMeta, resource, structure
 
 @frozen
 class JobSpec(ExtraFields):
-    """What a job runs to its end."""
+    """The pods that a job runs to their end."""
 
     template: PodTemplate = field(converter=pod_template)
     completions: int | None = None
@@ -25,7 +25,7 @@ class JobSpec(ExtraFields):
 
 @frozen
 class JobStatus(ExtraFields):
-    """How a job goes; its conditions Complete and Failed say that it has ended."""
+    """The progress of a job, whose end the conditions Complete and Failed report."""
 
     active: int = 0
     succeeded: int = 0
@@ -44,13 +44,13 @@ class Job(BuiltIn):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, well or not: its condition Complete or Failed is True."""
+        """Whether it has ended: its condition Complete or Failed is True."""
         return any(c.type in ("Complete", "Failed") and c.status == "True" for c in self.status.conditions)
 
 
 @frozen
 class JobTemplate(ExtraFields):
-    """A job to be made: its metadata and what it runs."""
+    """The metadata and spec of jobs to be created."""
 
     __sparse__: ClassVar[bool] = True
 
@@ -64,7 +64,7 @@ def _job_template(given: JobTemplate | Mapping[str, Any]) -> JobTemplate:
 
 @frozen
 class CronJobSpec(ExtraFields):
-    """Which job is made, and when; `job_template` may be given as a manifest writes it."""
+    """The job to create, and when; `job_template` may be given as a manifest writes it."""
 
     schedule: str
     job_template: JobTemplate = field(converter=_job_template)
@@ -75,7 +75,7 @@ class CronJobSpec(ExtraFields):
 
 @frozen
 class CronJobStatus(ExtraFields):
-    """When a job was last made, and when one last succeeded."""
+    """When a job was last created, and when one last succeeded."""
 
     last_schedule_time: datetime.datetime | None = None
     last_successful_time: datetime.datetime | None = None

@@ -1,4 +1,4 @@
-"""Kinds that bound, size and furnish what others use: quotas, budgets, autoscalers, networks, storage."""
+"""Kinds that limit, size and supply others: quotas, budgets, autoscalers, networks, storage."""
 
 import datetime
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from reconcile.models import ExtraFields, LabelSelector, ResourceAmounts, resour
 
 @frozen
 class ResourceQuotaSpec(ExtraFields):
-    """How much the objects of a namespace may use together, by resource: `requests.cpu`, `pods`."""
+    """The limits on all objects of a namespace together, by resource: `requests.cpu`, `pods`."""
 
     hard: ResourceAmounts = field(factory=dict)
     scopes: tuple[str, ...] | None = None
@@ -20,7 +20,7 @@ class ResourceQuotaSpec(ExtraFields):
 
 @frozen
 class ResourceQuotaStatus(ExtraFields):
-    """How much is allowed, and how much is used."""
+    """The limits, and the present usage."""
 
     hard: ResourceAmounts = field(factory=dict)
     used: ResourceAmounts = field(factory=dict)
@@ -36,7 +36,7 @@ class ResourceQuota(BuiltIn):
 
 @frozen
 class LimitRangeItem(ExtraFields):
-    """The bounds and defaults of one type of object: Container, Pod or PersistentVolumeClaim."""
+    """The limits and defaults for a type of object: Container, Pod or PersistentVolumeClaim."""
 
     type: str
     max: ResourceAmounts | None = None
@@ -48,7 +48,7 @@ class LimitRangeItem(ExtraFields):
 
 @frozen
 class LimitRangeSpec(ExtraFields):
-    """The bounds in a namespace."""
+    """The limits in a namespace."""
 
     limits: tuple[LimitRangeItem, ...] = ()
 
@@ -72,7 +72,7 @@ class PriorityClass(BuiltIn):
 
 @frozen
 class NetworkPolicySpec(ExtraFields):
-    """Which traffic the selected pods take part in; an empty selector selects all pods of the namespace.
+    """The allowed traffic of the selected pods; an empty selector selects all pods of the namespace.
 
     Rules are as manifests write them. None means no rules: with the type in `policy_types`, no traffic.
     """
@@ -92,7 +92,7 @@ class NetworkPolicy(BuiltIn):
 
 @frozen
 class PersistentVolumeSpec(ExtraFields):
-    """A piece of storage; where it comes from, such as `csi` or `nfs`, is in `extra`."""
+    """A piece of storage; its source, such as `csi` or `nfs`, is in `extra`."""
 
     capacity: ResourceAmounts | None = None
     access_modes: tuple[str, ...] | None = None
@@ -105,7 +105,7 @@ class PersistentVolumeSpec(ExtraFields):
 
 @frozen
 class PersistentVolumeStatus(ExtraFields):
-    """Whether a volume is Available, Bound, Released or Failed, and why."""
+    """The phase Available, Bound, Released or Failed, and the reason."""
 
     phase: str = ""
     reason: str = ""
@@ -134,7 +134,7 @@ class StorageClass(BuiltIn):
 
 @frozen
 class ScaleTargetRef(ExtraFields):
-    """What an autoscaler sizes."""
+    """The object that an autoscaler sizes."""
 
     kind: str
     name: str
@@ -143,7 +143,7 @@ class ScaleTargetRef(ExtraFields):
 
 @frozen
 class HorizontalPodAutoscalerSpec(ExtraFields):
-    """Between which sizes, and by which metrics; metrics and behaviour as manifests write them."""
+    """The limits and metrics of an autoscaler; metrics and behaviour as manifests write them."""
 
     scale_target_ref: ScaleTargetRef
     max_replicas: int
@@ -154,7 +154,7 @@ class HorizontalPodAutoscalerSpec(ExtraFields):
 
 @frozen
 class HorizontalPodAutoscalerStatus(ExtraFields):
-    """What an autoscaler saw and decided."""
+    """The observations and decisions of an autoscaler."""
 
     observed_generation: int | None = None
     current_replicas: int = 0
@@ -174,7 +174,7 @@ class HorizontalPodAutoscaler(BuiltIn):
 
 @frozen
 class IngressSpec(ExtraFields):
-    """Which hosts and paths lead where; rules and TLS as manifests write them."""
+    """The routes of hosts and paths; rules and TLS as manifests write them."""
 
     ingress_class_name: str | None = None
     rules: tuple[Mapping[str, Any], ...] | None = None
@@ -190,7 +190,7 @@ class Ingress(BuiltIn):
 
 @frozen
 class PodDisruptionBudgetSpec(ExtraFields):
-    """How many pods evictions must leave, as a number or a percentage."""
+    """The number of pods that evictions must leave, as a number or a percentage."""
 
     selector: LabelSelector | None = None
     min_available: int | str | None = None
@@ -199,7 +199,7 @@ class PodDisruptionBudgetSpec(ExtraFields):
 
 @frozen
 class PodDisruptionBudgetStatus(ExtraFields):
-    """How many evictions there may be now."""
+    """The number of evictions allowed now."""
 
     observed_generation: int = 0
     disruptions_allowed: int = 0
@@ -218,7 +218,7 @@ class PodDisruptionBudget(BuiltIn):
 
 @frozen
 class LeaseSpec(ExtraFields):
-    """Who holds a lease, and for how long."""
+    """The holder of a lease, and its duration."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None

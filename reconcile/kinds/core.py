@@ -1,4 +1,4 @@
-"""Kinds of the core group, v1, and what the kinds of other groups have in common with them."""
+"""Kinds of the core group, v1, and the base of all built-in kinds."""
 
 import datetime
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from reconcile.models import ExtraFields, Object, ResourceAmounts, Schema, field
 
 
 class BuiltIn(Object):
-    """What the built-in kinds have in common."""
+    """Base of the built-in kinds."""
 
     extra: Mapping[str, Any] = field(factory=dict, extra_fields=True)
 
@@ -30,7 +30,7 @@ class PodCondition(ExtraFields):
 
 @frozen
 class NodeSpec(ExtraFields):
-    """Whether a node takes pods."""
+    """Whether a node accepts pods."""
 
     unschedulable: bool = False
     pod_cidr: Annotated[str | None, Schema(wire="podCIDR")] = None
@@ -38,7 +38,7 @@ class NodeSpec(ExtraFields):
 
 @frozen
 class NodeStatus(ExtraFields):
-    """What a node offers and how it is."""
+    """The capacity and the conditions of a node."""
 
     capacity: Mapping[str, str] = attrs.field(factory=dict)
     allocatable: Mapping[str, str] = attrs.field(factory=dict)
@@ -55,7 +55,7 @@ class Node(BuiltIn):
 
 @frozen
 class NamespaceStatus(ExtraFields):
-    """Active or Terminating."""
+    """The phase: Active or Terminating."""
 
     phase: str = ""
 
@@ -97,7 +97,7 @@ class ServicePort(ExtraFields):
 
 @frozen
 class ServiceSpec(ExtraFields):
-    """Which pods a service stands for."""
+    """The pods that a service selects, and its ports."""
 
     selector: Mapping[str, str] = attrs.field(factory=dict)
     ports: tuple[ServicePort, ...] = ()
@@ -119,7 +119,7 @@ class ServiceAccount(BuiltIn):
 
 @frozen
 class ObjectReference(ExtraFields):
-    """Which object an event is about."""
+    """A reference to an object, such as that of an event."""
 
     api_version: str = ""
     kind: str = ""
@@ -145,7 +145,7 @@ class Event(BuiltIn):
 
 @frozen
 class PersistentVolumeClaimSpec(ExtraFields):
-    """What storage is asked for."""
+    """The requested storage."""
 
     access_modes: tuple[str, ...] | None = None
     resources: Mapping[str, Any] | None = None
@@ -155,7 +155,7 @@ class PersistentVolumeClaimSpec(ExtraFields):
 
 @frozen
 class PersistentVolumeClaimStatus(ExtraFields):
-    """What storage there is; Bound is the phase of one that has some."""
+    """The present storage; the phase Bound means that there is some."""
 
     phase: str = ""
     capacity: ResourceAmounts = attrs.field(factory=dict)
@@ -171,7 +171,7 @@ class PersistentVolumeClaim(BuiltIn):
 
 @frozen
 class EndpointConditions(ExtraFields):
-    """Whether an endpoint takes traffic; None is unknown, and for `ready` and `serving` read as yes."""
+    """Whether an endpoint accepts traffic; None is unknown, and for `ready` and `serving` means yes."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -180,7 +180,7 @@ class EndpointConditions(ExtraFields):
 
 @frozen
 class Endpoint(ExtraFields):
-    """One backend of a service."""
+    """A backend of a service."""
 
     addresses: tuple[str, ...]
     conditions: EndpointConditions | None = None

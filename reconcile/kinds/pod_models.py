@@ -1,7 +1,7 @@
-"""Pods, and the templates from which workloads make them.
+"""Pods, and the templates from which workloads create them.
 
-What is applied is written as the API server stores it (`PodPart`), so an apply that changes nothing is seen
-to change nothing.
+They are applied in the form in which the API server stores them (`PodPart`), so that an apply without a
+change is recognised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from reconcile.models.reading import LAZY
 
 @frozen(kw_only=True)
 class PodPart(ExtraFields):
-    """Base of the classes of a pod, which leave out what is empty, as the API server does."""
+    """Base of the parts of a pod, which omit empty values, as the API server does."""
 
     __sparse__: ClassVar[bool] = True
 
@@ -35,7 +35,7 @@ class ContainerPort(PodPart):
 
 @frozen
 class EnvVar(PodPart):
-    """A variable of a container's environment: a `value`, or `value_from` as manifests write it."""
+    """An environment variable of a container: a `value`, or `value_from` as manifests write it."""
 
     name: str
     value: str = ""
@@ -44,7 +44,7 @@ class EnvVar(PodPart):
 
 @frozen
 class ResourceRequirements(PodPart):
-    """How much of each resource a container asks for, and how much it may use."""
+    """The requests and limits of a container, by resource."""
 
     requests: ResourceAmounts = attrs.field(factory=dict)
     limits: ResourceAmounts = attrs.field(factory=dict)
@@ -52,7 +52,7 @@ class ResourceRequirements(PodPart):
 
 @frozen
 class VolumeMount(PodPart):
-    """Where a container sees a volume of its pod."""
+    """Where a container mounts a volume of its pod."""
 
     name: str
     mount_path: str
@@ -105,7 +105,7 @@ def _containers(given: "Sequence[Container | Mapping[str, Any]]") -> tuple[Conta
 
 @frozen
 class PodSpec(PodPart):
-    """What a pod runs, and where. A container may be given as a manifest writes it."""
+    """The containers of a pod and their placement. Containers may be given as a manifest writes them."""
 
     containers: Containers = attrs.field(default=(), converter=_containers)
     init_containers: Containers = attrs.field(default=(), converter=_containers)
@@ -122,14 +122,14 @@ class PodSpec(PodPart):
 
 @frozen
 class PodTemplate(PodPart):
-    """A pod to be made: its metadata and what it runs."""
+    """The metadata and spec of pods to be created."""
 
     metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
     spec: PodSpec = PodSpec()
 
 
 GivenTemplate: TypeAlias = PodTemplate | Mapping[str, Any]
-"""A pod template as an author gives it: typed, or as a manifest writes it."""
+"""A pod template as an author passes it: typed, or as a manifest writes it."""
 
 
 def pod_template(given: GivenTemplate) -> PodTemplate:
@@ -139,7 +139,7 @@ def pod_template(given: GivenTemplate) -> PodTemplate:
 
 @frozen
 class ContainerState(ExtraFields):
-    """What a container does: one of the three is set."""
+    """The state of a container: one of the three is set."""
 
     running: Mapping[str, Any] | None = None
     waiting: Mapping[str, Any] | None = None
@@ -148,7 +148,7 @@ class ContainerState(ExtraFields):
 
 @frozen
 class ContainerStatus(ExtraFields):
-    """A container of a running pod."""
+    """The status of a container of a pod."""
 
     name: str
     ready: bool = False
@@ -158,7 +158,7 @@ class ContainerStatus(ExtraFields):
 
 @frozen
 class PodStatus(ExtraFields):
-    """What became of a pod."""
+    """The phase and conditions of a pod, and the statuses of its containers."""
 
     phase: str = ""
     pod_ip: Annotated[str, Schema(wire="podIP")] = ""

@@ -13,7 +13,7 @@ from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.diff import merged, value_differences
 from reconcile.client.redaction import redact_event
-from reconcile.models.codec import format_time
+from reconcile.models.values import format_time
 
 REMEMBERED = 10_000
 """How many writes are remembered as logged; the oldest beyond them are logged again."""

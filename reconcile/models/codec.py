@@ -1,10 +1,9 @@
-"""Objects to JSON and back, by readers and writers that are made once per class.
+"""Objects to JSON and back, by readers and writers that are created once per class.
 
-Rules of the wire: a Python name is its camelCase. A field that is UNSET, or is None and has None as
-its default, is left out; everything else is written, explicit zeros included. Absence means the
-default; so does `null` for a field that may not be None. Fields that the class does not have are not
-seen here, and are not lost either, because writes are patches of what changed. What is decoded cannot
-be changed, at any depth.
+A Python name becomes camelCase. A field that is UNSET, or None with None as its default, is left out;
+everything else is written, explicit zeros included. Absence means the default, and so does `null` for a field
+that may not be None. Fields that the class does not have are not read, and not lost either, because writes
+are patches of what changed. Decoded objects are immutable at any depth.
 """
 
 from collections.abc import Mapping
@@ -13,11 +12,10 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from informers import Snapshot
-from reconcile.models.fields import camel_case, fields_of
-from reconcile.models.frozen import FrozenMapping, thaw
+from reconcile.models.fields import fields_of
+from reconcile.models.frozen import FrozenMapping
 from reconcile.models.objects import Object, ObjectMeta, Unstructured, kind_of
 from reconcile.models.reading import DecodeError, reader_of
-from reconcile.models.values import format_time, parse_time
 from reconcile.models.writing import to_json
 
 T = TypeVar("T")
@@ -27,7 +25,7 @@ _METADATA: Final = frozenset(field.wire for field in fields_of(ObjectMeta))
 
 
 def decode(model: type[O], raw: bytes | Mapping[str, Any]) -> O:
-    """An object of that class from its JSON, or from the mapping it decodes to. Raises DecodeError."""
+    """An object of that class from its JSON, or from a decoded mapping. Raises DecodeError."""
     body = _json(raw) if isinstance(raw, bytes) else to_json(raw)
     if issubclass(model, Unstructured):
         kind = kind_of(model).resource
@@ -38,12 +36,12 @@ def decode(model: type[O], raw: bytes | Mapping[str, Any]) -> O:
 
 
 def decode_snapshot(model: type[O], snapshot: Snapshot) -> O:
-    """An object of that class as it was at a version. Raises DecodeError."""
+    """The object of a snapshot. Raises DecodeError."""
     return decode(model, snapshot.raw)
 
 
 def encode(obj: Object) -> dict[str, Any]:
-    """The JSON of an object as a mapping, apiVersion and kind included; the caller may change it."""
+    """The JSON of an object as a new mapping, with apiVersion and kind."""
     kind = kind_of(obj).resource
     head = {"apiVersion": kind.api_version, "kind": kind.kind}
     if not isinstance(obj, Unstructured):
@@ -76,17 +74,3 @@ def _json(raw: bytes) -> Mapping[str, Any]:
     if not isinstance(body, dict):
         raise DecodeError(f"expected a JSON object, got {type(body).__name__}")
     return body
-
-
-__all__ = [
-    "DecodeError",
-    "camel_case",
-    "decode",
-    "decode_snapshot",
-    "encode",
-    "format_time",
-    "parse_time",
-    "structure",
-    "thaw",
-    "unstructure",
-]

@@ -14,17 +14,16 @@ PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _NO_CONSTRAINT: Final = frozenset(
     {"description", "default", "properties", "required", "items", "additionalProperties"}
 )
-"""Keywords that need not be the same for objects to fit, or that are looked into one by one."""
+"""Keywords that may differ between schemas of the same objects, or are compared one by one."""
 
 
 def definition_of(model: type[Object], *older: type[Object]) -> dict[str, Any]:
-    """The CustomResourceDefinition that makes an API server serve the kind of `model`.
+    """The CustomResourceDefinition with which an API server serves the kind of `model`.
 
-    The version of `model` is the one that is stored; `older` are more versions of the kind, served
-    without conversion and therefore with the same fields, since a write in one version loses what only
-    another has; defaults may differ, and so may a version of which `@resource` says that it is
-    `as_installed`. The status subresource is enabled where the class has a `status`. Raises TypeError for
-    a field whose type has no schema, and for versions that differ.
+    The version of `model` is stored. `older` are further versions, served without conversion and so with the
+    same fields, since a write in one version loses what only another has; defaults may differ, and so may a
+    version that `@resource` declares `as_installed`. The status subresource is enabled if the class has a
+    `status`. Raises TypeError for a field whose type has no schema, and for versions that differ.
     """
     kind = kind_of(model)
     versions = [_version(one, stored=one is model) for one in (model, *older)]
@@ -94,7 +93,7 @@ def _schema(model: type[Object], kind: Kind) -> dict[str, Any]:
 
 
 def _let_default_be_reached(schema: Mapping[str, Any], path: str) -> None:
-    """Have the server fill in the objects on the way to a default, which it reaches through nothing else."""
+    """Give defaults to the objects around a field, without which the server never sets its default."""
     *around, _ = path.strip(".").split(".")
     for step in around:
         inner = schema["properties"][step]
@@ -136,7 +135,7 @@ def _column_type(schema: Mapping[str, Any], path: str) -> str:
 
 
 def schema_at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """The schema at a path such as `.spec.replicas`; empty where there is none."""
+    """The schema at a path such as `.spec.replicas`; empty if there is none."""
     for step in path.strip(".").split("."):
         schema = schema.get("properties", {}).get(step, {})
     return schema
@@ -153,7 +152,7 @@ def _refuse_other_kind(kind: Kind, other: Kind) -> None:
 
 
 def refuse_loss(kind: str, stored: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Refuse two versions of a definition of which one would lose what the other has. Raises TypeError."""
+    """Raise TypeError if one of two versions of a definition would lose fields of the other."""
     schemas = (stored["schema"]["openAPIV3Schema"], other["schema"]["openAPIV3Schema"])
     if problem := difference(*schemas, names=(stored["name"], other["name"])):
         raise TypeError(
@@ -168,9 +167,9 @@ def difference(
     path: str = "",
     names: tuple[str, str] = ("one", "the other"),
 ) -> str:
-    """Why not every object of one schema is whole and valid in the other; empty if it is.
+    """Why some objects of one schema are incomplete or invalid in the other; empty if none are.
 
-    `names` are what the two are called in the answer. Defaults and descriptions may differ.
+    `names` are the names of the two in the answer. Defaults and descriptions may differ.
     """
     here = path or "."
     for word in sorted((one.keys() | other.keys()) - _NO_CONSTRAINT):

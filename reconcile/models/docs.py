@@ -1,4 +1,4 @@
-"""The docstrings below the fields of classes, where their source can be read."""
+"""The docstrings below the fields of classes, if their source can be read."""
 
 import ast
 import functools
@@ -13,7 +13,7 @@ import attrs
 
 
 def descriptions_of(cls: type[Any]) -> dict[str, str]:
-    """What is said below the fields of a class and of its bases, by field; empty without source."""
+    """The docstrings below the fields of a class and its bases, by field; empty without source."""
     docs: dict[str, str] = {}
     for one in reversed(cls.__mro__):
         if attrs.has(one):
@@ -40,7 +40,7 @@ def _docs_of_file(file: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _parse(source: str) -> ast.Module:
-    """`ast.parse` that no finalizer interrupts: one that parses too breaks it in Python 3.11 (gh-106905)."""
+    """`ast.parse` without collections: a finalizer that parses too breaks it in Python 3.11 (gh-106905)."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Fields in JSON that a class does not have, and that its objects carry all the same."""
+"""JSON fields that a class does not have, and that its objects carry along."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,17 +11,17 @@ from reconcile.models.fields import EXTRA, field
 
 @frozen(kw_only=True)
 class ExtraFields:
-    """Base of classes that carry any further field: `PodSpec(extra={"hostNetwork": True})`.
+    """Base of classes that carry any further fields: `PodSpec(extra={"hostNetwork": True})`.
 
-    What is read and has no field of its own is in `extra`, by its name in JSON; what is there is
-    written. In a schema, a class of this sort keeps unknown fields.
+    `extra` holds the read fields without a field of the class, by their JSON names, and is written with the
+    rest. The schema of such a class keeps unknown fields.
     """
 
     extra: Mapping[str, Any] = field(factory=dict, extra_fields=True)
 
 
 def extra_of(cls: type[Any]) -> str | None:
-    """The name of the field that holds what the class has no field for; None if it has none.
+    """The name of the field that holds a class's extra fields; None if it has none.
 
     Raises TypeError for a field that is not a mapping with a default, and for two such fields.
     """
@@ -40,5 +40,5 @@ def extra_of(cls: type[Any]) -> str | None:
 
 
 def heading_of(cls: type[Any]) -> frozenset[str]:
-    """What stands at the head of objects of the API, and is said by their class."""
+    """The fields at the head of API objects, which their class implies."""
     return frozenset({"apiVersion", "kind"} if hasattr(cls, "__kind__") else ())

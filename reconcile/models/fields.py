@@ -1,4 +1,4 @@
-"""The fields of model classes: how an author declares them, and what the other rooms read off them."""
+"""The fields of model classes: how authors declare them, and what codecs and schemas read from them."""
 
 import enum
 import functools
@@ -29,9 +29,9 @@ class UnsetType(enum.Enum):
 
 
 UNSET: Final = UnsetType.UNSET
-"""Not there, where None means null: `colour: str | None | UnsetType = UNSET`.
+"""Absent, for fields in which None means null: `colour: str | None | UnsetType = UNSET`.
 
-Absence is UNSET and is not written; `null` is None and is written as null.
+UNSET is not written; None is written as null.
 """
 
 
@@ -39,9 +39,8 @@ Absence is UNSET and is not written; `null` is None and is written as null.
 class Rule:
     """A CEL rule that the server checks: `Rule("self.min <= self.max", "min is above max")`.
 
-    `message` is what a user reads; `message_expression` is CEL that makes it; `field_path` is the
-    path below, from here, that the server blames; `reason` and `optional_old_self` are as in
-    `x-kubernetes-validations`.
+    `message` is what a user reads, or `message_expression` computes it in CEL; `field_path` is the relative
+    path that the server blames; `reason` and `optional_old_self` are as in `x-kubernetes-validations`.
     """
 
     rule: str
@@ -59,14 +58,14 @@ def _rules(given: "Rule | str | tuple[Rule | str, ...]") -> tuple[Rule, ...]:
 
 @frozen(kw_only=True)
 class Schema:
-    """What the schema of a type says beyond it: `image: Annotated[str, Schema(min_length=1)]`.
+    """Constraints beyond a type, for its schema: `image: Annotated[str, Schema(min_length=1)]`.
 
     It constrains a field, required or with a default (`replicas: Annotated[int, Schema(minimum=0)] = 1`), and
     the items of a list or map: `tuple[Annotated[str, Schema(max_length=63)], ...]`. The server checks it; the
-    decoder does not, because what is stored may be older than the rule. `rules` are CEL over `self`: one
-    text or `Rule`, or a tuple of them. `wire` is the name of a field in JSON where that is not the camelCase
-    of the Python name (`pod_ip` is `podIp`). `required` overrides what the default says. `extra` is written
-    into the schema as it is.
+    decoder does not, because stored objects may be older than the rule. `rules` are CEL over `self`: one text
+    or `Rule`, or a tuple of them. `wire` is the JSON name if it is not the camelCase of the Python name
+    (`pod_ip` is `podIp`). `required` overrides what the default implies. `extra` is added to the schema as it
+    is.
     """
 
     minimum: float | None = None
@@ -96,7 +95,7 @@ NOTHING_MORE: Final = Schema()
 
 
 class FieldKeywords(TypedDict, total=False):
-    """What `field` takes besides a default: how the value is held, and attrs' own keywords."""
+    """The keywords of `field` besides a default: ours, and attrs' own."""
 
     secret: bool
     extra_fields: bool
@@ -113,12 +112,12 @@ def field(*, factory: type[dict[Any, Any]], **keywords: Unpack[FieldKeywords]) -
 @overload
 def field(*, factory: Callable[[], T], **keywords: Unpack[FieldKeywords]) -> T: ...
 def field(**keywords: Any) -> Any:
-    """A field with a default, of which more is to be said than that: attrs' own keywords, and two of ours.
+    """A field with a default and further keywords: attrs' own, and two of ours.
 
-    `secret` keeps its value out of `repr` and of errors. `extra_fields` makes it a mapping of every field in
-    JSON that the class does not have. What the schema says of it stands in its type:
-    `Annotated[int, Schema(minimum=0)]`. Raises TypeError without a default, as type checkers take a field
-    with any value for optional, and for a keyword of `Schema`.
+    `secret` keeps its value out of `repr` and errors. `extra_fields` makes it the mapping of all JSON fields
+    that the class does not have. Schema constraints belong in the type: `Annotated[int, Schema(minimum=0)]`.
+    Raises TypeError without a default, as type checkers take a field with any value for optional, and for a
+    keyword of `Schema`.
     """
     if misplaced := sorted(keywords.keys() & _SCHEMA_KEYWORDS):
         word = misplaced[0]
@@ -146,10 +145,10 @@ def _hidden(_: object) -> str:
 
 @frozen
 class ModelField:
-    """One field of a model class, as codec, schema and generators see it.
+    """A field of a model class, for codec, schema and generators.
 
-    `type` is without None, UnsetType and Annotated; `default` is attrs.NOTHING where a value must be
-    given; `nullable` says whether None is one of its values, `unset` whether UNSET is.
+    `type` is without None, UnsetType and Annotated; `default` is attrs.NOTHING for a required field;
+    `nullable` and `unset`: None or UNSET is a valid value.
     """
 
     name: str
@@ -164,7 +163,6 @@ class ModelField:
 
     @property
     def needed(self) -> bool:
-        """Whether there is no default."""
         return self.default is attrs.NOTHING
 
 
@@ -177,7 +175,7 @@ def camel_case(name: str) -> str:
 def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
     """The fields of a model class, in order.
 
-    Raises TypeError for two fields of one wire name, and NameError for a type that is not defined.
+    Raises TypeError for two fields of one JSON name, and NameError for a type that is not defined.
     """
     known = cls.__dict__.get("__model_fields__")
     if known is None:
@@ -190,7 +188,7 @@ def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
 
 
 def fields_by_wire(cls: Any) -> dict[str, ModelField]:
-    """The fields of a model class by their names in JSON; none of anything else."""
+    """The fields of a model class by their JSON names; none for other types."""
     return {f.wire: f for f in fields_of(cls)} if isinstance(cls, type) and attrs.has(cls) else {}
 
 
@@ -226,7 +224,7 @@ def _model_field(attribute: "attrs.Attribute[Any]") -> ModelField:
 
 
 def _annotated(plain: Any, *groups: tuple[Any, ...]) -> Any:
-    """The type with what its Annotated says, but for schemas, which are the field's."""
+    """The type with its Annotated metadata, except for schemas, which belong to the field."""
     kept = [one for group in groups for one in group if not isinstance(one, Schema)]
     for one in kept:
         plain = Annotated[plain, one]
@@ -250,7 +248,7 @@ def _default(attribute: "attrs.Attribute[Any]") -> Any:
 
 
 def split_annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type, and what Annotated says of it."""
+    """A type, and its Annotated metadata."""
     if typing.get_origin(annotation) is Annotated:
         plain, *extras = typing.get_args(annotation)
         return plain, tuple(extras)
@@ -258,7 +256,6 @@ def split_annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def union_parts(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the one type."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return typing.get_args(annotation)
     return (type(None) if annotation is None else annotation,)

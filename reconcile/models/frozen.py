@@ -1,7 +1,7 @@
-"""JSON that cannot be changed: mappings and lists as decoded objects hold them.
+"""Immutable JSON: the mappings and lists of decoded objects.
 
-A view costs one small object, however much JSON is behind it: what is inside is wrapped when it is
-read. So a decoded object shares nothing that a reader could change, and what is not read costs nothing.
+A view is one small object, however much JSON is behind it: inner values are wrapped when they are read. So
+nothing can be changed through a decoded object, and what is not read costs nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +15,6 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class _FrozenJson:
-    """What mappings and lists have in common."""
-
     __slots__ = ("_of",)
 
     def __init__(self, of: Any) -> None:
@@ -42,7 +40,7 @@ class _FrozenJson:
 
 
 class FrozenMapping(_FrozenJson, Mapping[str, Any]):
-    """A JSON object that cannot be changed, at any depth. Equal to a dict of the same content."""
+    """An immutable JSON object, at any depth. Equal to a dict of the same content."""
 
     __slots__ = ()
     _of: dict[str, Any]
@@ -68,7 +66,7 @@ class FrozenMapping(_FrozenJson, Mapping[str, Any]):
 
 
 class FrozenValues(FrozenMapping):
-    """A mapping of typed values, themselves immutable, that cannot be changed."""
+    """An immutable mapping of typed values, themselves immutable."""
 
     __slots__ = ()
 
@@ -83,7 +81,7 @@ class FrozenValues(FrozenMapping):
 
 
 class FrozenList(_FrozenJson, Sequence[Any]):
-    """A JSON array that cannot be changed, at any depth. Equal to a list or tuple of the same content."""
+    """An immutable JSON array, at any depth. Equal to a list or tuple of the same content."""
 
     __slots__ = ()
     _of: list[Any]
@@ -117,9 +115,9 @@ class FrozenList(_FrozenJson, Sequence[Any]):
 
 
 class FrozenRecords(Sequence[Any]):
-    """Typed items of a list, read from its JSON when one is looked at. Equal to a tuple of the same items.
+    """Typed items of a list, read from JSON when first accessed. Equal to a tuple of the same items.
 
-    Most runs look at a few fields of a Pod, and its containers are most of its JSON.
+    Most runs read a few fields of a Pod, and its containers are most of its JSON.
     """
 
     __slots__ = ("_items", "_read", "_texts")
@@ -131,7 +129,7 @@ class FrozenRecords(Sequence[Any]):
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """All of them. Raises DecodeError if one does not fit its class."""
+        """Raises DecodeError if an item does not fit its class."""
         if self._items is None:
             self._items = self._read(self._texts)
         return self._items
@@ -173,7 +171,7 @@ class FrozenRecords(Sequence[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """A view of decoded JSON that cannot be changed; scalars are themselves."""
+    """An immutable view of decoded JSON; scalars are returned as they are."""
     kind = type(value)
     if kind is dict:
         return FrozenMapping(value)
@@ -181,7 +179,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """A copy of frozen JSON as dicts and lists, which belong to the caller; anything else is itself."""
+    """A copy of frozen JSON as dicts and lists; other values are returned as they are."""
     if isinstance(value, FrozenValues):
         return dict(value._of)
     if isinstance(value, FrozenMapping | FrozenList):

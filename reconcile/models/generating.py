@@ -1,7 +1,7 @@
-"""From a CustomResourceDefinition to the source of typed classes, with nothing of its schema lost.
+"""Generates the source of typed classes from a CustomResourceDefinition, without loss.
 
-Each object of the schema becomes a class; equal ones become one. A keyword of a schema that a type
-or `Schema` has no word for goes into `extra` as it is, so that the classes give the schema back.
+Each object of the schema becomes a class; equal ones become one. Keywords without a type or a word of
+`Schema` go into `extra`, so that the classes give back the same schema.
 """
 
 import re
@@ -29,7 +29,7 @@ _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 @frozen
 class Typed:
-    """A type as it is written, and what its schema says beyond it: keywords of `Schema`."""
+    """A type as source, and the keywords of `Schema` that its schema needs besides."""
 
     text: str
     keywords: Mapping[str, Code]
@@ -44,7 +44,7 @@ class Generator:
     _taken: set[str] = field(factory=set)
 
     def class_of(self, schema: Mapping[str, Any], wanted: str, outer: str) -> str:
-        """The name of the class of an object schema, made now unless an equal one was."""
+        """The name of the class of an object schema, which is created unless an equal one exists."""
         same = msgspec.json.encode(_shape(schema), order="deterministic")
         known = self._names.get(same)
         if known is not None:
@@ -58,7 +58,7 @@ class Generator:
         return name
 
     def free_name(self, wanted: str, outer: str = "") -> str:
-        """A name that no class has yet: the one wanted, or with that of the class around it before it."""
+        """An unused class name: `wanted`, or that with the name of the outer class before it."""
         candidates = [wanted, f"{outer}{wanted}", *(f"{outer}{wanted}{n}" for n in range(2, 1000))]
         name = next(c for c in candidates if c not in self._taken)
         self._taken.add(name)
@@ -67,7 +67,7 @@ class Generator:
     def fields_of(
         self, schema: Mapping[str, Any], owner: str, skip: Sequence[str] = (), taken: Collection[str] = ()
     ) -> list[FieldSource]:
-        """The fields of a class, in the order of the schema; none has a name that is `taken`."""
+        """The fields of a class in the order of the schema, with no name in `taken`."""
         required = schema.get("required", ())
         taken = set(taken)
         fields = []
@@ -102,7 +102,7 @@ class Generator:
         return FieldSource(name, constrained, default, description)
 
     def with_empty_default(self, one: FieldSource) -> FieldSource:
-        """A status that may be absent is an empty one, as in classes that people write."""
+        """An optional status defaults to an empty one, as in hand-written classes."""
         name = str(one.annotation).removesuffix(" | None")
         cls = next((c for c in self.classes if c.name == name), None)
         if one.value != "None" or cls is None or any(field.value is None for field in cls.fields):
@@ -110,7 +110,6 @@ class Generator:
         return FieldSource(one.name, name, f"{name}()", one.description)
 
     def typed(self, schema: Mapping[str, Any], wanted: str, owner: str) -> Typed:
-        """The type of a schema, and the keywords that it needs besides."""
         rest = {
             k: v for k, v in schema.items() if k not in ("description", "default", "nullable", "required")
         }
@@ -118,7 +117,7 @@ class Generator:
         return Typed(text, _keywords(rest))
 
     def _text(self, rest: dict[str, Any], schema: Mapping[str, Any], wanted: str, owner: str) -> str:
-        """Writes the type; takes out of `rest` what the type says."""
+        """Write the type, and remove from `rest` what the type expresses."""
         if rest.pop("x-kubernetes-int-or-string", False):
             if rest.get("anyOf") == _INT_OR_STRING:
                 del rest["anyOf"]
@@ -168,7 +167,7 @@ def _is_class(schema: Mapping[str, Any]) -> bool:
 
 
 def _shape(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes two objects one class; the rest is said where the class is used."""
+    """What makes two object schemas one class; the rest is written where the class is used."""
     return {k: schema.get(k) for k in ("properties", "required", "description")}
 
 
@@ -193,7 +192,7 @@ def _scalar(kind: str | None, rest: dict[str, Any]) -> str:
 
 
 def _default_of(schema: Mapping[str, Any], typed: Typed, required: bool) -> tuple[str, str | None]:
-    """The annotation of a field and its default as source; no default where a value must be given."""
+    """The annotation of a field and its default as source; None as default if a value is required."""
     default = schema.get("default")
     plain = isinstance(default, str | int | float) and default != "" and not _needs_parsing(typed.text)
     nullable = bool(schema.get("nullable"))
@@ -209,7 +208,7 @@ def _needs_parsing(text: str) -> bool:
 
 
 def _keywords(rest: Mapping[str, Any]) -> dict[str, Code]:
-    """What is left of a schema, as keywords of `Schema`."""
+    """The remaining schema as keywords of `Schema`."""
     said: dict[str, Code] = {}
     extra: dict[str, Any] = {}
     for word, value in rest.items():
@@ -236,10 +235,10 @@ def _with_extra(given: Code | None, more: Mapping[str, Any]) -> Code:
 
 
 def source_of(definition: Mapping[str, Any]) -> str:
-    """The source of a module with a class for each version of the kind of a definition.
+    """The source of a module with a class for each version of a definition's kind.
 
-    The stored version has the kind's name, the others have their version's at its end. Raises
-    ValueError for a definition whose schemas no class can say.
+    The stored version has the kind's name; others have their version appended. Raises ValueError for a
+    definition whose schemas no class can express.
     """
     spec = definition["spec"]
     _check_names(definition["metadata"]["name"], spec)
@@ -256,7 +255,7 @@ def source_of(definition: Mapping[str, Any]) -> str:
 
 
 def _check_names(name: str, spec: Mapping[str, Any]) -> None:
-    """Names become Python: what an API server would not take as one may be anything, code included."""
+    """Names become Python code, so names that an API server would refuse are refused."""
     names = spec["names"]
     labels = [
         *(version["name"] for version in spec["versions"]),
@@ -351,7 +350,7 @@ def _names(spec: Mapping[str, Any], name: str) -> dict[str, Code]:
 
 
 def _left_out(spec: Mapping[str, Any], version: Mapping[str, Any]) -> list[str]:
-    """What a definition has, besides its schemas, that no class says."""
+    """What no class expresses of a definition, besides its schemas."""
     kind = spec["names"]["kind"]
     usual = {"singular": kind.lower(), "listKind": f"{kind}List"}
     odd = {word: spec["names"].get(word, name) for word, name in usual.items()}
@@ -383,7 +382,7 @@ def _column(column: Mapping[str, Any]) -> Code:
 
 
 def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[dict[str, Code], list[str]]:
-    """The scale of a version; a note instead where it does not keep the contract."""
+    """The scale of a version, or a note if it does not keep the scale contract."""
     if scale is None:
         return {}, []
     paths = [scale.get(n, "") for n in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")]
@@ -404,7 +403,7 @@ def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[
 
 
 def _may_be_absent(schema: Mapping[str, Any], path: str) -> str:
-    """The first object on the way to a path that is not required; empty if all are."""
+    """The first object on a path that is not required; empty if all are."""
     here = ""
     for step in path.strip(".").split(".")[:-1]:
         here = f"{here}.{step}"

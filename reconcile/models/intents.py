@@ -1,4 +1,4 @@
-"""What is applied: an object that was built for it, in a type of its own, so that nothing else can be."""
+"""The type of what is applied, so that nothing else can be."""
 
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
@@ -13,11 +13,11 @@ O_co = TypeVar("O_co", bound=Object, covariant=True)
 
 @frozen(init=False)
 class Intent(Generic[O_co]):
-    """What an object shall have: `Intent(ConfigMap, metadata=ObjectMeta("a"), data={"k": "v"})`.
+    """A desired object: `Intent(ConfigMap, metadata=ObjectMeta("a"), data={"k": "v"})`.
 
-    Made of a class and its fields (or of a function that builds the object and its arguments), and not of
-    an object: to apply what was read would claim the fields of every other writer. A type checker says so at
-    the call, and sees each field as it does in `ConfigMap(...)`. Raises what `model` raises.
+    It takes a class and its fields (or a function that builds the object, and its arguments), but no object:
+    applying what was read would claim the fields of every other writer. Type checkers report that, and check
+    each field as in `ConfigMap(...)`. Raises what `model` raises.
     """
 
     object: O_co = field(init=False)

@@ -16,7 +16,7 @@ _checked = functools.lru_cache(maxsize=1024)(requirement)
 
 @frozen
 class LabelRequirement:
-    """One expression of a selector: a label, and what its value must be."""
+    """One expression of a selector: a label, and a condition on its value."""
 
     __sparse__: ClassVar[bool] = True
 
@@ -25,23 +25,23 @@ class LabelRequirement:
     values: tuple[str, ...] = ()
 
     def requirement(self) -> Requirement:
-        """What a list or a cache asks for. Raises ValueError for one that an API server would refuse."""
+        """The requirement for lists and caches. Raises ValueError if an API server would refuse it."""
         return _checked(self.key, OPERATORS[self.operator], self.values)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether those labels meet it. Raises ValueError for one that an API server would refuse."""
+        """Whether those labels meet it. Raises ValueError if an API server would refuse it."""
         return self.requirement().matches(labels)
 
     def text(self) -> str:
-        """As `kubectl -l` takes it. Raises ValueError for one that an API server would refuse."""
+        """The text for `kubectl -l`. Raises ValueError if an API server would refuse it."""
         return str(self.requirement())
 
 
 @frozen
 class LabelSelector:
-    """Which objects are meant, by their labels; an empty selector means all of them.
+    """Selects objects by their labels; an empty selector selects all.
 
-    Its methods raise ValueError for a label or an expression that an API server would refuse.
+    Its methods raise ValueError for a label or expression that an API server would refuse.
     """
 
     # A server drops what is empty from the selectors of its own kinds: what is sent is what comes back.
@@ -51,15 +51,15 @@ class LabelSelector:
     match_expressions: Annotated[tuple[LabelRequirement, ...], Schema(list_type="atomic")] = ()
 
     def requirements(self) -> tuple[Requirement, ...]:
-        """What a list or a cache asks for: all of them must be met."""
+        """The requirements for lists and caches, all of which must be met."""
         equal = [_checked(name, "in", (value,)) for name, value in sorted(self.match_labels.items())]
         return (*equal, *(one.requirement() for one in self.match_expressions))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with those labels is meant."""
+        """Whether an object with those labels is selected."""
         return matches_labels(self.requirements(), labels)
 
     def text(self) -> str:
-        """As a query takes it, and as the selector in a status that autoscalers read."""
+        """The text for queries, and for the selector in a status that autoscalers read."""
         equal = [f"{one.key}={one.values[0]}" for one in self.requirements()[: len(self.match_labels)]]
         return ",".join(equal + sorted(one.text() for one in self.match_expressions))

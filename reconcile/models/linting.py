@@ -1,4 +1,4 @@
-"""What is wrong with a model although a server would take it."""
+"""Problems of a model that a server would accept."""
 
 import typing
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from reconcile.models.objects import Condition, Object, Unstructured, kind_of
 
 @frozen
 class Finding:
-    """One thing to mend: in which kind, at which path, what it is and what to do about it."""
+    """A problem of a kind at a path, and what to do about it."""
 
     kind: str
     path: str
@@ -25,7 +25,7 @@ class Finding:
 
 
 def findings(model: type[Object], installed: Mapping[str, Any] | None = None) -> Iterator[Finding]:
-    """What to mend in a model, and in what changed since the definition `installed`, if given.
+    """The problems of a model, and of its changes since the definition `installed`, if given.
 
     Raises TypeError for a model without a definition.
     """

@@ -1,4 +1,4 @@
-"""Python names for what JSON names."""
+"""Python names for JSON names."""
 
 import builtins
 import keyword
@@ -11,7 +11,7 @@ _WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z0-9])")
 
 
 def python_name(wire: str, taken: Collection[str]) -> str:
-    """`podIP` is `pod_ip`; a keyword or a name that the source needs gets an underscore at its end."""
+    """`podIP` is `pod_ip`; a keyword or a name that the source needs gets a trailing underscore."""
     name = "_".join(part.lower() for part in _WORD.findall(wire)) or "value"
     if name[0].isdigit():
         name = f"n{name}"
@@ -23,7 +23,7 @@ def python_name(wire: str, taken: Collection[str]) -> str:
 
 
 def class_name(wire: str) -> str:
-    """`workerGroupSpec` is `WorkerGroupSpec`; a name that the source needs gets Value at its end."""
+    """`workerGroupSpec` is `WorkerGroupSpec`; a name that the source needs gets `Value` appended."""
     name = "".join(part[:1].upper() + part[1:] for part in re.findall(r"[A-Za-z]+|\d+", wire)) or "Value"
     if name[0].isdigit():
         name = f"N{name}"
@@ -33,7 +33,7 @@ def class_name(wire: str) -> str:
 
 
 def plural_of(kind: str) -> str:
-    """The name in URLs, as people spell it: `sites` for Site, `policies` for Policy, `boxes` for Box."""
+    """The lower-case English plural: `sites` for Site, `policies` for Policy, `boxes` for Box."""
     name = kind.lower()
     if re.search(r"(s|x|z|ch|sh)$", name):
         return f"{name}es"
@@ -43,7 +43,7 @@ def plural_of(kind: str) -> str:
 
 
 def singular(name: str) -> str:
-    """`Ports` is `Port`; what has no s at its end is an Item."""
+    """`Ports` is `Port`; `Item` is appended to a name without a final s."""
     if name.endswith("ies"):
         return f"{name[:-3]}y"
     if name.endswith("s") and not name.endswith(("ss", "us", "is")) and len(name) > 2:

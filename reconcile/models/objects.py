@@ -1,4 +1,4 @@
-"""What an object of the API is in Python: an attrs class per kind, frozen, with its metadata."""
+"""API objects in Python: a frozen attrs class per kind, with metadata."""
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Class = TypeVar("Class", bound="type[Object]")
 
 @frozen
 class OwnerReference:
-    """Who owns an object; the one with `controller` manages it."""
+    """The owner of an object; the one with `controller` manages it."""
 
     api_version: str
     kind: str
@@ -30,7 +30,7 @@ class OwnerReference:
 
 @frozen
 class ObjectMeta:
-    """The metadata that every object has. What the server sets is empty before it has."""
+    """The metadata of every object. What the server sets is empty until then."""
 
     __sparse__: ClassVar[bool] = True
 
@@ -61,9 +61,9 @@ CONDITION_MESSAGE: Final = Schema(required=True, max_length=32768)
 
 @frozen
 class Condition:
-    """One observation of a status: `status` is True, False or Unknown, `reason` one CamelCase word.
+    """An observation in a status: `status` is True, False or Unknown, `reason` a CamelCase word.
 
-    A definition constrains it as metav1.Condition is; what is read may be what another schema let pass.
+    A definition constrains it as metav1.Condition does; objects that are read may break those constraints.
     """
 
     type: Annotated[str, CONDITION_TYPE]
@@ -78,7 +78,7 @@ class Condition:
 class Column:
     """A printer column: `Column(".spec.image", priority=1)` is shown with `-o wide` only.
 
-    `type` is that of the field at `path` unless given.
+    `type` defaults to that of the field at `path`.
     """
 
     path: str
@@ -89,13 +89,12 @@ class Column:
 
     @classmethod
     def of(cls, given: "str | Column") -> "Column":
-        """A column from what an author writes."""
         return cls(given) if isinstance(given, str) else given
 
 
 @frozen
 class Kind:
-    """What `@resource` says of a class."""
+    """What `@resource` declares of a class."""
 
     resource: APIResource
     singular: str
@@ -122,7 +121,7 @@ class Object(_Model):
 
     @property
     def name(self) -> str:
-        """The name in its namespace."""
+        """The name within its namespace."""
         return self.metadata.name
 
     @property
@@ -137,29 +136,29 @@ class Object(_Model):
 
     @property
     def uid(self) -> str:
-        """The identity: another object of the same name has another one."""
+        """The identity, which an object of the same name does not share."""
         return self.metadata.uid
 
     @property
     def terminating(self) -> bool:
-        """Whether deletion was asked for and has not ended."""
+        """Whether deletion was requested and has not ended."""
         return self.metadata.deletion_timestamp is not None
 
     def replace(self, **changes: Any) -> Self:
-        """The same object with some of its fields changed: `site.replace(spec=...)`."""
+        """A copy with some fields changed: `site.replace(spec=...)`."""
         this: Any = self
         changed: Self = attrs.evolve(this, **changes)
         return changed
 
     def with_metadata(self, **changes: Any) -> Self:
-        """The same object with some fields of its metadata changed."""
+        """A copy with some fields of its metadata changed."""
         return self.replace(metadata=attrs.evolve(self.metadata, **changes))
 
 
 class Unstructured(Object):
-    """An object of a kind without a model: `body` is all of it, as a mapping.
+    """An object of a kind without a model: `body` is all of it, as an immutable mapping.
 
-    Made by `unstructured_kind(...)`. What a reader does to a `body` stays with that reader.
+    Created by `unstructured_kind(...)`.
     """
 
     body: Mapping[str, Any] = attrs.field(factory=dict)
@@ -185,16 +184,15 @@ def resource(
 ) -> Callable[[Class], Class]:
     """Make a subclass of `Object` the model of a kind.
 
-    `kind` is the class's name unless given, `plural` its plural in lower case. `columns` maps the
-    titles of printer columns to JSON paths or `Column`s (pairs do where two have one title);
-    `rules` are CEL over the whole object;
-    `scale` makes the kind one that an autoscaler can size; `deprecated` is the warning that users of
-    this version get ("" for the server's own words); `has_status` says whether status has its own
-    subresource, which it has where the class has a `status`; `as_installed` is for a version that others
-    serve beside the stored one although the two differ, because they convert between them.
+    `kind` defaults to the class's name, `plural` to its plural in lower case. `columns` maps the titles of
+    printer columns to JSON paths or `Column`s (use pairs if two have one title). `rules` are CEL over the
+    whole object. `scale` makes the kind one that an autoscaler can size. `deprecated` is the warning for
+    users of this version ("" for the server's own words). `has_status`: status is a subresource, by default
+    if the class has a `status`. `as_installed` is for a version that others serve beside the stored one
+    although the two differ, because they convert between them.
 
-    Raises TypeError for a class that is no `Object`, for a field that JSON has no form for, for two
-    fields of one name in JSON, and for a `scale` that does not hold.
+    Raises TypeError for a class that is not an `Object`, for a field without a form in JSON, for two fields
+    of one JSON name, and for an invalid `scale`.
     """
     group, _, version = api_version.rpartition("/")
     pairs = columns.items() if isinstance(columns, Mapping) else columns
@@ -237,7 +235,7 @@ attrs.define(Unstructured, frozen=True, kw_only=True, slots=False)
 
 
 def kind_of(model: type[Object] | Object) -> Kind:
-    """What `@resource` said. Raises TypeError for a class without it."""
+    """The declaration by `@resource`. Raises TypeError for a class without it."""
     kind = getattr(model, "__kind__", None)
     if not isinstance(kind, Kind):
         name = model.__name__ if isinstance(model, type) else type(model).__name__

@@ -1,7 +1,7 @@
-"""From JSON to values: one reader for each type, made once.
+"""From JSON to values: one reader per type, created once.
 
-A reader takes decoded JSON, which is its own from then on, and returns a value, or raises DecodeError. It
-collects every fault of an object before it gives up, each with its path.
+A reader takes decoded JSON, which it may keep, and returns a value or raises DecodeError with all errors of
+the object, each with its path.
 """
 
 import datetime
@@ -25,12 +25,12 @@ Reader = Callable[[Any], Any]
 
 _SHOWN: Final = 40
 LAZY: Final = "lazy"
-"""Marks a list, `Annotated[tuple[X, ...], LAZY]`, whose items are read when they are looked at."""
+"""Marks a list, `Annotated[tuple[X, ...], LAZY]`, whose items are read when first accessed."""
 
 
 @frozen
 class FieldError:
-    """What is wrong at a path such as `.spec.ports[1].number`."""
+    """A problem at a path such as `.spec.ports[1].number`."""
 
     path: str
     problem: str
@@ -40,9 +40,9 @@ class FieldError:
 
 
 class DecodeError(ValueError):
-    """JSON that a class has no room for. `errors` are its paths and what is wrong there.
+    """JSON that does not fit a class. `errors` are the paths and the problems there.
 
-    Values are shown, but never those of a field that is declared secret, nor what is below it.
+    Values are shown, except for those of secret fields and of what is below these.
     """
 
     def __init__(self, message: str, errors: tuple[FieldError, ...] = ()) -> None:
@@ -51,16 +51,15 @@ class DecodeError(ValueError):
 
     @classmethod
     def at(cls, *errors: FieldError) -> "DecodeError":
-        """One for these errors alone; their paths start at what was read."""
+        """An error of these parts; their paths start at what was read."""
         return cls("; ".join(map(str, errors)), errors)
 
     def below(self, step: str) -> tuple[FieldError, ...]:
-        """The errors as seen from one step above."""
+        """The errors as seen from one level above."""
         return tuple(FieldError(step + error.path, error.problem) for error in self.errors)
 
 
 def wrong(value: Any, expected: str) -> DecodeError:
-    """The error for a value that is not what its type says."""
     return DecodeError.at(FieldError("", f"expected {expected}, got {_shown(value)}"))
 
 
@@ -112,7 +111,7 @@ def _name(annotation: Any) -> str:
 
 
 class _Slot(NamedTuple):
-    """How one field is read; unpacked, because this is where the time goes."""
+    """How one field is read; a tuple to unpack, because decoding spends its time here."""
 
     argument: str
     exact: Any
@@ -122,7 +121,7 @@ class _Slot(NamedTuple):
 
 
 class _ObjectReader:
-    """Reads an attrs class: by its constructor, so that its converters and validators have their say."""
+    """Reads an attrs class by its constructor, so that converters and validators apply."""
 
     def __init__(self, cls: type[Any]) -> None:
         if not attrs.inspect(cls).is_frozen:
@@ -190,7 +189,7 @@ class _ObjectReader:
         ]
 
     def _refused(self, error: Exception) -> FieldError:
-        """What a converter or validator said, unless the object has a field whose value must not show."""
+        """The message of a converter or validator, unless the object has a secret field."""
         if any(f.secret for f in fields_of(self._cls)):
             return FieldError("", f"{self._cls.__name__} refuses its values")
         return FieldError(
@@ -220,7 +219,7 @@ def _slot(field: ModelField) -> _Slot:
 
 
 def _when_needed(read: Reader) -> Reader:
-    """The reader of a list whose items are read when they are looked at."""
+    """The reader of a list whose items are read when first accessed."""
 
     def read_later(value: Any) -> Any:
         if not isinstance(value, list):
@@ -342,9 +341,9 @@ def _union(parts: tuple[Any, ...]) -> Reader:
 
 
 def tag_of(classes: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
-    """The wire name of the field that tells those classes apart, and the class of each of its values.
+    """The JSON name of the field that tells those classes apart, and the class of each of its values.
 
-    It is a field of a Literal type that all of them have. Raises TypeError without one.
+    It is a Literal field that all of them have. Raises TypeError without one.
     """
     if not all(inspect.isclass(one) and attrs.has(one) for one in classes):
         names = " | ".join(map(_name, classes))
@@ -401,9 +400,9 @@ _READERS: Final[dict[Any, Reader]] = {
 
 
 def check_model(cls: type[Any]) -> None:
-    """Look at every field of a model and of the classes in it. Raises TypeError for one that cannot be.
+    """Raise TypeError for a field of a model, or of the classes in it, that cannot be read.
 
-    What is not defined yet (a name further down in the module) is looked at when it is first read.
+    A name that is not defined yet (further down in the module) is checked when it is first read.
     """
     seen: set[Any] = set()
 

@@ -1,4 +1,4 @@
-"""The scale contract: what a kind must have so that an autoscaler can size it."""
+"""The scale contract: what a kind needs so that an autoscaler can size it."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from reconcile.models.fields import ModelField, fields_by_wire, fields_of
 
 @frozen
 class Scale:
-    """Where the numbers of the scale subresource are.
+    """The paths of the scale subresource.
 
     `replicas` must be an integer with a default, because /scale answers 404 for an object without it;
-    `status` the number that is there; `selector` a string in status, which autoscalers need to find
-    the pods (`LabelSelector.text()` makes it).
+    `status` the present number; `selector` a string in status, which autoscalers need to find the pods
+    (`LabelSelector.text()` creates it).
     """
 
     replicas: str = ".spec.replicas"
@@ -22,7 +22,7 @@ class Scale:
 
 
 def check_scale(model: type[Any], scale: Scale) -> None:
-    """Raises TypeError, with the line to add, if a model does not keep the scale contract."""
+    """Raise TypeError, with the line to add, if a model does not keep the scale contract."""
     try:
         _check_paths(model, scale)
     except NameError as error:
@@ -50,7 +50,7 @@ def _check_paths(model: type[Any], scale: Scale) -> None:
 
 
 def _refuse_absence_around(model: type[Any], path: str) -> None:
-    """What is around the replicas must be there or be made by the server, which then fills in the default."""
+    """The objects around the replicas must exist or be created by the server, which then sets the default."""
     here: Any = model
     around = ""
     for step in path[1:].split(".")[:-1]:

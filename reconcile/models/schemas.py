@@ -55,13 +55,13 @@ KEYWORDS: Final[Mapping[str, str]] = {
     "list_map_keys": "x-kubernetes-list-map-keys",
     "map_type": "x-kubernetes-map-type",
 }
-"""What the keywords of `Schema` are called in a schema."""
+"""The keywords of `Schema` as they are called in a schema."""
 
 
 def schema_of(annotation: Any, where: str = "", inside: tuple[type[Any], ...] = ()) -> dict[str, Any]:
-    """The structural schema of a type. Raises TypeError, naming `where`, for one that has none.
+    """The structural schema of a type. Raises TypeError, naming `where`, for a type without one.
 
-    `inside` are the classes around it: a class inside itself has no structural schema.
+    `inside` are the classes around it, as a recursive class has no structural schema.
     """
     annotation, extras = split_annotated(annotation)
     schema = _plain_schema(annotation, where, inside)
@@ -76,7 +76,7 @@ def schema_of(annotation: Any, where: str = "", inside: tuple[type[Any], ...] = 
 
 
 def _with(schema: dict[str, Any], more: Schema) -> dict[str, Any]:
-    """A schema with keywords; an empty `format` takes away the one that the type has."""
+    """A schema with keywords; an empty `format` removes that of the type."""
     schema = schema | keywords_of(more)
     if schema.get("format") == "":
         del schema["format"]
@@ -107,7 +107,7 @@ def _plain_schema(annotation: Any, where: str, inside: tuple[type[Any], ...]) ->
 
 
 def object_schema(cls: type[Any], inside: tuple[type[Any], ...] = ()) -> dict[str, Any]:
-    """The schema of a model class: its fields, which of them are required, and its docstring."""
+    """The schema of a model class: its fields, the required ones, and its docstring."""
     if cls in inside:
         raise TypeError(
             f"{cls.__name__} contains itself: no structural schema says that; use Mapping[str, Any]"
@@ -160,7 +160,7 @@ def _property(
 
 
 def _refuse_keys(schema: Mapping[str, Any], where: str) -> None:
-    """A list of type map needs keys that all its items have; a server refuses the definition otherwise."""
+    """Refuse keys that items of a list of type map may lack, as a server refuses such a definition."""
     if schema.get("x-kubernetes-list-type") != "map":
         return
     items = schema.get("items", {})
@@ -179,7 +179,7 @@ def _refuse_keys(schema: Mapping[str, Any], where: str) -> None:
 
 
 def _published(field: ModelField) -> Any:
-    """The default that the server shall fill in: scalars other than "", which stands for no default."""
+    """The default that the server sets: scalars other than "", which stands for no default."""
     if field.schema.required:
         return UNSET
     default = to_json(field.default) if field.default not in (attrs.NOTHING, UNSET) else UNSET
@@ -199,7 +199,6 @@ def keywords_of(schema: Schema) -> dict[str, Any]:
 
 
 def rule_of(rule: Rule) -> dict[str, Any]:
-    """One entry of x-kubernetes-validations."""
     return {
         camel_case(a.name): value
         for a in attrs.fields(Rule)
@@ -237,7 +236,7 @@ def _tagged_schema(
     where: str,
     inside: tuple[type[Any], ...],
 ) -> dict[str, Any]:
-    """All variants' fields in one object: structural schemas have no other form; rules tell them apart."""
+    """The fields of all variants in one object, as structural schemas demand; rules separate them."""
     properties: dict[str, Any] = {}
     rules: list[dict[str, Any]] = []
     schemas = [object_schema(one, inside) for one in classes]

@@ -1,4 +1,4 @@
-"""Python source as text, laid out as a formatter would."""
+"""Python source as text, laid out as by a formatter."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +13,9 @@ _INDENT: Final = "    "
 
 @frozen
 class Call:
-    """A call, or with other `brackets` a display, laid out one argument a line where it is too long.
+    """A call, or with other `brackets` a display, with one argument a line if it is too long.
 
-    `entries` are what stands before each argument (`name=`, `"key": `, nothing) and the argument.
+    `entries` are arguments, each with the text before it (`name=`, `"key": ` or nothing).
     """
 
     function: str
@@ -24,7 +24,6 @@ class Call:
 
     @classmethod
     def of(cls, function: str, keywords: Mapping[str, "Code"], first: str = "") -> "Call":
-        """A call with keywords."""
         given = [(f"{word}=", value) for word, value in keywords.items()]
         return cls(function, [("", first), *given] if first else given)
 
@@ -43,8 +42,6 @@ Code = str | Call
 
 @frozen
 class FieldSource:
-    """One field of a class to be written."""
-
     name: str
     annotation: Code
     value: str | None
@@ -53,7 +50,7 @@ class FieldSource:
 
 @frozen
 class ClassSource:
-    """One class to be written: the last of its module are the kinds."""
+    """A class to be written; the kinds come last in their module."""
 
     name: str
     description: str
@@ -64,7 +61,7 @@ class ClassSource:
 
 
 def literal(value: Any) -> str:
-    """A JSON value, or a tuple of them, as Python writes it with double quotes."""
+    """A JSON value, or a tuple of them, as Python source with double quotes."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, Mapping):
@@ -88,7 +85,7 @@ def _quoted(text: str) -> str:
 
 
 def texts(classes: Sequence[ClassSource], title: str) -> str:
-    """A module of those classes, with the imports that it needs."""
+    """The source of a module with those classes and the necessary imports."""
     body = "\n\n\n".join(_class(one) for one in classes)
     long = any(len(line) > WIDTH for line in body.splitlines())
     head = f"# ruff: noqa: E501\n{_title(title)}" if long else _title(title)
@@ -100,7 +97,7 @@ def _title(title: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text as it may stand in a docstring, whatever is in it."""
+    """Make any text safe within a docstring."""
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
@@ -153,7 +150,7 @@ def _field(member: FieldSource) -> list[str]:
 
 
 def _laid_out(head: str, code: Code, indent: str, after: str = "") -> list[str]:
-    """One line, or one for each argument where that is too long."""
+    """One line, or one per argument if that is too long."""
     line = f"{head}{code}{after}"
     if len(line) <= WIDTH or isinstance(code, str):
         return [line]

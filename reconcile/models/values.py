@@ -14,7 +14,7 @@ _EXACT: Final = Context(prec=60)
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """An RFC 3339 time, aware; what is finer than a microsecond is cut off. Raises ValueError."""
+    """An RFC 3339 time, aware, truncated to microseconds. Raises ValueError."""
     time = datetime.datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError("a time without a time zone means nothing to an API server")
@@ -22,12 +22,12 @@ def parse_time(text: str) -> datetime.datetime:
 
 
 def format_time(time: datetime.datetime) -> str:
-    """As the API writes a Time: UTC, whole seconds. Raises ValueError for a naive time."""
+    """A time as the API writes a Time: UTC, whole seconds. Raises ValueError for a naive time."""
     return _in_utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(time: datetime.datetime) -> str:
-    """As the API writes a MicroTime: UTC, six digits of a second. Raises ValueError for a naive time."""
+    """A time as the API writes a MicroTime: UTC, microseconds. Raises ValueError for a naive time."""
     return _in_utc(time).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -41,11 +41,9 @@ def _in_utc(time: datetime.datetime) -> datetime.datetime:
 class Quantity:
     """An amount of a resource: `Quantity("500m")`, `Quantity("1.5Gi")`, `Quantity(2)`.
 
-    Equality and order are those of the value, the text stays as it was written. Sums and multiples are exact
-    and have the format of their first part that is not zero, as in Kubernetes.
-
-    Raises:
-        ValueError: The text is not a quantity.
+    Quantities compare by value, and keep their text as written. Sums and multiples are exact and have the
+    format of their first part that is not zero, as in Kubernetes. Raises ValueError for a text that is not a
+    quantity.
     """
 
     text: str | int | float = field(eq=False)
@@ -80,7 +78,6 @@ class Quantity:
 
 
 def read_quantity(value: Any) -> Quantity:
-    """A quantity from JSON. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("a quantity is text or a number")
     return _known_quantity(value)

@@ -1,4 +1,4 @@
-"""The versions of one kind: their classes, the one that is stored, and what a server needs to serve them."""
+"""The versions of one kind: their classes, the stored one, and the definition that a server needs."""
 
 import re
 import sys
@@ -39,16 +39,15 @@ _BUILT_IN_GROUPS: Final = frozenset(
 
 
 def is_custom(kind: type[Object]) -> bool:
-    """Whether a CustomResourceDefinition makes the kind: its group is a domain, and none of Kubernetes."""
+    """Whether a CustomResourceDefinition creates the kind: its group is a domain not used by Kubernetes."""
     group = kind_of(kind).resource.group
     return "." in group and group not in _BUILT_IN_GROUPS
 
 
 def by_kind(models: Iterable[type[Object]]) -> Sequence[Sequence[type[Object]]]:
-    """The classes of each kind together, the version that is to be stored first.
+    """The classes of each kind together, the version to be stored first.
 
-    It is the one that Kubernetes prefers: general availability before beta before alpha, newer before
-    older.
+    As Kubernetes prefers: general availability before beta before alpha, newer before older.
     """
     groups: dict[tuple[str, str], list[type[Object]]] = {}
     for model in models:
@@ -57,7 +56,7 @@ def by_kind(models: Iterable[type[Object]]) -> Sequence[Sequence[type[Object]]]:
 
 
 def versions_of(kind: type[Object]) -> Sequence[type[Object]]:
-    """The classes of a kind's versions: `kind`, and those of its other versions in the same module."""
+    """The class `kind`, and those of its other versions in the same module."""
     module = sys.modules.get(kind.__module__)
     found = {kind_of(kind).resource.version: kind}
     for value in () if module is None else list(vars(module).values()):
@@ -67,16 +66,16 @@ def versions_of(kind: type[Object]) -> Sequence[type[Object]]:
 
 
 def families(kinds: Iterable[type[Object]]) -> Sequence[Sequence[type[Object]]]:
-    """The custom kinds among `kinds`, each with all its versions, the one that is to be stored first."""
+    """The custom kinds among `kinds`, each with all its versions, the one to be stored first."""
     found = (version for kind in kinds if is_custom(kind) for version in versions_of(kind))
     return by_kind(dict.fromkeys(found))
 
 
 def definition_to_install(kind: type[Object], installed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a server needs that does not serve `kind`: a definition of all its versions.
+    """A definition of all versions of a kind, for a server that does not serve it.
 
-    Where the definition `installed` has other versions, they stay, as does the one that is stored. Raises
-    TypeError as `definition_of` does, and for a built-in kind, which no definition makes.
+    Other versions of the definition `installed` stay, and so does its stored version. Raises TypeError as
+    `definition_of` does, and for a built-in kind, which no definition creates.
     """
     resource = kind_of(kind).resource
     if not is_custom(kind):

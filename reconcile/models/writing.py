@@ -1,4 +1,4 @@
-"""From values to JSON: one writer for each class, made once; the value's own class decides."""
+"""From values to JSON: one writer per class, created once and chosen by the value's own class."""
 
 import datetime
 import enum
@@ -17,18 +17,18 @@ Writer = Callable[[Any], Any]
 
 MICRO: Final = "micro"
 MicroTime = Annotated[datetime.datetime, MICRO]
-"""A time that is written with six digits of a second (`coordination.k8s.io` and `events.k8s.io`)."""
+"""A time written with microseconds (`coordination.k8s.io` and `events.k8s.io`)."""
 
 CANONICAL: Final = "canonical"
 ResourceAmounts = Annotated[Mapping[str, Quantity], CANONICAL]
-"""Amounts by resource, written as a server stores those of its own kinds: `Quantity("1000m")` as `1`."""
+"""Amounts by resource, written as a server stores them in its own kinds: `Quantity("1000m")` as `1`."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _writers: dict[type[Any], Writer] = {}
 
 
 def to_json(value: Any) -> Any:
-    """The JSON of any value, in dicts and lists that belong to the caller. Raises TypeError."""
+    """The JSON of any value, in new dicts and lists. Raises TypeError."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -87,7 +87,7 @@ def _object_writer(cls: type[Any]) -> Writer:
 
 
 def _omitted(field: ModelField, sparse: bool) -> Any:
-    """The value that is left out: None where that is the default; in metadata and selectors every default."""
+    """The value that is left out: a default of None, and in metadata and selectors any default."""
     if field.default is None or (sparse and not field.needed):
         return field.default
     return UNSET

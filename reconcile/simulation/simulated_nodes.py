@@ -27,7 +27,7 @@ from reconcile.controller.declaration import Controller, Write
 from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import Container, Node, Pod
 from reconcile.models import ObjectMeta
-from reconcile.models.codec import format_time
+from reconcile.models.values import format_time
 from reconcile.runs.run_request import Result, TerminalError
 
 BEHAVIOUR = "simulated.reconcile-runtime/pod"

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from informers import ApiError, APIResource, Delta, Snapshot
 from reconcile.client.client import Client
 from reconcile.client.field_managers import STORMS
-from reconcile.models.codec import format_time
+from reconcile.models.values import format_time
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Cause, Request, Result

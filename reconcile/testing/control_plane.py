@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
@@ -212,7 +212,8 @@ def _wait_until_ready(port: int, keys: _ServingKeys, programs: Sequence[_Program
         answer = _readiness(port, keys.token, context)
         if answer == "200":
             return
-        _pause(programs[-1].process)
+        with suppress(subprocess.TimeoutExpired):
+            programs[-1].process.wait(_POLL_SECONDS)
     words = "\n".join(f"{program.name}:\n{program.last_lines()}" for program in programs)
     raise DidNotStart(f"kube-apiserver was not ready after {seconds:g} s ({answer}):\n{words}")
 
@@ -226,14 +227,6 @@ def _readiness(port: int, token: str, context: ssl.SSLContext) -> str:
         return str(error)
     finally:
         connection.close()
-
-
-def _pause(process: "subprocess.Popen[bytes]") -> None:
-    """Wait a moment, or until the process ends."""
-    try:
-        process.wait(_POLL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return
 
 
 def _free_port() -> int:

@@ -1,7 +1,6 @@
 """The answers that a fault gives in the server's place, in the form in which a server gives them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -46,7 +45,7 @@ def refusal(refuse: Refuse) -> Response:
 def expired_event() -> bytes:
     """The line that ends a watch whose version is no longer kept."""
     failure = ApiFailure(410, "Expired", "The resourceVersion for the provided watch is too old.")
-    return _encode({"type": "ERROR", "object": failure.to_json()}) + b"\n"
+    return msgspec.json.encode({"type": "ERROR", "object": failure.to_json()}) + b"\n"
 
 
 def list_at(query: Mapping[str, str], version: str) -> dict[str, str]:
@@ -69,12 +68,8 @@ def initial_events(body: bytes, version: str) -> list[bytes]:
     lines = [{"type": "ADDED", "object": {**kind, **item}} for item in listed["items"]]
     metadata = {"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}}
     end = {"type": "BOOKMARK", "object": {**kind, "metadata": metadata}}
-    return [_encode(line) + b"\n" for line in [*lines, end]]
+    return [msgspec.json.encode(line) + b"\n" for line in [*lines, end]]
 
 
 def _response(failure: ApiFailure, headers: Mapping[str, str]) -> Response:
-    return Response(failure.code, {**_JSON, **headers}, _encode(failure.to_json()))
-
-
-def _encode(value: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(value)
+    return Response(failure.code, {**_JSON, **headers}, msgspec.json.encode(failure.to_json()))

@@ -54,7 +54,6 @@ class ScenarioRunner:
 
     def __init__(self, scenario: Scenario, *, references: int = REFERENCES) -> None:
         self.scenario = scenario
-        self.runs = 0
         self._references = references
         self._base = _server_for(scenario)
         self._redactor = Redactor(scenario.served_kinds())
@@ -73,7 +72,6 @@ class ScenarioRunner:
     def _play(
         self, plan: FaultPlan, record_events: bool = False, expected: ExpectedEndState | None = None
     ) -> World:
-        self.runs += 1
         steps: Sequence[ScenarioStep] = self.scenario.steps if plan.acts is None else plan.acts
 
         async def play() -> World:

@@ -1,6 +1,6 @@
 """The least plan that fails in the same way as a given one."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from attrs import evolve
 
@@ -52,8 +52,3 @@ def _smaller_faults(fault: Fault) -> Iterator[Fault]:
         yield evolve(fault, when=evolve(fault.when, times=1))
     if isinstance(fault.what, Hold | Coalesce) and fault.what.events > 1:
         yield evolve(fault, what=evolve(fault.what, events=fault.what.events - 1))
-
-
-def same_rule(rules: Collection[str], others: Collection[str]) -> bool:
-    """Whether two runs fail in the same way: at least one invariant is broken in both."""
-    return not set(rules).isdisjoint(others)

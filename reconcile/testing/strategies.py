@@ -39,14 +39,10 @@ def objects(model: type[O], *, namespace: str = "default") -> SearchStrategy[O]:
 
 def values(model: type[T]) -> SearchStrategy[T]:
     """Values of a class of a model: required fields always, the others in any combination."""
-    given = {f.argument: field_values(f) for f in fields_of(model) if f.type is not ObjectMeta}
-    needed = {name: one for name, one in given.items() if name in _needed(model)}
-    optional = {name: one for name, one in given.items() if name not in needed}
+    given = [f for f in fields_of(model) if f.type is not ObjectMeta]
+    needed = {f.argument: field_values(f) for f in given if f.needed}
+    optional = {f.argument: field_values(f) for f in given if not f.needed}
     return st.fixed_dictionaries(needed, optional=optional).map(lambda arguments: model(**arguments))
-
-
-def _needed(model: type[Any]) -> set[str]:
-    return {f.argument for f in fields_of(model) if f.needed}
 
 
 def field_values(field: ModelField) -> SearchStrategy[Any]:

@@ -13,7 +13,7 @@ from reconcile import Condition, Object, ObjectMeta, field, kind_of, resource
 from reconcile.errors import DecodeError
 from reconcile.kinds import Pod
 from reconcile.models import Schema, decode, encode, unstructured_kind
-from reconcile.models.codec import camel_case
+from reconcile.models.fields import camel_case
 
 
 class Color(enum.Enum):

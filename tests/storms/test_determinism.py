@@ -14,7 +14,7 @@ from informers import InformerOptions, Key, Snapshot
 from reconcile import Context, Controller, Intent, ObjectMeta, SyncContext, Watch
 from reconcile.errors import NondeterministicRun
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.models.codec import format_time
+from reconcile.models.values import format_time
 from reconcile.storms.determinism import rendering_differences, reordered_lists
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once
 from tests.helpers.managers import Toy, ToySpec, World, played

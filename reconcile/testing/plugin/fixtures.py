@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reconcile.testing import VirtualClock
     from reconcile.testing.cluster_places import ClusterPlace, ListeningServer, VirtualCluster
     from reconcile.testing.control_plane import ServerEndpoint
@@ -76,16 +78,14 @@ def _place(request: pytest.FixtureRequest) -> "ClusterPlace":
     return place
 
 
-def _shared(session: pytest.Session, folder: "object") -> "ServerEndpoint":
+def _shared(session: pytest.Session, folder: "Path") -> "ServerEndpoint":
     """The real server of this session, started when the first test needs it."""
-    from pathlib import Path
-
     from reconcile.testing import control_plane
 
     endpoint = session.stash.get(_SERVER, None)
     if endpoint is None:
         stack = ExitStack()
-        endpoint = stack.enter_context(control_plane.real(Path(str(folder))))
+        endpoint = stack.enter_context(control_plane.real(folder))
         session.config.add_cleanup(stack.close)
         session.stash[_SERVER] = endpoint
     return endpoint
