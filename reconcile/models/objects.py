@@ -89,6 +89,7 @@ class Column:
 
     @classmethod
     def of(cls, given: "str | Column") -> "Column":
+        """The column for a path or a column."""
         return cls(given) if isinstance(given, str) else given
 
 

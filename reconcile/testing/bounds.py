@@ -196,7 +196,7 @@ async def _run(
 
 
 async def _wake(controller: Controller[Any], request: Request, client: Client, meter: "_LoadMeter") -> None:
-    """Call what the watches call each time that the object changes."""
+    """Call the mapping functions of the watches, as each change of the object does."""
     try:
         obj = await client.get(controller.kind, request.name, request.namespace)
     except ApiError:

@@ -49,14 +49,14 @@ class ClusterActor:
         self._user_agent = user_agent
 
     def version_before(self, path: str, changes: int) -> int:
-        """The version that the collection of `path` had so many changes ago, as far back as the log goes."""
+        """The version of the collection of `path` that many changes ago, as far back as the log goes."""
         log = self.server.log
         timeline = log.timeline(find_target(path, self.server.resources).resource.storage_key)
         last = timeline.since(max(timeline.dropped, timeline.end - changes))
         return last[0].version - 1 if last else log.version
 
     def make(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object with its status, and its namespace if there is none; what is stored."""
+        """Create an object with its status, and its namespace if necessary; returns what is stored."""
         collection = self._collection(manifest)
         stored = self.request("POST", collection, manifest)
         status = manifest.get("status")
@@ -147,7 +147,7 @@ class ClusterActor:
         return min(found)[1] if found else None
 
     def _collection(self, manifest: Mapping[str, Any]) -> str:
-        """The path of a manifest's collection; its namespace is made if there is none."""
+        """The path of a manifest's collection, whose namespace is created if necessary."""
         advice = "add its model to kinds=, or its CustomResourceDefinition to definitions="
         served = self.kind_served(manifest, advice)
         namespace = str(manifest["metadata"].get("namespace", "default")) if served.namespaced else ""
@@ -173,7 +173,7 @@ class ClusterActor:
         content_type: str = "",
         query: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Send one request and return the decoded answer. Raises the server's error, as an ApiError."""
+        """Send a request and return the decoded answer. Raises the server's error as an ApiError."""
         sent = b"" if body is None else msgspec.json.encode(body)
         kind = content_type or (_MERGE if method == "PATCH" else "application/json")
         headers = {"content-type": kind, "user-agent": self._user_agent}

@@ -1,4 +1,4 @@
-"""Where the tests of an operator run: a cluster in virtual time, or a server that listens on HTTPS."""
+"""Where the tests of an operator run: a cluster in virtual time, or a server on HTTPS."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -125,7 +125,6 @@ ClusterPlace: TypeAlias = VirtualCluster | ListeningServer
 
 
 def listening_server(endpoint: "ServerEndpoint") -> ListeningServer:
-    """A server for one test, with an empty namespace of its own."""
     namespace = f"test-{SystemClock().uuid().hex[:12]}"
     server = ListeningServer(endpoint.url, endpoint.kubeconfig, namespace, endpoint.real)
 
@@ -164,7 +163,7 @@ class _ReopenableTransport(PassingTransport):
 
 
 class _ClosedTransport:
-    """Refuses all requests, in the place of a transport that is not connected."""
+    """Refuses all requests, in place of a transport that is not connected."""
 
     server = "not connected"
 

@@ -46,7 +46,7 @@ class ServerEndpoint:
 
 
 def assets(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder of the real programs, None without the variable. Raises DidNotStart if one is missing."""
+    """The folder of the real programs; None without the variable. Raises DidNotStart if one is missing."""
     if not environ.get(ASSETS):
         return None
     folder = Path(environ[ASSETS])
@@ -99,7 +99,7 @@ def real(folder: Path, *, start_seconds: float = START_SECONDS) -> Iterator[Serv
 
 
 def etcd_arguments(home: Path, client: str, peer: str) -> list[str]:
-    """The arguments of a single etcd for this machine, which need not survive a loss of power."""
+    """A single etcd for this machine, which need not survive a power failure."""
     return [
         f"--data-dir={home / 'etcd'}",
         f"--listen-client-urls={client}",
@@ -112,7 +112,7 @@ def etcd_arguments(home: Path, client: str, peer: str) -> list[str]:
 
 
 def apiserver_arguments(home: Path, store: str, port: int) -> list[str]:
-    """The arguments of a kube-apiserver with roles, and one administrator who has a token."""
+    """A kube-apiserver with RBAC, and one administrator with a token."""
     return [
         f"--etcd-servers={store}",
         "--bind-address=127.0.0.1",
@@ -176,7 +176,6 @@ class _Program:
     log: Path
 
     def check(self) -> None:
-        """Raise DidNotStart if it has ended."""
         code = self.process.poll()
         if code is not None:
             raise DidNotStart(f"{self.name} ended with status {code}:\n{self.last_lines()}")

@@ -1,4 +1,4 @@
-"""Whether the desired state of a controller depends on nothing but the state of the cluster."""
+"""Whether the desired state of a controller depends on the state of the cluster alone."""
 
 import datetime
 import importlib
@@ -76,7 +76,7 @@ async def assert_deterministic(
 
 
 def _start(now: datetime.datetime, later: datetime.timedelta) -> datetime.datetime:
-    """Now, or the next full minute if `later` would end in it: both runs are in the same minute."""
+    """Now, or the next full minute if `later` would leave this one: both runs are in the same minute."""
     if (now + later).replace(second=0, microsecond=0) == now.replace(second=0, microsecond=0):
         return now
     return now.replace(second=0, microsecond=0) + datetime.timedelta(minutes=1)
@@ -108,7 +108,7 @@ async def _run(controller: Controller[Any], request: Request, client: Client) ->
 
 
 class _Reordered(PassingTransport):
-    """Answers with mappings and lists of objects in another order, which a server may choose too."""
+    """Answers with mappings and lists of objects in another order, as a server may."""
 
     async def request(self, request: HttpRequest) -> Response:
         answer = await self._inner.request(request)

@@ -1,4 +1,4 @@
-"""What a run left, created and deleted, in a form that can be compared with that of another run."""
+"""What a run left, created and deleted, in a form that can be compared between runs."""
 
 import re
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ from reconcile.testing.redactor import Redactor
 from reconcile.testing.world import World
 
 EndStateSubject = tuple[str, str, str]
-"""What is counted: plural, namespace and name; a generated name is its prefix and `*`."""
+"""Plural, namespace and name; a generated name is its prefix and `*`."""
 
 # The grace period stays: it tells an object that is being deleted from one that is not.
 _VOLATILE = frozenset(SET_BY_SERVER) - {"deletionGracePeriodSeconds"}
@@ -35,7 +35,7 @@ _WORKLOADS = frozenset(
 
 @frozen
 class EndState:
-    """What a run left: objects by subject (several where names are generated), and the counts on the way.
+    """The remaining objects by subject (several if names are generated), and the counts on the way.
 
     What differs in each run is left out: uids, versions, times, addresses, generated names.
     """
@@ -47,7 +47,7 @@ class EndState:
 
 @frozen
 class ExpectedEndState:
-    """What fault-free runs have in common, and the fields in which they differ."""
+    """What runs without faults have in common, and the fields in which they differ."""
 
     end: EndState
     differing: frozenset[str]
@@ -88,7 +88,7 @@ def end_state_of(world: World, *, workloads: bool = False) -> EndState:
 
 
 def _is_of_workload(change: StoredChange) -> bool:
-    """Whether it is a pod of a workload, which the operator neither makes nor deletes itself."""
+    """Whether it is a pod of a workload, which the operator neither creates nor deletes itself."""
     stored = change.new or change.old
     if stored is None or change.resource != _PODS:
         return False
@@ -100,7 +100,7 @@ def _ordered(objects: list[Any]) -> list[Any]:
 
 
 def expected_of(endings: Sequence[EndState]) -> ExpectedEndState:
-    """What to expect of a run under faults, given several fault-free ones; the first is the reference."""
+    """What to expect under faults, given several runs without; the first of them is the reference."""
     first = endings[0]
     differing: set[str] = set()
     uncertain: set[str] = set()
@@ -117,7 +117,7 @@ def expected_of(endings: Sequence[EndState]) -> ExpectedEndState:
 
 
 def compare(world: World, end: EndState, expected: ExpectedEndState, redactor: Redactor) -> None:
-    """Record as violations what a run left otherwise than expected, or created or deleted more often."""
+    """Record as violations what differs from `expected`, or was created or deleted more often."""
     for subject, text in _unlike(end, expected, redactor.hides):
         world.violate("end-state", f"{_name(subject)}: {text}")
     for rule, counts, reference in (
@@ -169,7 +169,7 @@ def _number(objects: Mapping[EndStateSubject, Sequence[Any]], plural: str) -> in
 
 
 def _generated(world: World) -> Iterator[tuple[str, str]]:
-    """Names that the server generated, and what stands for them."""
+    """Names that the server generated, and what replaces them."""
     for one in world.changes:
         change = one.change
         if change.old is None and change.new is not None and b'"generateName"' in change.new.body:

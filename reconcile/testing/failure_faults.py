@@ -52,7 +52,6 @@ def failure_fault(
 
 
 def cause_of(failure: RequestFailure) -> What:
-    """What has to go wrong so that a client raises this error."""
     if isinstance(failure, int):
         return Refuse(failure)
     if isinstance(failure, StatusError):

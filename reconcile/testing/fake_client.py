@@ -107,14 +107,13 @@ class FakeClient(Client):
 
 
 def _has_no_status(obj: Object) -> bool:
-    """Whether its status is the default of its class."""
     status = next((field for field in fields_of(type(obj)) if field.name == "status"), None)
     return status is not None and getattr(obj, "status", None) == status.default
 
 
 @functools.cache
 def _fresh() -> ApiServer:
-    """An unused server, made once: a copy costs a twentieth of a new one."""
+    """An unused server to copy, which takes a twentieth of creating one."""
     return ApiServer(clock=VirtualClock(_FIRST_SEED))
 
 

@@ -1,4 +1,4 @@
-"""The answers that a fault gives in the server's place, in the form in which a server gives them."""
+"""The answers of faults, in the form in which a server gives them."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,6 @@ def stale_version(path: str) -> Response:
 
 
 def refusal(refuse: Refuse) -> Response:
-    """The answer that a `Refuse` describes."""
     headers = {} if refuse.retry_after is None else {"retry-after": str(refuse.retry_after)}
     if refuse.text is not None:
         return Response(refuse.code, _TEXT | headers, refuse.text.encode())
@@ -43,13 +42,13 @@ def refusal(refuse: Refuse) -> Response:
 
 
 def expired_event() -> bytes:
-    """The line that ends a watch whose version is no longer kept."""
+    """The line that ends a watch of a version that is no longer kept."""
     failure = ApiFailure(410, "Expired", "The resourceVersion for the provided watch is too old.")
     return msgspec.json.encode({"type": "ERROR", "object": failure.to_json()}) + b"\n"
 
 
 def list_at(query: Mapping[str, str], version: str) -> dict[str, str]:
-    """The query of a list of what a watch would begin with, as it was at `version`."""
+    """The query of a list of the initial objects of a watch, at `version`."""
     selectors = {name: query[name] for name in ("fieldSelector", "labelSelector") if name in query}
     return {**selectors, "resourceVersion": version, "resourceVersionMatch": "Exact"}
 
@@ -62,7 +61,7 @@ def watch_from(query: Mapping[str, str], version: str) -> dict[str, str]:
 
 
 def initial_events(body: bytes, version: str) -> list[bytes]:
-    """The initial events of a watch that begins with the objects of a list, and their final bookmark."""
+    """The initial events of a watch for the objects of a list, and their final bookmark."""
     listed = msgspec.json.decode(body)
     kind = {"kind": listed["kind"].removesuffix("List"), "apiVersion": listed["apiVersion"]}
     lines = [{"type": "ADDED", "object": {**kind, **item}} for item in listed["items"]]

@@ -49,13 +49,13 @@ class FaultEffects(Protocol):
         ...
 
     def version_before(self, path: str, changes: int) -> int:
-        """The version that the collection of `path` had so many changes ago."""
+        """The version of the collection of `path` that many changes ago."""
         ...
 
 
 @frozen
 class ReceivedEvent:
-    """A line that a manager received: the `line`th of the `watch`th watch of that path, both from 1 on."""
+    """A line that a manager received: the `line`th of the `watch`th watch of that path, both from 1."""
 
     path: str
     watch: int
@@ -161,7 +161,7 @@ class FaultyTransport(PassingTransport):
     async def _travelled(
         self, call: "_FaultyCall", travel: TimeTravel, request: HttpRequest
     ) -> AsyncIterator[StreamingResponse]:
-        """First a state of the past, and later the events since."""
+        """An earlier state first, and the events since then later."""
         assert self._effects is not None
         self._note(call, travel)
         version = str(self._effects.version_before(request.path, travel.events))
@@ -191,7 +191,7 @@ class FaultyTransport(PassingTransport):
                 yield fault.what
 
     async def _before(self, call: "_FaultyCall") -> Response | None:
-        """Inject the faults before the server sees the request; they may answer in its place."""
+        """Inject the faults before the server sees the request; returns their answer, if any."""
         if not call.met:
             return None
         await self._wait(call, Delay)
@@ -213,7 +213,7 @@ class FaultyTransport(PassingTransport):
         return None
 
     async def _after(self, call: "_FaultyCall", status: int) -> Response | None:
-        """Inject the faults after the server has answered; they may replace the answer."""
+        """Inject the faults after the server has answered; returns their answer, if any."""
         if not call.met:
             self.stay_dead()
             self.record(call, status=status, server_status=status)
@@ -332,7 +332,7 @@ class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator
 
 @frozen
 class _FaultyCall:
-    """A request under way: its index in the record, and the faults that concern it."""
+    """A request in progress: its index in the record, and the faults that concern it."""
 
     number: int
     request: RecordedRequest
@@ -352,7 +352,6 @@ class _FaultyCall:
 
     @property
     def stream_faults(self) -> list[StreamFault]:
-        """The faults of its stream."""
         return [fault for fault in self.met if isinstance(fault, StreamFault)]
 
     @property
@@ -362,7 +361,6 @@ class _FaultyCall:
 
     @property
     def travel(self) -> TimeTravel | None:
-        """The first TimeTravel."""
         return next((fault for fault in self.met if isinstance(fault, TimeTravel)), None)
 
 

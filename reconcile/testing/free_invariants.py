@@ -1,8 +1,8 @@
-"""What must hold of every controller, checked in each run without being asked.
+"""What must hold of every controller, and is checked in every run.
 
-To add an invariant, write a function of the world that yields a text for each violation, and list it in
-`AT_REST` (checked after each step, when the world is at rest) or in `OF_A_RUN` (checked once, at the end).
-`Scenario(without=)` then knows its name, and it needs a line in docs/explanation/simulation.md.
+An invariant is a function of the world that yields a text for each violation. List it in `AT_REST` (checked
+after each step, when the world is at rest) or `OF_A_RUN` (checked once, at the end); `Scenario(without=)`
+then knows its name. It also needs a line in docs/explanation/simulation.md.
 """
 
 import re
@@ -63,10 +63,10 @@ def _children_without_parents(world: World) -> Iterator[str]:
 
 
 def _made_by_managers(world: World) -> Iterator[ObjectKey]:
-    """What managers made in this run and what has no living owner.
+    """Objects that managers created in this run and that have no living owner.
 
-    Objects made by an act of the scenario, by a step with `world.user` or by the server are not counted:
-    the controllers are not responsible for them.
+    Excludes those created by an act of the scenario, by a step with `world.user` or by the server, for which
+    the controllers are not responsible.
     """
     asked = _created_by_managers(world)
     for key, stored in _changed_objects(world):
@@ -194,7 +194,7 @@ def leader(world: World) -> Iterator[str]:
 AT_REST: Mapping[str, FreeInvariant] = {"requests": requests, "orphans": orphans, "finalizers": finalizers}
 OF_A_RUN: Mapping[str, FreeInvariant] = {"generations": generations, "backs-off": backs_off, "leader": leader}
 FOUND_ON_THE_WAY = ("converges", "stays", "extra-run", "end-state", "creates", "deletes", "declared")
-"""Those that the code which runs a scenario checks itself, because they concern the course of the run."""
+"""Invariants of the course of a run, which the code that runs a scenario checks itself."""
 
 
 def names() -> Sequence[str]:
@@ -203,7 +203,6 @@ def names() -> Sequence[str]:
 
 
 def check(world: World, invariants: Mapping[str, FreeInvariant]) -> None:
-    """Record in the world what violates these invariants."""
     for name, invariant in invariants.items():
         for text in invariant(world):
             world.violate(name, text)
@@ -213,7 +212,7 @@ def check(world: World, invariants: Mapping[str, FreeInvariant]) -> None:
 
 
 def _changed_objects(world: World) -> Iterator[tuple[ObjectKey, Stored]]:
-    """The objects that changed in this run and still exist."""
+    """The existing objects that changed in this run."""
     for key in dict.fromkeys((one.change.resource, one.change.key) for one in world.changes):
         stored = world.server.log.get(*key)
         if stored is not None:

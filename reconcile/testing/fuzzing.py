@@ -1,7 +1,7 @@
 """Random plans of what users, other controllers and networks may do, drawn by a state machine of hypothesis.
 
-Its rules add to a plan what makes sense at that point: nothing is deleted that was not made. The plan runs
-when it is complete, so what is found is a value that can run again.
+Its rules add what makes sense at that point: only existing objects are deleted. A plan runs when it is
+complete, so what is found is a value that can run again.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ from reconcile.testing.scenario_acts import (
 from reconcile.testing.strategies import field_values, objects
 
 STEPS = 8
-"""Acts and faults of one plan, at most."""
+"""The most acts and faults of one plan."""
 NAMES = ("one", "two")
 _AMONG_REQUESTS = (
     CrashBefore(),
@@ -87,7 +87,7 @@ _HUGE = 1_000
 
 
 def draw_plans(scenario: Scenario, run: Callable[[FaultPlan], None], *, seed: int, count: int) -> None:
-    """Draw `count` plans and `run` each of them; what that raises ends the drawing and is raised."""
+    """Draw `count` plans and `run` each of them; an error ends the drawing and is raised."""
     without_output = settings(
         max_examples=count,
         stateful_step_count=STEPS,
@@ -163,7 +163,7 @@ def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) ->
 
 
 def _applies(scenario: Scenario) -> SearchStrategy[Apply]:
-    """Objects that a user may make: those of the steps, and any that the models of the kinds allow."""
+    """Objects that a user may apply: those of the steps, and any that the models allow."""
     known = [step for step in scenario.steps if isinstance(step, Apply)]
     drawn: list[SearchStrategy[Apply]] = [st.sampled_from(known)] if known else []
     for kind in dict.fromkeys(controller.kind for controller in scenario.make_controllers()):
@@ -211,7 +211,7 @@ def _edited(path: str, field: ModelField) -> SearchStrategy[Edit]:
 
 
 def _is_narrow(annotation: Any) -> bool:
-    """Whether any value of the type makes sense; of a text or a mapping it may not."""
+    """Whether any value of the type makes sense, unlike any text or mapping."""
     plain, _ = split_annotated(annotation)
     parts = [part for part in union_parts(plain) if part is not type(None)]
     return all(
@@ -227,7 +227,7 @@ def _owned(scenario: Scenario) -> Sequence[str]:
 
 
 def _path(scenario: Scenario, act: Apply) -> str:
-    """The path of what is applied; one that matches nothing for a kind without a model."""
+    """The path of an applied object; for a kind without a model, one that matches nothing."""
     manifest = act.manifest
     for kind in scenario.served_kinds():
         resource = kind_of(kind).resource

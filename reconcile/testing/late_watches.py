@@ -57,9 +57,9 @@ class LateTransport(PassingTransport):
 
 
 class LateWatches(InProcessTransport):
-    """A transport into an embedded server whose watches are as late as those of a `LateTransport`.
+    """A transport into an embedded server with watches as late as those of a `LateTransport`.
 
-    It needs no task for a watch, which makes it faster for many short runs.
+    Its watches need no task, which is faster for many short runs.
     """
 
     def __init__(self, server: ApiServer, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
@@ -70,14 +70,13 @@ class LateWatches(InProcessTransport):
         self._opened: Counter[str] = Counter()
 
     def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
-        """The lines of a watch as they arrive."""
         self._opened[path] += 1
         chance = SeededRandom(f"{self._seed}/lag/{path}/{self._opened[path]}")
         return _LateLines(watch, chance, self._lag)
 
 
 class _LateLines(AsyncIterator[bytes]):
-    """The lines of a watch: each gets its lag when it is sent, and is delivered when that has passed."""
+    """The lines of a watch: each gets its lag when it is sent, and is delivered after that."""
 
     def __init__(self, watch: WatchStream, chance: SeededRandom, lag: tuple[float, float]) -> None:
         self._watch = watch
@@ -114,7 +113,7 @@ class _LateLines(AsyncIterator[bytes]):
         return self._sent.popleft()[1]
 
     def _wake_in_time(self) -> None:
-        """Wake the reader when the first line arrives, or at the end if no line is under way."""
+        """Wake the reader when the first line arrives, or at the end if no line is on its way."""
         assert self._reader is not None
         if self._sent:
             asyncio.get_running_loop().call_at(self._sent[0][0], _wake, self._reader)
@@ -134,7 +133,7 @@ def _check(lag: tuple[float, float]) -> None:
 
 
 class _DelayedLines:
-    """The lines of one watch that have not arrived yet, then its end or its error, in order."""
+    """The lines of a watch that have not arrived yet, then its end or its error."""
 
     def __init__(self, chance: SeededRandom, lag: tuple[float, float]) -> None:
         self._chance = chance
@@ -161,7 +160,6 @@ class _DelayedLines:
         self._arrived.notify()
 
     async def deliver(self) -> AsyncGenerator[bytes, None]:
-        """Yield each line when it arrives."""
         while True:
             await self._arrived.wait_until(lambda: bool(self._sent))
             due, item = self._sent.popleft()

@@ -1,4 +1,4 @@
-"""The process of one simulated manager: it runs, dies and is started again."""
+"""The process of one simulated manager, which runs, dies and is started again."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from informers import Transport
 
 WORKERS = 2
-"""Of a controller that does not say how many: enough for two keys to run at the same time."""
+"""For a controller that does not say how many: enough for two keys to run at the same time."""
 MOST_LIVES = 50
 
 RunEnded = Callable[[KeyRun, Sequence[str]], None]
-"""Receives each run that ended, and the writes that its controller has sent without declaring them."""
+"""Receives each run that ended, and the undeclared writes of its controller."""
 
 
 _Record = Callable[[ActiveRun, float, DeclaredWrites], None]
 
 
 class ManagerProcess:
-    """The process of manager `number`; `run` keeps it alive, `lives` counts how often it was started."""
+    """The process of manager `number`; `run` keeps it alive, `lives` counts its starts."""
 
     def __init__(
         self,
@@ -67,7 +67,6 @@ class ManagerProcess:
             await anyio.sleep(self._scenario.restart_seconds)
 
     def kill(self, why: str) -> None:
-        """End this life now."""
         if self.manager is None:
             return
         self._die(why)
@@ -76,7 +75,7 @@ class ManagerProcess:
             self._scope.cancel()
 
     def end(self) -> None:
-        """Release the manager at the end of the world; the records of what it did stay."""
+        """Release the manager at the end of the world; its records stay."""
         manager, self.manager = self.manager, None
         if manager is not None:
             _take_apart(manager)
@@ -129,9 +128,9 @@ class ManagerProcess:
 
 
 def _take_apart(manager: Manager) -> None:
-    """Cut the references between the parts of a manager that has ended, so that no collection is needed.
+    """Break the reference cycles of a manager that has ended.
 
-    Looking for cycles would be a twentieth of what a run of a small scenario takes.
+    Collecting them would take a twentieth of the time of a small scenario's run.
     """
     assembly = manager._assembly
     for cluster in () if assembly is None else assembly.clusters:
@@ -150,8 +149,6 @@ def _take_apart(manager: Manager) -> None:
 
 
 class _RecordedManager(Manager):
-    """A manager that records each of its runs."""
-
     def __init__(self, record: _Record, *controllers: Controller[Any], **options: Any) -> None:
         super().__init__(*controllers, **options)
         self._record = record
@@ -178,6 +175,5 @@ class _RecordingHistory(RunHistory):
         self._declarations = declarations
 
     def end(self, run: ActiveRun, now: float) -> None:
-        """Record the run that is over."""
         self._record(run, now, self._declarations)
         super().end(run, now)

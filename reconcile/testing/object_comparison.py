@@ -1,4 +1,4 @@
-"""The explanation of a failed comparison of two objects: each field that differs, and no secret."""
+"""Explains a failed comparison of two objects: each field that differs, without secrets."""
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest

@@ -1,4 +1,4 @@
-"""What was asked of a server in a run, as small records to count and to look at."""
+"""The requests of a run, as small records to count and to look at."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -19,9 +19,9 @@ _NOT_A_RESOURCE = RequestPlace("", "", "", "")
 class RecordedRequest:
     """One request and its answer.
 
-    `at` is the loop's time (s) at which it was made. `status` is the answer that the caller received,
-    None if it received none; `server_status` is what the server itself answered, None if the request
-    never reached it. The two differ exactly where a fault stood between them.
+    `at` is the loop's time (s) of the request. `status` is the answer that the caller received,
+    `server_status` that of the server itself, each None without one; they differ only if a fault stood
+    between.
     """
 
     method: str
@@ -43,7 +43,6 @@ class RecordedRequest:
 
     @property
     def target(self) -> RequestPlace:
-        """The resource and object that the path names."""
         return target_of(self.path)
 
     @property
@@ -53,12 +52,12 @@ class RecordedRequest:
 
     @property
     def counted(self) -> bool:
-        """Whether invariants count it: those for Leases and Events they do not."""
+        """Whether invariants count it, unlike those for Leases and Events."""
         return (self.target.group, self.target.resource) not in UNCOUNTED
 
     @property
     def effective(self) -> bool:
-        """Whether it asked for a change and the server accepted it, whatever answer the caller received."""
+        """Whether the server accepted a change, whatever answer the caller received."""
         return self.mutating and self.server_status is not None and self.server_status < 400
 
     @property
@@ -83,5 +82,5 @@ class RecordedRequest:
 
 
 def target_of(path: str) -> RequestPlace:
-    """The resource and object that a path names; every part is empty if it names no resource."""
+    """The resource and object that a path names, with empty parts if it names none."""
     return place_of(path) or _NOT_A_RESOURCE

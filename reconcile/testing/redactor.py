@@ -1,4 +1,4 @@
-"""What a trace must not show: the data of Secrets, and fields that a model declares secret."""
+"""What a trace must not show: the data of Secrets, and secret fields of models."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _DEEPEST = 12
 
 
 class Redactor:
-    """Knows which fields are secret, by the plural of an object and a path of names."""
+    """Knows the secret fields by plural and path."""
 
     def __init__(self, kinds: Iterable[type[Object]]) -> None:
         self._paths: dict[str, set[tuple[str, ...]]] = {}

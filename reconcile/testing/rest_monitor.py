@@ -5,13 +5,13 @@ import asyncio
 from reconcile.testing.virtual_time import loop_time
 
 MOST_CHANGES = 1_000
-"""After so many changes without an act between them a world counts as restless, and waiting ends."""
+"""Changes without an act between them after which a world counts as restless."""
 
 
 class RestMonitor:
-    """The last change of a world, and who waits for changes to end.
+    """The last change of a world, and the task that waits for changes to end.
 
-    `restless` says whether too much has changed for a wait to make sense; it stays so.
+    `restless` means that too much has changed for a wait to make sense; it is never reset.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class RestMonitor:
         self._paused: asyncio.Future[None] | None = None
 
     def stir(self) -> None:
-        """Begin to count anew: a user acts."""
+        """Start counting again, since a user acts."""
         self.last_change = loop_time()
         self.changes = 0
 

@@ -10,7 +10,7 @@ from reconcile.runs.run_request import Cause, Request
 
 @frozen
 class KeyRun:
-    """A reconciler's run for one key; `outcome` is success, error, …, or cancelled."""
+    """A run for one key; `outcome` is success, error, …, or cancelled."""
 
     process: int
     life: int
@@ -24,7 +24,7 @@ class KeyRun:
 
     @property
     def causes(self) -> Sequence[str]:
-        """Why it ran, as text. Rendered on request: most runs are recorded and never shown."""
+        """Why it ran, as text. Formatted on request: most runs are recorded and never shown."""
         return tuple(map(str, self.woken_by))
 
 
@@ -40,8 +40,6 @@ class Death:
 
 @frozen
 class TimedChange:
-    """A change in the server's log."""
-
     at: float
     change: StoredChange
 

@@ -1,4 +1,4 @@
-"""The trace of a run for people: who did what, in order, what changed by it, and what was wrong."""
+"""The trace of a run for people: who did what, in order, what it changed, and what was wrong."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ def pytest_parameter(plan: FaultPlan) -> str:
 
 
 def format_trace(run: ScenarioRun) -> str:
-    """What happened, one event a line, with the differences of the objects; nothing secret is shown."""
+    """What happened, an event a line, with the differences of the objects and without secrets."""
     lines = [f"seed {run.plan.seed}; {_faults(run.plan)}"]
     events = [f"{at:9.3f} s  {text}" for at, _, text in sorted(_events(run), key=lambda line: line[:2])]
     if len(events) > _MOST_LINES:

@@ -1,4 +1,4 @@
-"""Runs of one scenario under plans, each compared with runs without faults."""
+"""Runs one scenario under plans, and compares each run with runs without faults."""
 
 import gc
 import logging
@@ -23,12 +23,12 @@ from reconcile.testing.virtual_time import simulate
 from reconcile.testing.world import World
 
 REFERENCES = 3
-"""Runs without faults, of different seeds, that show how a scenario ends and in what its ends differ."""
+"""Runs without faults, of different seeds, that show how a scenario ends and where its ends differ."""
 _LONGEST = 10_000_000.0
 _OBJECTS_OF_A_RUN = 50_000
 _SEEDS_APART = 7_919
 _FIRST_SEED = 1_000_003
-"""Of the server that all runs are copied from: its names and uids differ from those of every run."""
+"""For the server that all runs are copied from: its names and uids differ from those of every run."""
 
 
 @frozen
@@ -47,7 +47,7 @@ class ScenarioRun:
 
 
 class ScenarioRunner:
-    """Runs one scenario any number of times; what all runs share is made once.
+    """Runs one scenario any number of times; what runs share is created once.
 
     Raises the server's error if it refuses the scenario's definitions or objects.
     """
@@ -60,10 +60,10 @@ class ScenarioRunner:
         self._expected: dict[str, ExpectedEndState | None] = {}
 
     def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
-        """Run it under a plan, and compare its end state with that of runs without faults where it can be.
+        """Run under a plan, and compare the end state with that of runs without faults if possible.
 
-        With `record_events`, transports keep the events that managers received. Raises SimulationError,
-        of which RealWorldError is one, if the run cannot go on.
+        With `record_events`, transports keep the events that managers received. Raises SimulationError, of
+        which RealWorldError is one, if the run cannot go on.
         """
         expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
         world = self._play(plan, record_events, expected)
@@ -113,7 +113,7 @@ class ScenarioRunner:
         return expected_of(ends)
 
     def _is_comparable(self, plan: FaultPlan) -> bool:
-        """Whether faults alone can make a difference: no acts race, and no foreign write leaves a trace."""
+        """Whether only faults can make a difference: no acts race, and no foreign write leaves a trace."""
         acts = self.scenario.steps if plan.acts is None else plan.acts
         foreign = [fault.what.act for fault in plan.faults if isinstance(fault.what, Meanwhile)]
         return not any(isinstance(act, Wait) for act in acts) and all(isinstance(a, Touch) for a in foreign)
@@ -150,7 +150,7 @@ def _few_collections() -> Iterator[None]:
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Without what managers log of planned faults: it is in the trace."""
+    """Silence what managers log of planned faults, which is in the trace."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,7 +1,7 @@
-"""An event loop that refuses access to the real world, with the place in the code that attempted it.
+"""An event loop that refuses access to the real world, and names the place in the code.
 
-The timing of a socket, a process or a thread depends on the machine: one of them is enough to make a
-simulation unrepeatable, and virtual time would run away while a task waits for it.
+The timing of a socket, a process or a thread depends on the machine: one of them makes a simulation
+unrepeatable, and virtual time would run away while a task waits for it.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class SealedLoop(asyncio.BaseEventLoop):
         _install_audit_hook()
 
     def run_forever(self) -> None:
-        """As every loop's, with guards for the calls that Python 3.11 does not audit."""
+        """Adds guards for the calls that Python 3.11 does not audit."""
         originals = [(owner, name, getattr(owner, name), what) for owner, name, what in _UNAUDITED]
         for owner, name, original, what in originals:
             setattr(owner, name, _guard(original, what))
@@ -109,7 +109,7 @@ class SealedLoop(asyncio.BaseEventLoop):
         raise error
 
     def raise_breach(self) -> None:
-        """Raise what was refused since the last call; without it, an `except Exception` could hide that."""
+        """Raise what was refused since the last call, as an `except Exception` may have hidden it."""
         breach, self._breach = self._breach, None
         if breach is not None:
             raise breach

@@ -1,4 +1,4 @@
-"""Random numbers from a seed, cheap to begin: a simulation begins many streams and draws few from each."""
+"""Random numbers from a seed, for simulations, which begin many streams and draw few numbers from each."""
 
 import hashlib
 import struct
@@ -10,10 +10,10 @@ _FRACTION = 2.0**-53
 
 
 class SeededRandom:
-    """A stream of numbers for a `seed`, which is the same in every process and every version.
+    """A stream of numbers that is the same for a `seed` in every process and every version.
 
-    They are digests of the seed and a count: seeding Python's own generator takes longer than a run takes
-    to draw all its numbers.
+    They are digests of the seed and a count: seeding Python's own generator takes longer than a run takes to
+    draw all its numbers.
     """
 
     def __init__(self, seed: str) -> None:
@@ -30,15 +30,12 @@ class SeededRandom:
         return self._numbers.pop()
 
     def random(self) -> float:
-        """A number in [0, 1)."""
         return (self.bits() >> 11) * _FRACTION
 
     def uniform(self, least: float, most: float) -> float:
-        """A number between these two."""
         return least + (most - least) * self.random()
 
     def shuffle(self, items: list[Any]) -> None:
-        """Shuffle a list in place; all orders are equally likely."""
         for last in range(len(items) - 1, 0, -1):
             # No modulo bias to speak of: 64 bits are far more than a list has elements.
             other = self.bits() * (last + 1) // _SPAN

@@ -1,4 +1,4 @@
-"""The least plan that fails in the same way as a given one."""
+"""The smallest plan that fails in the same way as a given one."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,7 +11,7 @@ MOST_TRIES = 150
 
 
 def shrink(plan: FaultPlan, fails: Callable[[FaultPlan], bool], *, tries: int = MOST_TRIES) -> FaultPlan:
-    """The plan without what it does not need to fail (`fails`), after at most `tries` attempts."""
+    """The plan without what it does not need to fail, after at most `tries` attempts."""
     is_smaller = True
     while is_smaller:
         is_smaller = False
@@ -26,7 +26,7 @@ def shrink(plan: FaultPlan, fails: Callable[[FaultPlan], bool], *, tries: int = 
 
 
 def _smaller(plan: FaultPlan) -> Iterator[FaultPlan]:
-    """Plans with less in them; those that leave out most come first."""
+    """Smaller plans; those that leave out most come first."""
     if len(plan.faults) > 1:
         yield evolve(plan, faults=())
     for number in range(len(plan.faults)):

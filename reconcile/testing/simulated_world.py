@@ -35,7 +35,6 @@ class Restless(Exception):
 
 
 def nodes_of(delays: Delays) -> SimulatedNodes:
-    """The nodes of a world that has some."""
     return SimulatedNodes(_NODES, delays)
 
 
@@ -121,7 +120,7 @@ class SimulatedWorld:
         return f"{self._rest.changes} changes and still not at rest; the last: {last or 'none'}"
 
     async def stay_at_rest(self) -> None:
-        """Check that a world at rest stays so, and that one more run of every key asks for nothing."""
+        """Check that a world at rest stays so, and that another run of every key requests nothing."""
         world = self.view
         since, changes = loop_time(), len(world.changes)
         await anyio.sleep(self.scenario.quiet_seconds)
@@ -185,7 +184,7 @@ class SimulatedWorld:
             raise failure
 
     def _node_manager(self, delays: Delays) -> Manager:
-        """The manager that runs pods and, with `workloads`, makes them."""
+        """The manager that runs pods and, with `workloads`, creates them."""
         workloads = SimulatedWorkloads().controllers if self.scenario.workloads else ()
         return Manager(
             *(evolve(one, workers=WORKERS) for one in (nodes_of(delays).controller, *workloads)),

@@ -74,7 +74,7 @@ async def run_once(
 def executor_of(
     controller: Controller[T], client: Client, *, rendering: bool = False, undeclared: Undeclared = "warn"
 ) -> tuple[RunExecutor[T], Recorder]:
-    """What runs a controller without a manager, and its recorder of Events; blocking calls run inline."""
+    """Runs a controller without a manager, with its recorder of Events; blocking calls run inline."""
     recorder = recorder_of(controller, client)
     log = get_logger(f"reconcile.{controller.name}")
     executor = RunExecutor(

@@ -56,7 +56,6 @@ def field_values(field: ModelField) -> SearchStrategy[Any]:
 
 
 def _of(annotation: Any, schema: Schema) -> SearchStrategy[Any]:
-    """Values of a type that its schema allows."""
     plain, extras = split_annotated(annotation)
     if plain is not annotation:
         inner = [one for one in extras if isinstance(one, Schema)]

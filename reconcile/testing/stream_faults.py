@@ -57,11 +57,10 @@ class Backlog:
         raise StopAsyncIteration
 
     async def gather(self, count: int) -> None:
-        """Wait until so many lines have arrived, or the stream has ended."""
+        """Wait for that many lines, or the end of the stream."""
         await self._news.wait_until(lambda: self._ended or len(self._lines_read) >= count)
 
     async def collect(self) -> None:
-        """Read to the end."""
         try:
             async with aclosing(self._lines) as lines:
                 async for line in lines:
@@ -75,7 +74,7 @@ class Backlog:
 
 @asynccontextmanager
 async def alongside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncGenerator[None, None]:
-    """Run `work` alongside the body; what the body raises is not wrapped in an exception group."""
+    """Run `work` alongside the body, whose errors are not wrapped in an exception group."""
     failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)

@@ -155,7 +155,7 @@ class VirtualTimeLoop(SealedLoop):
         return task
 
     def _run_once(self) -> None:
-        """One round, in place of the base class's: run what is ready; if nothing is, let time pass first."""
+        """One round, as in the base class: run what is ready; if nothing is, let time pass first."""
         if self._breach is not None:
             self.raise_breach()
         ready = self._ready
@@ -242,7 +242,7 @@ class VirtualTimeLoop(SealedLoop):
                 self.call_exception_handler({"message": message, "exception": error, "task": task})
 
     def _write_to_self(self) -> None:
-        """Does nothing: this loop never sleeps in a selector from which it had to be woken."""
+        """Does nothing: this loop never sleeps in a selector."""
 
 
 def loop_time() -> float:
@@ -294,7 +294,7 @@ def _detected_by_anyio() -> Iterator[None]:
 
 
 class _Handle(asyncio.Handle):
-    """A handle without the base class's support for debugging, which costs time."""
+    """A handle without the base class's debugging, which costs time."""
 
     __slots__ = ()
 
@@ -336,7 +336,6 @@ class _Timer(_Handle, asyncio.TimerHandle):
         self._scheduled = self.waits = True
 
     def cancel(self) -> None:
-        """As the base class does."""
         if self._cancelled:
             return
         self._cancelled = True

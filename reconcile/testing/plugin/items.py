@@ -1,4 +1,4 @@
-"""Which tests run in virtual time, and how: those that use a fixture of this plugin, and no others."""
+"""Runs the async tests that use a fixture of this plugin, in virtual time or with `api_server`."""
 
 import functools
 import inspect
@@ -20,8 +20,8 @@ _OTHERS_MARKERS = ("asyncio", "anyio", "trio")
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Leave the asserts of the runtime as they are.
 
-    pytest rewrites those of every package that comes with a plugin. Ours are no tests, rewriting them would
-    take a second, and `controllers` may just as well be a package of the user's.
+    pytest rewrites those of every package that comes with a plugin. Ours are not tests, rewriting them would
+    take a second, and `controllers` may be a package of the user's.
     """
     hook = early_config.pluginmanager.rewrite_hook
     marked = getattr(hook, "_must_rewrite", None)
@@ -31,20 +31,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
     config.addinivalue_line("markers", MARKER)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that are ours to run into the place of what other plugins made of them."""
+    """Replace the tests that this plugin runs, whatever other plugins have made of them."""
     for index, item in enumerate(items):
         if isinstance(item, pytest.Function) and _is_ours_to_run(item):
             items[index] = KitTest.in_place_of(item)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Two objects that ought to be equal are told apart line by line; a secret shows nowhere."""
+    """Explain line by line how two objects differ, without secrets."""
     if op != "==" or "reconcile.models" not in sys.modules:
         return None
     from reconcile.testing.object_comparison import explain
@@ -57,7 +56,6 @@ class KitTest(pytest.Function):
 
     @classmethod
     def in_place_of(cls, item: pytest.Function) -> "KitTest":
-        """The same test."""
         made: KitTest = cls.from_parent(
             item.parent,
             name=item.name,
@@ -73,7 +71,7 @@ class KitTest(pytest.Function):
 
     @property
     def seed(self) -> int:
-        """That of its parameter `seed`, of its marker, or 0."""
+        """The value of the parameter `seed` or of the marker, or 0."""
         marker = self.get_closest_marker("simulated")
         given = marker.kwargs.get("seed", 0) if marker is not None else 0
         parameters: dict[str, Any] = self.callspec.params if hasattr(self, "callspec") else {}
@@ -81,7 +79,7 @@ class KitTest(pytest.Function):
 
     @property
     def limit_seconds(self) -> float:
-        """After so much virtual time it fails."""
+        """The virtual time after which the test fails."""
         marker = self.get_closest_marker("simulated")
         return float(marker.kwargs.get("limit_seconds", 3600)) if marker is not None else 3600.0
 
@@ -92,7 +90,7 @@ class KitTest(pytest.Function):
                 yield node, mark
 
     def setup(self) -> None:
-        """Refuse what has a loop of its own: async fixtures, and what hypothesis runs again and again."""
+        """Refuse what has an event loop of its own: async fixtures, and tests that hypothesis repeats."""
         if hasattr(self.obj, "hypothesis"):
             pytest.fail(
                 f"{self.name} is run by hypothesis many times, and its fixtures once: make it a plain "
@@ -110,7 +108,6 @@ class KitTest(pytest.Function):
         super().setup()
 
     def runtest(self) -> None:
-        """Run it in a new loop, which ends with it."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self, "obj", self._in_a_loop(self.obj))
             super().runtest()
@@ -146,7 +143,7 @@ def _is_ours_to_run(item: pytest.Function) -> bool:
 
 
 def _used(item: pytest.Function) -> set[str]:
-    """Which of our fixtures it uses; one of the same name that is somebody else's is none of ours."""
+    """Which of our fixtures it uses; a fixture of the same name from elsewhere does not count."""
     found = item._fixtureinfo.name2fixturedefs
     names = [name for name in OURS if name in found]
     return {name for name in names if found[name][-1].func.__module__ == fixtures.__name__}
