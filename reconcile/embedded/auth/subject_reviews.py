@@ -111,7 +111,7 @@ def _place_faults(kind: str, spec: Document, namespace: str) -> list[FieldCause]
     if spec.get("nonResourceAttributes") is not None:
         why = "disallowed on this kind of request"
         return [value_invalid("spec.nonResourceAttributes", "", why)]
-    said = (spec.get("resourceAttributes") or {}).get("namespace", "")
-    if said != namespace:
-        return [value_invalid("spec.resourceAttributes.namespace", said, "must match metadata.namespace")]
+    given = (spec.get("resourceAttributes") or {}).get("namespace", "")
+    if given != namespace:
+        return [value_invalid("spec.resourceAttributes.namespace", given, "must match metadata.namespace")]
     return []

@@ -323,7 +323,6 @@ class GarbageCollector:
 
 
 def _keep(holder: dict[str, Any], member: str, kept: list[Any]) -> None:
-    """Set a list, or delete it if nothing is kept."""
     holder[member] = kept
     if not kept:
         del holder[member]

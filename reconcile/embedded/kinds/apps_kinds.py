@@ -41,10 +41,6 @@ def _complete_strategy(spec: Object, field: str, **rolling: Any) -> None:
         fill(spec[field], {"rollingUpdate": rolling})
 
 
-def _prepare_replica_set(replica_set: Object, old: Object | None) -> None:
-    complete_template(replica_set["spec"])
-
-
 def _prepare_stateful_set(stateful_set: Object, old: Object | None) -> None:
     spec = stateful_set["spec"]
     _complete_strategy(spec, "updateStrategy", partition=0)
@@ -158,7 +154,7 @@ KINDS: Final = (
         "apps", "ReplicaSet", short_names=("rs",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE, selectable_fields=(".status.replicas",),
         fills={"spec": {"replicas": 1}},
-        defaults=_prepare_replica_set,
+        defaults=lambda replica_set, old: complete_template(replica_set["spec"]),
         first_status={"replicas": 0},
         checks=_validate_workload,
         columns=(

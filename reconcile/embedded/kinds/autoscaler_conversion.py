@@ -62,7 +62,6 @@ def _to_v2(older: _Object) -> _Object:
 
 
 def _in_both(autoscaler: _Object) -> dict[str, _Object]:
-    """The fields that have the same name in both versions."""
     made: dict[str, _Object] = {}
     for part, names in _SAME_IN.items():
         held = autoscaler.get(part) or {}

@@ -64,10 +64,6 @@ def _validate_job(job: Object, old: Object | None) -> Iterator[FieldCause]:
             yield value_invalid(f"spec.{name}", "", "field is immutable")
 
 
-def _prepare_cron_job(cron_job: Object, old: Object | None) -> None:
-    complete_template(cron_job["spec"]["jobTemplate"]["spec"])
-
-
 def _validate_cron_job(cron_job: Object, old: Object | None) -> Iterator[FieldCause]:
     spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
     template, place = spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template"
@@ -131,7 +127,7 @@ KINDS: Final = (
                 "failedJobsHistoryLimit": 1, "jobTemplate": {"spec": {}},
             },
         },
-        defaults=_prepare_cron_job,
+        defaults=lambda cron_job, old: complete_template(cron_job["spec"]["jobTemplate"]["spec"]),
         first_status={},
         checks=_validate_cron_job,
         columns=(

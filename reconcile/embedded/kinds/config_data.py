@@ -35,10 +35,6 @@ _REQUIRED_DATA = {
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 
-def _prepare_config_map(config_map: Object, old: Object | None) -> None:
-    _drop_empty(config_map, "data", "binaryData")
-
-
 def _validate_config_map(config: Object, old: Object | None) -> Iterator[FieldCause]:
     data, binary = config.get("data") or {}, config.get("binaryData") or {}
     for key, value in binary.items():
@@ -99,7 +95,6 @@ def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> Iterator[Fie
 
 
 def _drop_empty(obj: Object, *members: str) -> None:
-    """Delete empty members, which a real server never shows."""
     for member in members:
         if member in obj and not obj[member]:
             del obj[member]
@@ -140,7 +135,7 @@ def _configmap_data(obj: View, _now: datetime.datetime) -> int:
 KINDS: Final = (
     BuiltInKind(
         "", "ConfigMap", short_names=("cm",),
-        defaults=_prepare_config_map,
+        defaults=lambda config_map, old: _drop_empty(config_map, "data", "binaryData"),
         checks=_validate_config_map,
         metadata_fault_copies=4,
         columns=(NAMES, CellColumn("Data", _configmap_data, "integer"), AGE),

@@ -42,10 +42,6 @@ def _hosts(obj: View, _now: datetime.datetime) -> str:
     return first_three(hosts, "*")
 
 
-def _ingress_ports(obj: View, _now: datetime.datetime) -> str:
-    return "80, 443" if pick(obj, "spec", "tls") else "80"
-
-
 def _ingress_address(obj: View, _now: datetime.datetime) -> str:
     points = pick(obj, "status", "loadBalancer", "ingress") or ()
     return ",".join(str(point.get("ip") or point.get("hostname")) for point in points)
@@ -62,7 +58,7 @@ KINDS: Final = (
             CellColumn("Class", at("spec", "ingressClassName", default=NONE)),
             CellColumn("Hosts", _hosts),
             CellColumn("Address", _ingress_address),
-            CellColumn("Ports", _ingress_ports),
+            CellColumn("Ports", lambda obj, _now: "80, 443" if pick(obj, "spec", "tls") else "80"),
             AGE,
         ),
         messages={

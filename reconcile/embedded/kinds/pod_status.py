@@ -27,7 +27,8 @@ def pod_ready(pod: Pod) -> str:
     """How many containers are ready, sidecars included: `1/2`."""
     sidecars = _sidecars(pod)
     total = len(_part(pod, "spec").get("containers") or ()) + len(sidecars)
-    own = [item for item in _statuses(pod, "containerStatuses") if item.get("ready") and _running(item)]
+    states = _statuses(pod, "containerStatuses")
+    own = [item for item in states if item.get("ready") and "running" in _part(item, "state")]
     beside = [
         item
         for item in _statuses(pod, "initContainerStatuses")
@@ -36,18 +37,13 @@ def pod_ready(pod: Pod) -> str:
     return f"{len(own) + len(beside)}/{total}"
 
 
-def _running(status: Mapping[str, Any]) -> bool:
-    return "running" in _part(status, "state")
-
-
 def pod_status(pod: Pod) -> str:
     """The pod's state in one word: its phase, unless a container or a deletion is more specific."""
     status = _part(pod, "status")
     shown = status.get("reason") or status.get("phase") or ""
     if _gated(pod):
         shown = "SchedulingGated"
-    initialising = _init_reason(pod)
-    shown = initialising or _container_reason(pod, shown)
+    shown = _init_reason(pod) or _container_reason(pod, shown)
     if not _part(pod, "metadata").get("deletionTimestamp"):
         return str(shown)
     if status.get("reason") == "NodeLost":

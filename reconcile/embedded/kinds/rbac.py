@@ -71,10 +71,6 @@ def _subjects(kind: str) -> Cell:
     return cell
 
 
-def _bound_role(obj: View, _now: datetime.datetime) -> str:
-    return f"{pick(obj, 'roleRef', 'kind')}/{pick(obj, 'roleRef', 'name')}"
-
-
 _RULES: Final[Messages] = {
     "PolicyRule": {
         1: "verbs:[string]", 2: "apiGroups:[string]", 3: "resources:[string]", 4: "resourceNames:[string]",
@@ -120,7 +116,9 @@ KINDS: Final = (
             check_name=path_segment_faults,
             columns=(
                 NAMES,
-                CellColumn("Role", _bound_role),
+                CellColumn(
+                    "Role", lambda obj, _: f"{pick(obj, 'roleRef', 'kind')}/{pick(obj, 'roleRef', 'name')}"
+                ),
                 AGE,
                 CellColumn("Users", _subjects("User"), wide=True),
                 CellColumn("Groups", _subjects("Group"), wide=True),

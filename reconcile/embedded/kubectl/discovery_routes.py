@@ -55,17 +55,12 @@ class Routes:
         if _leads_to_resource(request.path):
             return None
         try:
-            return self._answer(request, _parts(request.path))
+            answer = self._document(groups_of(self._resources), request, _parts(request.path))
+            if answer is not None and request.method not in ("GET", "HEAD"):
+                raise method_not_allowed()
         except ApiFailure as failure:
             return Response(failure.code, {"content-type": "application/json"}, _encode(failure.to_json()))
-
-    def _answer(self, request: ApiRequest, parts: list[str]) -> Response:
-        answer = self._document(groups_of(self._resources), request, parts)
-        if answer is None:
-            return _NOT_FOUND
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed()
-        return answer
+        return answer or _NOT_FOUND
 
     def _document(
         self, groups: Mapping[str, Group], request: ApiRequest, parts: list[str]

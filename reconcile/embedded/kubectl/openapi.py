@@ -101,7 +101,6 @@ class OpenApi:
         }
 
     def document(self, path: str, resources: Sequence[ServedResource]) -> GroupDocument:
-        """The document of one group version, served under `path`."""
         known = self._documents.get(path)
         if known and len(known[0]) == len(resources) and all(map(operator.is_, known[0], resources)):
             return known[1]

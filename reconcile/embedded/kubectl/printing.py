@@ -58,10 +58,6 @@ def met_conditions(obj: View) -> set[str]:
     return {condition.get("type", "") for condition in conditions if condition.get("status") == "True"}
 
 
-def age_of(obj: View, now: datetime.datetime) -> str:
-    return age(pick(obj, "metadata", "creationTimestamp"), now)
-
-
 def joined(values: Iterable[Any]) -> str:
     """The values that are not empty, separated by commas."""
     return ",".join(str(value) for value in values if value not in (None, "")) or NONE
@@ -74,5 +70,5 @@ def first_three(values: Sequence[str], nothing: str) -> str:
 
 
 NAMES = CellColumn("Name", at("metadata", "name"))
-AGE = CellColumn("Age", age_of)
+AGE = CellColumn("Age", lambda obj, now: age(pick(obj, "metadata", "creationTimestamp"), now))
 CREATED = CellColumn("Created At", at("metadata", "creationTimestamp", default=UNKNOWN), "date")

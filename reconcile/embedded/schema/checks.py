@@ -19,7 +19,6 @@ _PLAIN_FORMATS = frozenset({"int-or-string", "quantity", "double", "float", "pas
 
 
 def invalid(path: str, value: Any, why: str) -> FieldCause:
-    """A FieldValueInvalid cause; an empty `path` is the whole object."""
     return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", path or "<nil>")
 
 

@@ -86,7 +86,8 @@ def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
         if child is None:
             continue
         if member is None:
-            if not child.nullable and not _is_open(child):
+            # A place that keeps everything keeps null too.
+            if not child.nullable and (child.type or not child.preserves_unknown):
                 unset.append(name)
         elif isinstance(member, dict | list):
             _fill(child, member, room)
@@ -105,11 +106,6 @@ def _fill_items(node: SchemaNode, items: list[Any], room: _Room) -> None:
             _fill(node, item, room)
         elif item is not None:
             items[index] = _coerced(node, item)
-
-
-def _is_open(node: SchemaNode) -> bool:
-    """Whether a place keeps everything, null included."""
-    return node.preserves_unknown and not node.type
 
 
 def _coerced(node: SchemaNode, value: Any) -> Any:

@@ -23,16 +23,11 @@ _HOSTNAME = re.compile(
     r"(?=.{1,255}\Z)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
     r"(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*\.?"
 )
-_EMAIL = re.compile(r"[^@\s<>()]+@[^@\s<>()]+")
-_MAC = re.compile(r"([0-9A-Fa-f]{2}[:-]){5,7}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2,3}[0-9A-Fa-f]{4}")
-_OBJECT_ID = re.compile(r"[0-9A-Fa-f]{24}")
-_HEX_COLOR = re.compile(r"#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})")
 _RGB_COLOR = re.compile(
     r"rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,"
     r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)",
     re.ASCII,
 )
-_SSN = re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}", re.ASCII)
 
 
 def has_format(value: str, name: str) -> bool:
@@ -52,10 +47,6 @@ def _date(value: str) -> bool:
     return len(value) == 10 and succeeds(date.fromisoformat, value)
 
 
-def _micro_time(value: str) -> bool:
-    return _date_time(value) and "." in value and succeeds(datetime.fromisoformat, value)
-
-
 def _uri(value: str) -> bool:
     return succeeds(urlsplit, value) and (bool(urlsplit(value).scheme) or value.startswith("/"))
 
@@ -69,10 +60,6 @@ def succeeds(parse: Callable[..., object], *values: Any) -> bool:
     return True
 
 
-def _cidr(value: str) -> bool:
-    return "/" in value and succeeds(partial(ip_network, strict=False), value)
-
-
 def _shaped(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda value: pattern.fullmatch(value) is not None
 
@@ -83,22 +70,26 @@ def _uuid(version: str = "[0-9a-f]", variant: str = "[0-9a-f]") -> Callable[[str
 
 
 _TESTS: Mapping[str, Callable[[str], bool]] = {
-    "bsonobjectid": _shaped(_OBJECT_ID),
+    "bsonobjectid": _shaped(re.compile(r"[0-9A-Fa-f]{24}")),
     "byte": lambda value: succeeds(partial(base64.b64decode, validate=True), value),
-    "cidr": _cidr,
+    "cidr": lambda value: "/" in value and succeeds(partial(ip_network, strict=False), value),
     "date": _date,
     "date-time": _date_time,
     "datetime": _date_time,
     "duration": lambda value: _DURATION.fullmatch(value.strip().lower()) is not None,
-    "email": _shaped(_EMAIL),
-    "hexcolor": _shaped(_HEX_COLOR),
+    "email": _shaped(re.compile(r"[^@\s<>()]+@[^@\s<>()]+")),
+    "hexcolor": _shaped(re.compile(r"#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})")),
     "hostname": _shaped(_HOSTNAME),
     "ipv4": lambda value: succeeds(IPv4Address, value),
     "ipv6": lambda value: succeeds(IPv6Address, value),
-    "mac": _shaped(_MAC),
-    "micro-time": _micro_time,
+    "mac": _shaped(
+        re.compile(r"([0-9A-Fa-f]{2}[:-]){5,7}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2,3}[0-9A-Fa-f]{4}")
+    ),
+    "micro-time": lambda value: (
+        _date_time(value) and "." in value and succeeds(datetime.fromisoformat, value)
+    ),
     "rgbcolor": _shaped(_RGB_COLOR),
-    "ssn": _shaped(_SSN),
+    "ssn": _shaped(re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}", re.ASCII)),
     "uri": _uri,
     "uuid": _uuid(),
     "uuid3": _uuid(version="3"),

@@ -111,8 +111,10 @@ def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
                 node.properties = {name: compile_node(member) for name, member in value.items()}
             case "items":
                 node.items = compile_node(value)
-            case "additionalProperties":
-                node.additional = _additional(value)
+            case "additionalProperties" if isinstance(value, Mapping):
+                node.additional = compile_node(value)
+            case "additionalProperties" if value:
+                node.additional = ANYTHING
             case "required":
                 node.required = tuple(value)
             case "default":
@@ -136,12 +138,6 @@ def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
         child.has_keyed_lists for child in _children(node)
     )
     return node
-
-
-def _additional(value: Any) -> SchemaNode | None:
-    if isinstance(value, Mapping):
-        return compile_node(value)
-    return ANYTHING if value else None
 
 
 def _children(node: SchemaNode) -> list[SchemaNode]:

@@ -42,7 +42,6 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
-    """The keywords whose values have the wrong type."""
     if not isinstance(schema, Mapping):
         yield _wrong_type(schema, ("object",), path)
         return

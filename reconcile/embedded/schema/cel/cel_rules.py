@@ -126,7 +126,7 @@ class Checker:
 
 @lru_cache(maxsize=2)
 def _checking_config(*, binds: bool) -> cel.EnvConfig:
-    return cel.NewEnvConfigFromYaml(checking_config(binds=binds).decode())
+    return cel.NewEnvConfigFromYaml(checking_config(binds=binds))
 
 
 def _check_literals(text: str) -> None:
@@ -165,8 +165,6 @@ def compiled(environment: cel.Env, text: str) -> cel.Expression:
 
 @frozen(slots=False)
 class RuleProgram:
-    """An expression of a rule, compiled when it first runs."""
-
     rule: CelRule
     text: str
 
@@ -190,8 +188,6 @@ class RuleProgram:
 
 @frozen(slots=False)
 class BoundRule:
-    """A rule with the programs of its condition and of its `messageExpression`, if any."""
-
     rule: CelRule
 
     @cached_property

@@ -53,8 +53,6 @@ class Bound:
 
 @frozen(slots=False)
 class Sized(Bound):
-    """A computed value."""
-
     size: int = 1
     text: int = 0
     items: tuple[Bound, ...] = ()
@@ -315,9 +313,9 @@ def _flattened(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
 
 
 def _ranged(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    length = expr.arguments[0]
-    known = isinstance(length, Const) and isinstance(length.value, int)
-    size = min(length.value, _MAX_RANGE) if isinstance(length, Const) and known else _MAX_RANGE
+    length, size = expr.arguments[0], _MAX_RANGE
+    if isinstance(length, Const) and isinstance(length.value, int):
+        size = min(length.value, _MAX_RANGE)
     return 1 + size, Sized(size, 0, (SCALAR,))
 
 

@@ -117,7 +117,9 @@ def _broken_at(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) 
     unchanged = held and same(value, old)
     shown = former = None
     for bound in node.rules:
-        if (unchanged and not bound.rule.uses_old) or _waits_for_old(bound.rule, held=held):
+        if unchanged and not bound.rule.uses_old:
+            continue
+        if bound.rule.uses_old and not bound.rule.optional_old and not held:
             continue
         if shown is None:
             shown = value if node.convert is None else node.convert(value)
@@ -128,10 +130,6 @@ def _broken_at(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) 
         cause = _judge(node, bound, bound.variables(shown, former, held=held), path, budget)
         if cause is not None:
             yield cause
-
-
-def _waits_for_old(rule: CelRule, *, held: bool) -> bool:
-    return rule.uses_old and not rule.optional_old and not held
 
 
 def _judge(

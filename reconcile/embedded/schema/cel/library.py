@@ -89,7 +89,7 @@ def _overload(arguments: tuple[_Type, ...], result: _Type, target: _Type | None 
     return made if target is None else {**made, "target": target}
 
 
-def checking_config(*, binds: bool) -> bytes:
+def checking_config(*, binds: bool) -> str:
     """The configuration of the checker, as the CEL library reads it.
 
     Numbers of different types can be compared, which the library's own checker refuses.
@@ -112,7 +112,7 @@ def checking_config(*, binds: bool) -> bytes:
         "extensions": extensions(binds=binds),
         "functions": listed,
     }
-    return msgspec.json.encode(config)
+    return msgspec.json.encode(config).decode()
 
 
 def extensions(*, binds: bool) -> list[dict[str, Any]]:
