@@ -23,6 +23,7 @@ from tests.chaos.driver import Crew, User
 from tests.chaos.fleet_operator import NAMESPACE, Fleet
 from tests.chaos.judge import Judge, Tail
 from tests.chaos.lying_proxy import LyingProxy, lying
+from tests.helpers.tasks import beside
 from tests.processes.harness import Machine, machine
 from tests.processes.recording_server import CHANGES, LOG, Asked
 
@@ -84,9 +85,7 @@ class Chaos:
         user = User(client, chance("user"), tell)
         for name in REPLICAS:
             crew.start(name)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(crew.keep_up)
-            tasks.start_soon(self._read_logs)
+        async with beside(crew.keep_up), beside(self._read_logs):
             async with anyio.create_task_group() as chaos:
                 chaos.start_soon(crew.suffer, self.seconds)
                 chaos.start_soon(user.act, self.seconds)
@@ -96,7 +95,6 @@ class Chaos:
                 proxy.heal()
             tell("heal")
             await self._come_to_rest()
-            tasks.cancel_scope.cancel()
         self._judge_logs()
         for proxy in proxies.values():
             self.judge.violations += [f"the proxy failed: {error}" for error in proxy.errors]

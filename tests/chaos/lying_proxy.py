@@ -30,6 +30,7 @@ from tests.chaos.proxy_faults import (
     choose_for_watch,
     silence,
 )
+from tests.helpers.tasks import beside
 from tests.processes.recording_server import TAG
 
 LATE = "delayed"
@@ -225,14 +226,12 @@ class LyingProxy:
                     waiting.send_nowait((anyio.current_time() + lag, found))
                     found = await lines.next()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
+        async with beside(read):
             with due, suppress(ConnectionError):
                 async for at, found in due:
                     await anyio.sleep_until(at)
                     await response.write(found)
                 await response.write_eof()
-            tasks.cancel_scope.cancel()
 
     async def _befall(
         self, request: web.BaseRequest, response: web.StreamResponse, what: WatchFault, line: bytes

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import anyio
 import pytest
 from attrs import frozen
 
@@ -14,6 +13,7 @@ from reconcile.models import unstructured_kind
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When
 from tests.helpers.definitions import definition
 from tests.helpers.scenarios import simulated
+from tests.helpers.tasks import beside
 
 
 @frozen
@@ -251,8 +251,7 @@ async def test_a_path_that_the_cache_dropped_is_diffed_against_a_live_read() -> 
     cache = Cache(client.transport, defaults=InformerOptions(drop=("/data",)), clock=client.clock)
     cache.declare(kind_of(ConfigMap).resource)
     cached = Client(client.transport, cache=cache, clock=client.clock)
-    async with anyio.create_task_group() as group:
-        group.start_soon(cache.run)
+    async with beside(cache.run):
         await cache.wait_synced()
         known = await cached.get(ConfigMap, "c", "default")
         assert known.data == {}
@@ -261,5 +260,4 @@ async def test_a_path_that_the_cache_dropped_is_diffed_against_a_live_read() -> 
         assert last_body(client) == {"data": {"a": "3"}, "metadata": {"uid": known.uid}}
         await cached.raw.merge(await cached.get(ConfigMap, "c", "default"), {"data": {"b": "4"}})
         assert "resourceVersion" in last_body(client)["metadata"]
-        group.cancel_scope.cancel()
     assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "4"}

@@ -15,6 +15,7 @@ from reconcile.testing import FakeClient
 from tests.helpers.deployments import deployment
 from tests.helpers.managers import Toy, World, played
 from tests.helpers.scenarios import in_world, simulated
+from tests.helpers.tasks import beside
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -45,15 +46,13 @@ async def family() -> FakeClient:
 @simulated
 async def test_the_propagation_policy_decides_about_dependents(propagation: Any, left: list[str]) -> None:
     client = await family()
-    async with anyio.create_task_group() as group:
-        group.start_soon(client.server.run)
+    async with beside(client.server.run):
         await client.delete(await client.get(ConfigMap, "parent", "default"), propagation=propagation)
         assert client.transport.writes[-1].body["propagationPolicy"] == propagation
         await anyio.sleep(30)
         found = [one for one in await client.list(ConfigMap, "default") if not one.name.startswith("kube")]
         assert [one.name for one in found] == left
         assert all(one.metadata.owner_references == () for one in found)
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(("grace", "gone"), [(0, True), (5, False), (None, False)])

@@ -116,8 +116,7 @@ FAULTS = st.lists(
 ).map(FaultPlan)
 
 
-@pytest.mark.rule("inv-36")
-@pytest.mark.rule("inv-37")
+@pytest.mark.rule("inv-36", "inv-37")
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 1000),

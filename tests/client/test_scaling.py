@@ -74,8 +74,7 @@ async def test_the_scale_of_a_custom_object_cannot_be_applied_as_on_a_real_serve
     assert await replicas(client, Fleet) == 2
 
 
-@pytest.mark.rule("scale-1")
-@pytest.mark.rule("write-4")
+@pytest.mark.rule("scale-1", "write-4")
 async def test_a_scale_is_not_applied_to_a_recreated_object() -> None:
     client = FakeClient(deployment("f", replicas=2))
     fleet = await client.get(Deployment, "f", "default")

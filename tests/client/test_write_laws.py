@@ -178,8 +178,7 @@ def contains(whole: Any, part: Any) -> bool:
     return bool(whole == part)
 
 
-@pytest.mark.rule("write-1")
-@pytest.mark.rule("write-3")
+@pytest.mark.rule("write-1", "write-3")
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([edit, edit_a_part, edit_status, merge, modify, apply, scale, set_scale]),

@@ -17,13 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import serve
 from tests.conformance.in_process import InProcessClient
+from tests.helpers.tasks import beside
 
 HERE = Path(__file__).parent
 TOKEN = "conformance"
@@ -61,10 +61,8 @@ SCENARIOS: dict[str, Any] = {s.title: s for s in RUN.load(HERE / "scenarios", "*
 @asynccontextmanager
 async def _running() -> AsyncIterator[ApiServer]:
     server = ApiServer()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.run)
+    async with beside(server.run):
         yield server
-        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

@@ -50,8 +50,7 @@ async def test_failures_count_until_success_or_requeue_after_and_a_terminal_erro
     assert attempts == [0, 1, 2, 2, 3, 0, 1, 2, 3]
 
 
-@pytest.mark.rule("P3")
-@pytest.mark.rule("result-priority")
+@pytest.mark.rule("P3", "result-priority")
 @in_world(played)
 async def test_a_key_keeps_its_priority_through_retries_and_requeues_unless_the_result_sets_another(
     world: World,

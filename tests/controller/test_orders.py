@@ -155,8 +155,7 @@ class Player:
             self.cut_off = True
 
 
-@pytest.mark.rule("M1")
-@pytest.mark.rule("M2")
+@pytest.mark.rule("M1", "M2")
 @settings(deadline=None, max_examples=40)
 @given(story=stories)
 def test_in_every_order_runs_are_awaited_errors_surface_once_and_no_task_is_left(story: Story) -> None:

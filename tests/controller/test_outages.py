@@ -19,6 +19,7 @@ from reconcile.testing.fault_answers import refusal
 from reconcile.testing.faults import Refuse
 from tests.controller.outage import Weather, World, build, fair, refused
 from tests.helpers.managers import Toy
+from tests.helpers.tasks import beside
 
 TOYS = 20
 BURST = 60
@@ -93,13 +94,10 @@ def played(scenario: Callable[[Shop], Any], *, seed: int, elected: bool) -> Shop
 
     async def run() -> None:
         await shop.stock(TOYS)
-        async with anyio.create_task_group() as group:
-            group.start_soon(shop.server.run)
-            group.start_soon(shop.keep_open, election)
+        async with beside(shop.server.run), beside(shop.keep_open, election):
             await anyio.sleep(30)
             assert await shop.is_done(1)
             await scenario(shop)
-            group.cancel_scope.cancel()
 
     simulate(run, seed=seed, limit_seconds=7200)
     return shop
@@ -160,13 +158,11 @@ def test_a_server_that_restarts_without_its_data_is_reconciled_from_its_new_stat
     async def scenario(shop: Shop) -> None:
         began = anyio.current_time()
         shop.lead_to(ApiServer(clock=shop.clock))
-        async with anyio.create_task_group() as group:
-            group.start_soon(shop.server.run)
+        async with beside(shop.server.run):
             await anyio.sleep(20)
             await shop.stock(TOYS, size=5)
             await anyio.sleep(120)
             assert await shop.is_done(5)
             bounded(shop, began, 140)
-            group.cancel_scope.cancel()
 
     played(scenario, seed=4, elected=elected)

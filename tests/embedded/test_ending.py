@@ -18,6 +18,7 @@ from tests.embedded.api_client import (
     pod,
     widget,
 )
+from tests.helpers.tasks import beside
 
 HOLD = "example.com/hold"
 
@@ -50,8 +51,7 @@ def test_removing_the_last_finalizer_deletes_and_the_watch_shows_only_that(api: 
     assert int(last["metadata"]["resourceVersion"]) > int(marked.version)
 
 
-@pytest.mark.rule("api-76")
-@pytest.mark.rule("api-18")
+@pytest.mark.rule("api-76", "api-18")
 def test_a_terminating_object_takes_no_new_finalizers_and_cannot_be_recreated(api: Api) -> None:
     api.ok("POST", WIDGETS, widget(finalizers=[HOLD]))
     api.ok("DELETE", f"{WIDGETS}/a")
@@ -224,11 +224,9 @@ def test_events_expire_an_hour_after_their_last_write(api: Api) -> None:
 async def test_a_running_server_stops_serving_a_deleted_definition(api: Api) -> None:
     watch = api.watch(WIDGETS)
     with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(api.server.run)
+        async with beside(api.server.run):
             await anyio.wait_all_tasks_blocked()
             api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
             await anyio.wait_all_tasks_blocked()
             assert watch.closed
             assert api.server.resources.get("example.com", "v1", "widgets") is None
-            group.cancel_scope.cancel()

@@ -163,8 +163,7 @@ async def next_event(lines: aiohttp.StreamReader) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
-@pytest.mark.rule("api-102")
-@pytest.mark.rule("api-90")
+@pytest.mark.rule("api-102", "api-90")
 async def test_a_read_waits_for_an_imminent_version() -> None:
     server = ApiServer()
     async with serve(server, tls=False) as face, aiohttp.ClientSession(face.url) as session:
@@ -182,8 +181,7 @@ async def test_a_read_waits_for_an_imminent_version() -> None:
         assert await reading == 200
 
 
-@pytest.mark.rule("api-90")
-@pytest.mark.rule("api-26")
+@pytest.mark.rule("api-90", "api-26")
 async def test_a_read_of_a_version_that_does_not_come_is_a_504(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from tests.embedded.api_client import (
     names,
     widget,
 )
+from tests.helpers.tasks import beside
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
@@ -252,11 +253,9 @@ async def test_the_transport_calls_the_server_directly_and_settles_if_requested(
 @pytest.mark.rule("api-84")
 async def test_a_running_server_cleans_up_by_itself(api: Api) -> None:
     with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(api.server.run)
+        async with beside(api.server.run):
             await anyio.wait_all_tasks_blocked()
             api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
             api.ok("DELETE", "/api/v1/namespaces/going")
             await anyio.wait_all_tasks_blocked()
             assert api.send("GET", "/api/v1/namespaces/going").status == 404
-            group.cancel_scope.cancel()

@@ -131,8 +131,7 @@ class TestHistories(Histories.TestCase):  # type: ignore[misc, name-defined]
     """Runs the machine."""
 
 
-@pytest.mark.rule("api-105")
-@pytest.mark.rule("api-116")
+@pytest.mark.rule("api-105", "api-116")
 def test_a_version_that_was_trimmed_ends_the_watch_with_expired() -> None:
     api = Api(history=5)
     old = str(api.server.version)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import anyio
 from attrs import frozen
 
 from informers import APIResource, Informer
@@ -10,6 +9,7 @@ from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, VirtualClock, simulate
 from tests.helpers.scenarios import Scenario
+from tests.helpers.tasks import beside
 
 CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
 
@@ -29,10 +29,8 @@ def informed(scenario: Scenario, faults: Sequence[Fault] = ()) -> None:
         client = Client(InProcessTransport(server), clock=VirtualClock())
         transport = FaultyTransport(InProcessTransport(server), FaultPlan(tuple(faults)))
         informer = Informer(transport, CONFIG_MAPS, clock=VirtualClock())
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             await informer.wait_synced()
             await scenario(World(client, informer, transport))
-            group.cancel_scope.cancel()
 
     simulate(run, limit_seconds=100_000)

@@ -26,6 +26,7 @@ from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import ObjectMeta, definition_of
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
 from tests.helpers.scenarios import Scenario, in_world, simulated
+from tests.helpers.tasks import beside
 from tests.informers.sites import SITES, Site
 
 CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
@@ -49,11 +50,9 @@ class World:
 
     @asynccontextmanager
     async def running(self, cache: Cache) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as group:
-            group.start_soon(cache.run)
+        async with beside(cache.run):
             await cache.wait_synced()
             yield
-            group.cancel_scope.cancel()
 
 
 def played(scenario: Scenario) -> None:
@@ -166,8 +165,7 @@ async def test_an_obstacle_to_the_first_list_is_reported_at_once_and_fails_after
     world.transport.add(Fault(When("list", times=99), refuse), Fault(When("watch", times=99), refuse))
     cache = world.cache()
     cache.declare(CONFIG_MAPS)
-    async with anyio.create_task_group() as group:
-        group.start_soon(cache.run)
+    async with beside(cache.run):
         with pytest.raises(BaseExceptionGroup) as caught:
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(cache.wait_synced, 120.0)
@@ -175,7 +173,6 @@ async def test_an_obstacle_to_the_first_list_is_reported_at_once_and_fails_after
                 assert "cannot be watched yet" in caplog.text
         assert caught.group_contains(CacheSyncFailed, match=says)
         assert anyio.current_time() > 119
-        group.cancel_scope.cancel()
 
 
 @in_world(played)

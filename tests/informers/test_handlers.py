@@ -42,8 +42,7 @@ async def test_a_slow_handler_gets_everything_in_order_and_delays_no_other(
     assert world.informer.status().backlog == 0
 
 
-@pytest.mark.rule("inv-15")
-@pytest.mark.rule("inv-28")
+@pytest.mark.rule("inv-15", "inv-28")
 @in_world(informed)
 async def test_handlers_that_raise_or_never_return_do_not_affect_others(
     world: World, caplog: pytest.LogCaptureFixture
@@ -148,8 +147,7 @@ async def test_an_asynchronous_handler_that_raises_continues_with_the_next_chang
     assert heard == ["a", "b"]
 
 
-@pytest.mark.rule("inv-29")
-@pytest.mark.rule("inv-32")
+@pytest.mark.rule("inv-29", "inv-32")
 @in_world(informed)
 async def test_a_resync_replays_the_store_to_the_handlers_that_requested_it_and_is_marked(
     world: World,

@@ -17,6 +17,7 @@ import pytest
 from attrs import define, field
 
 from informers import APIResource, Delta, Informer, Key
+from tests.helpers.tasks import beside
 from tests.informers.conftest import Connect
 from tests.informers.http_peer import CHUNKED, END_OF_CHUNKS, Peer, Seen, chunk, reply, serving
 from tests.informers.watch_lines import error, line, pod, whole
@@ -183,12 +184,10 @@ async def following(
         informer = Informer(await connecting(peer.port, **options), PODS)
         heard: list[Delta] = []
         informer.add_handler(heard.append)
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             with anyio.fail_after(10):
                 await informer.wait_synced()
             yield informer, peer, heard
-            group.cancel_scope.cancel()
 
 
 def held(informer: Informer) -> dict[str, int]:

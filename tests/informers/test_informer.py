@@ -31,6 +31,7 @@ from reconcile.testing import (
 )
 from tests.helpers.scenarios import in_world, simulated
 from tests.helpers.scripted_server import ScriptedServer
+from tests.helpers.tasks import beside
 from tests.informers.informed import CONFIG_MAPS, World, informed
 
 
@@ -104,9 +105,7 @@ PLANS = st.builds(
 )
 
 
-@pytest.mark.rule("inv-21")
-@pytest.mark.rule("inv-25")
-@pytest.mark.rule("inv-28")
+@pytest.mark.rule("inv-21", "inv-25", "inv-28")
 @settings(max_examples=60, deadline=None)
 @given(plan=PLANS, seed=st.integers(0, 10_000))
 def test_the_store_ends_equal_to_the_server_and_handlers_see_true_states_in_order(
@@ -128,11 +127,9 @@ def test_the_store_ends_equal_to_the_server_and_handlers_see_true_states_in_orde
         informer.add_handler(heard)
         informer.add_async_handler(read_slowly)
         informer.add_handler(lambda d: store_at_hearing.append(informer.store.get(d.last.key) == d.new))
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             await writer.write(30)
             await anyio.sleep(400)
-            group.cancel_scope.cancel()
         truth = await writer.client.list(ConfigMap)
         assert {s.key: s.version for s in informer.store} == {
             o.key: int(o.metadata.resource_version) for o in truth
@@ -238,11 +235,9 @@ def down() -> ScriptedServer:
 @simulated
 async def test_an_unreachable_server_is_retried_less_and_less_often_and_shown_in_the_status() -> None:
     informer = Informer(down(), CONFIG_MAPS, clock=VirtualClock())
-    async with anyio.create_task_group() as group:
-        group.start_soon(informer.run)
+    async with beside(informer.run):
         await anyio.sleep(3600)
         status = informer.status()
-        group.cancel_scope.cancel()
     assert status.failures < 150
     assert not status.synced
     assert "connection refused" in status.error
@@ -252,11 +247,9 @@ async def test_an_unreachable_server_is_retried_less_and_less_often_and_shown_in
 async def test_a_cache_that_cannot_sync_reports_why() -> None:
     cache = Cache(down(), clock=VirtualClock())
     informer = cache.declare(CONFIG_MAPS)
-    async with anyio.create_task_group() as group:
-        group.start_soon(informer.run)
+    async with beside(informer.run):
         with pytest.raises(BaseExceptionGroup) as caught:
             await cache.wait_synced(60)
-        group.cancel_scope.cancel()
     assert caught.group_contains(CacheSyncFailed, match="cannot list configmaps: .*connection refused")
 
 

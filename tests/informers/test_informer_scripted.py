@@ -13,6 +13,7 @@ from informers import APIResource, Delta, Informer, Key, Response
 from reconcile.testing import VirtualClock, simulate
 from tests.helpers.scenarios import simulated
 from tests.helpers.scripted_server import Answer, Chunks, ScriptedServer, SeenRequest
+from tests.helpers.tasks import beside
 from tests.informers.watch_lines import error, line, pod, whole
 
 PODS = APIResource("", "v1", "Pod", "pods")
@@ -64,10 +65,8 @@ def followed(server: ScriptedServer, watching: Callable[[Informer], Awaitable[No
     informer = Informer(server, PODS, clock=VirtualClock(1))
 
     async def run() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             await watching(informer)
-            group.cancel_scope.cancel()
 
     simulate(run, seed=1, limit_seconds=3600)
     return informer
@@ -104,8 +103,7 @@ def test_pages_before_a_failure_leave_no_trace() -> None:
     assert names(followed(server, a_while)) == {"b": 7}
 
 
-@pytest.mark.rule("inv-20")
-@pytest.mark.rule("inv-21")
+@pytest.mark.rule("inv-20", "inv-21")
 def test_a_complete_streaming_list_replaces_the_store_in_one_step() -> None:
     first = [line("ADDED", pod("b", 9)), line("ADDED", pod("a", 3)), line("BOOKMARK", pod("", 9))]
     then = [line("MODIFIED", pod("a", 10)), line("DELETED", pod("b", 11))]
@@ -123,8 +121,7 @@ def test_a_complete_streaming_list_replaces_the_store_in_one_step() -> None:
     assert heard == [("a", 12, True), ("c", 13, False)]
 
 
-@pytest.mark.rule("inv-20")
-@pytest.mark.rule("inv-21")
+@pytest.mark.rule("inv-20", "inv-21")
 def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_replace_it() -> None:
     server = Script([page(5, pod("a", 1))], initial=[[line("ADDED", pod("b", 99))]])
     informer = followed(server, a_while)
@@ -255,8 +252,7 @@ def test_the_version_of_the_store_is_that_of_its_content_and_not_of_the_bytes_re
     assert versions == [(1, 5), (6, 6), (8, 8)]
 
 
-@pytest.mark.rule("inv-22")
-@pytest.mark.rule("inv-26")
+@pytest.mark.rule("inv-22", "inv-26")
 def test_an_expired_stream_lists_again_and_reports_missed_deletions() -> None:
     server = Script(
         [page(5, pod("a", 1), pod("b", 2)), page(9, pod("b", 2), pod("c", 8))], [[error(410, "Expired")]]

@@ -24,6 +24,7 @@ from informers import HttpRequest
 from informers.api_errors import TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import KubernetesTransport, connect
+from tests.helpers.tasks import beside
 from tests.informers.conftest import Connect
 from tests.informers.http_peer import Get, Peer, Seen, always, both_ways, get, get_as_stream, reply, serving
 
@@ -363,15 +364,13 @@ async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: P
         transport = await connecting(peer.port, user=plugin(tmp_path))
         hanging(tmp_path)
         (tmp_path / "plugin.py").write_text((tmp_path / "hangs.py").read_text())
-        async with anyio.create_task_group() as group:
-            group.start_soon(transport.request, HttpRequest("GET", "/x"))
+        async with beside(transport.request, HttpRequest("GET", "/x")):
             with anyio.fail_after(10):
                 while not (tmp_path / "processes").exists():
                     await anyio.sleep(0.02)
             await anyio.sleep(0.1)
             await transport.aclose()
             await all_ended(tmp_path)
-            group.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(

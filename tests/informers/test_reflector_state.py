@@ -179,9 +179,7 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
 ]
 
 
-@pytest.mark.rule("inv-17")
-@pytest.mark.rule("inv-18")
-@pytest.mark.rule("inv-20")
+@pytest.mark.rule("inv-17", "inv-18", "inv-20")
 @pytest.mark.parametrize(
     ("state", "came", "then", "outputs"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
 )

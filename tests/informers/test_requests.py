@@ -12,6 +12,7 @@ import anyio
 from informers import APIResource, Informer, InformerOptions, Response
 from reconcile.testing import VirtualClock, simulate
 from tests.helpers.scripted_server import PIECE, Answer, Chunks, ScriptedServer, SeenRequest
+from tests.helpers.tasks import beside
 
 PODS = APIResource("", "v1", "Pod", "pods")
 
@@ -111,15 +112,13 @@ def test_a_list_is_never_in_memory_twice() -> None:
     most: list[int] = []
 
     async def run() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             await informer.wait_synced()
             most.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.reset_peak()
             informer.relist()
             await informer.wait_until(lambda: informer.status().relists == 1, 100)
             most.append(tracemalloc.get_traced_memory()[1])
-            group.cancel_scope.cancel()
 
     tracemalloc.start()
     try:

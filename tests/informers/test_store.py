@@ -177,9 +177,7 @@ OPERATIONS = st.lists(
 )
 
 
-@pytest.mark.rule("K1")
-@pytest.mark.rule("K2")
-@pytest.mark.rule("K3")
+@pytest.mark.rule("K1", "K2", "K3")
 @given(OPERATIONS)
 def test_every_index_equals_a_scan_of_the_store(
     operations: list[tuple[str, list[tuple[str, str]]]],

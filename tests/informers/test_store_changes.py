@@ -21,8 +21,7 @@ def two_parts() -> Store:
     return store
 
 
-@pytest.mark.rule("inv-25")
-@pytest.mark.rule("inv-26")
+@pytest.mark.rule("inv-25", "inv-26")
 def test_only_the_first_list_is_initial_and_later_ones_report_missing_objects_first() -> None:
     store = Store()
     a, b, c, kept = thing("a", 1), thing("b", 2), thing("c", 7), thing("kept", 3)

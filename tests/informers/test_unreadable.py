@@ -16,6 +16,7 @@ from informers.snapshot import name_in
 from reconcile.testing import VirtualClock, simulate
 from tests.client.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSES
 from tests.helpers.scripted_server import Chunks, ScriptedServer, in_turn
+from tests.helpers.tasks import beside
 from tests.informers.http_peer import always, reply, serving
 from tests.informers.watch_lines import pod, whole
 
@@ -113,11 +114,9 @@ def followed(answers: list[Response], seconds: float = 20) -> tuple[Informer, Sc
     informer = Informer(script, PODS, clock=VirtualClock(1))
 
     async def scenario() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             await anyio.sleep(seconds)
             assert informer.status().state != "stopped"
-            group.cancel_scope.cancel()
 
     simulate(scenario, limit_seconds=seconds + 1000)
     return informer, script
@@ -197,9 +196,7 @@ async def test_unreadable_objects_are_skipped_over_a_real_connection_too(connect
     content = listed(GOOD, BAD[0], deep("deep", 4), LAST)
     async with serving(always(reply(200, content))) as peer:
         informer = Informer(await connecting(peer.port), PODS)
-        async with anyio.create_task_group() as group:
-            group.start_soon(informer.run)
+        async with beside(informer.run):
             with anyio.fail_after(10):
                 while not informer.store.get(Snapshot.from_json(LAST).key):
                     await anyio.sleep(0.02)
-            group.cancel_scope.cancel()

@@ -24,6 +24,7 @@ from reconcile.testing import simulate
 from tests.controller.outage import Weather, fair, refused
 from tests.controller.test_outages import TOYS, Shop, stumbling, unauthorized
 from tests.helpers.managers import Toy
+from tests.helpers.tasks import beside
 from tests.workqueue.leak import resident_megabytes
 
 HOURS = 30
@@ -75,9 +76,7 @@ def play(hours: int, seed: int, *, tell: bool = False) -> Sequence[Count]:
     async def run() -> None:
         shop = Shop(seed, history=500)
         await shop.stock(TOYS)
-        async with anyio.create_task_group() as group:
-            group.start_soon(shop.server.run)
-            group.start_soon(shop.keep_open, LeaderElection("shop", identity="only"))
+        async with beside(shop.server.run), beside(shop.keep_open, LeaderElection("shop", identity="only")):
             for hour in range(hours):
                 await _trouble(shop, (hour + 1) * 3600 - CALM)
                 await _calm(shop, hour + 2)
@@ -85,7 +84,6 @@ def play(hours: int, seed: int, *, tell: bool = False) -> Sequence[Count]:
                 counts.append(_count(shop))
                 if tell:
                     print(f"soak: hour {hour + 1}: {counts[-1]}", flush=True)
-            group.cancel_scope.cancel()
 
     logging.disable()  # lines that a test keeps are not what should be weighed
     try:

@@ -39,6 +39,7 @@ from reconcile.testing import (
 )
 from tests.helpers.managers import Toy, World
 from tests.helpers.scenarios import in_world, simulated
+from tests.helpers.tasks import beside
 
 TERMS = LeaseTerms()
 NO_FAULTS = FaultPlan()
@@ -82,10 +83,8 @@ class Arena:
 def played(scenario: Callable[[Arena], Any], seed: int = 0) -> None:
     async def run() -> None:
         arena = Arena(seed)
-        async with anyio.create_task_group() as group:
-            group.start_soon(arena.never_two)
+        async with beside(arena.never_two):
             await scenario(arena)
-            group.cancel_scope.cancel()
 
     simulate(run, seed=seed, limit_seconds=10_000)
 
@@ -93,8 +92,7 @@ def played(scenario: Callable[[Arena], Any], seed: int = 0) -> None:
 @pytest.mark.rule("L4")
 @in_world(played)
 async def test_the_first_candidate_creates_the_lease_and_renews_it(arena: Arena) -> None:
-    async with anyio.create_task_group() as group:
-        group.start_soon(arena.run, arena.elector("one"))
+    async with beside(arena.run, arena.elector("one")):
         await anyio.sleep(1)
         first = await arena.lease()
         assert (first.holder_identity, first.lease_duration_seconds, first.lease_transitions) == (
@@ -107,7 +105,6 @@ async def test_the_first_candidate_creates_the_lease_and_renews_it(arena: Arena)
         assert later.acquire_time == first.acquire_time
         assert later.renew_time != first.renew_time
         assert arena.electors[0].is_leader
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L1")
@@ -117,14 +114,12 @@ async def test_when_a_leader_dies_another_leads_within_duration_and_two_retries(
     arena: Arena, seed: int
 ) -> None:
     async with anyio.create_task_group() as group:
-        async with anyio.create_task_group() as dying:
-            dying.start_soon(arena.run, arena.elector("one"))
+        async with beside(arena.run, arena.elector("one")):
             await anyio.sleep(1)
             group.start_soon(arena.run, arena.elector("two"))
             await anyio.sleep(30)
             assert [name for name, _ in arena.led] == ["one"]
             died = anyio.current_time()
-            dying.cancel_scope.cancel()
         await anyio.sleep(30)
         assert [name for name, _ in arena.led] == ["one", "two"]
         assert arena.led[1][1] - died <= TERMS.duration + 2 * TERMS.retry
@@ -137,14 +132,12 @@ async def test_when_a_leader_dies_another_leads_within_duration_and_two_retries(
 async def test_a_released_lease_is_acquired_at_once(arena: Arena) -> None:
     one, two = arena.elector("one"), arena.elector("two")
     await one.acquire()
-    async with anyio.create_task_group() as group:
-        group.start_soon(arena.run, two)
+    async with beside(arena.run, two):
         await anyio.sleep(5)
         await one.release()
         assert not one.is_leader
         await anyio.sleep(1)
         assert two.is_leader
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L7")
@@ -154,15 +147,13 @@ async def test_a_standby_watches_the_lease_and_requests_it_within_a_second_of_it
 ) -> None:
     one, two = arena.elector("one"), arena.elector("two")
     await one.acquire()
-    async with anyio.create_task_group() as group:
-        group.start_soon(arena.run, two)
+    async with beside(arena.run, two):
         await anyio.sleep(0.1)
         released = anyio.current_time()
         await one.release()
         await anyio.sleep(0.05)
         assert arena.led == [("two", released)]
         assert (await arena.lease()).lease_transitions == 1
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L3")
@@ -173,8 +164,7 @@ async def test_a_leader_renews_with_one_update_and_reads_only_after_a_failed_one
     assert isinstance(transport, FaultyTransport)
     await one.acquire()
     began = len(transport.requests)
-    async with anyio.create_task_group() as group:
-        group.start_soon(one.hold)
+    async with beside(one.hold):
         await anyio.sleep(5)
         assert [request.verb for request in transport.requests[began:]] == ["update", "update"]
         touched = await arena.client.get(Lease, "lock", "default")
@@ -182,7 +172,6 @@ async def test_a_leader_renews_with_one_update_and_reads_only_after_a_failed_one
         await anyio.sleep(2)
         assert [request.verb for request in transport.requests[began + 2 :]] == ["update", "get", "update"]
         assert one.is_leader
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L5")
@@ -210,14 +199,12 @@ async def test_a_leader_that_is_cut_off_stops_before_another_can_start(arena: Ar
     plan = FaultPlan([Fault(When(nth=8, times=None), what)])
     one, two = arena.elector("one", plan), arena.elector("two")
     await one.acquire()
-    async with anyio.create_task_group() as group:
-        group.start_soon(arena.run, two)
+    async with beside(arena.run, two):
         with pytest.raises(LeadershipLost):
             await one.hold()
         assert not two.is_leader
         await anyio.sleep(40)
         assert two.is_leader
-        group.cancel_scope.cancel()
 
 
 FAULTS = st.lists(
@@ -233,8 +220,7 @@ FAULTS = st.lists(
 )
 
 
-@pytest.mark.rule("L1")
-@pytest.mark.rule("L6")
+@pytest.mark.rule("L1", "L6")
 @settings(max_examples=25, deadline=None)
 @given(plans=st.lists(FAULTS, min_size=2, max_size=3), seed=st.integers(0, 1000))
 @in_world(played)
@@ -276,8 +262,7 @@ def lease(holder: str | None, duration: int = 15, renewed: str = "t0") -> Lease:
     return Lease(metadata=ObjectMeta("lock", "default", uid="u"), spec=spec)
 
 
-@pytest.mark.rule("L1")
-@pytest.mark.rule("L4")
+@pytest.mark.rule("L1", "L4")
 @pytest.mark.parametrize(
     ("seen", "now", "free"),
     [
@@ -367,15 +352,13 @@ async def test_a_manager_that_never_led_stops_without_an_error_and_without_a_wri
         clock=world.clock,
         leader_election=LeaderElection("toys", identity="me"),
     )
-    async with anyio.create_task_group() as group:
-        group.start_soon(world.server.run)
+    async with beside(world.server.run):
         async with manager:
             await anyio.sleep(10)
         assert transport.writes == []
         assert began == 0
         lease = await world.client.get(Lease, "toys", "default")
         assert lease.spec.holder_identity == "other"
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L9")
@@ -384,8 +367,7 @@ async def test_a_manager_that_loses_its_lease_stops_and_reports_the_reason() -> 
     world = World()
     await world.define()
     manager = world.manager(Controller(Toy, keep), leader_election=LeaderElection("toys", identity="me"))
-    async with anyio.create_task_group() as group:
-        group.start_soon(world.server.run)
+    async with beside(world.server.run):
         with pytest.raises(LeadershipLost, match="default/toys is held by 'thief'"):
             async with manager:
                 await anyio.sleep(3)
@@ -394,4 +376,3 @@ async def test_a_manager_that_loses_its_lease_stops_and_reports_the_reason() -> 
                 await world.client.raw.update(held.replace(spec=thief))
                 await anyio.sleep(30)
         assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == "thief"
-        group.cancel_scope.cancel()

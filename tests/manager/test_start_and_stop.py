@@ -53,8 +53,7 @@ class Diary:
             self.note("source ends")
 
 
-@pytest.mark.rule("start-order")
-@pytest.mark.rule("stop-order")
+@pytest.mark.rule("start-order", "stop-order")
 @pytest.mark.parametrize("seed", range(5))
 @in_world(played)
 async def test_the_start_order_is_lists_leadership_sources_and_runs_and_the_stop_reverses_it(

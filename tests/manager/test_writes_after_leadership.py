@@ -18,6 +18,7 @@ from reconcile.errors import OutcomeUnknown
 from reconcile.manager.leadership import LeaderElector, LeaseTerms, LedTransport, NotLeading
 from reconcile.testing import VirtualClock
 from tests.helpers.scenarios import simulated
+from tests.helpers.tasks import beside
 from tests.informers.conftest import Connect, connecting  # noqa: F401
 from tests.informers.http_peer import Seen, always, reply, serving
 
@@ -50,10 +51,8 @@ async def write(transport: LedTransport, name: str = "a") -> str:
 
 @asynccontextmanager
 async def holding(elector: LeaderElector) -> AsyncIterator[None]:
-    async with anyio.create_task_group() as group:
-        group.start_soon(elector.hold)
+    async with beside(elector.hold):
         yield
-        group.cancel_scope.cancel()
 
 
 @pytest.mark.rule("L10")

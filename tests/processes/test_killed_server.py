@@ -40,8 +40,7 @@ async def seconds_until_done(folder: Path, wanted: str) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.rule("outage-3")
-@pytest.mark.rule("outage-4")
+@pytest.mark.rule("outage-3", "outage-4")
 async def test_an_operator_resumes_at_once_after_its_server_was_killed_and_restarted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from reconcile.testing import FaultPlan
 from reconcile.testing.scenario_runner import ScenarioRunner
 from reconcile.testing.virtual_time import simulate
+from tests.helpers.tasks import beside
 from tests.simulation.toys import scenario
 
 
@@ -69,10 +70,8 @@ def test_a_cancelled_task_keeps_nothing_alive() -> None:
 
     async def main() -> asyncio.Task[None]:
         task = asyncio.create_task(hold())
-        async with anyio.create_task_group() as group:
-            group.start_soon(hold)
+        async with beside(hold):
             await asyncio.sleep(1)
-            group.cancel_scope.cancel()
         task.cancel()
         await asyncio.wait([task])
         return task

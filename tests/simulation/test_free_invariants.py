@@ -81,8 +81,7 @@ def test_a_world_with_delayed_events_has_not_settled() -> None:
     assert not replay(scenario(toys.keep, Apply(PLOT)), FaultPlan([Fault(watch, Stall(0, 10.0))] * 3)).failed
 
 
-@pytest.mark.rule("sim-extra-run")
-@pytest.mark.rule("sim-stays")
+@pytest.mark.rule("sim-extra-run", "sim-stays")
 @pytest.mark.parametrize("every", [None, 3000.0])
 def test_an_unchanged_intent_is_not_applied_however_much_time_passes(every: float | None) -> None:
     long = scenario(

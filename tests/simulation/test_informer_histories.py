@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from informers import APIResource, AsyncHandler, Delta, Informer, Registration, Snapshot
 from informers.loop_slices import LoopSlice
 from reconcile.testing import VirtualClock, simulate
+from tests.helpers.tasks import beside
 from tests.simulation.chronicle import DISRUPTIONS, REFUSALS, Chronicle, State, Streaming, owner_of, parsed
 
 PODS = APIResource("", "v1", "Pod", "pods")
@@ -205,15 +206,7 @@ def _busy_machine() -> Iterator[None]:
         yield
 
 
-@pytest.mark.rule("inv-20")
-@pytest.mark.rule("inv-21")
-@pytest.mark.rule("inv-25")
-@pytest.mark.rule("inv-26")
-@pytest.mark.rule("inv-28")
-@pytest.mark.rule("inv-30")
-@pytest.mark.rule("inv-32")
-@pytest.mark.rule("inv-35")
-@pytest.mark.rule("K1")
+@pytest.mark.rule("inv-20", "inv-21", "inv-25", "inv-26", "inv-28", "inv-30", "inv-32", "inv-35", "K1")
 @settings(max_examples=HISTORIES)
 @given(
     steps=st.lists(STEPS, min_size=20, max_size=60),
@@ -236,9 +229,7 @@ async def _played(steps: Steps, server: Chronicle, seed: int) -> None:
     play = Play(server, informer, random.Random(seed))
     informer.add_handler(play.first)
     informer.add_handler(play.look)
-    async with anyio.create_task_group() as group:
-        group.start_soon(play.run)
-        group.start_soon(informer.wait_until, play.never, 1e6)
+    async with beside(play.run), beside(informer.wait_until, play.never, 1e6):
         for what, number, seconds in steps:
             await getattr(play, what)(number)
             await anyio.sleep(seconds)
@@ -248,7 +239,6 @@ async def _played(steps: Steps, server: Chronicle, seed: int) -> None:
         for _ in range(3):
             server.bookmark()
             await anyio.sleep(20)
-        group.cancel_scope.cancel()
     _judge(play, server)
     # Watches of five to ten minutes, and at most one that finds its version forgotten, after which a
     # first state is asked for as a stream and, where that does not come, in pages. Nothing else.

@@ -28,9 +28,7 @@ IN_FULL = bool(os.environ.get("STORMS_IN_FULL"))
 STORMS_RUN, HEALTHY_RUN, CHILDREN_MADE = (STORMS, HEALTHY, CHILDREN) if IN_FULL else (12, 4, 60)
 
 
-@pytest.mark.rule("storm-found")
-@pytest.mark.rule("storm-slowed")
-@pytest.mark.rule("storm-recovers")
+@pytest.mark.rule("storm-found", "storm-slowed", "storm-recovers")
 def test_storms_are_detected_reported_slowed_and_released(capsys: pytest.CaptureFixture[str]) -> None:
     found = [play(Case.drawn(seed)) for seed in range(STORMS_RUN)]
     failed = [one for one in found if not one.holds]

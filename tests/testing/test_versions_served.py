@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from rich.console import Console
 
@@ -15,6 +14,7 @@ from reconcile.commands.targets import Operator
 from reconcile.manager.installed_definitions import install_missing
 from reconcile.models import definition_of, unstructured_kind
 from reconcile.testing import Apply, FakeClient, ManagerRunner, Scenario, VirtualCluster, eventually, sweep
+from tests.helpers.tasks import beside
 from tests.testing.doors import NEW, OLD, Door, OlderDoor
 from tests.testing.doors_apart import PlainDoor
 from tests.testing.doors_beside import OldestDoor
@@ -103,10 +103,8 @@ async def test_dev_installs_both_versions_and_reloads_changes(tmp_path: Path) ->
     work = Development(Sources("doors"), operator, Console(quiet=True), None)
     async with embedded_cluster(tmp_path / "kubeconfig", nodes=0) as cluster:
         for _ in range(2):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(work._run_manager, cluster)
+            async with beside(work._run_manager, cluster):
                 await eventually(lambda: cluster.client.list(Door))
-                tasks.cancel_scope.cancel()
         await cluster.client.create(OLD)
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 

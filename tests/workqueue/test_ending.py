@@ -5,6 +5,7 @@ import gc
 import anyio
 import pytest
 
+from tests.helpers.tasks import beside
 from tests.workqueue.helpers import drained, end, starts, take, virtual
 from workqueue import QueueClosed, WorkQueue
 
@@ -53,8 +54,7 @@ async def test_after_a_close_work_ends_and_its_key_does_not_return(failed: bool)
         await take(queue)
 
 
-@pytest.mark.rule("inv-04")
-@pytest.mark.rule("inv-05")
+@pytest.mark.rule("inv-04", "inv-05")
 async def test_a_drain_hands_out_ready_keys_and_returns_when_the_last_work_has_ended() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "abc":
@@ -100,8 +100,7 @@ async def test_a_close_ends_a_drain_that_waits_for_missing_workers(queue: WorkQu
 
 
 @pytest.mark.rule("inv-05")
-async def test_a_drain_of_an_idle_queue_returns_at_once_and_ends_its_workers() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_drain_of_an_idle_queue_returns_at_once_and_ends_its_workers(queue: WorkQueue[str]) -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             group.start_soon(idle, queue)
@@ -260,10 +259,8 @@ async def test_join_waits_for_ready_and_running_keys_and_closes_nothing(queue: W
                 done.append(item.key)
 
     with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker)
+        async with beside(worker):
             await queue.join()
-            group.cancel_scope.cancel()
     assert done == ["a", "b"]
     assert not queue.status().closed
 

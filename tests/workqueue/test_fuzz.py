@@ -11,13 +11,7 @@ from workqueue import WorkQueue
 SEEDS = 40
 
 
-@pytest.mark.rule("inv-01")
-@pytest.mark.rule("inv-02")
-@pytest.mark.rule("inv-05")
-@pytest.mark.rule("P6")
-@pytest.mark.rule("P9")
-@pytest.mark.rule("queue-cancelled")
-@pytest.mark.rule("queue-memory")
+@pytest.mark.rule("inv-01", "inv-02", "inv-05", "P6", "P9", "queue-cancelled", "queue-memory")
 def test_a_hundred_workers_cancelled_anywhere_neither_lose_nor_duplicate_a_key() -> None:
     assert sum(play(seed) for seed in range(SEEDS)) > SEEDS * 50  # so many were cancelled
 

@@ -90,8 +90,7 @@ def test_the_longest_delay_counts_and_every_limiter_is_consulted() -> None:
     assert len(backoff) == 0
 
 
-@pytest.mark.rule("inv-09")
-@pytest.mark.rule("queue-memory")
+@pytest.mark.rule("inv-09", "queue-memory")
 def test_every_limiter_forgets() -> None:
     backoffs = [KeyBackoff[str](Backoff(1, 100)), KeyBackoff[str](Backoff(2, 100))]
     limiter = MaxOf(*backoffs)

@@ -337,20 +337,8 @@ AgainstAnOracle.TestCase.settings = settings(max_examples=80, stateful_step_coun
 AgainstAnOracleOnTrio.TestCase.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
-@pytest.mark.rule("inv-02")
-@pytest.mark.rule("inv-04")
-@pytest.mark.rule("inv-06")
-@pytest.mark.rule("inv-07")
-@pytest.mark.rule("inv-08")
-@pytest.mark.rule("P1")
-@pytest.mark.rule("P2")
-@pytest.mark.rule("P3")
-@pytest.mark.rule("P5")
-@pytest.mark.rule("P8")
-@pytest.mark.rule("queue-ageing")
-@pytest.mark.rule("queue-backoff")
-@pytest.mark.rule("queue-causes")
-@pytest.mark.rule("queue-interval")
+@pytest.mark.rule("inv-02", "inv-04", "inv-06", "inv-07", "inv-08", "P1", "P2", "P3", "P5", "P8")
+@pytest.mark.rule("queue-ageing", "queue-backoff", "queue-causes", "queue-interval")
 class TestTheQueueAgainstAnOracle(AgainstAnOracle.TestCase):
     """Any order of adds, hand-outs, ends and waiting."""
 

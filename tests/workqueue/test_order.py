@@ -51,8 +51,7 @@ async def test_with_ageing_low_priority_is_served_once_its_age_compensates_for_i
     assert order.index("low") == 20  # then it is level with a new one, and came first
 
 
-@pytest.mark.rule("queue-ageing")
-@pytest.mark.rule("P3")
+@pytest.mark.rule("queue-ageing", "P3")
 @virtual
 async def test_raising_an_old_key_keeps_its_age() -> None:
     queue: WorkQueue[str] = WorkQueue(ageing=1)
@@ -208,8 +207,7 @@ def test_a_pace_needs_a_finite_interval(interval: float) -> None:
         Pace(interval)
 
 
-@pytest.mark.rule("P2")
-@pytest.mark.rule("P5")
+@pytest.mark.rule("P2", "P5")
 @given(
     st.lists(st.one_of(st.tuples(st.integers(0, 5), st.integers(0, 2)), st.just("pop")), max_size=300),
     st.booleans(),
@@ -241,8 +239,7 @@ def test_keys_are_served_by_priority_and_then_in_order_through_removals_and_rais
         assert order.depths() == Counter(-falling for falling, _, _ in plain)
 
 
-@pytest.mark.rule("P5")
-@pytest.mark.rule("queue-memory")
+@pytest.mark.rule("P5", "queue-memory")
 def test_raised_keys_leave_their_old_priority_in_memory_too() -> None:
     order: StrictOrder[int] = StrictOrder()
     for key in range(1000):

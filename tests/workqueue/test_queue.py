@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.helpers.tasks import beside
 from tests.workqueue.helpers import Simulate, drained, end, starts, take, virtual
 from workqueue import Backoff, KeyBackoff, WorkQueue
 
@@ -79,8 +80,7 @@ async def test_a_running_key_does_not_block_others_of_lower_priority(queue: Work
             assert other.key == "b"
 
 
-@pytest.mark.rule("P1")
-@pytest.mark.rule("inv-08")
+@pytest.mark.rule("P1", "inv-08")
 @virtual
 async def test_an_undelayed_add_cancels_a_pending_delay(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 60)
@@ -112,13 +112,10 @@ async def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one(queue:
             async with queue.get() as item:
                 got.append((item.key, anyio.current_time()))
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(worker)
-        group.start_soon(worker)
+    async with beside(worker), beside(worker):
         await anyio.sleep(1)
         queue.add_after("soon", 1)
         await anyio.sleep(200)
-        group.cancel_scope.cancel()
     assert [(key, round(at)) for key, at in got] == [("soon", 2), ("late", 100)]
 
 
@@ -147,8 +144,7 @@ async def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes(que
 
 
 @pytest.mark.rule("queue-cancelled")
-async def test_work_that_raises_puts_its_key_back_with_its_causes() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_work_that_raises_puts_its_key_back_with_its_causes(queue: WorkQueue[str]) -> None:
     queue.add("a", priority=2, cause="why")
     with pytest.raises(RuntimeError):
         async with queue.get():
@@ -237,8 +233,7 @@ async def test_failed_work_whose_key_was_added_again_returns_once_with_both_caus
 
 
 @pytest.mark.rule("queue-causes")
-async def test_failed_work_counts_the_causes_dropped_before_and_during_it() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_failed_work_counts_the_causes_dropped_before_and_during_it(queue: WorkQueue[str]) -> None:
     for cause in range(10):
         queue.add("a", cause=cause)
     work, item = await take(queue)
@@ -291,8 +286,7 @@ async def test_a_key_raised_a_thousand_times_is_handed_out_once(ageing: float | 
 
 @pytest.mark.rule("inv-08")
 @virtual
-async def test_a_key_delayed_and_added_a_thousand_times_leaves_nothing_behind() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_a_key_delayed_and_added_a_thousand_times_leaves_nothing_behind(queue: WorkQueue[str]) -> None:
     queue.add_after("other", 1000)
     for _ in range(1000):
         queue.add_after("a", 500)

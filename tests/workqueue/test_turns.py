@@ -7,6 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from tests.helpers.tasks import beside
 from tests.workqueue.helpers import Simulate
 from workqueue import WorkQueue
 
@@ -83,12 +84,10 @@ def test_a_worker_that_refills_its_own_queue_lets_others_run_even_if_time_stands
                     runs += 1
                     queue.add("a")
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker)
+        async with beside(worker):
             for _ in range(10):
                 await anyio.lowlevel.checkpoint()
                 seen.append(runs)
-            group.cancel_scope.cancel()
         return seen
 
     seen = simulate(scenario)
@@ -129,8 +128,6 @@ async def test_a_worker_that_never_waits_can_be_cancelled(queue: WorkQueue[str])
                 queue.add("a")
 
     with anyio.fail_after(20):
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker)
+        async with beside(worker):
             await anyio.sleep(0.01)
-            group.cancel_scope.cancel()
     assert len(queue) == 1
