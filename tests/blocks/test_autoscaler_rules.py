@@ -312,8 +312,7 @@ def test_ten_pods_at_nine_tenths_of_a_target_of_a_half_need_eighteen() -> None:
 def test_an_average_is_never_mistaken_for_a_total(pods: int, each: int, target: int, want: int) -> None:
     how = DemandRules(target=target)
     total = PerPodAverage(each).over(pods)
-    found = by_demand(how, total, total, pods, 0, CALM)
-    assert found[0].replicas == want
+    assert by_demand(how, total, total, pods, 0, CALM)[0].replicas == want
 
 
 # --- sampling -------------------------------------------------------------------------------------------

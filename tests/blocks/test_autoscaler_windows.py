@@ -207,8 +207,7 @@ def test_the_highest_proposal_within_the_delay_is_kept() -> None:
 @given(some.integers(1, 100), some.integers(0, 10**6), some.integers(0, 10**6))
 def test_without_recent_writes_the_average_is_unknown(length: int, value: int, later: int) -> None:
     window = AverageWindow(length * 1000, silence="unknown").write(at(0), value)
-    known = window.average(at(0) + later)
-    assert known == (value if later < length * 1000 else None)
+    assert window.average(at(0) + later) == (value if later < length * 1000 else None)
 
 
 @pytest.mark.rule("autoscale-silence")

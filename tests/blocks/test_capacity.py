@@ -132,8 +132,7 @@ MICRO, T2, T3, M4 = "my-asg.t2.micro", "my-asg.t2.large", "my-asg.t3.large", "my
     ],
 )
 def test_the_highest_matching_priority_wins(config: str, offered: list[str], chosen: list[str]) -> None:
-    found = Priorities.parse(config)(options(*offered))
-    assert [one.pool for one in found.options] == chosen
+    assert [one.pool for one in Priorities.parse(config)(options(*offered)).options] == chosen
 
 
 @pytest.mark.rule("capacity-expanders")
@@ -311,7 +310,5 @@ async def test_racks_grow_for_pending_pods_and_not_again_while_their_machines_ar
         metadata = ObjectMeta(f"p{number}", "default")
         await client.create(Pod(metadata=metadata, spec=PodSpec(containers=(container,))))
     for _ in range(2):
-        made = await run_once(NAMES["racks"], "default/a", client)
-        assert made.error is None
-    sizes = [(await client.get(Rack, name, "default")).spec.replicas for name in ("a", "b")]
-    assert sizes == [1, 2]
+        assert (await run_once(NAMES["racks"], "default/a", client)).error is None
+    assert [(await client.get(Rack, name, "default")).spec.replicas for name in ("a", "b")] == [1, 2]

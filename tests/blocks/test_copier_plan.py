@@ -159,8 +159,7 @@ def test_one_unusable_source_does_not_block_copies_of_another() -> None:
 
 
 def test_a_copy_that_is_no_longer_desired_is_deleted_unless_it_is_to_be_kept() -> None:
-    plan = planned(COPIES[:1], existing=copied())
-    assert [secret.key for secret in plan.delete] == [PLACES[1]]
+    assert [secret.key for secret in planned(COPIES[:1], existing=copied()).delete] == [PLACES[1]]
     assert is_idle(planned(COPIES[:1], existing=copied(), removal="keep"))
 
 

@@ -109,8 +109,7 @@ def test_an_incomplete_replica_without_its_first_host_has_lost_it_and_is_recreat
 
 def test_a_replica_that_has_become_complete_is_marked_once() -> None:
     hosts = [evolve(one, whole=False) for one in atom("a", 2)]
-    plan = ReplicaGroup(1, 2).plan(hosts, NOW)
-    assert [one.name for one in plan.mark] == ["a-0"]
+    assert [one.name for one in ReplicaGroup(1, 2).plan(hosts, NOW).mark] == ["a-0"]
     assert ReplicaGroup(1, 2).plan(atom("a", 2), NOW).is_idle
     assert ReplicaGroup(1).plan([host("b")], NOW).mark == ()
 
@@ -127,8 +126,7 @@ def test_new_replicas_get_the_lowest_free_indexes() -> None:
         host("b", replica_index=2),
         host("c", replica_index=1, terminating=True),
     ]
-    plan = ReplicaGroup(5).plan(hosts, NOW)
-    assert [one.index for one in plan.create] == [1, 3, 4]
+    assert [one.index for one in ReplicaGroup(5).plan(hosts, NOW).create] == [1, 3, 4]
 
 
 def test_hosts_of_one_replica_share_a_name_and_single_hosts_have_none() -> None:

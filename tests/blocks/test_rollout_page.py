@@ -45,8 +45,7 @@ def respecified(shop: Any, spec: Any) -> Any:
 
 def test_the_author_of_a_rollout_writes_few_lines() -> None:
     body = code().split("@frozen", 1)[1]
-    lines = [line for line in body.splitlines() if line.strip()]
-    assert len(lines) < LINES_OF_AN_AUTHOR
+    assert len([line for line in body.splitlines() if line.strip()]) < LINES_OF_AN_AUTHOR
 
 
 @pytest.mark.rule("aibrix-fleet-bounds")
@@ -59,8 +58,7 @@ async def test_the_code_on_the_page_rolls_out_within_its_bounds(names: dict[str,
         changed = names["ShopSpec"]({"spec": {"containers": [{**container, "image": image}]}}, 3)
         await client.modify(names["Shop"], "corner", "default", partial(respecified, spec=changed))
         for _ in range(15):
-            run = await run_once(names["shops"], shop, client)
-            assert run.error is None
+            assert (await run_once(names["shops"], shop, client)).error is None
             sets = await client.list(Deployment, "default")
             assert sum(one.spec.replicas or 0 for one in sets) <= 4
             await fill(client)

@@ -214,8 +214,7 @@ async def test_an_object_of_which_the_cache_drops_parts_is_read_instead_of_appli
     fake = FakeClient()
     client = cached(fake, CONFIG, options=options)
     for _ in range(3):
-        live = await client.apply(config(x="1"))
-        assert live.data == {"x": "1"}
+        assert (await client.apply(config(x="1"))).data == {"x": "1"}
         refresh(fake, client)
     assert applies(fake) == 1
     fake.request("PATCH", CONFIG.path("default", "c"), {"data": {"x": "drifted"}})

@@ -229,8 +229,7 @@ async def test_a_status_is_applied_by_itself() -> None:
 async def test_a_dry_run_is_validated_but_neither_executed_nor_remembered() -> None:
     client = FakeClient()
     dry = client.with_options(dry_run=True)
-    answer = await dry.apply(config(a="1"))
-    assert answer.data == {"a": "1"}
+    assert (await dry.apply(config(a="1"))).data == {"a": "1"}
     assert await client.find(ConfigMap, "c", "default") is None
     await client.apply(config(a="1"))
     assert (await client.get(ConfigMap, "c", "default")).data == {"a": "1"}

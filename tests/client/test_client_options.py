@@ -75,8 +75,7 @@ async def test_a_pod_is_bound_and_evicted_through_its_subresources() -> None:
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
     await bound(client, journal).raw.create_subresource(pod, "binding", binding)
     assert journal
-    body = client.request("GET", "/api/v1/namespaces/default/pods/p")
-    assert body["spec"]["nodeName"] == "n"
+    assert client.request("GET", "/api/v1/namespaces/default/pods/p")["spec"]["nodeName"] == "n"
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     await client.raw.create_subresource(pod, "eviction", eviction)
     assert (await client.get(Pod, "p", "default")).terminating
@@ -129,6 +128,5 @@ async def test_options_that_are_not_set_are_not_sent() -> None:
     client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
     plain = Client(client.transport, clock=client.clock)
     await plain.delete(await plain.get(ConfigMap, "c", "default"))
-    body = client.transport.writes[-1].body
-    assert body.keys() == {"apiVersion", "kind", "preconditions"}
+    assert client.transport.writes[-1].body.keys() == {"apiVersion", "kind", "preconditions"}
     assert client.transport.writes[-1].query == {}

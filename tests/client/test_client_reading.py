@@ -128,8 +128,7 @@ async def test_a_view_of_a_namespace_reaches_nothing_else() -> None:
     view = client.with_options(namespace="one")
     assert [o.name for o in await view.list(ConfigMap)] == ["here"]
     assert (await view.get(ConfigMap, "here")).namespace == "one"
-    made = await view.create(ConfigMap(metadata=ObjectMeta("made")))
-    assert made.namespace == "one"
+    assert (await view.create(ConfigMap(metadata=ObjectMeta("made")))).namespace == "one"
     for attempt in (
         lambda: view.get(ConfigMap, "there", "two"),
         lambda: view.create(config("x", "two")),
@@ -173,8 +172,7 @@ async def test_a_watch_yields_events_bookmarks_and_errors_unchanged() -> None:
     with pytest.raises(Expired):
         async with client.watch(ConfigMap, "default", labels={"x": "y"}, since=first.version) as events:
             client.add(config("c", x="y"))
-            seen = [event.object async for event in events]
-            assert seen == []
+            assert [event.object async for event in events] == []
 
 
 async def test_a_watch_that_is_refused_is_a_typed_error() -> None:

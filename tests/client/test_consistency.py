@@ -161,8 +161,7 @@ async def test_a_refused_write_is_not_sent_again_before_its_object_has_been_seen
                 await user.raw.merge(await user.get(ConfigMap, name, "default", live=True), patch, guard={})
                 await anyio.sleep(0.05)
         await anyio.sleep(30)
-        settings = await user.get(ConfigMap, "settings", "default", live=True)
-        assert settings.data["seen"] == "19"
+        assert (await user.get(ConfigMap, "settings", "default", live=True)).data["seen"] == "19"
         sent = [one for one in world.transport.requests if one.mutating and one.status == 409]
         refused = [one.body["metadata"]["resourceVersion"] for one in sent]
         assert refused

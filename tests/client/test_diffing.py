@@ -122,8 +122,7 @@ def test_unchanged_parts_of_an_element_stay_as_they_are_stored_however_the_view_
 )  # fmt: skip
 def test_elements_are_matched_across_changes(before: Any, after: Any, stored: str, written: Any) -> None:
     full = [{**element, "h": hidden} for element, hidden in zip(before, stored, strict=True)]
-    patch = merge_diff({"l": before}, {"l": after}, {"l": full})
-    assert patch == {"l": written}
+    assert merge_diff({"l": before}, {"l": after}, {"l": full}) == {"l": written}
 
 
 @given(OBJECTS, OBJECTS)

@@ -57,8 +57,7 @@ async def test_typed_objects_are_created_read_changed_and_deleted(api: client.Ap
     assert (stale.value.status, stale.value.reason) == (409, "Conflict")
     listed = await core.list_namespaced_config_map("default", label_selector="app=a")
     assert [item.data for item in listed.items] == [replaced.data]
-    gone = await core.delete_namespaced_config_map("typed", "default")
-    assert gone.status == "Success"
+    assert (await core.delete_namespaced_config_map("typed", "default")).status == "Success"
 
 
 async def test_typed_workloads_are_returned_as_they_were_sent(api: client.ApiClient) -> None:
@@ -143,8 +142,7 @@ async def test_a_finalizer_holds_an_object_until_it_is_removed(api: client.ApiCl
     custom = client.CustomObjectsApi(api)
     await custom.create_namespaced_custom_object(*PLACE, gadget(GROUP, "held", finalizers=(FINALIZER,)))
     await custom.delete_namespaced_custom_object(*PLACE, "held")
-    held = await custom.get_namespaced_custom_object(*PLACE, "held")
-    assert held["metadata"]["deletionTimestamp"]
+    assert (await custom.get_namespaced_custom_object(*PLACE, "held"))["metadata"]["deletionTimestamp"]
     await custom.patch_namespaced_custom_object(
         *PLACE, "held", {"metadata": {"finalizers": None}}, _content_type="application/merge-patch+json"
     )
@@ -188,8 +186,7 @@ async def test_the_dynamic_client_patches_watches_and_deletes(api: client.ApiCli
     )
     assert status.status.phase == "Up"
     await gadgets.delete(**place)
-    held = await gadgets.get(**place)
-    assert held.metadata.deletionTimestamp
+    assert (await gadgets.get(**place)).metadata.deletionTimestamp
     released = {"metadata": {"finalizers": None}}
     await gadgets.patch(body=released, content_type="application/merge-patch+json", **place)
     seen = []

@@ -77,8 +77,7 @@ def test_an_apply_of_another_manager_conflicts_unless_forced(client: lightkube.C
     other = Gadget.from_dict(gadget(GROUP, "applied", size=2))
     with pytest.raises(ApiError, match=r"modified|conflict"):
         client.apply(other, field_manager="other")
-    forced = client.apply(other, field_manager="other", force=True)
-    assert forced.spec["size"] == 2
+    assert client.apply(other, field_manager="other", force=True).spec["size"] == 2
     client.delete(Gadget, "applied", namespace="default")
 
 

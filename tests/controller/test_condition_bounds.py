@@ -95,8 +95,7 @@ async def test_an_error_of_any_name_and_text_becomes_a_condition() -> None:
             raise _Refused("\ud800" + "x" * 40_000)
 
     client = FakeClient(TOY)
-    done = await run_once(Controller(Toy, keep), TOY, client)
-    assert isinstance(done.error, _Refused)
+    assert isinstance((await run_once(Controller(Toy, keep), TOY, client)).error, _Refused)
     (condition,) = (await client.get(Toy, "a", "default")).status.conditions
     assert (condition.type, condition.reason, len(condition.message)) == ("Synced", "Refused", 32_768)
 

@@ -124,8 +124,7 @@ async def test_a_child_is_owned_and_placed_in_the_namespace_of_its_owner() -> No
         assert [child.name for child in await ctx.owned(ConfigMap)] == ["child"]
 
     client = FakeClient(THING)
-    done = await run_once(controller(one_child, owns=[ConfigMap]), THING, client)
-    assert done.error is None
+    assert (await run_once(controller(one_child, owns=[ConfigMap]), THING, client)).error is None
     child = await client.get(ConfigMap, "child", "default")
     (owner,) = child.metadata.owner_references
     assert (owner.kind, owner.name, owner.controller, owner.block_owner_deletion) == (

@@ -163,8 +163,7 @@ def test_object_may_stand_for_any_kind_only_with_a_subresource() -> None:
 
 
 def test_blocks_list_the_writes_to_declare_for_them() -> None:
-    copier = Copier(ConfigMap, lambda one: ())
-    assert [write.kind for write in copier.writes] == [Secret]
+    assert [write.kind for write in Copier(ConfigMap, lambda one: ()).writes] == [Secret]
     making = Copier(ConfigMap, lambda one: (), namespaces=lambda one: ["a"], removal=lambda one: "namespaces")
     assert making.writes[1].verbs == ("create", "delete")
     (scale,) = Autoscaler(lambda one: None).writes  # type: ignore[arg-type, return-value, var-annotated]

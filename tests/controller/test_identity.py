@@ -190,8 +190,7 @@ HELD = MAP.with_metadata(finalizers=("core/configmap", "other.example.com/x"))
 async def test_a_live_object_gets_the_new_finalizer_in_place_of_the_former_in_one_write() -> None:
     client, cleanups = FakeClient(HELD), Cleanups()
     controller = cleanups.of("one.example.com", former_finalizers="core/configmap")
-    done = await run_once(controller, HELD, client)
-    assert done.writes == ["patch configmaps default/map"]
+    assert (await run_once(controller, HELD, client)).writes == ["patch configmaps default/map"]
     finalizers = (await stored(client))["metadata"]["finalizers"]
     assert finalizers == ["other.example.com/x", "one.example.com/configmap"]
     assert (await run_once(controller, HELD, client)).writes == []

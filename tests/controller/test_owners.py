@@ -181,5 +181,4 @@ async def test_adoption_cannot_be_disabled_for_an_object_that_cannot_be_owned() 
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("c", "kube-system"), data={}), adopt=False)
 
     toy = Toy(metadata=ObjectMeta("a", "default"))
-    done = await run_once(Controller(Toy, keep), toy, FakeClient(toy))
-    assert isinstance(done.error, ValueError)
+    assert isinstance((await run_once(Controller(Toy, keep), toy, FakeClient(toy))).error, ValueError)

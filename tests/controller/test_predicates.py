@@ -62,8 +62,7 @@ def test_combined_predicates_are_evaluated_on_the_same_change(name: str, change:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_default_predicate_wakes_on_everything_but_the_status(change: str) -> None:
-    wakes = predicates.default.wakes(snapshot(), snapshot(**CHANGES[change]))
-    assert wakes is (change != "version")
+    assert predicates.default.wakes(snapshot(), snapshot(**CHANGES[change])) is (change != "version")
 
 
 def test_a_kind_without_generation_wakes_on_every_change_by_default() -> None:

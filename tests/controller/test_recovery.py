@@ -73,8 +73,7 @@ async def test_keys_and_informers_resume_at_once_when_the_server_answers_again(
     async with world.running(restless()):
         await anyio.sleep(5)
         await outage(world, weather, seconds)
-        taken = await world.seconds_until(lambda: is_done(world, 2))
-        assert taken <= AT_REST
+        assert await world.seconds_until(lambda: is_done(world, 2)) <= AT_REST
 
 
 async def is_done(world: World, size: int) -> bool:
@@ -100,8 +99,7 @@ async def test_a_watch_that_fell_silent_in_an_outage_is_reopened(world: World) -
         before = len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")])
         await outage(world, refused, 10, cut=False)
         await anyio.sleep(AT_REST)
-        after = [sent for sent in world.line.sent if sent[2].endswith("/configmaps")]
-        assert len(after) == before + 1
+        assert len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")]) == before + 1
 
 
 @pytest.mark.rule("outage-4")
@@ -356,8 +354,7 @@ async def test_a_leader_survives_an_outage_shorter_than_its_lease_and_resumes_at
     ) as manager:
         await anyio.sleep(10)
         await outage(world, refused, 6)
-        taken = await world.seconds_until(lambda: is_done(world, 2))
-        assert taken <= AT_REST + 2 * 200 / 50
+        assert await world.seconds_until(lambda: is_done(world, 2)) <= AT_REST + 2 * 200 / 50
         assert manager.status().leading
 
 

@@ -225,8 +225,7 @@ async def test_a_stalled_rollout_exceeds_its_deadline() -> None:
     await world.change(template=template("ray:2"))
     await world.roll()
     await world.fill()
-    running = await world.roll()
-    assert running.result.requeue_after <= 61
+    assert (await world.roll()).result.requeue_after <= 61
     world.clock.advance(62)
     await world.roll()
     assert await condition(world, "Progressing") == ("False", "ProgressDeadlineExceeded")
@@ -263,8 +262,7 @@ async def test_a_hash_collision_is_counted_and_another_hash_is_used() -> None:
     assert collided.result.requeue
     assert (await world.fleet()).status.collision_count == 1
     await world.roll()
-    names = {one.name for one in await world.sets()}
-    assert names == {f"fleet-{mark}", f"fleet-{hash_of(wanted, 1)}"}
+    assert {one.name for one in await world.sets()} == {f"fleet-{mark}", f"fleet-{hash_of(wanted, 1)}"}
 
 
 @pytest.mark.rule("aibrix-3d-label")

@@ -57,8 +57,7 @@ def test_the_original_deletes_more_than_one(seed: int) -> None:
 
 
 def test_the_original_recreates_workers_once_its_victims_are_gone() -> None:
-    verdict = scale_down(0, "original", evolve(SCENARIO, seconds=10.0))
-    assert verdict.created > 0
+    assert scale_down(0, "original", evolve(SCENARIO, seconds=10.0)).created > 0
 
 
 def test_without_a_flood_the_incident_is_not_reproduced() -> None:

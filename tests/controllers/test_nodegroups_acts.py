@@ -335,8 +335,7 @@ async def test_a_resolvable_conflict_is_resolved_on_fresh_state() -> None:
     kind: Any = type(one.object)
     client.fail("patch", "*/machinedeployments/g", StaleVersion(409, "Conflict", "changed"))
     await client.modify(kind, "g", NAMESPACE, labelled)
-    found = await client.get(kind, "g", NAMESPACE, live=True)
-    assert found.metadata.labels["seen"] == "yes"
+    assert (await client.get(kind, "g", NAMESPACE, live=True)).metadata.labels["seen"] == "yes"
 
 
 @pytest.mark.rule("capi-2d-patch")

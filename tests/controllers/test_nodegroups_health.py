@@ -89,8 +89,7 @@ def test_nodes_that_do_not_come_in_time_are_given_up_and_the_group_backs_off() -
 def test_only_the_missing_part_of_a_scale_up_expires() -> None:
     before = assessed(a_group(map(machine, names(3)), 6), map(node, names(3))).state
     group = a_group(map(machine, names(5)), 6)
-    found = assessed(group, map(node, names(5)), before, later(16))
-    assert found.expired == 1
+    assert assessed(group, map(node, names(5)), before, later(16)).expired == 1
 
 
 @pytest.mark.rule("capi-2d-state-expired")
@@ -141,10 +140,8 @@ def test_after_five_minutes_a_group_may_grow_again_and_a_second_back_off_is_long
     group = a_group(map(machine, names(3)), 5)
     first = assessed(group, map(node, names(3)))
     failed = assessed(group, map(node, names(3)), first.state, later(16))
-    once = failed.state.backoff
-    assert not once.holds(later(16) + datetime.timedelta(minutes=5, seconds=1))
-    twice = assessed(group, map(node, names(3)), failed.state, later(40)).state.backoff
-    assert twice.seconds == 600
+    assert not failed.state.backoff.holds(later(16) + datetime.timedelta(minutes=5, seconds=1))
+    assert assessed(group, map(node, names(3)), failed.state, later(40)).state.backoff.seconds == 600
 
 
 @pytest.mark.rule("capi-2d-state-backoff")

@@ -71,8 +71,7 @@ async def test_it_does_not_start_beside_cluster_autoscaler_unless_told_to_take_o
 @simulated
 async def test_in_shadow_no_group_is_sized() -> None:
     async with world(0, *definitions(), delays=Delays()) as here:
-        recorded = await asked(here, dry_run=True)
-        assert recorded.writes == []
+        assert (await asked(here, dry_run=True)).writes == []
         assert await size_of(here.user, "first") == 0
 
 

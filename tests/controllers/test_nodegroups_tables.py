@@ -55,8 +55,7 @@ CPU, MEMORY = {CAPACITY + "cpu": "2"}, {CAPACITY + "memory": "4Gi"}
 def test_a_group_can_grow_from_zero_if_cpu_and_memory_are_known(
     annotations: Mapping[str, str], capacity: Mapping[str, str], known: bool
 ) -> None:
-    template = template_of(annotations, {}, {"capacity": capacity})
-    assert (template is not None) is known
+    assert (template_of(annotations, {}, {"capacity": capacity}) is not None) is known
     found = read_group(group("g", 0, ("0", "3"), **annotations), STORED, {"capacity": capacity})
     assert isinstance(found, NodeGroup) is known
 

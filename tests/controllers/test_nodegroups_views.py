@@ -88,8 +88,7 @@ def test_the_utilisation_of_a_node_with_gpus_is_that_of_its_gpus() -> None:
     ],
 )
 def test_a_pod_reports_why_it_must_stay(given: Pod, why: str) -> None:
-    view = read_pod(given)
-    assert view.held == why
+    assert read_pod(given).held == why
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -236,8 +235,7 @@ def test_a_terminating_pod_does_not_wait_for_a_node() -> None:
         pod(phase="Pending", conditions=[condition("PodScheduled", "False", reason="Unschedulable")])
     )
     manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    view = read_pod(decode(Pod, manifest))
-    assert not view.is_waiting
+    assert not read_pod(decode(Pod, manifest)).is_waiting
 
 
 def test_a_node_template_omits_the_name_the_state_and_movable_pods() -> None:

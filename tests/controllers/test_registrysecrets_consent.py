@@ -172,8 +172,7 @@ async def planted(by: str, namespace: str) -> FakeClient:
 @pytest.mark.rule("tenant-04")
 async def test_a_copy_written_by_a_pipeline_without_consent_is_taken_over() -> None:
     client = await planted("attacker", "evil")
-    done = await once(client)
-    assert done.conditions["Ready"]["status"] == "True"
+    assert (await once(client)).conditions["Ready"]["status"] == "True"
     assert (await once(client)).writes == []
     assert all(
         one.metadata.labels["reconcile-runtime/owner-namespace"] == NAMESPACE
@@ -275,6 +274,5 @@ async def test_the_sample_works_without_any_configuration() -> None:
     client.serve(KuberoPipeline)
     for manifest in yaml.safe_load_all(sample_of(entry)):
         client.add(manifest)
-    done = await once(client, namespace="kubero")
-    assert done.conditions["Ready"]["status"] == "True"
+    assert (await once(client, namespace="kubero")).conditions["Ready"]["status"] == "True"
     assert {namespace for namespace, _ in await copies(client)} == {"shop-test", "shop-production"}

@@ -242,8 +242,7 @@ async def test_the_copy_of_another_release_is_never_adopted() -> None:
         pipeline("test", adopt="helm"),
         of_helm("kubero-pull-secret", release="else", **{DOCKER: "e30="}),
     )
-    made = await once(client)
-    assert made.conditions["Conflict"]["status"] == "True"
+    assert (await once(client)).conditions["Conflict"]["status"] == "True"
     assert (await copies(client))["shop-test", "kubero-pull-secret"].data == {DOCKER: "e30="}
 
 

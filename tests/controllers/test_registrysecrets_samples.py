@@ -87,7 +87,6 @@ async def test_a_pipeline_with_all_kubero_fields_gets_its_secrets_and_loses_no_f
         assert body["spec"] == manifest["spec"]
         assert body["status"]["observedGeneration"] == body["metadata"]["generation"]
         names = {"kubero-pull-secret", "registry-credentials", "deployment-keys"}
-        made = {secret.name for secret in await here.user.list(Secret, "shop-production")}
-        assert made == names
+        assert {secret.name for secret in await here.user.list(Secret, "shop-production")} == names
         assert {copy["secret"] for copy in body["status"]["copies"]} == names
         assert all(value not in str(body["status"]) for value in ("YQ==", "Yg==", "correct-horse"))

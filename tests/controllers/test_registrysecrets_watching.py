@@ -146,8 +146,7 @@ async def test_when_a_foreign_secret_is_deleted_the_copy_takes_its_place(
     await here.user.create(source())
     await here.user.create(pipeline("test"))
     await anyio.sleep(30)
-    done = await written(recorded, lambda: here.user.delete(theirs))
-    assert done == ["create shop-test"]
+    assert await written(recorded, lambda: here.user.delete(theirs)) == ["create shop-test"]
 
 
 @pytest.mark.rule("kubero-5d-11")

@@ -85,8 +85,7 @@ async def test_a_pod_that_was_recreated_under_its_name_is_not_deleted() -> None:
     client = FakeClient(cluster(2), plan=FaultPlan((Fault(When("delete"), conflict),)))
     await once(client)
     await scale(client, 1)
-    made = await once(client)
-    assert made.retry
+    assert (await once(client)).retry
     assert len(await pods(client)) == 3
     assert (await once(client)).error is None
     assert len(await pods(client)) == 2

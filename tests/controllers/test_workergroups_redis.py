@@ -40,8 +40,7 @@ def tolerant() -> RayCluster:
 
 async def test_ray_finds_its_state_in_redis() -> None:
     client = FakeClient(tolerant())
-    made = await once(client)
-    assert made.writes[0] == "patch rayclusters default/ray"
+    assert (await once(client)).writes[0] == "patch rayclusters default/ray"
     owner = await live(client)
     assert FINALIZER in owner.metadata.finalizers
     found = await bodies(client)
@@ -70,8 +69,7 @@ async def test_a_cluster_is_removed_once_its_pods_and_the_cleanup_job_have_ended
     await once(client)
     await client.delete(await live(client))
     assert len([write for write in (await once(client)).writes if write.startswith("delete pods")]) == 2
-    made = await once(client)
-    assert made.writes == ["create jobs default/ray-redis-cleanup"]
+    assert (await once(client)).writes == ["create jobs default/ray-redis-cleanup"]
     assert (await once(client)).writes == []
     job = await client.get(Job, "ray-redis-cleanup", "default")
     body = encode(job)["spec"]["template"]["spec"]

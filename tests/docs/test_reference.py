@@ -104,8 +104,7 @@ def test_a_link_in_the_reference_leads_to_the_same_object() -> None:
 @pytest.mark.rule("docs-names")
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_has_a_description(module: str) -> None:
-    silent = [name for name in names_of(module) if not documented(module, name)]
-    assert silent == []
+    assert [name for name in names_of(module) if not documented(module, name)] == []
 
 
 def documented(module: str, name: str) -> bool:

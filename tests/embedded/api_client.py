@@ -97,6 +97,15 @@ class Api:
         answered: dict[str, Any] = answer.body
         return answered
 
+    def settled(self, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
+        """As `ok`, and then all that the server does of itself."""
+        answered = self.ok(method, path, body, **more)
+        self.server.settle()
+        return answered
+
+    def gone(self, path: str) -> bool:
+        return self.send("GET", path).status == 404
+
     def merge(self, path: str, body: Any, **more: Any) -> dict[str, Any]:
         return self.ok("PATCH", path, body, content_type=MERGE, **more)
 

@@ -118,8 +118,7 @@ def test_finished_pods_do_not_count_against_a_quota(api: Api) -> None:
 def test_the_status_of_a_quota_shows_the_usage(api: Api) -> None:
     api.ok("POST", QUOTAS, quota(pods="2", **{"count/widgets.example.com": "5"}))
     api.ok("POST", PODS, pod("a"))
-    api.ok("POST", WIDGETS, widget())
-    api.server.settle()
+    api.settled("POST", WIDGETS, widget())
     status = api.ok("GET", f"{QUOTAS}/q")["status"]
     assert status["used"] == {"pods": "1", "count/widgets.example.com": "1"}
     assert status["hard"] == {"pods": "2", "count/widgets.example.com": "5"}

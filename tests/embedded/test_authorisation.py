@@ -358,12 +358,10 @@ async def test_without_rbac_every_user_may_do_everything() -> None:
 def test_an_aggregating_role_shows_its_collected_rules(api: Api) -> None:
     labels = {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
     part = {"metadata": {"name": "more", "labels": labels}, "rules": [rule("widgets", "get", group="x.io")]}
-    api.ok("POST", CLUSTER_ROLES, part)
-    api.server.settle()
+    api.settled("POST", CLUSTER_ROLES, part)
     shown = api.ok("GET", f"{CLUSTER_ROLES}/admin")["rules"]
     assert {"verbs": ["get"], "apiGroups": ["x.io"], "resources": ["widgets"]} in shown
-    api.ok("DELETE", f"{CLUSTER_ROLES}/more")
-    api.server.settle()
+    api.settled("DELETE", f"{CLUSTER_ROLES}/more")
     assert api.ok("GET", f"{CLUSTER_ROLES}/admin")["rules"] == [
         one for one in shown if one["apiGroups"] != ["x.io"]
     ]

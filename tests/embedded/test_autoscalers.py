@@ -99,8 +99,7 @@ def test_a_target_without_a_selector_gets_a_condition_and_a_settled_one_no_write
         "ScalingActive": ("False", "InvalidSelector"),
     }
     version = api.ok("GET", f"{V2}/a")["metadata"]["resourceVersion"]
-    api.ok("POST", WIDGETS, widget("other"))
-    api.server.settle()
+    api.settled("POST", WIDGETS, widget("other"))
     assert api.ok("GET", f"{V2}/a")["metadata"]["resourceVersion"] == version
 
 
@@ -172,8 +171,7 @@ def test_invalid_annotations_of_the_older_version_are_ignored(api: Api, note: st
     for number, text in enumerate(NONSENSE):
         made = autoscaler(f"a{number}", targetCPUUtilizationPercentage=50)
         made["metadata"]["annotations"] = {f"{NOTES}{note}": text}
-        api.ok("POST", V1, made)
-        api.server.settle()
+        api.settled("POST", V1, made)
         newer = api.ok("GET", f"{V2}/a{number}")
         assert newer["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": CPU}}]
         assert newer["status"]["conditions"][-1]["type"] == "AbleToScale"

@@ -18,8 +18,7 @@ from tests.embedded.api_client import (
 @pytest.fixture
 def first() -> Api:
     api = Api()
-    api.ok("POST", WIDGETS, widget("one"))
-    api.server.settle()
+    api.settled("POST", WIDGETS, widget("one"))
     return api
 
 
@@ -40,8 +39,7 @@ def test_a_copy_has_the_content_of_its_original_and_continues_its_versions(first
 
 def test_changes_to_a_copy_do_not_affect_its_original(first: Api) -> None:
     before, second = first.server.version, copy_of(first)
-    second.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
-    second.server.settle()
+    second.settled("DELETE", f"{DEFINITIONS}/widgets.example.com")
     assert second.send("GET", WIDGETS).status == 404
     assert len(first.ok("GET", WIDGETS)["items"]) == 1
     assert first.server.version == before
@@ -49,11 +47,9 @@ def test_changes_to_a_copy_do_not_affect_its_original(first: Api) -> None:
 
 def test_a_copy_collects_dependents_of_owners_from_its_original(first: Api) -> None:
     owner = first.ok("POST", CONFIG_MAPS, config_map("owner"))
-    first.ok("POST", CONFIG_MAPS, config_map("child", ownerReferences=owned_by(owner)))
-    first.server.settle()
+    first.settled("POST", CONFIG_MAPS, config_map("child", ownerReferences=owned_by(owner)))
     second = copy_of(first)
-    second.ok("DELETE", f"{CONFIG_MAPS}/owner")
-    second.server.settle()
+    second.settled("DELETE", f"{CONFIG_MAPS}/owner")
     assert second.ok("GET", CONFIG_MAPS)["items"] == []
     assert len(first.ok("GET", CONFIG_MAPS)["items"]) == 2
 

@@ -23,16 +23,12 @@ from tests.helpers.tasks import beside
 HOLD = "example.com/hold"
 
 
-def gone(api: Api, path: str) -> bool:
-    return api.send("GET", path).status == 404
-
-
 @pytest.mark.rule("api-72")
 def test_an_object_without_finalizers_is_removed_at_once(api: Api) -> None:
     uid = api.ok("POST", WIDGETS, widget())["metadata"]["uid"]
     answer = api.ok("DELETE", f"{WIDGETS}/a")
     assert (answer["kind"], answer["details"]["uid"]) == ("Status", uid)
-    assert gone(api, f"{WIDGETS}/a")
+    assert api.gone(f"{WIDGETS}/a")
 
 
 @pytest.mark.rule("api-75")
@@ -71,25 +67,25 @@ def test_a_pod_on_a_node_stays_until_a_kubelet_deletes_it(api: Api) -> None:
     assert marked["deletionGracePeriodSeconds"] == 30
     api.clock.advance(60)
     api.server.settle()
-    assert not gone(api, f"{PODS}/a")
+    assert not api.gone(f"{PODS}/a")
     shorter = api.ok("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 5})["metadata"]
     assert shorter["deletionGracePeriodSeconds"] == 5
     longer = api.ok("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 50})["metadata"]
     assert longer["deletionGracePeriodSeconds"] == 5
     api.ok("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
-    assert gone(api, f"{PODS}/a")
+    assert api.gone(f"{PODS}/a")
 
 
 def test_a_pod_without_a_node_or_with_a_finalizer_is_deleted_like_any_object(api: Api) -> None:
     api.ok("POST", PODS, pod())
     api.ok("DELETE", f"{PODS}/a")
-    assert gone(api, f"{PODS}/a")
+    assert api.gone(f"{PODS}/a")
     api.ok("POST", PODS, pod("b", nodeName="node-1"))
     api.merge(f"{PODS}/b", {"metadata": {"finalizers": [HOLD]}})
     api.ok("DELETE", f"{PODS}/b", {"gracePeriodSeconds": 0})
-    assert not gone(api, f"{PODS}/b")
+    assert not api.gone(f"{PODS}/b")
     api.merge(f"{PODS}/b", {"metadata": {"finalizers": None}})
-    assert gone(api, f"{PODS}/b")
+    assert api.gone(f"{PODS}/b")
 
 
 @pytest.mark.rule("api-51")
@@ -98,20 +94,18 @@ def test_a_delete_with_a_failed_precondition_is_a_conflict(api: Api, condition: 
     api.ok("POST", WIDGETS, widget())
     answer = api.send("DELETE", f"{WIDGETS}/a", {"preconditions": condition})
     assert (answer.status, answer.body["details"]["kind"]) == (409, "Widget")
-    assert not gone(api, f"{WIDGETS}/a")
+    assert not api.gone(f"{WIDGETS}/a")
 
 
 @pytest.mark.rule("api-79")
 def test_dependents_and_their_dependents_are_deleted_after_their_owner(api: Api) -> None:
     owner = api.ok("POST", WIDGETS, widget())
     child = api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
-    api.ok("POST", CONFIG_MAPS, config_map("grandchild", ownerReferences=owned_by(child)))
-    api.server.settle()
-    assert not gone(api, f"{CONFIG_MAPS}/grandchild")
-    api.ok("DELETE", f"{WIDGETS}/a")
-    api.server.settle()
-    assert gone(api, f"{CONFIG_MAPS}/a")
-    assert gone(api, f"{CONFIG_MAPS}/grandchild")
+    api.settled("POST", CONFIG_MAPS, config_map("grandchild", ownerReferences=owned_by(child)))
+    assert not api.gone(f"{CONFIG_MAPS}/grandchild")
+    api.settled("DELETE", f"{WIDGETS}/a")
+    assert api.gone(f"{CONFIG_MAPS}/a")
+    assert api.gone(f"{CONFIG_MAPS}/grandchild")
 
 
 @pytest.mark.rule("api-79")
@@ -119,9 +113,8 @@ def test_an_owner_of_the_same_name_but_another_uid_does_not_protect(api: Api) ->
     first = api.ok("POST", WIDGETS, widget())
     api.ok("DELETE", f"{WIDGETS}/a")
     api.ok("POST", WIDGETS, widget())
-    api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(first)))
-    api.server.settle()
-    assert gone(api, f"{CONFIG_MAPS}/a")
+    api.settled("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(first)))
+    assert api.gone(f"{CONFIG_MAPS}/a")
 
 
 @pytest.mark.rule("api-80")
@@ -133,19 +126,18 @@ def test_a_foreground_deletion_waits_for_blocking_dependents(api: Api) -> None:
     assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
     api.server.settle()
     assert "deletionTimestamp" in api.ok("GET", f"{CONFIG_MAPS}/a")["metadata"]
-    assert not gone(api, f"{WIDGETS}/a")
+    assert not api.gone(f"{WIDGETS}/a")
     api.merge(f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}})
     api.server.settle()
-    assert gone(api, f"{WIDGETS}/a")
+    assert api.gone(f"{WIDGETS}/a")
 
 
 @pytest.mark.rule("api-81")
 def test_orphans_lose_the_reference_and_stay(api: Api) -> None:
     owner = api.ok("POST", WIDGETS, widget())
     api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
-    api.ok("DELETE", f"{WIDGETS}/a", query={"propagationPolicy": "Orphan"})
-    api.server.settle()
-    assert gone(api, f"{WIDGETS}/a")
+    api.settled("DELETE", f"{WIDGETS}/a", query={"propagationPolicy": "Orphan"})
+    assert api.gone(f"{WIDGETS}/a")
     assert "ownerReferences" not in api.ok("GET", f"{CONFIG_MAPS}/a")["metadata"]
 
 
@@ -154,8 +146,7 @@ def test_one_remaining_owner_keeps_a_dependent(api: Api) -> None:
     owners = [api.ok("POST", WIDGETS, widget(name)) for name in "op"]
     references = [reference for owner in owners for reference in owned_by(owner)]
     api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=references))
-    api.ok("DELETE", f"{WIDGETS}/o")
-    api.server.settle()
+    api.settled("DELETE", f"{WIDGETS}/o")
     left = api.ok("GET", f"{CONFIG_MAPS}/a")["metadata"]["ownerReferences"]
     assert [owner["name"] for owner in left] == ["p"]
 
@@ -177,11 +168,11 @@ def test_a_namespace_is_removed_after_its_contents(api: Api) -> None:
     api.ok("POST", inside, config_map("held", finalizers=[HOLD]))
     assert api.ok("DELETE", "/api/v1/namespaces/going")["status"]["phase"] == "Terminating"
     api.server.settle()
-    assert gone(api, f"{inside}/a")
-    assert not gone(api, "/api/v1/namespaces/going")
+    assert api.gone(f"{inside}/a")
+    assert not api.gone("/api/v1/namespaces/going")
     api.merge(f"{inside}/held", {"metadata": {"finalizers": None}})
     api.server.settle()
-    assert gone(api, "/api/v1/namespaces/going")
+    assert api.gone("/api/v1/namespaces/going")
     assert api.send("DELETE", "/api/v1/namespaces/default").status == 403
 
 
@@ -189,8 +180,7 @@ def test_a_namespace_is_removed_after_its_contents(api: Api) -> None:
 def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: Api) -> None:
     made = api.send("POST", WIDGETS, widget(finalizers=[HOLD]))
     watch = api.watch(WIDGETS, resourceVersion=made.version)
-    api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
-    api.server.settle()
+    api.settled("DELETE", f"{DEFINITIONS}/widgets.example.com")
     ending = api.ok("GET", f"{DEFINITIONS}/widgets.example.com")
     assert ending["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     condition = ending["status"]["conditions"][2]
@@ -198,7 +188,7 @@ def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: A
     assert api.send("POST", WIDGETS, widget("b")).status == 403
     api.merge(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})
     api.server.settle()
-    assert gone(api, f"{DEFINITIONS}/widgets.example.com")
+    assert api.gone(f"{DEFINITIONS}/widgets.example.com")
     assert api.send("GET", WIDGETS).body == "404 page not found\n"
     assert names(watch) == [("MODIFIED", "a"), ("DELETED", "a")]
     assert watch.closed
@@ -217,7 +207,7 @@ def test_events_expire_an_hour_after_their_last_write(api: Api) -> None:
     api.merge(f"{path}/b", {"count": 2})
     api.clock.advance(700)
     api.server.settle()
-    assert gone(api, f"{path}/a")
+    assert api.gone(f"{path}/a")
     assert api.ok("GET", "/apis/events.k8s.io/v1/namespaces/default/events/b")["deprecatedCount"] == 2
 
 

@@ -52,8 +52,7 @@ def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api, path: s
     assert {**changed, "metadata": None} == {**made, "metadata": None}
     table = api.send("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     assert [row["cells"][0] for row in table["rows"]] == ["a"]
-    api.ok("DELETE", f"{path}/a")
-    api.server.settle()
+    api.settled("DELETE", f"{path}/a")
     assert api.ok("GET", path)["items"] == []
 
 

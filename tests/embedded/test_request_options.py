@@ -81,16 +81,14 @@ def test_a_watch_with_bookmarks_but_no_version_marks_the_end_of_the_initial_stat
 ) -> None:
     from_there = {"resourceVersion": version} if version else {}
     watch = api.watch(WIDGETS, allowWatchBookmarks="true", **from_there)
-    kinds = [line.split(b'"')[3] for line in watch.take()]
-    assert kinds == [b"ADDED", b"BOOKMARK"]
+    assert [line.split(b'"')[3] for line in watch.take()] == [b"ADDED", b"BOOKMARK"]
 
 
 def test_the_legacy_watch_of_one_object_accepts_only_a_selector_of_its_own_name(api: Api) -> None:
     path = WIDGETS.replace("/v1/", "/v1/watch/") + "/a"
     assert names(api.watch(path)) == [("ADDED", "a")]
     assert names(api.watch(path, fieldSelector="metadata.name=a", labelSelector="x")) == []
-    answer = api.send("GET", path, query={"fieldSelector": "metadata.name=b"})
-    assert answer.status == 400
+    assert api.send("GET", path, query={"fieldSelector": "metadata.name=b"}).status == 400
 
 
 @pytest.mark.rule("api-99")
@@ -188,8 +186,7 @@ def test_duplicate_and_unknown_fields_of_a_patch_follow_the_field_validation(
     path, manager = f"{WIDGETS}/a", {"fieldManager": "m"}
     strict = api.send("PATCH", path, patch, {"fieldValidation": "Strict", **manager}, content_type)
     assert strict.status == (400 if content_type == APPLY else 422)
-    warned = api.send("PATCH", path, patch, manager, content_type)
-    assert warned.headers["warning"].startswith("299 - ")
+    assert api.send("PATCH", path, patch, manager, content_type).headers["warning"].startswith("299 - ")
     silent = api.send("PATCH", path, patch, {"fieldValidation": "Ignore", **manager}, content_type)
     assert (silent.status, silent.headers.get("warning")) == (200, None)
 

@@ -224,8 +224,7 @@ def test_a_machine_deployment_is_readable_in_both_versions(api: Api) -> None:
     answer = api.send("GET", f"{older}/md")
     assert answer.body["apiVersion"] == "cluster.x-k8s.io/v1beta1"
     assert "deprecated" in answer.headers["warning"]
-    scaled = api.merge(f"{DEPLOYMENTS}/md/scale", {"spec": {"replicas": 5}})
-    assert scaled["spec"]["replicas"] == 5
+    assert api.merge(f"{DEPLOYMENTS}/md/scale", {"spec": {"replicas": 5}})["spec"]["replicas"] == 5
     assert api.ok("GET", f"{older}/md")["spec"]["replicas"] == 5
 
 

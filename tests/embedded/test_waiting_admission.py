@@ -311,8 +311,7 @@ def test_an_autoscaler_reports_a_target_whose_admission_would_wait() -> None:
         "metadata": {"name": "h"},
         "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3},
     }
-    api.ok("POST", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", autoscaler)
-    api.server.settle()
+    api.settled("POST", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", autoscaler)
     path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h"
     (condition,) = api.ok("GET", path)["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("AbleToScale", "FailedUpdateScale")

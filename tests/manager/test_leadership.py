@@ -357,8 +357,7 @@ async def test_a_manager_that_never_led_stops_without_an_error_and_without_a_wri
             await anyio.sleep(10)
         assert transport.writes == []
         assert began == 0
-        lease = await world.client.get(Lease, "toys", "default")
-        assert lease.spec.holder_identity == "other"
+        assert (await world.client.get(Lease, "toys", "default")).spec.holder_identity == "other"
 
 
 @pytest.mark.rule("L9")

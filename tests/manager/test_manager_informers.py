@@ -51,8 +51,7 @@ async def test_children_outside_the_cache_delay_no_run(world: World) -> None:
             await anyio.sleep(1)
             await world.client.raw.merge(made, {"spec": {"size": size}})
         await anyio.sleep(30)
-    child = await world.client.get(ConfigMap, "child", "default")
-    assert child.data == {"a": "3"}
+    assert (await world.client.get(ConfigMap, "child", "default")).data == {"a": "3"}
     assert len(runs) == 3
     assert all(later - earlier < 2 for earlier, later in itertools.pairwise(runs))
 

@@ -66,8 +66,7 @@ def test_every_class_keeps_unknown_fields(cls: type[Any]) -> None:
 def test_a_job_is_finished_once_a_condition_says_that_it_has_ended(
     conditions: tuple[PodCondition, ...], finished: bool
 ) -> None:
-    job = Job(spec=JobSpec(template={}), status=JobStatus(conditions=conditions))
-    assert job.finished is finished
+    assert Job(spec=JobSpec(template={}), status=JobStatus(conditions=conditions)).finished is finished
 
 
 ANY = st.recursive(

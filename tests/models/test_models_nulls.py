@@ -54,8 +54,7 @@ async def test_modify_stores_exactly_the_returned_object(colour: Any, given: Any
 
     for spec in (GATE.spec, GateSpec(colour=None, given=None, ports=GATE.spec.ports), GATE.spec):
         client = FakeClient(GATE.replace(spec=spec))
-        changed = await client.modify(Gate, "g", "default", change=change)
-        assert changed.spec == change(GATE).spec
+        assert (await client.modify(Gate, "g", "default", change=change)).spec == change(GATE).spec
         assert ("colour" in (await stored(client))["spec"]) == (colour is not UNSET)
 
 

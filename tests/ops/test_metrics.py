@@ -183,8 +183,7 @@ def test_the_number_of_depth_series_of_a_queue_is_bounded() -> None:
     depths.update(dict.fromkeys(range(1, 101), 1))
     assert (depth("0"), depth("100"), depth("1")) == (0, 1, None)
     assert depth(EXCEEDED) == 100 - 24
-    samples = [s for f in registry.collect() for s in f.samples if s.name == "workqueue_depth"]
-    assert len(samples) == 26
+    assert len([s for f in registry.collect() for s in f.samples if s.name == "workqueue_depth"]) == 26
 
 
 @in_world(played)

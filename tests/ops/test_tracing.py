@@ -67,8 +67,7 @@ async def test_a_run_is_a_root_span_and_its_requests_are_its_children(world: Wor
         "server.address": "embedded",
         "http.response.status_code": 200,
     }
-    of_informers = [span for span in traced.spans("GET toys") if span.parent is None]
-    assert of_informers == []
+    assert [span for span in traced.spans("GET toys") if span.parent is None] == []
 
 
 @in_world(played)

@@ -43,5 +43,4 @@ def test_the_bundled_scenarios_create_the_objects_that_their_invariants_check() 
     made = [one for one in run.world.changes if one.change.resource[1] == "pods" and one.change.old is None]
     assert len(made) == 1 + 3
     run = replay(BUNDLED["registry-secrets"](), FaultPlan())
-    copied = [one for one in run.world.changes if one.change.key.name == "kubero-pull-secret"]
-    assert len(copied) >= 6
+    assert len([one for one in run.world.changes if one.change.key.name == "kubero-pull-secret"]) >= 6

@@ -90,8 +90,7 @@ def test_a_held_event_without_a_later_one_is_not_lost() -> None:
 def test_coalesced_events_arrive_as_a_list_with_only_their_combined_effect() -> None:
     coalesced, run = seen_under(Coalesce(after=2, events=3), racing(Apply(PLOT), *CROPS))
     assert crops(coalesced) == ["barley", "maize"]
-    watches = [r for r in run.world.requests if r.verb == "watch" and r.path.endswith("/plots")]
-    assert len(watches) == 2
+    assert len([r for r in run.world.requests if r.verb == "watch" and r.path.endswith("/plots")]) == 2
     gone, _ = seen_under(Coalesce(after=1, events=2), racing(Apply(PLOT), Delete(PLOT)))
     assert crops(gone) == []
 
@@ -142,8 +141,7 @@ def test_a_user_can_write_just_before_a_request_so_that_its_conflict_is_genuine(
     shared = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"crop": ""}}
     told = scenario(keep, Apply(PLOT), objects=[shared], without=["extra-run", "end-state"])
     run = ScenarioRunner(told, references=0).run(FaultPlan([Fault(When("update"), Meanwhile(Touch()))]))
-    statuses = [r.server_status for r in run.world.requests if r.verb == "update"]
-    assert statuses == [409, 200]
+    assert [r.server_status for r in run.world.requests if r.verb == "update"] == [409, 200]
     assert run.violations == ()
 
 

@@ -171,8 +171,7 @@ def test_a_rollout_step_adds_at_most_one_extra_pod_and_removes_no_ready_pod_too_
     assert 0 <= sizes.old <= old
     assert made == 0 or not old or new + old + made <= wanted + 1
     assert new_ready + sizes.old >= min(wanted, new_ready + old)
-    done = next_sizes(wanted, new=wanted, new_ready=wanted, old=old)
-    assert done == RolloutSizes(wanted, 0)
+    assert next_sizes(wanted, new=wanted, new_ready=wanted, old=old) == RolloutSizes(wanted, 0)
 
 
 # --- StatefulSets ---------------------------------------------------------------------------------------

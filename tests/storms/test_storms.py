@@ -304,5 +304,4 @@ async def test_a_run_that_waits_for_itself_is_detected_even_after_a_failed_one(w
         await anyio.sleep(10)
         manager.trigger(controller, "default/a")
         await anyio.sleep(10)
-        events = await told(world, "WaitsForItself")
-        assert len(events) == 1
+        assert len(await told(world, "WaitsForItself")) == 1

@@ -116,8 +116,7 @@ async def test_another_user_can_write_in_between() -> None:
     client = FakeClient(site())
     client.fail("update", Site, Meanwhile(Touch()))
     writer = Controller(Site, keep_text, writes=[Site])
-    refused = await run_once(writer, site(), client)
-    assert refused.retry
+    assert (await run_once(writer, site(), client)).retry
     assert (await client.get(Site, "web", "default")).spec.text == "hello"
     assert (await run_once(writer, site(), client)).error is None
 

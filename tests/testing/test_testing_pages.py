@@ -40,8 +40,7 @@ def test_the_tutorial_operator_fails_the_sweep_as_shown_and_its_corrected_form_p
 
 def test_the_tutorial_corrects_its_operator_with_three_lines() -> None:
     before, after = (block for block in blocks(TUTORIAL) if "async def keep_guestbook" in block)
-    new = [line for line in after.splitlines() if line not in before.splitlines()]
-    assert len(new) == 3
+    assert len([line for line in after.splitlines() if line not in before.splitlines()]) == 3
 
 
 def test_the_tests_in_the_how_to_pass(tmp_path: Path) -> None:

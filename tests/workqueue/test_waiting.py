@@ -72,8 +72,7 @@ async def test_a_worker_cancelled_while_waiting_passes_its_turn_to_the_next(
         scope.cancel()
 
     queue.add_after("far", 1000)
-    started = await beside_a_cancelled_worker(queue, cancel)
-    assert started == {"key": (2 if same_moment else 3) + delay}
+    assert await beside_a_cancelled_worker(queue, cancel) == {"key": (2 if same_moment else 3) + delay}
 
 
 @pytest.mark.rule("queue-cancelled")
