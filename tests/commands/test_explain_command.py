@@ -3,7 +3,6 @@
 import http.client
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,8 +62,8 @@ class Operator:
             await anyio.sleep(0.05)
 
 
-@asynccontextmanager
-async def operating(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operator]:
+@pytest.fixture
+async def operator(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operator]:
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
     operator = Operator(client, capsys)
     controller = Controller(Toy, operator.keep, owns=[ConfigMap])
@@ -78,9 +77,8 @@ async def operating(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operato
 
 
 @pytest.mark.rule("storm-explain")
-async def test_explain_shows_the_chain_of_the_last_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    async with operating(capsys) as operator:
-        ran = await operator.command("explain", "Toy", "default/a")
+async def test_explain_shows_the_chain_of_the_last_runs(operator: Operator) -> None:
+    ran = await operator.command("explain", "Toy", "default/a")
     assert ran.status == 0
     assert "Toy default/a, controller toy: idle" in ran.said
     first, second = ran.said.split("    woken by")[1:]
@@ -92,9 +90,8 @@ async def test_explain_shows_the_chain_of_the_last_runs(capsys: pytest.CaptureFi
     assert "wrote     nothing" in second
 
 
-async def test_explain_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    async with operating(capsys) as operator:
-        ran = await operator.command("explain", "toys", "default/a", "--json")
+async def test_explain_prints_json(operator: Operator) -> None:
+    ran = await operator.command("explain", "toys", "default/a", "--json")
     told = json.loads(ran.said)["controllers"][0]
     assert (told["controller"], told["kind"], told["key"]) == ("toy", "Toy", "default/a")
     assert [len(run["wrote"]) for run in told["runs"]] == [1, 0]
@@ -102,7 +99,7 @@ async def test_explain_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 async def test_follow_shows_each_run_until_it_is_interrupted(
-    form: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    form: tuple[str, ...], operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = 0
 
@@ -115,39 +112,36 @@ async def test_follow_shows_each_run_until_it_is_interrupted(
             main(["trigger", "Toy", "default/a", "--manager", f"http://{address}"])
 
     monkeypatch.setattr("reconcile.commands.explain_command.time.sleep", wait)
-    async with operating(capsys) as operator:
-        address = operator.address
-        ran = await operator.command("explain", "Toy", "default/a", "--follow", *form)
+    address = operator.address
+    ran = await operator.command("explain", "Toy", "default/a", "--follow", *form)
     assert ran.status == 130
     assert ran.said.count("by hand") == (1 if operator.runs == 3 else 0)
     assert ran.said.count("success") == operator.runs
 
 
 @pytest.mark.rule("storm-explain")
-async def test_a_key_is_triggered_paused_and_resumed(capsys: pytest.CaptureFixture[str]) -> None:
-    async with operating(capsys) as operator:
-        assert (
-            await operator.command("trigger", "Toy", "default/a")
-        ).said == "Toy default/a will run (controller toy)\n"
-        await operator.until(3)
-        assert (await operator.command("pause", "Toy", "default/a")).status == 0
+async def test_a_key_is_triggered_paused_and_resumed(operator: Operator) -> None:
+    assert (
         await operator.command("trigger", "Toy", "default/a")
-        await anyio.sleep(0.1)
-        assert operator.runs == 3
-        assert "paused" in (await operator.command("explain", "Toy", "default/a")).said
-        assert (await operator.command("resume", "Toy", "default/a")).status == 0
-        await operator.until(4)
-        ran = await operator.command("explain", "Toy", "default/a")
-        assert "woken by  triggered: by hand" in ran.said
-        again = await operator.command("resume", "Toy", "default/a")
+    ).said == "Toy default/a will run (controller toy)\n"
+    await operator.until(3)
+    assert (await operator.command("pause", "Toy", "default/a")).status == 0
+    await operator.command("trigger", "Toy", "default/a")
+    await anyio.sleep(0.1)
+    assert operator.runs == 3
+    assert "paused" in (await operator.command("explain", "Toy", "default/a")).said
+    assert (await operator.command("resume", "Toy", "default/a")).status == 0
+    await operator.until(4)
+    ran = await operator.command("explain", "Toy", "default/a")
+    assert "woken by  triggered: by hand" in ran.said
+    again = await operator.command("resume", "Toy", "default/a")
     assert again.status == 2
     assert again.complaint.startswith("error: Toy default/a is not paused in controller toy")
 
 
-async def test_top_shows_keys_queues_and_informers(capsys: pytest.CaptureFixture[str]) -> None:
-    async with operating(capsys) as operator:
-        shown = await operator.command("top", "--once")
-        told = json.loads((await operator.command("top", "--json")).said)
+async def test_top_shows_keys_queues_and_informers(operator: Operator) -> None:
+    shown = await operator.command("top", "--once")
+    told = json.loads((await operator.command("top", "--json")).said)
     for word in ("default/a", "toy", "configmaps", "RUNS A MINUTE", "STORMS"):
         assert word in shown.said
     assert told["keys"][0]["key"] == "default/a"
@@ -167,10 +161,9 @@ async def test_top_shows_keys_queues_and_informers(capsys: pytest.CaptureFixture
     ],
 )
 async def test_missing_objects_and_managers_are_reported_in_one_line(
-    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], complaint: str, operator: Operator
 ) -> None:
-    async with operating(capsys) as operator:
-        ran = await operator.command(*arguments)
+    ran = await operator.command(*arguments)
     assert ran.status == 2
     assert ran.complaint.startswith(complaint)
     assert ran.complaint.count("\n") == 1
@@ -186,12 +179,6 @@ def test_without_a_manager_the_next_step_is_reported(
     assert complaint.startswith("error: no manager answers on http://127.0.0.1:1")
     assert "--manager" in complaint
     assert complaint.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["explain", "top", "trigger", "pause", "resume"])
-def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--help"]) == 0
-    assert f"reconcile {command}" in capsys.readouterr().out.split("Example:")[1]
 
 
 def test_a_token_file_that_cannot_be_read_is_reported_in_one_line(
@@ -215,7 +202,7 @@ def test_a_token_file_that_cannot_be_read_is_reported_in_one_line(
     ],
 )
 async def test_a_web_page_cannot_start_an_action(
-    headers: dict[str, str], status: int, capsys: pytest.CaptureFixture[str]
+    headers: dict[str, str], status: int, operator: Operator
 ) -> None:
     def post(address: str) -> int:
         connection = http.client.HTTPConnection(address, timeout=5)
@@ -224,12 +211,11 @@ async def test_a_web_page_cannot_start_an_action(
         connection.close()
         return answer
 
-    async with operating(capsys) as operator:
-        assert await anyio.to_thread.run_sync(post, operator.address) == status
+    assert await anyio.to_thread.run_sync(post, operator.address) == status
 
 
 @pytest.mark.rule("storm-desk")
-async def test_a_get_request_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_get_request_changes_nothing(operator: Operator) -> None:
     def get(address: str) -> int:
         connection = http.client.HTTPConnection(address, timeout=5)
         connection.request("GET", "/debug/trigger?kind=Toy&key=default/a", headers={"X-Reconcile": "1"})
@@ -237,10 +223,9 @@ async def test_a_get_request_changes_nothing(capsys: pytest.CaptureFixture[str])
         connection.close()
         return answer
 
-    async with operating(capsys) as operator:
-        assert await anyio.to_thread.run_sync(get, operator.address) == 405
-        await anyio.sleep(0.05)
-        assert operator.runs == 2
+    assert await anyio.to_thread.run_sync(get, operator.address) == 405
+    await anyio.sleep(0.05)
+    assert operator.runs == 2
 
 
 @pytest.mark.rule("storm-desk")

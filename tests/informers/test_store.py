@@ -46,17 +46,6 @@ def test_a_snapshot_reads_the_metadata_that_routing_needs() -> None:
     assert (read.controller.group, read.controller.kind, read.controller.uid) == ("", "ConfigMap", "o")
 
 
-def test_only_managed_fields_are_dropped_from_the_bytes() -> None:
-    body = {
-        "apiVersion": "v1",
-        "metadata": {"name": "a", "managedFields": [{"manager": "m", "fieldsV1": {"f:x": {}}}], "uid": "u"},
-        "spec": {"template": {"metadata": {"managedFields": "kept"}}, "n": 0, "s": "", "l": []},
-    }
-    read = Snapshot.from_json(json.dumps(body).encode()).to_dict()
-    del body["metadata"]["managedFields"]  # type: ignore[attr-defined]
-    assert read == body
-
-
 @pytest.mark.rule("K4")
 def test_changes_to_a_decoded_object_stay_with_their_reader() -> None:
     read = snapshot("a", 1)

@@ -13,7 +13,6 @@ from reconcile import Condition, Object, ObjectMeta, field, kind_of, resource
 from reconcile.errors import DecodeError
 from reconcile.kinds import Pod
 from reconcile.models import Schema, decode, encode, unstructured_kind
-from reconcile.models.fields import camel_case
 
 
 class Color(enum.Enum):
@@ -119,14 +118,6 @@ def test_a_naive_time_is_refused() -> None:
     spec = EverySpec(image="i", since=datetime.datetime(2026, 1, 1))  # noqa: DTZ001
     with pytest.raises(ValueError, match="without a time zone"):
         encode(Every(metadata=ObjectMeta("e"), spec=spec))
-
-
-@pytest.mark.parametrize(
-    ("name", "wire"),
-    [("pull_secret", "pullSecret"), ("a", "a"), ("from_", "from"), ("node_port_x", "nodePortX")],
-)
-def test_names_are_converted_to_camel_case(name: str, wire: str) -> None:
-    assert camel_case(name) == wire
 
 
 def test_a_class_that_is_not_an_object_is_refused() -> None:

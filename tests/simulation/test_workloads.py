@@ -261,17 +261,6 @@ async def test_a_job_whose_pods_fail_waits_longer_each_time_and_fails(client: Cl
     assert [(later - one).total_seconds() for one, later in pairwise(made)] == [10, 20]
 
 
-@pytest.mark.rule("workloads-job")
-@in_world(played)
-async def test_a_suspended_job_has_no_pods_until_it_is_resumed(client: Client) -> None:
-    await client.create(job(suspend=True))
-    await anyio.sleep(5)
-    assert await pods(client) == []
-    await client.raw.merge(await client.get(Job, "job", "default"), {"spec": {"suspend": False}}, guard={})
-    await anyio.sleep(10)
-    assert (await client.get(Job, "job", "default")).finished
-
-
 # --- all of them ----------------------------------------------------------------------------------------
 
 
