@@ -119,8 +119,7 @@ def test_a_module_listed_as_long_is_long() -> None:
 
 def test_no_modules_import_each_other_directly_or_indirectly() -> None:
     graph = {name_of(file): set(imports(file)) for package in PACKAGES for file in modules(package)}
-    sorter = TopologicalSorter({name: graph[name] & graph.keys() - {name} for name in graph})
-    sorter.prepare()
+    TopologicalSorter({name: graph[name] & graph.keys() - {name} for name in graph}).prepare()
 
 
 def test_the_root_of_reconcile_contains_only_the_public_modules() -> None:

@@ -112,8 +112,7 @@ def test_the_configured_share_of_pods_must_answer() -> None:
 def test_a_total_and_an_average_give_the_same_number(pods: int, each: int, rule: str) -> None:
     average = once(PerPodAverage(each), current=pods, ready=pods, rule=rule)
     total = once(Sum(each * pods), current=pods, ready=pods, rule=rule)
-    samples = once(Samples((each,) * pods), current=pods, ready=pods, rule=rule)
-    assert average == total == samples
+    assert average == total == once(Samples((each,) * pods), current=pods, ready=pods, rule=rule)
 
 
 # --- the incident, through all of it --------------------------------------------------------------------
@@ -303,8 +302,7 @@ def test_by_demand_rates_bound_each_step_and_activation_scale_bounds_the_first()
 
 @pytest.mark.rule("autoscale-stabilise")
 def test_the_scale_up_window_also_delays_the_first_scale_up() -> None:
-    how = behaviour(up_window=10_000)
-    assert told(how, [(2, 1, Sum(4_000))] * 7) == [2] * 5 + [8] * 2
+    assert told(behaviour(up_window=10_000), [(2, 1, Sum(4_000))] * 7) == [2] * 5 + [8] * 2
 
 
 @pytest.mark.rule("autoscale-stabilise")

@@ -80,8 +80,7 @@ def test_a_node_is_filled_to_the_last_thousandth() -> None:
 
 @pytest.mark.rule("capacity-fit")
 def test_a_node_gets_no_more_pods_than_its_pod_limit() -> None:
-    tiny = [pod(f"p{n}", "1m", "1Mi") for n in range(7)]
-    assert pack(tiny, node(pods="3"), 10).nodes == 3
+    assert pack([pod(f"p{n}", "1m", "1Mi") for n in range(7)], node(pods="3"), 10).nodes == 3
 
 
 UNMODELLED: dict[str, dict[str, Any]] = {
@@ -257,8 +256,7 @@ TERMS = BackoffTerms(first=60, longest=180, forgotten=10_800)
 
 @pytest.mark.rule("capi-2d-backoff")
 def test_a_failure_during_a_back_off_moves_its_end_but_keeps_its_length() -> None:
-    first = after_failure(None, NOW, terms=TERMS)
-    again = after_failure(first, NOW + seconds(30), terms=TERMS)
+    again = after_failure(after_failure(None, NOW, terms=TERMS), NOW + seconds(30), terms=TERMS)
     assert (again.seconds, again.until) == (60, NOW + seconds(90))
 
 

@@ -38,8 +38,7 @@ def test_a_node_without_allocatable_resources_offers_its_capacity() -> None:
     assert node_template({"status": {"capacity": {"cpu": "4"}, "allocatable": None}}).free == {"cpu": 4000}
     nothing = NodeTemplate({})
     assert node_template({}) == nothing
-    bare = {"metadata": None, "spec": None, "status": None}
-    assert node_template(bare) == nothing
+    assert node_template({"metadata": None, "spec": None, "status": None}) == nothing
     assert node_template({"metadata": {"labels": None}, "spec": {"taints": None}, "status": {}}) == nothing
     with pytest.raises(ValueError, match="is not a quantity"):
         node_template({"status": {"capacity": {"cpu": "many"}}})

@@ -152,8 +152,7 @@ def test_a_source_that_was_emptied_does_not_empty_its_copies() -> None:
 
 
 def test_one_unusable_source_does_not_block_copies_of_another() -> None:
-    copies = [Copy(PLACES[0], Key("shared", "other")), COPIES[1]]
-    plan = planned(copies)
+    plan = planned([Copy(PLACES[0], Key("shared", "other")), COPIES[1]])
     assert written(plan) == [("create", PLACES[1])]
     assert verdict(plan, "Ready").status == "False"
 

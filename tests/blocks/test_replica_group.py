@@ -30,8 +30,7 @@ MARKS = Marks.of("example.com")
 def host(name: str, replica: str = "", *, age: float = 3600, host: int = 0, **changes: object) -> Host:
     """A Ready host; `age` in seconds."""
     created = NOW - timedelta(seconds=age)
-    made = Host(name, created, Pod(), True, replica=replica, host_index=host)
-    return evolve(made, **changes)
+    return evolve(Host(name, created, Pod(), True, replica=replica, host_index=host), **changes)
 
 
 def atom(name: str, hosts: int, **changes: object) -> list[Host]:

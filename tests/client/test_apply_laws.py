@@ -68,8 +68,7 @@ class Gadgets:
     def restart(self) -> None:
         """Another process takes over."""
         self.cache = Cache(self.fake.transport, clock=self.fake.clock, defaults=self.options)
-        informer = self.cache.declare(GADGETS)
-        informer.mark_applies("mine")
+        self.cache.declare(GADGETS).mark_applies("mine")
         self.client = Client(
             self.fake.transport, cache=self.cache, clock=self.fake.clock, field_manager="mine"
         )

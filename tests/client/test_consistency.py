@@ -94,8 +94,7 @@ def test_a_silent_watch_is_repaired_by_one_list(seed: int) -> None:
         await ensure_one(ctx)
         return Result(requeue_after=1)
 
-    plan = FaultPlan((Fault(When("watch", "*/configmaps"), Stall()),))
-    assert len(kept(plan, seed, again)) == 1
+    assert len(kept(FaultPlan((Fault(When("watch", "*/configmaps"), Stall()),)), seed, again)) == 1
 
 
 @in_world(played)

@@ -45,8 +45,7 @@ def test_equal_states_have_an_empty_diff(state: Any) -> None:
 def test_members_that_a_view_does_not_show_survive_at_any_depth(before: Any, after: Any) -> None:
     """What the view changes is changed; each element that was there keeps what the view hides."""
     stored = with_hidden(before)
-    result = merged(stored, merge_diff(before, after, stored))
-    assert same(without_hidden(result), after)
+    assert same(without_hidden(merged(stored, merge_diff(before, after, stored))), after)
 
 
 def with_hidden(value: Any) -> Any:

@@ -351,8 +351,7 @@ def test_a_secret_is_hidden_however_it_is_encoded(form: Any, secret: str) -> Non
     assume(secret not in HIDDEN)
     values = SecretValues()
     values.add(SECRETS, json.dumps({"data": {"password": encoded(secret)}}).encode())
-    text = form(secret)
-    clean = values.redact(text)
+    clean = values.redact(form(secret))
     assert HIDDEN in clean
     for piece in (clean, *clean.split(HIDDEN)):
         with contextlib.suppress(ValueError):

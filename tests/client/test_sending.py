@@ -82,8 +82,7 @@ def test_a_request_is_retried_only_if_that_is_safe(error: ApiError, read: bool, 
 )
 @simulated
 async def test_a_create_is_never_executed_twice(fault: Any, made: int) -> None:
-    plan = FaultPlan((Fault(When("create", "*/configmaps", times=2), fault),))
-    client = FakeClient(plan=plan)
+    client = FakeClient(plan=FaultPlan((Fault(When("create", "*/configmaps", times=2), fault),)))
     try:
         await client.create(SETTINGS.with_metadata(name="", generate_name="s-"))
     except OutcomeUnknown:
@@ -93,8 +92,7 @@ async def test_a_create_is_never_executed_twice(fault: Any, made: int) -> None:
 
 @simulated
 async def test_an_unreachable_server_is_given_up_after_the_last_retry() -> None:
-    plan = FaultPlan((Fault(When("get", times=None), Drop()),))
-    client = FakeClient(SETTINGS, plan=plan)
+    client = FakeClient(SETTINGS, plan=FaultPlan((Fault(When("get", times=None), Drop()),)))
     with pytest.raises(Unreachable):
         await client.get(ConfigMap, "settings", "default")
     assert len(client.transport.requests) == 1 + RETRIES

@@ -125,8 +125,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def run(command: str, text: str, *options: str) -> tuple[int, str]:
         module = f"checked_{zlib.crc32(text.encode())}"
         (tmp_path / f"{module}.py").write_text(text)
-        status = main([command, module, *options])
-        return status, "".join(capsys.readouterr())
+        return main([command, module, *options]), "".join(capsys.readouterr())
 
     return run
 

@@ -83,8 +83,7 @@ def test_each_kind_of_the_module_is_one_document_and_imported_kinds_are_not(modu
 
 def test_json_prints_one_list_of_the_same_documents(module: str) -> None:
     text = CliRunner().invoke(reconcile, ["crds", module])
-    result = CliRunner().invoke(reconcile, ["crds", module, "--json"])
-    made = json.loads(result.stdout)
+    made = json.loads(CliRunner().invoke(reconcile, ["crds", module, "--json"]).stdout)
     assert (made["apiVersion"], made["kind"]) == ("v1", "List")
     assert made["items"] == list(yaml.safe_load_all(text.stdout))
 

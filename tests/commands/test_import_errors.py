@@ -65,8 +65,7 @@ def test_a_line_of_a_module_that_the_named_one_imports_is_named(
     written: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     inner = written("x = 1\n\nraise ValueError('here')\n")
-    outer = written(f"import {inner.stem}\n")
-    assert main(["check", outer.stem]) == 2
+    assert main(["check", written(f"import {inner.stem}\n").stem]) == 2
     assert f"ValueError: here ({inner}, line 3)" in capsys.readouterr().err
 
 

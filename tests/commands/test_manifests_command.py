@@ -166,8 +166,7 @@ def test_named_namespaces_get_roles_and_there_is_no_cluster_role() -> None:
 
 def test_the_deployment_has_probes_a_lease_and_a_budget() -> None:
     (deployment,) = of_kind("Deployment", "--image", "example.com/sites:1", "--replicas", "3")
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert deployment["spec"]["replicas"] == 3
     assert container["image"] == "example.com/sites:1"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
@@ -224,8 +223,7 @@ def test_over_tls_the_api_server_authorises_access_to_metrics(
 
 def flags_in(made: Sequence[Document]) -> dict[str, str]:
     """The flags of a pod's container as `reconcile run` parses them."""
-    context = click.Context(run)
-    flags, _, _ = run.make_parser(context).parse_args(arguments_in(made)[1:])
+    flags, _, _ = run.make_parser(click.Context(run)).parse_args(arguments_in(made)[1:])
     return {name: value for name, value in flags.items() if name not in ("targets", "yes")}
 
 

@@ -153,8 +153,7 @@ def test_it_runs_in_a_cluster_under_the_rights_of_its_manifests(
         (deployment,) = json.loads(deployments)["items"]
         arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
         arguments = [one.replace("--serve=:8080", "--serve=127.0.0.1:0") for one in arguments]
-        account = as_account(newcomer, kubeconfig)
-        way = ("--kubeconfig", str(account))
+        way = ("--kubeconfig", str(as_account(newcomer, kubeconfig)))
         with running(*arguments, *way, home=greeter, python=newcomer.python, root=None) as command:
             command.wait_for_log("started")
             newcomer.kubectl(kubeconfig, "apply", "-f", str(greeter / "sample.yaml"))
@@ -186,8 +185,7 @@ def test_the_sdist_installs_the_same_and_plays_the_demo_beside_another_package_n
     (folder / "controllers").mkdir(parents=True)
     (folder / "controllers" / "__init__.py").write_text("raise ImportError('a package of the shop')\n")
     assert "reconcile" in other.reconcile(folder, "--version")
-    said = other.reconcile(folder, "demo", "--once", "--only", "fleet-scaled-by-hpa")
-    assert "holds" in said
+    assert "holds" in other.reconcile(folder, "demo", "--once", "--only", "fleet-scaled-by-hpa")
 
 
 # --- how soon it answers ----------------------------------------------------------------------------------

@@ -44,8 +44,7 @@ def test_without_a_terminal_there_is_no_line_of_progress(
 
 
 def test_run_names_the_lists_that_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
-    slow = FaultPlan((Fault(When("*", "*/configmaps", times=2), SlowReply(15)),))
-    client = FakeClient(plan=slow)
+    client = FakeClient(plan=FaultPlan((Fault(When("*", "*/configmaps", times=2), SlowReply(15)),)))
 
     async def story() -> None:
         manager = Manager(

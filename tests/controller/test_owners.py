@@ -38,8 +38,7 @@ def names_owner(one: OwnerReference) -> bool:
 def test_an_owner_is_set_once_and_references_of_others_are_untouched(
     present: tuple[OwnerReference, ...], controller: bool
 ) -> None:
-    child = CHILD.with_metadata(owner_references=present)
-    owned = with_owner(child, OWNER, controller=controller)
+    owned = with_owner(CHILD.with_metadata(owner_references=present), OWNER, controller=controller)
     assert with_owner(owned, OWNER, controller=controller) == owned
     mine = [one for one in owned.metadata.owner_references if names_owner(one)]
     assert [(one.uid, one.api_version) for one in mine] == [("u1", "v1")]
@@ -117,8 +116,7 @@ def test_a_controlling_owner_blocks_foreground_deletion_and_any_other_owner_does
 
 @pytest.mark.rule("owner-3")
 def test_a_recreated_owner_owns_nothing_of_its_predecessor() -> None:
-    owned = with_owner(CHILD, OWNER)
-    assert not is_owned(owned, OWNER.with_metadata(uid="another"))
+    assert not is_owned(with_owner(CHILD, OWNER), OWNER.with_metadata(uid="another"))
     assert not is_owned(CHILD, OWNER.with_metadata(uid=""))
 
 

@@ -30,8 +30,7 @@ START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 def replica(name: str, age: int = 0, **changes: Any) -> Replica:
     """A ready replica of an age in seconds."""
-    ready = {"ready": True, **changes}
-    return Replica(name, START - datetime.timedelta(seconds=age), **ready)
+    return Replica(name, START - datetime.timedelta(seconds=age), **{"ready": True, **changes})
 
 
 NAMES = st.text("abc", min_size=1, max_size=3)

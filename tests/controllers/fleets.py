@@ -70,8 +70,7 @@ class Fleets:
 
     async def annotate(self, **annotations: str) -> None:
         fleet = await self.fleet()
-        patch = {"metadata": {"annotations": annotations}}
-        await self.client.raw.merge(fleet, patch, guard={})
+        await self.client.raw.merge(fleet, {"metadata": {"annotations": annotations}}, guard={})
 
     async def serve(self, *names: str, ready: bool = True) -> None:
         """Have clusters become ready (all of them, or those named), or no longer be."""

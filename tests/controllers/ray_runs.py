@@ -12,8 +12,7 @@ from reconcile.testing import FakeClient, RunReport, run_once
 
 
 def cluster(replicas: int = 2, **spec: Any) -> RayCluster:
-    container = {"name": "ray", "image": "ray"}
-    template = {"spec": {"containers": [container]}}
+    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
     group = WorkerGroupSpec(group_name="small", template=template, replicas=replicas)
     given = RayClusterSpec(HeadGroupSpec(template=template), (group,))
     return RayCluster(metadata=ObjectMeta("ray", "default"), spec=evolve(given, **spec))

@@ -115,8 +115,7 @@ def as_many_as_the_load_asks_for(world: World) -> None:
     assert found.status.desired_scale == target.spec.replicas
     ready = {one.type: one.status for one in found.status.conditions}
     assert ready["Ready"] == ready["AbleToScale"] == "True"
-    hpas = world.objects(HorizontalPodAutoscaler)
-    assert not hpas
+    assert not world.objects(HorizontalPodAutoscaler)
 
 
 def within_bounds(world: World) -> None:

@@ -62,8 +62,7 @@ async def test_a_ray_cluster_does_not_take_over_a_foreign_service() -> None:
 
 @pytest.mark.rule("tenant-09")
 def test_a_head_service_that_would_intercept_foreign_traffic_is_refused() -> None:
-    service = {"spec": {"externalIPs": ["10.0.0.1"]}}
-    (fault,) = faults(**head(headService=service))
+    (fault,) = faults(**head(headService={"spec": {"externalIPs": ["10.0.0.1"]}}))
     assert "externalIPs" in fault
 
 

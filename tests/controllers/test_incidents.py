@@ -84,8 +84,7 @@ def test_ten_workers_become_nine_with_one_deletion_even_if_the_manager_is_killed
 def test_the_original_deletes_more_than_one_across_a_restart() -> None:
     verdict = scale_down(0, "original", restart=scaling.RESTART)
     assert not verdict.ok
-    said = re.search(r"killed meanwhile: (\d+) deleted", verdict.explanation)
-    assert int(said[1]) > 1
+    assert int(re.search(r"killed meanwhile: (\d+) deleted", verdict.explanation)[1]) > 1
 
 
 @simulated

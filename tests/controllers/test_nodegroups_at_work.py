@@ -94,8 +94,7 @@ async def test_a_group_grows_from_zero_by_its_infrastructure_template() -> None:
 @simulated
 async def test_a_pod_that_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
     async with at_work(group("g", 1, **OFFER)) as (here, _):
-        claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-        await ask(here, "a", volumes=claims)
+        await ask(here, "a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
         await ask(here, "b", nodeSelector={"pool": "other"})
         await anyio.sleep(30)
         assert await size_of(here.user, "g") == 1

@@ -74,8 +74,7 @@ def test_a_group_has_its_name_bounds_options_and_a_template_of_its_nodes() -> No
 
 @pytest.mark.rule("capi-2d-new-node-group")
 def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
-    listed = {"providerIDList": ["x:////a", "x:///b"]}
-    found = read_group(manifest(listed, "MachinePool"), STORED)
+    found = read_group(manifest({"providerIDList": ["x:////a", "x:///b"]}, "MachinePool"), STORED)
     assert found == plain("MachinePool", provider_ids=("x:/a", "x:/b"))
     assert (plain("MachinePool").instances, plain("MachinePool").existing) == (0, 0)
 
@@ -170,8 +169,7 @@ def test_no_more_counted_machines_are_still_being_removed_than_the_size_falls_sh
     counted: tuple[str, ...], size: int, going: tuple[str, ...]
 ) -> None:
     states: Sequence[MachineState] = ("running", "pending", "failed", "deleting", "running")
-    one = plain(machines=tuple(map(machine, "abcde", states)))
-    assert still_going(one, counted, size) == going
+    assert still_going(plain(machines=tuple(map(machine, "abcde", states))), counted, size) == going
 
 
 @pytest.mark.rule("capi-2d-delete-undo")

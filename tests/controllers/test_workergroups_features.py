@@ -238,8 +238,7 @@ async def test_an_autoscaler_reads_and_writes_the_size_of_the_only_group() -> No
     await settled(client)
     scale = await client.raw.read_subresource(await live(client), "scale")
     assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (2, 2)
-    selector = scale["status"]["selector"]
-    assert len(await client.list(Pod, "default", labels=selector)) == 2
+    assert len(await client.list(Pod, "default", labels=scale["status"]["selector"])) == 2
     path = "/apis/ray.io/v1/namespaces/default/rayclusters/ray/scale"
     body = msgspec.json.encode({**scale, "spec": {"replicas": 4}})
     answer = await client.transport.request(

@@ -99,8 +99,7 @@ def test_no_more_healthy_pods_are_deleted_than_are_surplus_or_listed(
 
 @given(GROUPS, worker_pods())
 def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[RayPodView]) -> None:
-    whole = cluster(group)
-    changed = after(plan_cluster(whole, pods), pods, lambda pod: True)
+    changed = after(plan_cluster(cluster(group), pods), pods, lambda pod: True)
     own = [pod for pod in changed if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
     assert len(own) == desired_workers(group)
 
@@ -137,5 +136,4 @@ def test_each_surplus_unit_is_deleted_once_however_often_it_is_planned(
 def test_the_order_of_the_pods_does_not_matter(
     group: GroupView, pods: list[RayPodView], chance: random.Random
 ) -> None:
-    shuffled = chance.sample(pods, len(pods))
-    assert plan_group(UID, group, shuffled) == plan_group(UID, group, pods)
+    assert plan_group(UID, group, chance.sample(pods, len(pods))) == plan_group(UID, group, pods)

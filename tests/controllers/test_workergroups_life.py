@@ -41,8 +41,7 @@ def with_spec(**spec: Any) -> Change:
 
 def with_group(**group: Any) -> Change:
     def change(old: RayCluster) -> RayCluster:
-        changed = evolve(old.spec.worker_group_specs[0], **group)
-        return with_spec(worker_group_specs=(changed,))(old)
+        return with_spec(worker_group_specs=(evolve(old.spec.worker_group_specs[0], **group),))(old)
 
     return change
 

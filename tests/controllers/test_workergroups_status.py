@@ -209,8 +209,7 @@ def test_a_status_is_not_written_if_only_its_times_differ(changes: dict[str, Any
 
 
 def test_a_changed_condition_is_written() -> None:
-    known = Condition("HeadPodReady", "True", reason="Here")
-    before = stored(conditions=(known,))
+    before = stored(conditions=(Condition("HeadPodReady", "True", reason="Here"),))
     assert not differs(before, evolve(before, conditions=(Condition("HeadPodReady", "True", "Here"),)))
     assert differs(before, evolve(before, conditions=(Condition("HeadPodReady", "False", "Here"),)))
     assert differs(before, evolve(before, conditions=(Condition("HeadPodReady", "True", "There"),)))

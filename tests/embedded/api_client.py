@@ -88,8 +88,7 @@ class Api:
         content_type: str = "application/json",
         **headers: str,
     ) -> Answer:
-        answer = self.raw(method, path, body, query, content_type, **headers)
-        return decoded(answer)
+        return decoded(self.raw(method, path, body, query, content_type, **headers))
 
     def ok(self, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
         answer = self.send(method, path, body, **more)

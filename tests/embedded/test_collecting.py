@@ -130,8 +130,7 @@ def test_jobs_orphan_their_dependents_by_default(api: Api, path: str) -> None:
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
 def test_jobs_delete_their_dependents_when_asked_to(api: Api, policy: str) -> None:
     job_with_a_child(api)
-    answer = api.send("DELETE", f"{JOBS}/j", {"propagationPolicy": policy})
-    assert "warning" not in answer.headers
+    assert "warning" not in api.send("DELETE", f"{JOBS}/j", {"propagationPolicy": policy}).headers
     api.server.settle()
     assert api.gone(f"{JOBS}/j")
     assert api.gone(f"{CONFIG_MAPS}/child")

@@ -119,8 +119,7 @@ def test_an_owner_of_the_same_name_but_another_uid_does_not_protect(api: Api) ->
 
 @pytest.mark.rule("api-80")
 def test_a_foreground_deletion_waits_for_blocking_dependents(api: Api) -> None:
-    owner = api.ok("POST", WIDGETS, widget())
-    references = owned_by(owner, blocking=True)
+    references = owned_by(api.ok("POST", WIDGETS, widget()), blocking=True)
     api.ok("POST", CONFIG_MAPS, config_map(finalizers=[HOLD], ownerReferences=references))
     marked = api.ok("DELETE", f"{WIDGETS}/a", {"propagationPolicy": "Foreground"})
     assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]

@@ -234,8 +234,7 @@ async def test_a_reader_that_is_too_slow_is_disconnected() -> None:
     server = ApiServer()
     async with serve(server, tls=False, patience=0.2) as face:
         reader, writer = await asyncio.open_connection("127.0.0.1", face.port, limit=1024)
-        request = f"GET {CONFIG_MAPS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n"
-        writer.write(request.encode())
+        writer.write(f"GET {CONFIG_MAPS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await reader.readline()  # the watch is open; nothing is read from here on
         body = json.dumps(config_map("big", {"k": "x" * 900_000})).encode()
         for index in range(24):

@@ -47,8 +47,7 @@ def test_a_service_account_works_with_its_token_and_its_role(kubectl: Kubectl) -
     kubectl("create", "serviceaccount", "robot")
     kubectl("create", "role", "reader", "--verb=get,list", "--resource=configmaps")
     kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:robot")
-    token = kubectl("create", "token", "robot", "--duration", "10m").stdout.strip()
-    as_robot = ("--token", token)
+    as_robot = ("--token", kubectl("create", "token", "robot", "--duration", "10m").stdout.strip())
     account = "system:serviceaccount:default:robot"
     assert account in kubectl("auth", "whoami", *as_robot).stdout
     kubectl("get", "configmaps", *as_robot)

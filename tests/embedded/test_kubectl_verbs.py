@@ -50,8 +50,7 @@ def test_a_deletion_deletes_orphans_or_waits_for_dependents(kubectl: Kubectl) ->
         kubectl("create", "-f", "-", given=owned(f"of-{cascade}", owner, blockOwnerDeletion=True))
         kubectl("delete", "wd", cascade, f"--cascade={cascade}", "--timeout=10s")
     kubectl("wait", "--for=delete", "cm/of-background", "cm/of-foreground", "--timeout=10s")
-    orphan = kubectl.read("cm/of-orphan")
-    assert "ownerReferences" not in orphan["metadata"]
+    assert "ownerReferences" not in kubectl.read("cm/of-orphan")["metadata"]
 
 
 def test_a_rollout_status_follows_the_written_status(kubectl: Kubectl) -> None:

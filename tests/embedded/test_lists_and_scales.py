@@ -61,8 +61,7 @@ def test_a_malformed_version_is_400_for_a_list_and_500_for_an_object_and_a_watch
 
 @pytest.mark.rule("api-124")
 def test_the_description_of_a_column_defaults_to_its_path(api: Api) -> None:
-    changed = definition()
-    version = changed["spec"]["versions"][0]
+    version = definition()["spec"]["versions"][0]
     version["additionalPrinterColumns"] = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Color", "type": "string", "jsonPath": ".spec.color", "description": "what it shines in"},

@@ -34,8 +34,7 @@ def test_a_create_owns_everything_that_it_sets() -> None:
 @pytest.mark.rule("api-45")
 def test_an_update_owns_what_it_changes_and_disowns_what_it_removes() -> None:
     old = updated(None, intent(spec={"size": 1, "note": "n"}), "one", second=1)
-    changed = {**old, "spec": {"size": 2, "note": "n", "color": "red"}}
-    two = updated(old, changed, "two", second=2)
+    two = updated(old, {**old, "spec": {"size": 2, "note": "n", "color": "red"}}, "two", second=2)
     assert owners(two) == {
         "one": {"f:spec": {".": {}, "f:note": {}}},
         "two": {"f:spec": {"f:color": {}, "f:size": {}}},

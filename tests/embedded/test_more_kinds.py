@@ -127,14 +127,12 @@ def test_creating_webhooks_warns_that_they_are_not_called(api: Api, plural: str)
 
 def test_a_stateful_set_is_scaled_through_its_subresource(api: Api) -> None:
     make(api, "statefulsets")
-    path = f"{path_of('statefulsets')}/a/scale"
-    scaled = api.merge(path, {"spec": {"replicas": 5}})
+    scaled = api.merge(f"{path_of('statefulsets')}/a/scale", {"spec": {"replicas": 5}})
     assert (scaled["spec"]["replicas"], scaled["status"]["selector"]) == (5, "app=a")
 
 
 def test_reading_endpoints_warns_that_they_are_deprecated(api: Api) -> None:
-    answer = api.send("GET", path_of("endpoints"))
-    assert "EndpointSlice" in answer.headers["warning"]
+    assert "EndpointSlice" in api.send("GET", path_of("endpoints")).headers["warning"]
 
 
 def test_an_empty_member_of_a_selector_equals_an_absent_one(api: Api) -> None:

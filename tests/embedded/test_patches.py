@@ -83,8 +83,7 @@ def test_a_merge_patch_changes_neither_argument_and_shares_nothing(
     doc: dict[str, Any], patch: dict[str, Any]
 ) -> None:
     before, patch_before = deepcopy(doc), deepcopy(patch)
-    result = merge_patch(doc, patch)
-    scribble(result)
+    scribble(merge_patch(doc, patch))
     assert (doc, patch) == (before, patch_before)
 
 

@@ -193,8 +193,7 @@ def test_a_definition_is_established_at_once_and_one_with_a_name_clash_is_not(ap
     assert status["storedVersions"] == ["v1"]
     conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
-    other = definition(names={"kind": "Widget", "plural": "wodgets"})
-    api.ok("POST", DEFINITIONS, other)
+    api.ok("POST", DEFINITIONS, definition(names={"kind": "Widget", "plural": "wodgets"}))
     clash = api.ok("GET", f"{DEFINITIONS}/wodgets.example.com")["status"]
     assert [condition["status"] for condition in clash["conditions"]] == ["False", "False"]
     assert api.send("GET", WIDGETS.replace("widgets", "wodgets")).status == 404

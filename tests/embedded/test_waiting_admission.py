@@ -330,8 +330,7 @@ async def test_over_http_and_in_process_other_requests_are_answered_while_one_wa
         aiohttp.ClientSession(face.url) as session,
         anyio.create_task_group() as group,
     ):
-        as_slow = {**headers, "authorization": "Bearer t"}
-        group.start_soon(_patch, session, body, as_slow)
+        group.start_soon(_patch, session, body, {**headers, "authorization": "Bearer t"})
         group.start_soon(transport.request, HttpRequest("PATCH", A, {}, headers, body))
         while len(slow.gate.asked) < 2:
             await anyio.lowlevel.checkpoint()

@@ -23,8 +23,7 @@ async def told(watch: WatchStream) -> list[tuple[float, str]]:
 
 
 def opened(api: Api, accept: str = "application/json", **query: str) -> WatchStream:
-    version = str(api.server.version)
-    asked = {"watch": "true", "resourceVersion": version, **query}
+    asked = {"watch": "true", "resourceVersion": str(api.server.version), **query}
     watch = api.raw("GET", WIDGETS, None, asked, accept=accept)
     assert isinstance(watch, WatchStream)
     return watch

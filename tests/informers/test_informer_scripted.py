@@ -215,8 +215,7 @@ def test_a_new_list_shares_unchanged_objects_and_reports_no_changes() -> None:
 @pytest.mark.parametrize("version", ["abc", "²"])
 def test_a_list_without_a_numeric_version_is_reported_as_impossible_to_follow(version: str) -> None:
     body = json.dumps({"metadata": {"resourceVersion": version}, "items": []}).encode()
-    server = Script([Response(200, body=body)] * 20)
-    informer = followed(server, a_while)
+    informer = followed(Script([Response(200, body=body)] * 20), a_while)
     assert not informer.synced
     assert f"resourceVersion {version!r} is not a number" in informer.status().error
 
@@ -280,8 +279,7 @@ def test_another_error_in_a_stream_resumes_from_the_last_version_without_a_list(
         [line("ADDED", pod("c", 8))],
     ]
     server = Script([page(5, pod("a", 1))], streams)
-    informer = followed(server, a_while)
-    assert names(informer) == {"a": 1, "b": 7, "c": 8}
+    assert names(followed(server, a_while)) == {"a": 1, "b": 7, "c": 8}
     assert [query.get("resourceVersion") for query in server.asked] == [None, "5", "7", "8"]
 
 
@@ -298,8 +296,7 @@ def test_an_event_of_an_unknown_type_is_harmless() -> None:
 @pytest.mark.rule("inv-22")
 @pytest.mark.parametrize("garbage", [b"upstream connect error\n", b'{"type":"ADDED"}\n', b"[]\n"])
 def test_a_line_that_is_not_an_event_is_a_failure_after_which_the_store_is_correct(garbage: bytes) -> None:
-    server = Script([page(5, pod("a", 1)), page(9, pod("b", 8))], [[garbage]])
-    informer = followed(server, a_while)
+    informer = followed(Script([page(5, pod("a", 1)), page(9, pod("b", 8))], [[garbage]]), a_while)
     assert names(informer) == {"b": 8}
     assert informer.status().failures == 1
 
@@ -342,8 +339,7 @@ def watched(server: Quiet, seconds: float = 700) -> list[float]:
 
     followed(server, watching)
     assert len(server.pages) == 0, "one list, at the start"
-    lists = [query for query in server.asked if "watch" not in query]
-    assert len(lists) == 1
+    assert len([query for query in server.asked if "watch" not in query]) == 1
     return [after - before for before, after in itertools.pairwise(server.times)]
 
 

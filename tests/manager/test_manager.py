@@ -86,8 +86,7 @@ async def test_cleanup_runs_before_an_object_is_removed_and_exactly_until_it_suc
 
 @simulated
 async def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_a_hint() -> None:
-    world = World()
-    manager = world.manager(Controller(Toy, keep_size))
+    manager = World().manager(Controller(Toy, keep_size))
     with pytest.raises(CacheSyncFailed, match=r"no toys\.toys\.example\.com.*install its CustomResource"):
         await manager.run()
 

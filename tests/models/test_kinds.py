@@ -111,8 +111,7 @@ def shown(of: Any, like: Any) -> Any:
 @given(SPEC, STATUS)
 def test_a_pod_is_written_with_everything_that_was_read(spec: dict[str, Any], status: dict[str, Any]) -> None:
     raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec, "status": status}
-    written = encode(decode(Pod, raw))
-    assert json.dumps(shown(written, raw)) == json.dumps(raw)
+    assert json.dumps(shown(encode(decode(Pod, raw)), raw)) == json.dumps(raw)
 
 
 def test_api_version_and_kind_are_extra_fields_only_within_parts_of_an_object() -> None:

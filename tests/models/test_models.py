@@ -180,8 +180,7 @@ def test_a_field_type_without_a_json_form_is_refused_on_class_creation(spec: Any
 
 
 def test_a_kind_without_a_model_is_read_and_written_as_a_mapping() -> None:
-    some = unstructured_kind("v1", "Some")
-    obj = decode(some, b'{"metadata":{"name":"a"},"spec":{"x":[1,2]}}')
+    obj = decode(unstructured_kind("v1", "Some"), b'{"metadata":{"name":"a"},"spec":{"x":[1,2]}}')
     assert (obj.name, obj["spec"]) == ("a", {"x": [1, 2]})
     assert encode(obj) == {
         "apiVersion": "v1",

@@ -299,8 +299,7 @@ def test_an_absent_mapping_cannot_be_changed_either() -> None:
 )
 def test_copies_are_independent_and_can_be_changed(copied: Any) -> None:
     template = whole(template=DEEP).spec.template
-    mine = copied(template)
-    mine["a"]["b"][1]["c"].append(2)
+    copied(template)["a"]["b"][1]["c"].append(2)
     assert template == DEEP
 
 

@@ -39,7 +39,6 @@ def test_a_sum_keeps_the_format_of_its_first_non_zero_part(parts: list[str], tot
 @given(st.lists(amounts, min_size=1, max_size=5), st.integers(0, 1000))
 def test_multiplication_equals_repeated_addition(parts: list[str], count: int) -> None:
     total = functools.reduce(operator.add, map(Quantity, parts))
-    exact = sum(Quantity(part).value for part in parts)
-    assert total.value == min(exact, 2**63 - 1)
+    assert total.value == min(sum(Quantity(part).value for part in parts), 2**63 - 1)
     assert (total * count).value == min(total.value * count, 2**63 - 1)
     assert Quantity(total.canonical) == total

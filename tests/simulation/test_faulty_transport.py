@@ -166,8 +166,7 @@ async def test_each_fault_counts_its_own_matches() -> None:
 
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_the_fault_applies_to_the_nth_write_and_no_other(nth: int, writes: int) -> None:
-    server = streaming()
-    transport = faulty(server, Refuse(500), When("write", nth=nth))
+    transport = faulty(streaming(), Refuse(500), When("write", nth=nth))
 
     async def main() -> list[int]:
         statuses = []

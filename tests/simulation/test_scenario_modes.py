@@ -236,8 +236,7 @@ def test_no_trace_shows_the_values_of_secrets_and_secret_fields() -> None:
         raise AssertionError("shown")
 
     async def keep(ctx: Context[Plot]) -> None:
-        text = ctx.object.spec.password
-        data = {"key": base64.b64encode(text.encode()).decode()}
+        data = {"key": base64.b64encode(ctx.object.spec.password.encode()).decode()}
         await ctx.apply(Secret(metadata=ObjectMeta("key", ctx.object.namespace), data=data))
 
     def make() -> Controller[Plot]:

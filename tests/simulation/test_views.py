@@ -52,8 +52,7 @@ def seen_under(
 
     told = scenario(keep, Apply(PLOT), without=["end-state"])
     faults = [] if what is None else [Fault(when, what)]
-    theatre = ScenarioRunner(told, references=0)
-    run = theatre.run(FaultPlan(faults, acts))
+    run = ScenarioRunner(told, references=0).run(FaultPlan(faults, acts))
     return [one for one in seen if one[0] < run.world.acts[-1].at + 20], run
 
 

@@ -25,8 +25,7 @@ def test_a_delay_doubles_with_each_failure_up_to_the_limit() -> None:
 @pytest.mark.rule("inv-09")
 @given(failures=st.integers(0, 10**9), chance=st.floats(0, 1, exclude_max=True))
 def test_a_delay_is_finite_after_any_number_of_failures(failures: int, chance: float) -> None:
-    backoff = Backoff(0.005, 1000.0, jitter=0.1)
-    assert 0.005 <= backoff.delay(failures, chance) <= 1100.0
+    assert 0.005 <= Backoff(0.005, 1000.0, jitter=0.1).delay(failures, chance) <= 1100.0
 
 
 @pytest.mark.rule("inv-09")
