@@ -78,10 +78,7 @@ def gadget(number: int) -> bytes:
         "replicas": number % 9,
         "env": [{"name": f"VARIABLE_{k}", "value": f"{number}-{'v' * 40}-{k}"} for k in range(8)],
         "ports": [{"port": 8000 + k, "name": f"port-{k}"} for k in range(3)],
-        "resources": {
-            "limits": {"cpu": 2, "memory": "1Gi"},
-            "requests": {"cpu": "500m", "memory": "512Mi"},
-        },
+        "resources": {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "512Mi"}},
         "settings": {f"setting-{k}": f"{number}-{'s' * 50}" for k in range(9)},
     }
     metadata = {

@@ -14,15 +14,7 @@ from attrs import frozen
 from informers.credentials import load
 from informers.kubeconfig import choose_context
 from informers.kubernetes import KubernetesTransport, Timeouts
-from reconcile import (
-    Context,
-    Controller,
-    Intent,
-    LeaderElection,
-    Object,
-    ObjectMeta,
-    resource,
-)
+from reconcile import Context, Controller, Intent, LeaderElection, Object, ObjectMeta, resource
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from tests.processes import replica
 

@@ -16,9 +16,7 @@ def test_every_fault_is_chosen_for_some_write() -> None:
 
 
 @pytest.mark.parametrize("request_", [ProxiedRequest("GET"), ProxiedRequest("POST", generates_name=True)])
-def test_reads_and_creates_with_generated_names_are_not_executed_late(
-    request_: ProxiedRequest,
-) -> None:
+def test_reads_and_creates_with_generated_names_are_not_executed_late(request_: ProxiedRequest) -> None:
     late = {fault.name for fault in ANY_WRITE if fault.execution == "after the client gave up"}
     assert not chosen(request_) & late
 

@@ -6,13 +6,7 @@ import pytest
 
 from reconcile import Client, ObjectMeta
 from reconcile.client.client import bound, core_of
-from reconcile.errors import (
-    NotFound,
-    OutcomeUnknown,
-    OwnedByOther,
-    PreconditionFailed,
-    StaleVersion,
-)
+from reconcile.errors import NotFound, OutcomeUnknown, OwnedByOther, PreconditionFailed, StaleVersion
 from reconcile.kinds import ConfigMap, Deployment
 from reconcile.testing import Edit, FakeClient, Fault, FaultPlan, LoseReply, Meanwhile, When
 from tests.helpers.deployments import deployment

@@ -36,12 +36,7 @@ async def family() -> FakeClient:
 
 
 @pytest.mark.parametrize(
-    ("propagation", "left"),
-    [
-        ("Background", []),
-        ("Foreground", []),
-        ("Orphan", ["child"]),
-    ],
+    ("propagation", "left"), [("Background", []), ("Foreground", []), ("Orphan", ["child"])]
 )
 @simulated
 async def test_the_propagation_policy_decides_about_dependents(propagation: Any, left: list[str]) -> None:

@@ -165,10 +165,7 @@ async def test_a_watch_yields_events_bookmarks_and_errors_unchanged() -> None:
         client.add(config("b"))
         while (second := await anext(events)).type == "BOOKMARK":
             assert second.object is None
-    assert [(e.type, e.object and e.object.name) for e in (first, second)] == [
-        ("ADDED", "a"),
-        ("ADDED", "b"),
-    ]
+    assert [(e.type, e.object and e.object.name) for e in (first, second)] == [("ADDED", "a"), ("ADDED", "b")]
     with pytest.raises(Expired):
         async with client.watch(ConfigMap, "default", labels={"x": "y"}, since=first.version) as events:
             client.add(config("c", x="y"))

@@ -200,8 +200,7 @@ def test_lists_equal_tuples_with_the_same_items() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [(True, 1), (False, 0), (0, ""), ([], {}), (None, False), ([True], [1]), ([1], [1, 1])],
+    ("one", "other"), [(True, 1), (False, 0), (0, ""), ([], {}), (None, False), ([True], [1]), ([1], [1, 1])]
 )
 def test_json_values_of_different_types_are_not_equal(one: Any, other: Any) -> None:
     assert not same(one, other)

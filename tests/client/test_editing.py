@@ -43,10 +43,7 @@ def test_changes_at_any_depth_are_in_the_result_and_not_in_the_original() -> Non
     draft.by_name["e"] = Part("e")
     draft.names.append("m")
     assert finished(draft) == Whole(
-        (Part("a", ("x", "y")), Part("b"), Part("d")),
-        {"c": Part("changed"), "e": Part("e")},
-        ["n", "m"],
-        2,
+        (Part("a", ("x", "y")), Part("b"), Part("d")), {"c": Part("changed"), "e": Part("e")}, ["n", "m"], 2
     )
     assert before == whole()
     assert repr(draft) == f"Draft({finished(draft)!r})"

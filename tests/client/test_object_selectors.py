@@ -31,10 +31,7 @@ def test_a_selector_is_written_as_a_query_parameter() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (
-            lambda: parse_labels("a,,b"),
-            "'a,,b' is not a label selector: found ','",
-        ),
+        (lambda: parse_labels("a,,b"), "'a,,b' is not a label selector: found ','"),
         (lambda: label_text({"a": "b,c"}), 'values[0][a]: Invalid value: "b,c"'),
         (
             lambda: label_text(LabelSelector(match_expressions=(LabelRequirement("a", "In"),))),

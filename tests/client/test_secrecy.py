@@ -247,8 +247,7 @@ def assert_veiled(error: BaseException) -> None:
 @pytest.mark.rule("told-once")
 @in_world(played)
 async def test_the_recorded_error_of_a_failed_run_has_no_secret_not_even_in_local_variables(
-    world: World,
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def leak(ctx: Context[Toy]) -> None:
         secret = await ctx.client.get(Secret, "planted", "default")

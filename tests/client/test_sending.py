@@ -26,16 +26,7 @@ from informers import (
 from reconcile import Context, Controller, ObjectMeta, RequestLimiter
 from reconcile.client.sender import LONGEST_WAIT, RETRIES, Sender, retry_wait
 from reconcile.kinds import ConfigMap
-from reconcile.testing import (
-    Drop,
-    FakeClient,
-    Fault,
-    FaultPlan,
-    LoseReply,
-    Refuse,
-    VirtualClock,
-    When,
-)
+from reconcile.testing import Drop, FakeClient, Fault, FaultPlan, LoseReply, Refuse, VirtualClock, When
 from tests.helpers.managers import Toy, World, played
 from tests.helpers.scenarios import in_world, simulated
 from tests.helpers.scripted_server import ScriptedServer, in_turn
@@ -168,9 +159,7 @@ def test_a_limit_that_admits_nothing_is_refused(qps: float, burst: int) -> None:
         RequestLimiter(qps, burst)
 
 
-async def test_unknown_fields_are_handled_as_requested(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_unknown_fields_are_handled_as_requested(caplog: pytest.LogCaptureFixture) -> None:
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -158,10 +158,7 @@ async def again(client: Client, box: Box, write: WayToWrite) -> None:
 FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
     "finalizer": ("", {"metadata": {"finalizers": ["example.com/theirs"]}}),
     "owner": ("", {"metadata": {"ownerReferences": []}}),
-    "condition": (
-        "/status",
-        {"status": {"conditions": [THEIRS]}},
-    ),
+    "condition": ("/status", {"status": {"conditions": [THEIRS]}}),
     "unknown field": ("", {"spec": {"theirs": {"deep": [1, {"er": False}]}}}),
     "unknown field of a part": ("", {"spec": {"parts": [{"name": "p", "size": 1, "theirs": 0}]}}),
     "label": ("", {"metadata": {"labels": {"theirs": ""}}}),

@@ -93,9 +93,7 @@ async def test_a_recreated_object_gets_a_task_after_the_old_one_has_ended(world:
 
 
 @in_world(played)
-async def test_a_failed_task_is_restarted_with_growing_delays_and_a_returned_one_is_not(
-    world: World,
-) -> None:
+async def test_a_failed_task_is_restarted_with_growing_delays_and_a_returned_one_is_not(world: World) -> None:
     starts: dict[str, list[float]] = {}
 
     async def listen(background: Background[Toy]) -> None:

@@ -31,9 +31,7 @@ from workqueue.entries import MAX_CAUSES, NO_CAUSES, joined
 CONFIG = kind_of(ConfigMap).resource
 
 
-def test_a_warning_forgotten_above_the_bound_is_logged_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_warning_forgotten_above_the_bound_is_logged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     monkeypatch.setattr(
         "reconcile.client.sender._log.warning", lambda _, text: logged.append(text), raising=False
@@ -108,9 +106,7 @@ def test_above_the_bound_the_oldest_key_with_pending_writes_is_woken_by_its_own_
     assert echoes.classify(Request("default", "0"), CONFIG, Delta(None, state(5))) is Origin.FOREIGN
 
 
-def test_declarations_forgotten_above_the_bound_are_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_declarations_forgotten_above_the_bound_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declarations_module, "_KNOWN", {})
     monkeypatch.setattr(declarations_module, "_MOST_KNOWN", 1)
     for owns in ([], [ConfigMap], []):

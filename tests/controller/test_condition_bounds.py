@@ -34,11 +34,7 @@ def test_the_schema_is_that_of_metav1_condition() -> None:
             r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
         },
         "status": {"enum": ["True", "False", "Unknown"]},
-        "reason": {
-            "minLength": 1,
-            "maxLength": 1024,
-            "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
-        },
+        "reason": {"minLength": 1, "maxLength": 1024, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
         "message": {"maxLength": 32768},
         "lastTransitionTime": {"format": "date-time"},
         "observedGeneration": {"format": "int64", "minimum": 0},

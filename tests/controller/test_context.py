@@ -6,14 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import (
-    Context,
-    Controller,
-    ObjectMeta,
-    OwnerReference,
-    Result,
-    SyncContext,
-)
+from reconcile import Context, Controller, ObjectMeta, OwnerReference, Result, SyncContext
 from reconcile.errors import ReconcileTimeout
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once

@@ -85,9 +85,7 @@ async def test_a_key_keeps_its_priority_through_retries_and_requeues_unless_the_
 
 @pytest.mark.rule("result-again")
 @in_world(played)
-async def test_requeue_backs_off_while_repeated_and_restarts_after_another_result(
-    world: World,
-) -> None:
+async def test_requeue_backs_off_while_repeated_and_restarts_after_another_result(world: World) -> None:
     times: list[float] = []
     plan = ["again"] * 8 + ["done"] + ["again"] * 3 + ["later"] + ["again"] * 3
 

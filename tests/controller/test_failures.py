@@ -217,9 +217,7 @@ def test_the_authors_innermost_frame_is_found_wherever_packages_are_installed(
 
 
 @given(st.lists(st.sampled_from([f"{LIBRARY}/a.py", "/me/a.py", SITE + "b/b.py", STANDARD + "c.py"])))
-def test_the_chosen_frame_is_the_authors_innermost_and_never_in_the_libraries(
-    files: list[str],
-) -> None:
+def test_the_chosen_frame_is_the_authors_innermost_and_never_in_the_libraries(files: list[str]) -> None:
     number = authors([Frame(file, 1, "f") for file in files])
     if number is None:
         assert not {"/me/a.py", SITE + "b/b.py"} & {*files}

@@ -201,8 +201,7 @@ async def test_by_can_name_several_objects_and_other_namespaces(
 @pytest.mark.rule("watch-by")
 @in_world(played)
 async def test_if_by_fails_every_change_wakes_that_object_alone_and_it_is_logged(
-    world: World,
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = Runs()
 
@@ -239,8 +238,7 @@ async def test_an_object_wakes_exactly_those_whose_selector_matches_it_or_did_be
         return lambda config: config.with_metadata(labels=labels)
 
     watch: Watch[Toy, ConfigMap] = Watch(
-        ConfigMap,
-        by_labels=lambda toy: LabelSelector({"tier": toy.spec.secret}) if toy.spec.secret else None,
+        ConfigMap, by_labels=lambda toy: LabelSelector({"tier": toy.spec.secret}) if toy.spec.secret else None
     )
     async with world.running(Controller(Toy, runs.note, watches=[watch])):
         for name, tier in (("a", "web"), ("b", "web"), ("c", "data"), ("d", None)):
@@ -299,13 +297,7 @@ async def test_a_map_function_is_called_with_the_old_and_the_new_state(world: Wo
 
 
 @pytest.mark.rule("watch-wakes")
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"by": lambda toy: "c"},
-        {"to": lambda config: [Request("default", "a")]},
-    ],
-)
+@pytest.mark.parametrize("how", [{"by": lambda toy: "c"}, {"to": lambda config: [Request("default", "a")]}])
 @in_world(played)
 async def test_wakes_filters_the_changes_of_a_watched_object(world: World, how: dict[str, Any]) -> None:
     runs = Runs()

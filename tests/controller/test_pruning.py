@@ -159,9 +159,7 @@ async def swallowed_create(ctx: Context[Toy]) -> None:
 @pytest.mark.parametrize(
     "trouble", [fail, swallowed_apply, swallowed_read, swallowed_blocking_call, swallowed_create]
 )
-async def test_nothing_is_pruned_after_an_error_even_one_that_was_swallowed(
-    trouble: Any,
-) -> None:
+async def test_nothing_is_pruned_after_an_error_even_one_that_was_swallowed(trouble: Any) -> None:
     client = await grown(FaultPlan((Fault(When("list", "*/secrets"), Refuse(500, "InternalError")),)))
     await Wanted("a", then=trouble).run(client)
     assert await names(client) == ["a", "b", "c"]

@@ -14,13 +14,7 @@ from informers import APIResource
 from reconcile import Client, Context, Controller, Object, ObjectMeta, Result
 from reconcile.client.manifests import manifest_of
 from reconcile.controller.event_recorder import WAITING, Recorder
-from reconcile.controller.event_series import (
-    BURST,
-    COMBINED,
-    REFILL_SECONDS,
-    EventLedger,
-    EventSubject,
-)
+from reconcile.controller.event_series import BURST, COMBINED, REFILL_SECONDS, EventLedger, EventSubject
 from reconcile.controller.run_output import PendingEvent
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Namespace
@@ -200,9 +194,7 @@ async def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_tri
 
 
 @pytest.mark.rule("event-4")
-async def test_events_beyond_the_queue_bound_are_dropped_and_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_events_beyond_the_queue_bound_are_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     client = served()
     recorder = told(client)
     this = await subject(client)

@@ -170,8 +170,7 @@ async def test_the_work_is_done_soon_after_the_last_of_any_series_of_outages(
 @pytest.mark.rule("outage-5")
 @in_world(played)
 async def test_an_outage_is_logged_in_two_lines_and_shown_in_the_status(
-    world: World,
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     registry = CollectorRegistry()

@@ -57,8 +57,7 @@ async def lenient(ctx: Context[Toy]) -> None:
 @pytest.mark.parametrize("reconcile", [rewrap, within, together, lenient])
 @in_world(partial(played, toys=1))
 async def test_an_outage_is_recognised_in_wrapped_grouped_and_caught_errors(
-    world: World,
-    reconcile: Callable[[Context[Toy]], Awaitable[Any]],
+    world: World, reconcile: Callable[[Context[Toy]], Awaitable[Any]]
 ) -> None:
     runs: list[tuple[float, int]] = []
 

@@ -169,9 +169,7 @@ async def test_a_cancellation_around_run_once_is_not_attributed_to_the_run() -> 
 
 
 @in_world(played)
-async def test_the_deadline_of_a_run_is_still_a_timeout_after_the_run_cancelled_itself(
-    world: World,
-) -> None:
+async def test_the_deadline_of_a_run_is_still_a_timeout_after_the_run_cancelled_itself(world: World) -> None:
     errors: list[str] = []
 
     async def first_this_then_that(ctx: Context[Toy]) -> None:
@@ -210,10 +208,7 @@ async def _started(world: World, manager: Manager) -> None:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        (
-            "informer of configmaps",
-            "the informer of configmaps was cancelled, and nothing had asked",
-        ),
+        ("informer of configmaps", "the informer of configmaps was cancelled, and nothing had asked"),
         ("_run_part", "one of the manager's tasks was cancelled, and nothing had asked it to end"),
     ],
 )

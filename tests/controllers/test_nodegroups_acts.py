@@ -142,9 +142,7 @@ async def test_a_removal_plan_has_the_remaining_steps_or_a_refusal() -> None:
 
 @pytest.mark.rule("capi-2d-delete-nodes")
 @pytest.mark.parametrize("size", [2, 0])
-async def test_the_minimum_size_is_enforced_against_the_server_and_leaves_no_mark(
-    size: int,
-) -> None:
+async def test_the_minimum_size_is_enforced_against_the_server_and_leaves_no_mark(size: int) -> None:
     client, one = await three(bounds=("2" if size else "0", "10"))
     live = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
     await client.raw.merge(live, {"spec": {"replicas": size}}, guard={})

@@ -143,9 +143,7 @@ def scaling(what: Any, times: int | None) -> Fault:
     ],
 )
 @simulated
-async def test_a_conflict_or_a_failing_or_busy_server_never_displaces_the_best_group(
-    fault: Fault,
-) -> None:
+async def test_a_conflict_or_a_failing_or_busy_server_never_displaces_the_best_group(fault: Fault) -> None:
     groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
     async with at_work(*groups, faults=(fault,), priorities=PRIORITIES) as (here, recorded):
         await ask(here, "a", "b")

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.nodegroups.cluster_reads import BadDiscovery, DiscoveryTerm
-from controllers.nodegroups.group_annotations import (
-    CAPACITY,
-    template_of,
-)
+from controllers.nodegroups.group_annotations import CAPACITY, template_of
 from controllers.nodegroups.machine import MachineState, read_machine
 from controllers.nodegroups.node_group import (
     GroupRefused,
@@ -61,10 +58,7 @@ def test_a_group_can_grow_from_zero_if_cpu_and_memory_are_known(
 
 
 @pytest.mark.rule("capi-2d-replica-defaulting")
-@pytest.mark.parametrize(
-    ("bounds", "default"),
-    [((None, "7"), 1), (("0", "7"), 0), (("3", "7"), 3)],
-)
+@pytest.mark.parametrize(("bounds", "default"), [((None, "7"), 1), (("0", "7"), 0), (("3", "7"), 3)])
 def test_missing_replicas_are_derived_from_the_bounds(
     bounds: tuple[str | None, str | None], default: int
 ) -> None:

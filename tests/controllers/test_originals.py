@@ -106,9 +106,7 @@ async def test_a_controller_does_not_start_beside_the_lease_of_its_original(here
 
 @pytest.mark.rule("takeover-ready-made")
 @in_world(played)
-async def test_a_controller_does_not_start_if_another_manager_has_just_written_a_status(
-    here: Played,
-) -> None:
+async def test_a_controller_does_not_start_if_another_manager_has_just_written_a_status(here: Played) -> None:
     made = await here.user.create(fleet(1))
     original = here.user.with_options(field_manager="manager")
     await original.raw.merge(made, {"status": {"replicas": 1}}, guard={}, subresource="status")

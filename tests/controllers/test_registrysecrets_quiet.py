@@ -9,16 +9,7 @@ from controllers.registrysecrets.models import PipelineRegistry
 from reconcile import Manager, ObjectMeta, Request
 from reconcile.kinds import Secret
 from reconcile.simulation import Delays
-from reconcile.testing import (
-    Cut,
-    EndEarly,
-    Expire,
-    Fault,
-    FaultPlan,
-    FaultyTransport,
-    LateTransport,
-    When,
-)
+from reconcile.testing import Cut, EndEarly, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
 from tests.controllers.pipelines import DOCKER, HOST, controller, copies, docker_config, pipeline, source
 from tests.controllers.world import NAMESPACE, World, world
 from tests.helpers.scenarios import simulated
@@ -42,9 +33,7 @@ BREAKS = FaultPlan((*broken(SECRETS), *broken("/api/v1/namespaces"), *broken(PIP
 @pytest.mark.rule("kubero-5d-01", "kubero-5d-10")
 @pytest.mark.parametrize("seed", range(2))
 @simulated
-async def test_broken_watches_a_resync_and_forced_runs_for_ten_minutes_cause_no_requests(
-    seed: int,
-) -> None:
+async def test_broken_watches_a_resync_and_forced_runs_for_ten_minutes_cause_no_requests(seed: int) -> None:
     """Requests count, also those that a server would answer without a change."""
     async with world(seed, definition(), delays=Delays()) as here:
         for made in (source(), pipeline(), given(), pipeline(name="blog", mode="none")):

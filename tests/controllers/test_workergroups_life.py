@@ -120,11 +120,7 @@ async def test_a_group_stays_within_its_bounds_whatever_is_requested(here: World
 @pytest.mark.rule("kuberay-1d-quota")
 @in_world(play)
 async def test_an_exceeded_quota_is_a_condition_and_freed_quota_is_used_later(here: World) -> None:
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "few", "namespace": NAMESPACE},
-    }
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NAMESPACE}}
     await here.user.create({**quota, "spec": {"hard": {"pods": "3"}}})
     await here.user.create(cluster(4))
     await anyio.sleep(20)

@@ -41,11 +41,7 @@ def schema(rule: str, **more: Any) -> dict[str, Any]:
 
 
 def spec(rule: str, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": MEMBERS,
-        "x-kubernetes-validations": [{"rule": rule, **more}],
-    }
+    return {"type": "object", "properties": MEMBERS, "x-kubernetes-validations": [{"rule": rule, **more}]}
 
 
 def ruled(rule: str, **more: Any) -> ResourceSchema:

@@ -124,9 +124,7 @@ async def test_a_client_that_expects_100_continue_gets_it(client: aiohttp.Client
 
 
 @pytest.mark.rule("api-26")
-async def test_an_internal_error_is_a_500_and_the_server_continues(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_internal_error_is_a_500_and_the_server_continues(caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer()
 
     def broken(request: AdmissionRequest) -> None:

@@ -204,10 +204,7 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
 async def test_answers_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_SENDING", 30_000_000)
     api = await with_much_to_read()
-    async with (
-        serve(api.server, tls=False) as face,
-        connected(face, HEAD + b"\r\n") as first,
-    ):
+    async with serve(api.server, tls=False) as face, connected(face, HEAD + b"\r\n") as first:
         assert b" 200 " in await first.receive()
         async with connected(face, HEAD + b"\r\n") as second:
             assert b" 429 " in await second.receive()

@@ -90,11 +90,7 @@ def test_a_structural_schema_has_no_fault(member: dict[str, Any]) -> None:
         (keyed(["b"], properties={"a": STRING}), INVALID, f".{MAP_KEYS}[0]"),
         (keyed(["a"], properties={"a": STRING}), REQUIRED, ".items.properties[a].default"),
         (keyed(["a"], properties={"a": {"type": "object"}}), INVALID, ".items.properties[a].type"),
-        (
-            {"type": "array", "items": {"type": "object"}, LIST_TYPE: "set"},
-            INVALID,
-            f".items.{MAP_TYPE}",
-        ),
+        ({"type": "array", "items": {"type": "object"}, LIST_TYPE: "set"}, INVALID, f".items.{MAP_TYPE}"),
         ({"type": "array", "items": STRING, MAP_KEYS: ["a"]}, INVALID, f".{LIST_TYPE}"),
     ],
 )

@@ -14,13 +14,7 @@ import pytest
 from attrs import define, field
 
 from informers.transport import Response
-from reconcile.embedded import (
-    ApiRequest,
-    ApiServer,
-    ConversionFailed,
-    ConversionRequest,
-    WatchStream,
-)
+from reconcile.embedded import ApiRequest, ApiServer, ConversionFailed, ConversionRequest, WatchStream
 from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, MERGE, Api, StillClock, config_map, events
 from tests.embedded.versioned_things import collection, thing, things, version
 
@@ -143,11 +137,7 @@ async def test_every_verb_works_in_the_other_version(ready: Converting) -> None:
     status = await ready.send("PATCH", f"{OLD}/a/status", {"status": {"ready": 1}})
     assert (status[1]["spec"], status[1]["status"]) == ({"size": 4}, {"ready": 1})
     applied = await ready.send(
-        "PATCH",
-        f"{OLD}/a",
-        thing("v1alpha1", note=5),
-        kind="application/apply-patch+yaml",
-        fieldManager="m",
+        "PATCH", f"{OLD}/a", thing("v1alpha1", note=5), kind="application/apply-patch+yaml", fieldManager="m"
     )
     assert applied[1]["spec"] == {"size": 4, "note": 5}
     tried = await ready.send("PUT", f"{OLD}/a", {**applied[1], "spec": {"size": 9}}, dryRun="All")

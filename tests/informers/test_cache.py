@@ -149,11 +149,7 @@ async def test_a_later_declared_resource_starts_at_once_and_a_fully_released_one
     ("code", "reason", "says"),
     [
         (401, "Unauthorized", "does not accept the credentials"),
-        (
-            403,
-            "Forbidden",
-            r'add the RBAC rule \{apiGroups: \[""\], resources: \["configmaps"\]',
-        ),
+        (403, "Forbidden", r'add the RBAC rule \{apiGroups: \[""\], resources: \["configmaps"\]'),
         (404, "NotFound", "install its CustomResourceDefinition"),
     ],
 )
@@ -247,9 +243,7 @@ async def test_a_status_describes_the_activity_of_an_informer(world: World) -> N
 
 
 @in_world(played)
-async def test_discovery_caches_existing_kinds_and_soon_retries_missing_ones(
-    world: World,
-) -> None:
+async def test_discovery_caches_existing_kinds_and_soon_retries_missing_ones(world: World) -> None:
     discovery = Discovery(world.transport)
     async with anyio.create_task_group() as group:
         for _ in range(5):

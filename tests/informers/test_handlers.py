@@ -21,9 +21,7 @@ async def make(client: Client, *names: str) -> None:
 
 @pytest.mark.rule("inv-28")
 @in_world(informed)
-async def test_a_slow_handler_gets_everything_in_order_and_delays_no_other(
-    world: World,
-) -> None:
+async def test_a_slow_handler_gets_everything_in_order_and_delays_no_other(world: World) -> None:
     slow: list[str] = []
     quick: list[str] = []
 
@@ -77,9 +75,7 @@ async def test_handlers_that_raise_or_never_return_do_not_affect_others(
 
 @pytest.mark.rule("inv-30")
 @in_world(informed)
-async def test_a_late_asynchronous_handler_is_synced_after_the_existing_objects(
-    world: World,
-) -> None:
+async def test_a_late_asynchronous_handler_is_synced_after_the_existing_objects(world: World) -> None:
     await make(world.client, "a", "b")
     heard: list[tuple[str, bool]] = []
 

@@ -62,10 +62,7 @@ def test_a_field_selector_by_name_decodes_nothing(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        (
-            {"labels": "a=(b"},
-            "'a=(b' is not a label selector: unable to parse requirement: found '('",
-        ),
+        ({"labels": "a=(b"}, "'a=(b' is not a label selector: unable to parse requirement: found '('"),
         ({"labels": "a,,b"}, "'a,,b' is not a label selector: found ',', expected: identifier after ','"),
         ({"fields": "spec.x in (a)"}, "'spec.x in (a)' is not a field selector: invalid selector: "),
         ({"shard": "half of them"}, "invalid shard selector 'half of them': expected bounds of 16"),

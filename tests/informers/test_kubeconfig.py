@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from informers.kubeconfig import (
-    ConfigurationProblem,
-    choose_context,
-    find_kubeconfig,
-    is_loopback_url,
-)
+from informers.kubeconfig import ConfigurationProblem, choose_context, find_kubeconfig, is_loopback_url
 
 Write = Callable[..., Path]
 

@@ -218,9 +218,7 @@ async def test_a_missing_answer_leaves_the_outcome_unknown(connecting: Connect) 
             await get_as_stream(transport)
 
 
-async def test_an_established_stream_may_be_silent_for_longer_than_any_timeout(
-    connecting: Connect,
-) -> None:
+async def test_an_established_stream_may_be_silent_for_longer_than_any_timeout(connecting: Connect) -> None:
     async def slow(seen: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + chunk(b"1"))
         await asyncio.sleep(0.3)

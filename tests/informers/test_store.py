@@ -168,9 +168,7 @@ OPERATIONS = st.lists(
 
 @pytest.mark.rule("K1", "K2", "K3")
 @given(OPERATIONS)
-def test_every_index_equals_a_scan_of_the_store(
-    operations: list[tuple[str, list[tuple[str, str]]]],
-) -> None:
+def test_every_index_equals_a_scan_of_the_store(operations: list[tuple[str, list[tuple[str, str]]]]) -> None:
     store = Store()
     store.add_index("first letter", lambda s: (s.key.name[0],))
     for version, (verb, items) in enumerate(operations, 1):

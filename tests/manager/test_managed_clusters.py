@@ -182,9 +182,7 @@ async def test_the_start_fails_if_all_clusters_are_down(sites: Sites) -> None:
             raise AssertionError("started")
 
 
-def test_a_kind_that_only_one_cluster_serves_delays_only_the_other(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_kind_that_only_one_cluster_serves_delays_only_the_other(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(sites: Sites) -> None:
         await sites.east.make(size=2)
         async with sites.running(Controller(Toy, keep_size), sync_seconds=20):

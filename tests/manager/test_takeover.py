@@ -267,12 +267,7 @@ async def test_in_shadow_each_write_is_logged_in_one_line_and_none_is_sent(
         ConfigMap(metadata=ObjectMeta("settings", "default", labels={"do": "x"}), data={"size": "1"})
     )
     controller = Controller(
-        ConfigMap,
-        everything,
-        writes=[ConfigMap, Secret],
-        every=2,
-        name="everything",
-        operator="example.com",
+        ConfigMap, everything, writes=[ConfigMap, Secret], every=2, name="everything", operator="example.com"
     )
     with caplog.at_level(logging.INFO, "reconcile.shadow"):
         await here.runs(here.manager(controller, selector="do", dry_run=True), 10)

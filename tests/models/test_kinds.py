@@ -220,11 +220,7 @@ NOT_UP = {
         {"available_replicas": 2},
     ],
     "StatefulSet": [{"observed_generation": 1}, {"ready_replicas": 2}, {"update_revision": "c"}],
-    "DaemonSet": [
-        {"observed_generation": 1},
-        {"updated_number_scheduled": 2},
-        {"number_available": 2},
-    ],
+    "DaemonSet": [{"observed_generation": 1}, {"updated_number_scheduled": 2}, {"number_available": 2}],
 }
 
 

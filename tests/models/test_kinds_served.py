@@ -53,8 +53,7 @@ MADE: dict[str, Object] = {
     ),
     "cluster role": ClusterRole(metadata=ALONE, rules=(READ, PAGES)),
     "aggregated cluster role": ClusterRole(
-        metadata=ALONE,
-        extra={"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}},
+        metadata=ALONE, extra={"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
     ),
     "cluster role binding": ClusterRoleBinding(
         metadata=ALONE,

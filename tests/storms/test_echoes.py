@@ -47,11 +47,7 @@ OLD = state(4)
 @pytest.mark.rule("storm-echo")
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        (state(3, x="1"), state(5, x="2")),
-        (state(4, x="1"), state(6, x="2")),
-        (None, state(5, x="2")),
-    ],
+    [(state(3, x="1"), state(5, x="2")), (state(4, x="1"), state(6, x="2")), (None, state(5, x="2"))],
 )
 def test_another_state_before_or_after_is_not_an_echo(old: Snapshot | None, new: Snapshot) -> None:
     assert not is_echo(sent({"data": {"x": "2"}}, state(4, x="1"), state(5, x="2")), old, new)

@@ -221,9 +221,7 @@ def test_tests_that_use_the_plugin_run_in_virtual_time_beside_any_other_plugin(
     assert "warning" not in done.stdout
 
 
-def test_tests_with_another_loop_are_refused_and_failures_show_the_line_of_the_test(
-    tmp_path: Path,
-) -> None:
+def test_tests_with_another_loop_are_refused_and_failures_show_the_line_of_the_test(tmp_path: Path) -> None:
     (tmp_path / "test_refused.py").write_text(REFUSED)
     done = run(tmp_path, *AUTO)
     assert "fixture 'theirs' is async" in done.stdout

@@ -29,10 +29,7 @@ class Simulate(Protocol):
 
 
 def simulate_trio(
-    fn: Callable[[*Arguments], Awaitable[T]],
-    *args: *Arguments,
-    seed: int = 0,
-    limit_seconds: float = 3600,
+    fn: Callable[[*Arguments], Awaitable[T]], *args: *Arguments, seed: int = 0, limit_seconds: float = 3600
 ) -> T:
     """As `reconcile.testing.simulate`, on trio, which knows neither seeds nor a limit."""
     clock = trio.testing.MockClock(autojump_threshold=0)

@@ -62,9 +62,7 @@ async def queue_is_empty(queue: WorkQueue[str]) -> None:
 
 
 @pytest.mark.rule("P9")
-def test_of_many_workers_woken_at_once_the_first_to_run_gets_the_first_key(
-    simulate: Simulate,
-) -> None:
+def test_of_many_workers_woken_at_once_the_first_to_run_gets_the_first_key(simulate: Simulate) -> None:
     async def scenario() -> list[int]:
         queue: WorkQueue[int] = WorkQueue()
         order: list[int] = []

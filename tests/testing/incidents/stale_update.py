@@ -64,10 +64,7 @@ POOL = Pool(metadata=ObjectMeta("pool", "default"), spec=PoolSpec(3))
 
 scenario = Scenario(
     controllers=lambda: Controller(
-        Pool,
-        keep,
-        watches=[Watch(NodeGroup, to=lambda _: [Request("default", "pool")])],
-        writes=[NodeGroup],
+        Pool, keep, watches=[Watch(NodeGroup, to=lambda _: [Request("default", "pool")])], writes=[NodeGroup]
     ),
     objects=[group("cheap", 1), group("dear", 9)],
     steps=[Apply(POOL), Touch(group("cheap", 1)), Wait(0), Edit(POOL, {"spec": {"nodes": 6}})],
