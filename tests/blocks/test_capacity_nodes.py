@@ -9,10 +9,11 @@ from reconcile.blocks.capacity.pod_needs import HostPort, NodeRequirement, PodSh
 from reconcile.kinds import Node
 from reconcile.models import decode
 
+pytestmark = pytest.mark.rule("capacity-fit")
+
 TEAM = Taint("team", "a", "NoSchedule")
 
 
-@pytest.mark.rule("capacity-fit")
 def test_a_node_template_is_an_empty_node_with_its_allocatable_resources() -> None:
     manifest = {
         "apiVersion": "v1",
@@ -33,7 +34,6 @@ def test_a_node_template_is_an_empty_node_with_its_allocatable_resources() -> No
     assert node_template(decode(Node, manifest)) == read
 
 
-@pytest.mark.rule("capacity-fit")
 def test_a_node_without_allocatable_resources_offers_its_capacity() -> None:
     assert node_template({"status": {"capacity": {"cpu": "4"}, "allocatable": None}}).free == {"cpu": 4000}
     nothing = NodeTemplate({})
@@ -44,7 +44,6 @@ def test_a_node_without_allocatable_resources_offers_its_capacity() -> None:
         node_template({"status": {"capacity": {"cpu": "many"}}})
 
 
-@pytest.mark.rule("capacity-fit")
 @pytest.mark.parametrize(
     ("toleration", "puts_up"),
     [
@@ -67,7 +66,6 @@ def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: Toleration, pu
     assert not TEAM.tolerated([])
 
 
-@pytest.mark.rule("capacity-fit")
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
@@ -84,7 +82,6 @@ def test_a_node_reports_why_it_repels_a_pod(shape: PodShape, why: str) -> None:
     assert NodeTemplate({}, {"zone": "a"}, (soft, TEAM, hard)).bars(shape) == why
 
 
-@pytest.mark.rule("capacity-fit")
 def test_a_node_reports_the_resource_it_lacks() -> None:
     node = NodeTemplate({"cpu": 2, "memory": 1}, ports=(HostPort(80), HostPort(81)))
     assert node.lacks(PodShape((("cpu", 2), ("memory", 1)))) == ""
@@ -95,7 +92,6 @@ def test_a_node_reports_the_resource_it_lacks() -> None:
     assert node.lacks(PodShape((), ports=(HostPort(82), HostPort(81)))) == "host ports"
 
 
-@pytest.mark.rule("capacity-fit")
 def test_a_pod_takes_its_share_of_a_node_and_its_host_ports() -> None:
     node = NodeTemplate({"cpu": 5, "memory": 1}, {"zone": "a"}, (TEAM,), (HostPort(80),))
     taken = node.with_pod(PodShape((("cpu", 2), ("memory", 4), ("gpu", 1)), ports=(HostPort(81),)))

@@ -104,8 +104,7 @@ async def test_a_cancelled_write_is_looked_for_before_the_next_run_decides(world
         return Result()
 
     world.transport.plan = FaultPlan()
-    controller = Controller(Toy, hasty, owns=[ConfigMap], timeout=0.001)
-    async with world.running(controller):
+    async with world.running(Controller(Toy, hasty, owns=[ConfigMap], timeout=0.001)):
         await world.make()
         await anyio.sleep(30)
         assert len(await world.client.list(ConfigMap, "default")) <= 1

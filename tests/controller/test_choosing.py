@@ -236,8 +236,7 @@ async def test_the_deletion_of_a_selected_object_is_reported_even_if_its_success
 @in_world(played)
 async def test_the_selectors_of_manager_and_controller_must_both_match(world: World) -> None:
     seen = Seen()
-    controller = Controller(Toy, seen.keep, selector="team=blue")
-    async with world.running(controller, selector="trial"):
+    async with world.running(Controller(Toy, seen.keep, selector="team=blue"), selector="trial"):
         await world.client.create(toy("both", {**BLUE, "trial": "yes"}))
         await world.client.create(toy("blue"))
         await world.client.create(toy("trial", {"trial": "yes"}))

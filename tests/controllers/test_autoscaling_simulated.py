@@ -46,8 +46,7 @@ class Pages:
     async def page(self, url: str, most_bytes: int) -> bytes:
         if "gauge.example.com" in url:
             return f"load {LOAD}\n".encode()
-        host = url.removeprefix("http://").partition(":")[0]
-        if int(host.rpartition(".")[2]) % 6 == 3:
+        if int(url.removeprefix("http://").partition(":")[0].rpartition(".")[2]) % 6 == 3:
             raise FetchFailed("ConnectionRefused", "it does not take connections")
         return b"idle 0.001\n"
 

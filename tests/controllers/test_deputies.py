@@ -20,6 +20,8 @@ from tests.controllers.ray_runs import cluster, once
 from tests.controllers.ray_specs import faults, head
 from tests.helpers.scenarios import simulated
 
+pytestmark = pytest.mark.rule("tenant-09")
+
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")
 Ingress = unstructured_kind("networking.k8s.io/v1", "Ingress", plural="ingresses")
@@ -37,7 +39,6 @@ def theirs(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, **meta}
 
 
-@pytest.mark.rule("tenant-09")
 @pytest.mark.parametrize("kind", ["Role", "RoleBinding", "ServiceAccount"])
 async def test_a_ray_cluster_does_not_take_over_a_foreign_role_or_account_of_its_name(kind: str) -> None:
     client = FakeClient(cluster(1), theirs(kind, "ray"))
@@ -49,7 +50,6 @@ async def test_a_ray_cluster_does_not_take_over_a_foreign_role_or_account_of_its
     assert done.conditions["ReplicaFailure"]["reason"] == f"FailedApply{kind}"
 
 
-@pytest.mark.rule("tenant-09")
 async def test_a_ray_cluster_does_not_take_over_a_foreign_service() -> None:
     service = theirs("Service", "ray-head-svc") | {
         "spec": {"ports": [{"port": 80}], "selector": {"app": "x"}}
@@ -60,13 +60,11 @@ async def test_a_ray_cluster_does_not_take_over_a_foreign_service() -> None:
     assert encode(await client.get(Service, "ray-head-svc", "default")) == before
 
 
-@pytest.mark.rule("tenant-09")
 def test_a_head_service_that_would_intercept_foreign_traffic_is_refused() -> None:
     (fault,) = faults(**head(headService={"spec": {"externalIPs": ["10.0.0.1"]}}))
     assert "externalIPs" in fault
 
 
-@pytest.mark.rule("tenant-09")
 async def test_an_annotation_that_the_ingress_controller_would_execute_is_not_passed_on() -> None:
     made = annotated(with_group(replicas=1))
     snippets = {
@@ -81,7 +79,6 @@ async def test_an_annotation_that_the_ingress_controller_would_execute_is_not_pa
     assert dict(ingress.metadata.annotations) == {"nginx.ingress.kubernetes.io/rewrite-target": "/$1"}
 
 
-@pytest.mark.rule("tenant-09")
 def test_an_autoscaler_of_nodes_sizes_groups_of_another_namespace_only_if_allowed() -> None:
     allowed = NodeGroupSettings(namespaces=(Grant.parse("ops:prod-*"),))
     assert allowed.allows("ops", "prod-1")
@@ -91,7 +88,6 @@ def test_an_autoscaler_of_nodes_sizes_groups_of_another_namespace_only_if_allowe
     assert NodeGroupSettings().allows("ops", "ops")
 
 
-@pytest.mark.rule("tenant-09")
 @simulated
 async def test_a_discovery_of_another_namespace_is_a_condition_and_nothing_is_sized() -> None:
     discovery = ("clusterapi:namespace=*",)

@@ -54,8 +54,7 @@ async def told(here: World, reason: str) -> list[str]:
 @pytest.mark.rule("node-groups-grow")
 @simulated
 async def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_settles() -> None:
-    one = group("g", 0, ("0", "10"), **OFFER)
-    async with at_work(one, published=True) as (here, recorded):
+    async with at_work(group("g", 0, ("0", "10"), **OFFER), published=True) as (here, recorded):
         await ask(here, "a", "b", "c")
         await anyio.sleep(40)
         assert await size_of(here.user, "g") == 3

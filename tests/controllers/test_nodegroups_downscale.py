@@ -22,6 +22,8 @@ from reconcile.kinds import Node, Pod
 from reconcile.models import decode
 from tests.controllers.nodegroups import STORED
 
+pytestmark = pytest.mark.rule("node-groups-shrink")
+
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 LONG_AGO = NOW - datetime.timedelta(hours=5)
 
@@ -101,7 +103,6 @@ def numbered(count: int) -> list[NodeView]:
 # What is not needed, and since when.
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_an_empty_node_is_removed_by_the_name_of_its_machine_and_remembered() -> None:
     one = group([node("a")])
     assert plan_scale_down(situation(one)) == ScaleDown(
@@ -109,13 +110,11 @@ def test_an_empty_node_is_removed_by_the_name_of_its_machine_and_remembered() ->
     )
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_a_node_of_a_machine_pool_is_removed_by_its_instance() -> None:
     pool = group([node("a")], kind="MachinePool", machines=())
     assert plan_scale_down(situation(pool)).delete == (Candidate(node("a"), pool.group, "x:/a"),)
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_a_node_needed_until_now_is_unneeded_from_now_on() -> None:
     found = plan_scale_down(
         situation(group([node("a"), node("b")]), unneeded={"b": ago(60), "gone": LONG_AGO})
@@ -123,7 +122,6 @@ def test_a_node_needed_until_now_is_unneeded_from_now_on() -> None:
     assert found == ScaleDown(unneeded={"a": NOW, "b": ago(60)})
 
 
-@pytest.mark.rule("node-groups-shrink")
 @pytest.mark.parametrize(
     ("ready", "seconds", "goes"),
     [(True, 599, False), (True, 600, True), (False, 1199, False), (False, 1200, True)],
@@ -139,7 +137,6 @@ def test_a_node_is_removed_after_its_time_which_is_longer_for_an_unready_one(
     assert bool(plan_scale_down(situation(group_says, unneeded={"a": ago(1)})).delete) is ready
 
 
-@pytest.mark.rule("node-groups-shrink")
 @pytest.mark.parametrize(
     ("view", "pods", "options", "why"),
     [
@@ -193,7 +190,6 @@ def test_nodes_of_a_group_that_is_rolling_out_or_unhealthy_are_kept() -> None:
 # Where the pods go.
 
 
-@pytest.mark.rule("node-groups-shrink")
 @pytest.mark.parametrize("how", [{"ready": False}, {"cordoned": True}, {"draining": ago(60)}, {"cpu": 1}])
 def test_pods_cannot_move_to_a_node_that_accepts_none(how: dict[str, Any]) -> None:
     pods = [pod("p", "a", 1500)]
@@ -202,7 +198,6 @@ def test_pods_cannot_move_to_a_node_that_accepts_none(how: dict[str, Any]) -> No
     assert names(plan_scale_down(situation(group([node("a")]), pods, [node("Z")])).drain) == ["a"]
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_all_pods_of_a_node_must_fit_beside_those_already_elsewhere() -> None:
     pods = [pod("p1", "a", 900), pod("p2", "a", 900), pod("there", "Z", 2300)]
     found = plan_scale_down(situation(group([node("a")]), pods, [node("Z")]))
@@ -211,7 +206,6 @@ def test_all_pods_of_a_node_must_fit_beside_those_already_elsewhere() -> None:
     assert names(plan_scale_down(situation(group([node("a")]), going, [node("Z")])).drain) == ["a"]
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_room_is_given_only_once_and_not_on_a_node_that_is_also_removed() -> None:
     nodes = [node("a"), node("b"), node("c")]
     pods = [pod("pa", "a", 1500), pod("pb", "b", 1500), pod("pc", "c", 1500)]
@@ -223,7 +217,6 @@ def test_room_is_given_only_once_and_not_on_a_node_that_is_also_removed() -> Non
     assert beside.kept == {"c": "its pods fit nowhere else"}
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_the_pods_of_a_kept_node_take_no_room_from_others() -> None:
     nodes = [node("a"), node("b")]
     pods = [
@@ -236,7 +229,6 @@ def test_the_pods_of_a_kept_node_take_no_room_from_others() -> None:
     assert found.kept == {"b": "pod held: it keeps data on the node"}
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_a_node_whose_pods_fit_nowhere_does_not_keep_later_nodes() -> None:
     nodes = [node("a"), node("b", cordoned=True)]
     pods = [pod("large", "a", 1900), pod("small", "b", 100), pod("other", "b", 100)]
@@ -248,7 +240,6 @@ def test_a_node_whose_pods_fit_nowhere_does_not_keep_later_nodes() -> None:
 # In which order, and how many.
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_empty_nodes_are_considered_first_then_those_being_drained_then_those_with_few_pods() -> None:
     nodes = [
         node("a"),
@@ -272,7 +263,6 @@ def test_empty_nodes_are_considered_first_then_those_being_drained_then_those_wi
         assert sorted(found.unneeded) == list("abcdef")
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_each_group_keeps_its_own_minimum_size() -> None:
     first = group([node("a"), node("b")], 1, "first")
     second = group([node("c"), node("d")], 0, "second")
@@ -281,7 +271,6 @@ def test_each_group_keeps_its_own_minimum_size() -> None:
     assert names(plan_scale_down(situation([larger, second])).delete) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_of_many_nodes_thirty_are_considered_and_ten_empty_ones_and_one_other_removed() -> None:
     nodes = numbered(32)
     pods = [pod(f"p{number}", f"n{number:02}", 10) for number in range(12, 32)]
@@ -292,7 +281,6 @@ def test_of_many_nodes_thirty_are_considered_and_ten_empty_ones_and_one_other_re
     assert len(found.unneeded) == 30
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_of_two_nodes_being_drained_the_first_by_name_continues_and_the_other_is_released() -> None:
     nodes = [node("a"), node("b", draining=ago(60)), node("c", draining=ago(30))]
     pods = [pod("pa", "a", 10), pod("pb1", "b", 10), pod("pb2", "b", 10), pod("pc", "c", 10)]
@@ -300,7 +288,6 @@ def test_of_two_nodes_being_drained_the_first_by_name_continues_and_the_other_is
     assert (names(found.drain), found.release) == (["b"], (nodes[2],))
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_a_node_not_empty_after_fifteen_minutes_is_released_and_its_time_restarts() -> None:
     def plan(seconds: float, *pods: PodPlacement) -> ScaleDown:
         nodes = [node("a", draining=ago(seconds)), node("b")]
@@ -318,7 +305,6 @@ def names_of(views: Iterable[NodeView]) -> list[str]:
     return [one.name for one in views]
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_while_pods_wait_no_node_is_removed_and_drained_ones_are_released() -> None:
     nodes = [node("a"), node("b", draining=ago(60)), node("c", disabled=True), node("d", draining=ago(60))]
     pods = [pod("pb", "b", 10)]
@@ -329,7 +315,6 @@ def test_while_pods_wait_no_node_is_removed_and_drained_ones_are_released() -> N
     )
 
 
-@pytest.mark.rule("node-groups-shrink")
 def test_a_node_being_drained_continues_regardless_of_its_time_and_is_released_when_needed() -> None:
     here = node("a", draining=ago(60))
     found = plan_scale_down(situation(group([here]), [pod("p", "a")], [node("Z")], unneeded={}))
@@ -338,7 +323,6 @@ def test_a_node_being_drained_continues_regardless_of_its_time_and_is_released_w
     assert needed == ScaleDown(release=(here,), kept={"a": "its pods fit nowhere else"})
 
 
-@pytest.mark.rule("node-groups-shrink")
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=8), st.integers(0, 8))
 def test_every_removal_keeps_the_bounds_decides_on_each_node_and_leaves_room_for_all_pods(
     loads: list[tuple[int, bool]], smallest: int

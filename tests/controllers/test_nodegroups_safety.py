@@ -47,8 +47,7 @@ async def asked(here: World, **options: Any) -> FaultyTransport:
     await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
     recorded = FaultyTransport(here.transport)
     controller = make_controller(NodeGroupSettings(API))
-    manager = Manager(controller, transport=recorded, clock=here.clock, **options)
-    async with manager:
+    async with Manager(controller, transport=recorded, clock=here.clock, **options):
         await anyio.sleep(30)
     return recorded
 

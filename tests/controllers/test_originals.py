@@ -128,14 +128,14 @@ async def test_fleets_and_everything_below_them_are_selected_by_the_labels_of_th
 
 
 @pytest.mark.rule("takeover-ready-made", "takeover-shadow")
-def test_in_shadow_the_bundled_controllers_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(here: Played) -> None:
-        await here.user.create(fleet(2))
-        controllers = [*fleets.make_controllers(), workergroups.controller, registrysecrets.controller]
-        with caplog.at_level("INFO", "reconcile.shadow"):
-            await here.runs(controllers, 60, dry_run=True)
-        assert here.recorded.writes == []
-
-    played(scenario)
+@in_world(played)
+async def test_in_shadow_the_bundled_controllers_send_nothing(
+    here: Played, caplog: pytest.LogCaptureFixture
+) -> None:
+    await here.user.create(fleet(2))
+    controllers = [*fleets.make_controllers(), workergroups.controller, registrysecrets.controller]
+    with caplog.at_level("INFO", "reconcile.shadow"):
+        await here.runs(controllers, 60, dry_run=True)
+    assert here.recorded.writes == []
     told = [record.path for record in caplog.records if record.name == "reconcile.shadow"]  # type: ignore[attr-defined]
     assert any(path.endswith("/rayclusterreplicasets") for path in told)

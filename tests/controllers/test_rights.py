@@ -21,6 +21,8 @@ from tests.controllers import nodegroups as machines
 from tests.controllers import pipelines
 from tests.controllers.world import NAMESPACE
 
+pytestmark = pytest.mark.rule("declared-bundled")
+
 ACCOUNT = service_account("default", "operator")
 GROUP = "rbac.authorization.k8s.io"
 Story: TypeAlias = Callable[[Client], Awaitable[None]]
@@ -98,7 +100,6 @@ RAY_CLUSTER = {
 }
 
 
-@pytest.mark.rule("declared-bundled")
 def test_worker_groups_work_under_their_rights() -> None:
     async def story(admin: Client) -> None:
         cluster = await admin.create(RAY_CLUSTER)
@@ -116,7 +117,6 @@ def test_worker_groups_work_under_their_rights() -> None:
     )
 
 
-@pytest.mark.rule("declared-bundled")
 def test_fleets_work_under_their_rights() -> None:
     async def story(admin: Client) -> None:
         made = await admin.create(ray.fleet(1))
@@ -137,7 +137,6 @@ def test_fleets_work_under_their_rights() -> None:
     wrote(written, "create /rayclusters", "create /rayclusterreplicasets", "patch /rayclusterfleets/fleet")
 
 
-@pytest.mark.rule("declared-bundled")
 def test_registry_secrets_work_under_their_rights() -> None:
     async def story(admin: Client) -> None:
         await admin.create(pipelines.source())
@@ -159,7 +158,6 @@ def test_registry_secrets_work_under_their_rights() -> None:
     wrote(written, "delete ")
 
 
-@pytest.mark.rule("declared-bundled")
 def test_pod_autoscalers_work_under_their_rights() -> None:
     async def story(admin: Client) -> None:
         await admin.create(scaled.deployment("model", 1))
@@ -176,7 +174,6 @@ def test_pod_autoscalers_work_under_their_rights() -> None:
     wrote(written, "patch /deployments/model/scale", "patch /horizontalpodautoscalers")
 
 
-@pytest.mark.rule("declared-bundled")
 def test_node_groups_work_under_their_rights() -> None:
     async def story(admin: Client) -> None:
         await admin.create(machines.group("best", 0, ("0", "3"), **machines.CAPACITIES))

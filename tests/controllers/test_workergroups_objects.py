@@ -44,7 +44,6 @@ def objects(cluster: ClusterView) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["bare", "everything", "fault-tolerant", "several-hosts"])
 def test_a_cluster_consists_of_exactly_these_objects(name: str) -> None:
     made = objects(view(name))
-    expected = documents(f"{name}.objects.yaml")
-    for one, other in zip(made, expected, strict=True):
+    for one, other in zip(made, documents(f"{name}.objects.yaml"), strict=True):
         one["metadata"].get("annotations", {}).pop("ray.io/upgrade-strategy-recreate-hash", None)
         assert one == other

@@ -57,8 +57,7 @@ class Histories(RuleBasedStateMachine):
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> None:
         before = self.api.server.version
-        answer = self.api.send(method, path, body, content_type=content_type)
-        if answer.status >= 300:
+        if self.api.send(method, path, body, content_type=content_type).status >= 300:
             assert self.api.server.version == before, "a refused write leaves no trace"
         version, state = listed(self.api)
         if version > before:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.embedded.api_client import DEFINITIONS, Api, events
 from tests.embedded.versioned_things import collection, thing, things, version
 
+pytestmark = pytest.mark.rule("api-125")
+
 NAMES = ("a", "b", "c", "d")
 VERSIONS = ("v1", "v1alpha1")
 APPLY = "application/apply-patch+yaml"
@@ -32,7 +34,6 @@ def api() -> Api:
     return served(version("v1", "note", "replicas"), version("v1alpha1", "note", "size"))
 
 
-@pytest.mark.rule("api-125")
 def test_fields_only_in_the_other_version_are_hidden_and_lost_with_the_first_write(api: Api) -> None:
     old, new = (f"{collection(name)}/a" for name in ("v1alpha1", "v1"))
     made = api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
@@ -46,7 +47,6 @@ def test_fields_only_in_the_other_version_are_hidden_and_lost_with_the_first_wri
     assert told(api.ok("GET", new)) == ("v1", {}, 1)
 
 
-@pytest.mark.rule("api-125")
 def test_lists_watches_and_dry_runs_show_what_a_get_shows(api: Api) -> None:
     watch = api.watch(collection("v1alpha1"))
     watch.take()
@@ -58,7 +58,6 @@ def test_lists_watches_and_dry_runs_show_what_a_get_shows(api: Api) -> None:
     assert [told(obj) for obj in (tried, *listed, *watched)] == [("v1alpha1", {"note": 1}, 1)] * 3
 
 
-@pytest.mark.rule("api-125")
 @pytest.mark.parametrize("write", ["patch", "put", "apply", "status"])
 def test_a_no_op_write_in_another_version_still_loses_fields(api: Api, write: str) -> None:
     api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
@@ -81,14 +80,12 @@ def test_a_no_op_write_in_another_version_still_loses_fields(api: Api, write: st
     assert api.ok("GET", f"{collection('v1')}/a")["spec"] == {"note": 1}
 
 
-@pytest.mark.rule("api-125")
 def test_a_second_no_op_write_changes_nothing(api: Api) -> None:
     api.ok("POST", collection("v1"), thing("v1", replicas=1, note=1))
     once = api.merge(f"{collection('v1alpha1')}/a", {})
     assert api.merge(f"{collection('v1alpha1')}/a", {}) == once
 
 
-@pytest.mark.rule("api-125")
 def test_an_empty_patch_migrates_an_object_to_a_new_storage_version_once() -> None:
     old, new = version("v1alpha1", "note"), version("v1", "note")
     api = served({**old, "storage": True}, {**new, "storage": False})
@@ -101,7 +98,6 @@ def test_an_empty_patch_migrates_an_object_to_a_new_storage_version_once() -> No
     assert api.merge(f"{collection('v1')}/a", {}) == moved
 
 
-@pytest.mark.rule("api-125")
 def test_a_default_of_the_storage_version_is_hidden_in_a_version_without_the_field() -> None:
     stored = version("v1", "note")
     spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -112,7 +108,6 @@ def test_a_default_of_the_storage_version_is_hidden_in_a_version_without_the_fie
     assert api.ok("GET", f"{collection('v1')}/a")["spec"] == {"note": 1, "replicas": 3}
 
 
-@pytest.mark.rule("api-125")
 def test_defaults_of_the_storage_version_are_selectable_and_stored_by_its_first_write() -> None:
     stored = version("v1", "note", selectableFields=[{"jsonPath": ".spec.replicas"}])
     spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -126,7 +121,6 @@ def test_defaults_of_the_storage_version_are_selectable_and_stored_by_its_first_
     assert api.merge(f"{collection('v1')}/a", {}) == once
 
 
-@pytest.mark.rule("api-125")
 def test_unknown_fields_that_one_version_preserves_stay_in_that_version() -> None:
     stored = version("v1", "note")
     spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -146,7 +140,6 @@ WRITES = st.lists(
 )
 
 
-@pytest.mark.rule("api-125")
 @given(FIELDS, FIELDS, WRITES)
 def test_a_version_shows_its_own_fields_of_whatever_every_write_left(
     stored: set[str], other: set[str], writes: list[tuple[str, dict[str, int]]]

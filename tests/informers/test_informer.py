@@ -246,8 +246,7 @@ async def test_an_unreachable_server_is_retried_less_and_less_often_and_shown_in
 @simulated
 async def test_a_cache_that_cannot_sync_reports_why() -> None:
     cache = Cache(down(), clock=VirtualClock())
-    informer = cache.declare(CONFIG_MAPS)
-    async with beside(informer.run):
+    async with beside(cache.declare(CONFIG_MAPS).run):
         with pytest.raises(BaseExceptionGroup) as caught:
             await cache.wait_synced(60)
     assert caught.group_contains(CacheSyncFailed, match="cannot list configmaps: .*connection refused")

@@ -193,8 +193,7 @@ def test_a_retry_after_of_the_server_is_limited_to_five_minutes() -> None:
 
 
 async def test_unreadable_objects_are_skipped_over_a_real_connection_too(connecting: Any) -> None:
-    content = listed(GOOD, BAD[0], deep("deep", 4), LAST)
-    async with serving(always(reply(200, content))) as peer:
+    async with serving(always(reply(200, listed(GOOD, BAD[0], deep("deep", 4), LAST)))) as peer:
         informer = Informer(await connecting(peer.port), PODS)
         async with beside(informer.run):
             with anyio.fail_after(10):

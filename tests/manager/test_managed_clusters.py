@@ -275,8 +275,7 @@ async def test_plain_functions_sources_and_background_tasks_work_in_several_clus
         await anyio.sleep_forever()
 
     await sites.east.make("a", size=6)
-    controller = Controller(Toy, plain, on_deleted=forget, background=listen)
-    async with sites.running(controller):
+    async with sites.running(Controller(Toy, plain, on_deleted=forget, background=listen)):
         made = await sites.west.make("b")
         await anyio.sleep(3)
         assert await sites.west.size("b") == 6

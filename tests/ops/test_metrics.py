@@ -66,8 +66,7 @@ def documented() -> Iterator[tuple[str, set[str]]]:
 async def test_names_and_labels_match_controller_runtime_and_the_reference(world: World) -> None:
     registry = CollectorRegistry()
     controller = Controller(Toy, keep_size)
-    election = LeaderElection("toys")
-    async with world.running(controller, metrics=registry, leader_election=election):
+    async with world.running(controller, metrics=registry, leader_election=LeaderElection("toys")):
         await world.make()
         await anyio.sleep(5)
         await world.make("b")

@@ -34,8 +34,7 @@ def hold(seconds: float) -> None:
 
 async def test_a_stall_is_reported_once_with_file_line_and_key() -> None:
     stalls: list[LoopStall] = []
-    watchdog = Watchdog(stalls.append, key_of=lambda task: task.get_name(), limit=0.1)
-    with watchdog.watching():
+    with Watchdog(stalls.append, key_of=lambda task: task.get_name(), limit=0.1).watching():
         for _ in range(5):
             hold(0.02)
             await anyio.sleep(0.03)

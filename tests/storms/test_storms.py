@@ -160,8 +160,7 @@ async def test_an_object_in_a_storm_can_be_deleted_at_once(world: World) -> None
     async def clean(ctx: Context[Toy]) -> None:
         return
 
-    controller = Controller(Toy, stamp, cleanup=clean, owns=[ConfigMap])
-    async with world.running(controller) as manager:
+    async with world.running(Controller(Toy, stamp, cleanup=clean, owns=[ConfigMap])) as manager:
         toy = await world.make()
         assert await until(lambda: guard_of(manager).storming, 60)
         await anyio.sleep(400)

@@ -13,7 +13,7 @@ from reconcile.testing import RealWorldError, simulate
 from tests.workqueue.helpers import drained, take
 from workqueue import Backoff, KeyBackoff, QueueStatus, WorkQueue
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.rule("queue-threads")]
 
 
 async def in_a_thread(call: Callable[[], None]) -> None:
@@ -37,7 +37,6 @@ async def in_a_thread(call: Callable[[], None]) -> None:
         raise errors[0]
 
 
-@pytest.mark.rule("queue-threads")
 async def test_adds_from_several_threads_wake_workers_and_none_is_lost() -> None:
     queue: WorkQueue[tuple[int, int]] = WorkQueue()
     seen: set[tuple[int, int]] = set()
@@ -61,7 +60,6 @@ async def test_adds_from_several_threads_wake_workers_and_none_is_lost() -> None
     assert len(seen) == 400
 
 
-@pytest.mark.rule("queue-threads")
 async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_in_that_thread() -> None:
     queue: WorkQueue[Any] = WorkQueue(limiter=KeyBackoff(Backoff(3600, 3600)))
     assert len(queue) == 0
@@ -88,7 +86,6 @@ async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_in_t
         await in_a_thread(lambda: queue.add_after("a", -1))
 
 
-@pytest.mark.rule("queue-threads")
 async def test_work_is_not_handed_out_in_the_event_loop_of_another_thread(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with pytest.raises(
@@ -102,7 +99,6 @@ async def drained_elsewhere(queue: WorkQueue[str]) -> None:
     await take(queue)
 
 
-@pytest.mark.rule("queue-threads")
 async def test_a_queue_must_be_used_in_an_event_loop_before_a_thread_can_use_it(
     queue: WorkQueue[str],
 ) -> None:
@@ -110,7 +106,6 @@ async def test_a_queue_must_be_used_in_an_event_loop_before_a_thread_can_use_it(
         await in_a_thread(lambda: queue.add("a"))
 
 
-@pytest.mark.rule("queue-threads")
 def test_under_virtual_time_an_add_from_a_thread_is_refused(queue: WorkQueue[str]) -> None:
     bound, tried = threading.Event(), threading.Event()
     errors: list[Exception] = []
