@@ -1,4 +1,4 @@
-"""A Kubernetes API server inside this process: for tests, for demos, for one machine."""
+"""A Kubernetes API server in this process, for tests, demos and single machines."""
 
 from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest, Denied
 from reconcile.embedded.api import ApiRequest

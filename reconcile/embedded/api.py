@@ -23,7 +23,7 @@ INCLUDED = ("Metadata", "Object", "None")
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
-    """One request. `path` is not percent-encoded and has no query; header names are lower case."""
+    """One request. `path` is decoded and has no query; header names are in lower case."""
 
     method: str
     path: str
@@ -35,7 +35,7 @@ class ApiRequest(msgspec.Struct, frozen=True):
 
 @frozen
 class RequestTarget:
-    """What a path names: a collection (no `name`), an object, or a subresource of one."""
+    """What a path names: a collection (without `name`), an object, or a subresource of one."""
 
     resource: ServedResource
     namespace: str = ""
@@ -44,12 +44,12 @@ class RequestTarget:
 
 
 def find_target(path: str, registry: ResourceRegistry) -> RequestTarget:
-    """The resource, object or subresource at `path`; raises the matching 404 where there is none."""
+    """What is served at `path`. Raises ApiFailure or PlainText (404) if there is nothing."""
     return target_at(place_of(path), registry)
 
 
 def target_at(place: RequestPlace | None, registry: ResourceRegistry) -> RequestTarget:
-    """The same for a path that has been parsed; None stands for a path without a resource."""
+    """`find_target` for a parsed path; None stands for a path outside all resources."""
     if place is None or not registry.serves(place.group, place.version):
         raise page_not_found()
     resource = registry.get(place.group, place.version, place.resource)
@@ -64,7 +64,6 @@ def target_at(place: RequestPlace | None, registry: ResourceRegistry) -> Request
 
 
 def patch_types(resource: ServedResource) -> tuple[str, ...]:
-    """The media types of patches that a resource takes."""
     if resource.custom:
         return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
     return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
@@ -87,7 +86,7 @@ WHOLE = Form()
 
 
 def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
-    """The first form in Accept that the server can give. Raises ApiFailure (406) if it can give none."""
+    """The first form in Accept that the server supports. Raises ApiFailure (406) if there is none."""
     accept = request.headers.get("accept", "")
     if not accept or accept in ("application/json", "*/*"):
         return WHOLE

@@ -28,13 +28,11 @@ DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 MAX_STORED_BYTES = 1536 * 1024
 
 MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
-"""Bytes of all objects together, the default quota of a real server's etcd."""
+"""Limit for all objects together: the default quota of a real server's etcd."""
 
 
 @define(eq=False)
 class Engine:
-    """The state of one server."""
-
     clock: Clock
     log: Log
     registry: ResourceRegistry
@@ -49,7 +47,6 @@ class Engine:
     )
 
     def is_guarded(self, resource: ServedResource) -> bool:
-        """Whether any admission or guard sees writes of this resource."""
         if self.admission:
             return True
         for guard in self.guards:  # noqa: SIM110 - every write asks, and any() makes a generator
@@ -58,15 +55,12 @@ class Engine:
         return False
 
     def now(self) -> str:
-        """The wall time as the API writes it."""
         return timestamp(self.clock.now())
 
     def get(self, resource: ServedResource, namespace: str, name: str) -> Stored | None:
-        """The object as it is now."""
         return self.log.get(resource.storage_key, Key(namespace, name))
 
     def definition_of(self, resource: ServedResource) -> Stored | None:
-        """The definition that a custom resource is served by."""
         return self.log.get(DEFINITIONS, Key("", f"{resource.plural}.{resource.group}"))
 
     def is_finished(self, resource: ServedResource, obj: Mapping[str, Any]) -> bool:
@@ -79,9 +73,9 @@ class Engine:
         return not metadata.get("deletionGracePeriodSeconds")
 
     def put(self, resource: ServedResource, obj: dict[str, Any]) -> Stored:
-        """Commit an object, in its storage version; its `metadata.resourceVersion` is set in place.
+        """Commit an object in its storage version, and set its `metadata.resourceVersion` in place.
 
-        Raises ApiFailure: 500 without a reason for an object that a real server's store refuses.
+        Raises ApiFailure (500) if the object or the whole store is too large, as etcd does.
         """
         metadata = obj["metadata"]
         version = self.log.version + 1
@@ -113,7 +107,6 @@ class Engine:
         return stored
 
     def remove(self, storage_key: StorageKey, key: Key) -> StoredChange:
-        """Commit the removal of an object."""
         return self.log.append(storage_key, key, None)
 
 

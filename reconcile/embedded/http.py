@@ -1,8 +1,6 @@
-"""Serves the embedded server on a socket: HTTP(S) on loopback, around an engine that knows neither.
+"""Serves the embedded server over HTTP(S), by default on loopback only.
 
-A request is read whole and handed to the engine, which answers at once unless admission waits; a watch
-takes as long as it is read. Bodies pass unchanged in both directions, except protobuf, which the engine gets
-as JSON.
+A request is read whole before the server gets it. Protobuf bodies are translated to JSON.
 """
 
 import logging
@@ -28,15 +26,15 @@ from reconcile.embedded.server import ApiServer
 from reconcile.embedded.verbs.watching import WatchStream
 
 PATIENCE = 30.0
-"""Seconds that a reader may stop reading before its connection is cut."""
+"""Seconds for which a client may stop reading before its connection is closed."""
 
 # kube-apiserver: --max-requests-inflight (400) and --max-mutating-requests-inflight (200) together.
 MAX_IN_FLIGHT = 600
-"""Requests that may be under way at once, watches not counted, as in a real API server."""
+"""Requests in progress at once, not counting watches, as in a real API server."""
 
 # kube-apiserver's watch cache waits as long for a version (blockTimeout in watch_cache.go).
 CATCHING_UP = 3.0
-"""Seconds that a read waits for a version that the server has not reached yet, before the answer is 504."""
+"""Seconds that a read waits for a version that the server has not reached, before it answers 504."""
 
 _TOO_NEW = 504
 # Short against the three seconds, and long enough that waiting reads cost nothing.
@@ -49,7 +47,7 @@ _DOTS_IN_JWT = 2
 _UNREAD = 408
 
 MAX_SENDING = 512 * 1024 * 1024
-"""Bytes of all answers to reads that are on their way at once."""
+"""Bytes of all answers to reads that are being sent at once."""
 
 _MOST_HEADERS = 2000
 
@@ -57,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Malformed HTTP gets a 400 and is not logged: it is routine, and may contain secrets of its sender."""
+    """Malformed HTTP gets a 400 and is not logged: it is routine, and may contain the sender's secrets."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
@@ -67,7 +65,7 @@ _protocol_log.addFilter(_is_ours)
 
 
 class NotLoopback(ValueError):
-    """The host can be reached from other machines, which `allow_remote=True` has to permit."""
+    """Other machines can reach the host, and `allow_remote` is not set."""
 
 
 @frozen
@@ -75,12 +73,12 @@ class ServerHandle:
     """A server that listens on a port."""
 
     url: str
-    """Scheme, address and port; no slash at the end."""
+    """Scheme, address and port, without a slash at the end."""
     port: int
     ca_pem: bytes | None
-    """The authority that its clients must trust; None over plain HTTP."""
+    """The CA that clients must trust; None over plain HTTP."""
     token: str | None = field(repr=False)
-    """The bearer token that it asks for; None when it asks for none."""
+    """The bearer token that clients must send; None if none is required."""
 
 
 @asynccontextmanager
@@ -98,15 +96,13 @@ async def serve(
 ) -> AsyncIterator[ServerHandle]:
     """Serve `server` until the context is left; the caller runs its controllers (`server.run()`).
 
-    Port 0 takes a free one. `token` is the administrator's; without one, requests that have no other token
-    count as the administrator's. `users` maps further tokens to their users; tokens of service accounts are
-    always accepted. While `max_in_flight` requests are under way, watches not counted, further ones are
-    answered with 429; a request is under way once it has arrived whole. Leaving the context ends open watches
-    cleanly and takes half a second at most.
+    Port 0 takes a free one. `token` is the administrator's; without it, requests that carry no other token
+    act as the administrator. `users` maps further tokens to users; tokens of service accounts are always
+    accepted. While `max_in_flight` requests are in progress (arrived whole, watches not counted), others get
+    429. Leaving the context ends open watches cleanly and takes at most half a second.
 
-    Raises:
-        NotLoopback: Other machines can reach the host, and `allow_remote` is not set.
-        OSError: The port is taken.
+    Raises: NotLoopback: Other machines can reach the host, and `allow_remote` is not set. OSError: The port
+    is taken.
     """
     if not allow_remote and not is_loopback(host):
         raise NotLoopback(
@@ -130,7 +126,7 @@ async def serve(
 async def _listening(
     handler: "_Handler", host: str, port: int, certificate: ServingCertificate | None
 ) -> AsyncIterator[int]:
-    """Accept connections; the port."""
+    """Accept connections, and yield the port."""
     runner = web.ServerRunner(handler.connections, shutdown_timeout=_CLOSING)
     await runner.setup()
     try:
@@ -147,7 +143,7 @@ async def _listening(
 
 @define
 class _Handler:
-    """Turns aiohttp's requests into the engine's, and its answers back."""
+    """Translates between aiohttp and the API server."""
 
     server: ApiServer
     token: str | None
@@ -182,7 +178,7 @@ class _Handler:
             return await self._answered(request, asked)
 
     async def _asked(self, request: web.BaseRequest) -> ApiRequest | Response:
-        """The whole request, or the answer to one that never arrives whole."""
+        """The complete request, or the answer to one that is refused before it has arrived whole."""
         try:
             check_head(request)
             user = self._user(request)
@@ -241,7 +237,7 @@ class _Handler:
         return response
 
     async def _catch_up(self, asked: ApiRequest) -> None:
-        """Wait, as a real server does, until the server has reached the version that was asked for."""
+        """Wait at most `CATCHING_UP` seconds for the requested version, as a real server does."""
         version = asked.query.get("resourceVersion", "")
         wanted = int(version) if version.isdecimal() else 0
         with anyio.move_on_after(CATCHING_UP):
@@ -249,7 +245,7 @@ class _Handler:
                 await anyio.sleep(_LOOKING_AGAIN)
 
     def _user(self, request: web.BaseRequest) -> User:
-        """The user of a request. Raises ApiFailure (401) for an unknown token, or a missing one."""
+        """The user of a request. Raises ApiFailure (401) if its token is unknown or missing."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         given = given.strip() if scheme.lower() == "bearer" else ""
         user = self.server.tokens.user_of(given) if given else None
@@ -284,7 +280,7 @@ class _Handler:
     async def _taken(
         self, request: web.BaseRequest, response: web.StreamResponse, pieces: Iterable[bytes]
     ) -> bool:
-        """Whether the reader has taken all pieces; if not, its connection is cut."""
+        """Write the pieces; False if the client stopped reading, which closes its connection."""
         for piece in pieces:
             with anyio.move_on_after(self.patience) as limit:
                 await response.write(piece)
@@ -299,7 +295,7 @@ class _Handler:
 
 
 def _batches(lines: list[bytes]) -> Iterator[bytes]:
-    """The lines in few pieces, none much longer than what the longest single line needs."""
+    """Join the lines into pieces of about `_BATCH` bytes."""
     batch: list[bytes] = []
     size = 0
     for line in lines:
@@ -327,7 +323,7 @@ def _read(server: ApiServer, request: web.BaseRequest, user: User, body: bytes) 
 
 
 def _text(value: str) -> str:
-    """The value of a header; aiohttp decodes bytes that are not UTF-8 as halves of surrogate pairs."""
+    """A header's value; aiohttp decodes bytes that are not UTF-8 to halves of surrogate pairs."""
     return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -337,7 +333,7 @@ def _unexpected(request: web.BaseRequest, error: Exception) -> Response:
 
 
 def _too_many() -> web.Response:
-    """The answer under overload: plain text, where all other errors are Status objects."""
+    """The answer under overload, in plain text: all other errors are Status objects."""
     return web.Response(
         status=429, text="Too many requests, please try again later.\n", headers={"Retry-After": "1"}
     )

@@ -1,4 +1,4 @@
-"""The transport straight into an embedded server: no socket, no second imitation of Kubernetes."""
+"""The transport into an embedded server in the same process, without a socket."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -15,12 +15,11 @@ from reconcile.embedded.verbs.watching import WatchStream
 
 
 class InProcessTransport:
-    """An `informers.transport.Transport` into `server`.
+    """An `informers.transport.Transport` into `server`, as `user`.
 
-    Every request passes one checkpoint before it is carried out, so that it can be cancelled, and
-    none after, unless admission waits. With `settle` the server settles after each request that may
-    change something, so that a test never waits for garbage collection. `user` sends the requests; anyone but
-    the administrator is held to the roles bound to them.
+    A request can be cancelled at one checkpoint before it is carried out, and while admission or conversion
+    waits. With `settle` the server settles after each request that may change something, so that tests never
+    wait for its controllers. A user other than the administrator has the rights of its roles.
     """
 
     def __init__(self, server: ApiServer, *, settle: bool = False, user: User = ADMIN) -> None:
@@ -31,7 +30,7 @@ class InProcessTransport:
 
     @property
     def server(self) -> str:
-        """A name for logs, and for telling clusters apart."""
+        """A name that tells clusters apart in logs."""
         return "embedded"
 
     async def request(self, request: HttpRequest) -> Response:
@@ -44,11 +43,11 @@ class InProcessTransport:
         return answer
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
-        """Open a watch, or give a whole answer as one chunk."""
+        """Open a watch, or return a whole answer as one chunk."""
         return _Stream(self, request)
 
     async def open(self, request: HttpRequest) -> Response | WatchStream:
-        """What `stream` reads: a watch, which is then to be closed, or a whole answer. Raises Unreachable."""
+        """What `stream` reads: a whole answer, or a watch for the caller to close. Raises Unreachable."""
         await anyio.lowlevel.checkpoint()
         if self._closed:
             raise Unreachable("the transport is closed", str(request))
@@ -59,7 +58,7 @@ class InProcessTransport:
         )
 
     def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
-        """The lines of a watch, as soon as they are there; another transport may have them come later."""
+        """The lines of a watch without delay; a subclass may delay them."""
         return _chunks(watch)
 
     async def aclose(self) -> None:
@@ -69,7 +68,7 @@ class InProcessTransport:
 
 @define(eq=False)
 class _Stream(AbstractAsyncContextManager[StreamingResponse]):
-    """An answer that is read as it comes; a class, since simulated runs open very many of them."""
+    """An answer read in pieces; a class, since simulated runs open very many of them."""
 
     _transport: InProcessTransport
     _request: HttpRequest

@@ -1,8 +1,7 @@
-"""One append-only log of every change, and the map of the current objects: the whole store.
+"""The whole store: the current objects, and an append-only log of their changes.
 
-A list is a snapshot of the map, or of the map with the changes since a version undone. A watch is a
-replay of one resource's changes after a version. Expired (410) means that the log no longer reaches
-back that far.
+A list shows the current objects, perhaps with the changes after a version undone; a watch replays the changes
+of one resource after a version. 410 (Expired) means that the log no longer reaches back that far.
 """
 
 from bisect import bisect_right
@@ -18,10 +17,10 @@ from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]
-"""Group and plural: what shares one set of objects, whatever its versions."""
+"""Group and plural: all versions of a resource share one set of objects."""
 
 MAX_HISTORY_BYTES = 256 * 1024 * 1024
-"""Bytes of the changes that are kept."""
+"""Default limit for the changes that are kept."""
 
 # Measured: keys, two Stored and their labels, beside the bodies. An estimate is enough for a bound.
 _BESIDE_BODIES = 500
@@ -33,7 +32,7 @@ _COMPACT_FROM = 1000
 
 @define(eq=False)
 class Stored:
-    """One state of one object: its JSON, never its parsed form, and what selectors and deletion ask for."""
+    """One state of one object: its JSON, and what selectors and deletion need without parsing it."""
 
     key: Key
     uid: str
@@ -45,12 +44,12 @@ class Stored:
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     fields: dict[str, str] = field(factory=dict)
-    """Values of the selectable fields at the time of writing, by path."""
+    """Selectable fields by path, as they were written."""
     renditions: dict[ServedResource, bytes] = field(factory=dict, repr=False)
     """The body in other versions of the resource, or in this one under a newer schema."""
 
     def decode(self) -> dict[str, Any]:
-        """A fresh, private copy of the object as it is stored."""
+        """A new copy of the object as it is stored."""
         decoded: dict[str, Any] = msgspec.json.decode(self.body)
         return decoded
 
@@ -65,18 +64,18 @@ class StoredChange:
     old: Stored | None
     new: Stored | None
     lines: dict[object, bytes] = field(factory=dict, repr=False)
-    """Encoded events, shared by all watches of one representation."""
+    """Encoded events, shared by all watches that show objects in the same form."""
     _left: Stored | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:
-        """Roughly the bytes that it keeps: a body, and the same again in the event that watches get."""
+        """About the bytes in memory: a body, and the same again for the event that watches get."""
         state = self.new or self.old
         return _BESIDE_BODIES + (2 * len(state.body) if state is not None else 0)
 
     @property
     def left(self) -> Stored:
-        """The old state at the new version: what DELETED shows, also to a selector that no longer matches."""
+        """The old state at the new version, which DELETED shows, also if a selector no longer matches."""
         if self._left is None:
             self._left = self._old_at_new_version()
         return self._left
@@ -91,7 +90,7 @@ class StoredChange:
 
 @define(eq=False)
 class Timeline:
-    """The changes of one resource that the log still holds. Positions count from the very first one."""
+    """The changes of one resource that are still in the log. Positions count from the very first change."""
 
     dropped: int = 0
     end: int = 0
@@ -105,11 +104,10 @@ class Timeline:
         return self.dropped + at - self._gone
 
     def since(self, position: int) -> list[StoredChange]:
-        """All changes from `position` on; the caller has checked that none of them was dropped."""
+        """The changes from `position` on, which must not have been dropped."""
         return self._changes[position - self.dropped + self._gone :]
 
     def append(self, change: StoredChange) -> None:
-        """Add the newest change."""
         self._changes.append(change)
         self.end += 1
 
@@ -125,10 +123,10 @@ class Timeline:
 
 
 class Log:
-    """Every object of every resource, and the last `history` changes to them, or what `history_bytes` hold.
+    """All objects, and their last `history` changes as far as `history_bytes` allow.
 
-    `version` is the version of the newest change; `first_version` must be later than any version that
-    an earlier run of the same server gave out.
+    `version` is that of the newest change. `first_version` must be later than any version that an earlier run
+    of the same server gave out.
     """
 
     def __init__(self, first_version: int, history: int, history_bytes: int = MAX_HISTORY_BYTES) -> None:
@@ -137,9 +135,9 @@ class Log:
         self._history = history
         self._history_bytes = history_bytes
         self.kept = 0
-        """Roughly the bytes of the changes that are kept."""
+        """About the bytes of the changes that are kept."""
         self.stored = 0
-        """Bytes of all objects as they are now."""
+        """Bytes of all current objects."""
         self._order: deque[StorageKey] = deque()
         self._timelines: dict[StorageKey, Timeline] = {}
         self._objects: dict[StorageKey, dict[Key, Stored]] = {}
@@ -148,38 +146,34 @@ class Log:
         self._listeners: list[Callable[[StoredChange], None]] = []
 
     def copy(self) -> "Log":
-        """A log of its own that begins with what is there now; without the changes that led to it."""
+        """A separate log of the current objects, without the changes that led to them."""
         other = Log(self.version, self._history, self._history_bytes)
         other.stored = self.stored
         other._objects = {resource: dict(objects) for resource, objects in self._objects.items()}
         return other
 
     def on_change(self, listener: Callable[[StoredChange], None]) -> None:
-        """Call `listener` with every change, in order, right after it was made."""
+        """Call `listener` with every change, in order, once it is committed."""
         self._listeners.append(listener)
 
     def forget(self, listener: Callable[[StoredChange], None]) -> None:
-        """Stop calling `listener`."""
         self._listeners.remove(listener)
 
     def forget_all(self) -> None:
-        """Remove all listeners."""
         self._listeners.clear()
 
     def get(self, resource: StorageKey, key: Key) -> Stored | None:
-        """The object as it is now."""
         return self._objects.get(resource, {}).get(key)
 
     def count(self, resource: StorageKey) -> int:
-        """How many objects there are now."""
         return len(self._objects.get(resource, ()))
 
     def resources(self) -> Iterator[StorageKey]:
-        """All resources that have objects now."""
+        """All resources that have objects."""
         return (resource for resource, objects in list(self._objects.items()) if objects)
 
     def append(self, resource: StorageKey, key: Key, new: Stored | None) -> StoredChange:
-        """Record that the object is now `new`, or gone; `new.version` must be `self.version + 1`."""
+        """Commit that the object is now `new` (at `self.version + 1`), or removed if that is None."""
         objects = self._objects.setdefault(resource, {})
         change = StoredChange(self.version + 1, resource, key, objects.get(key), new)
         self.kept += change.weight
@@ -198,18 +192,17 @@ class Log:
         return change
 
     def timeline(self, resource: StorageKey) -> Timeline:
-        """The changes of one resource."""
         timeline = self._timelines.get(resource)
         if timeline is None:
             timeline = self._timelines[resource] = Timeline()
         return timeline
 
     def reaches_back_to(self, version: int) -> bool:
-        """Whether every change after `version` is still there."""
+        """Whether every change after `version` is still in the log."""
         return version >= self.trimmed
 
     def snapshot(self, resource: StorageKey, version: int | None = None) -> list[Stored]:
-        """All objects in order of namespace and name, now or as of `version`; not to be changed.
+        """All objects by namespace and name, now or as of `version`; the caller must not change the list.
 
         `version` must not be in the future, and the log must reach back to it.
         """

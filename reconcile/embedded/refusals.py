@@ -1,4 +1,4 @@
-"""Errors that several rooms raise, worded and shaped as kube-apiserver words them."""
+"""Errors that several packages raise, with the text and details of kube-apiserver."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from reconcile.embedded.served import ServedResource
 
 
 class PlainText(Exception):
-    """An answer that is plain text instead of a Status."""
+    """An answer in plain text instead of a Status."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -18,29 +18,26 @@ class PlainText(Exception):
 
 
 def page_not_found() -> PlainText:
-    """A path that no resource is served at."""
     return PlainText(404, "404 page not found\n")
 
 
 def details_of(resource: ServedResource, name: str = "") -> dict[str, Any]:
-    """`details` naming an object by its plural."""
+    """`details` that name an object by its plural."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {field: value for field, value in details.items() if value}
 
 
 def details_by_kind(resource: ServedResource, name: str = "") -> dict[str, Any]:
-    """`details` naming an object by its Kind, as 422 answers do."""
+    """`details` that name an object by its Kind, as in 422 answers."""
     details = {"name": name, "group": resource.storage_key[0], "kind": resource.kind}
     return {field: value for field, value in details.items() if value}
 
 
 def bad_request(message: str) -> ApiFailure:
-    """400: the request itself is wrong."""
     return ApiFailure(400, "BadRequest", message)
 
 
 def too_deep() -> ApiFailure:
-    """400 for an object that is nested too deeply."""
     return bad_request("the object is nested too deeply: exceeded max depth")
 
 
@@ -50,19 +47,18 @@ def no_such_resource() -> ApiFailure:
 
 
 def not_found(resource: ServedResource, name: str) -> ApiFailure:
-    """404 for an object."""
     return ApiFailure(404, "NotFound", f'{resource.name} "{name}" not found', details_of(resource, name))
 
 
 def already_exists(resource: ServedResource, name: str, *, deleting: bool = False) -> ApiFailure:
-    """409 for a name that is taken; `deleting`: by an object that is being deleted."""
+    """409 for a name that is taken, with `deleting` by an object that is being deleted."""
     prefix = "object is being deleted: " if deleting else ""
     message = f'{prefix}{resource.name} "{name}" already exists'
     return ApiFailure(409, "AlreadyExists", message, details_of(resource, name))
 
 
 def name_collision(resource: ServedResource, base: str) -> ApiFailure:
-    """409 after every generated name was taken."""
+    """409 if every generated name was taken."""
     details = details_of(resource, base) | {"retryAfterSeconds": 1}
     message = (
         f'{resource.name} "{base}" already exists, the server was not able to generate a unique name for '
@@ -72,19 +68,19 @@ def name_collision(resource: ServedResource, base: str) -> ApiFailure:
 
 
 def conflict(resource: ServedResource, name: str, why: str) -> ApiFailure:
-    """409 for an object that does not match the request's preconditions."""
+    """409 for an object that does not meet the request's preconditions."""
     message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
     return ApiFailure(409, "Conflict", message, details_of(resource, name))
 
 
 def wrong_uid(resource: ServedResource, name: str, asked: str, uid: str) -> ApiFailure:
-    """409 for a request about an object of the same name that was there before."""
+    """409 for an object that was replaced by another one of the same name."""
     why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
     return conflict(resource, name, why)
 
 
 def stale(resource: ServedResource, name: str) -> ApiFailure:
-    """409 for a write on an older version."""
+    """409 for a write based on an older version."""
     return conflict(
         resource,
         name,
@@ -98,50 +94,48 @@ def invalid(resource: ServedResource, name: str, causes: Sequence[FieldCause]) -
 
 
 def missing_version(resource: ServedResource, name: str) -> ApiFailure:
-    """422 for an update that must say which version it is of; unlike others it names the plural."""
+    """422 for an update without a required resourceVersion; unlike others it names the plural."""
     cause = value_invalid("metadata.resourceVersion", 0, "must be specified for an update")
     return invalid_kind(resource.name, name, [cause], details_of(resource, name))
 
 
 def invalid_options(kind: str, causes: Sequence[FieldCause]) -> ApiFailure:
-    """422 for CreateOptions, ListOptions and their like."""
+    """422 for CreateOptions, ListOptions and the like."""
     return invalid_kind(f"{kind}.meta.k8s.io", "", causes, {"group": "meta.k8s.io", "kind": kind})
 
 
 def invalid_kind(
     qualified_kind: str, name: str, causes: Sequence[FieldCause], details: dict[str, Any]
 ) -> ApiFailure:
-    """422 for options and other things that are not objects of a resource."""
+    """422 for anything that is not an object of a resource."""
     text = aggregate(causes)
     return ApiFailure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
 
 
 def aggregate(causes: Sequence[FieldCause]) -> str:
-    """All causes in one text; empty without any."""
+    """All causes in one text; empty if there are none."""
     faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     return f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
 
 
 def unreadable_patch(why: str) -> ApiFailure:
-    """422 for a patch whose result is not an object of the kind; the message has no name."""
+    """422 for a patch whose result is not an object of the kind; its message has no name."""
     cause = FieldCause("FieldValueInvalid", f"Invalid value: {why}", "patch")
     return ApiFailure(422, "Invalid", f' "" is invalid: patch: {cause.message}', {}, [cause])
 
 
 def forbidden(resource: ServedResource, name: str, why: str, causes: Sequence[FieldCause] = ()) -> ApiFailure:
-    """403 for a request that is refused whatever the user's roles."""
+    """403 for a request that no role could allow."""
     message = f'{resource.name} "{name}" is forbidden: {why}'
     return ApiFailure(403, "Forbidden", message, details_of(resource, name), causes)
 
 
 def method_not_allowed() -> ApiFailure:
-    """405 for a verb that the resource does not have."""
     message = "the server does not allow this method on the requested resource"
     return ApiFailure(405, "MethodNotAllowed", message, {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiFailure:
-    """415, naming what would be taken."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         f"{', '.join(accepted)}"
@@ -150,28 +144,26 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiFailure:
 
 
 def not_acceptable() -> ApiFailure:
-    """406, naming what could be sent."""
     return ApiFailure(406, "NotAcceptable", "only the following media types are accepted: application/json")
 
 
 def expired(asked: int, oldest: int) -> ApiFailure:
-    """410: the log no longer reaches back to the version that was asked for."""
+    """410: the log no longer reaches back to the requested version."""
     return ApiFailure(410, "Expired", f"too old resource version: {asked} ({oldest})")
 
 
 def bare_server_error(message: str) -> ApiFailure:
-    """A 500 without a reason: kube-apiserver answers some client errors this way, and so do we."""
+    """500 without a reason, as kube-apiserver answers some client errors."""
     return ApiFailure(500, "", message)
 
 
 def must_wait() -> ApiFailure:
-    """500 for what would have to wait where nothing can."""
+    """500 where admission or conversion would have to wait and cannot."""
     return internal(
         "admission or conversion has to wait for an answer: await ApiServer.respond() in place of handle()"
     )
 
 
 def internal(message: str) -> ApiFailure:
-    """A 500 with the reason InternalError."""
     text = f"Internal error occurred: {message}"
     return ApiFailure(500, "InternalError", text, {}, [FieldCause("", message)])

@@ -1,4 +1,4 @@
-"""Which resources are served now: the built-in ones, and those that definitions add."""
+"""The resources that are served now: built-in ones, and those of definitions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,7 +8,7 @@ from reconcile.embedded.served import ServedResource
 class ResourceRegistry:
     """Resources by group, version and plural, and by group and kind.
 
-    `revision` grows with every change, so that what is derived from it (discovery) can be kept.
+    `revision` grows with every change, so that derived values (discovery) can be cached.
     """
 
     def __init__(self, built_in: Iterable[ServedResource]) -> None:
@@ -27,7 +27,7 @@ class ResourceRegistry:
             self._kinds.setdefault((resource.group, resource.kind), []).append(resource)
 
     def copy(self) -> "ResourceRegistry":
-        """A registry of its own with the same resources."""
+        """A separate registry with the same resources."""
         other = ResourceRegistry(())
         other._resources = dict(self._resources)
         other._custom = dict(self._custom)
@@ -44,14 +44,14 @@ class ResourceRegistry:
         return self._resources.get((group, version, plural))
 
     def by_kind(self, group: str, kind: str, version: str = "") -> ServedResource | None:
-        """A resource by its kind: the version asked for, or the first one served."""
+        """A resource by its kind, in `version` or in the first version served."""
         for resource in self._kinds.get((group, kind), ()):
             if version in ("", resource.version):
                 return resource
         return None
 
     def serves(self, group: str, version: str) -> bool:
-        """Whether there is any resource in this group and version."""
+        """Whether this group and version has any resource."""
         return (group, version) in self._served
 
     def is_custom(self, group: str) -> bool:
@@ -59,10 +59,7 @@ class ResourceRegistry:
         return group not in self._built_in_groups
 
     def define(self, definition: str, resources: Sequence[ServedResource]) -> tuple[ServedResource, ...]:
-        """Serve `resources` for the definition of this name (none: stop serving it).
-
-        Returns the resources that were served for it before.
-        """
+        """Serve `resources` for the named definition instead of its previous ones, which it returns."""
         before = self._custom.pop(definition, ())
         for resource in before:
             del self._resources[resource.group, resource.version, resource.plural]

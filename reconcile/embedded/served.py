@@ -1,4 +1,4 @@
-"""What the embedded server knows of one version of one resource."""
+"""What the embedded server knows about one version of one resource."""
 
 import datetime
 from collections.abc import Callable, Mapping
@@ -11,9 +11,9 @@ from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.schema import ResourceSchema
 
 Convert = Callable[[dict[str, Any], str], dict[str, Any]]
-"""Converts an object to an apiVersion; it may change the one that it is given."""
+"""Converts an object to an apiVersion; it may change its argument."""
 ConvertPath = Callable[[str, str], str]
-"""Where a field stands in objects of an apiVersion, whichever version's path names it."""
+"""The path of a field in objects of an apiVersion; the argument may be the path in another version."""
 
 
 @frozen
@@ -30,18 +30,18 @@ class PathColumn:
 
 @frozen
 class CellColumn:
-    """A column of `kubectl get` whose cells a function makes; `wide` ones appear with `-o wide` only."""
+    """A column of `kubectl get` whose cells a function computes; `wide` ones need `-o wide`."""
 
     name: str
     cell: Callable[[Mapping[str, Any], datetime.datetime], Any]
-    """From the object and the time now."""
+    """Called with the object and the current time."""
     type: str = "string"
     wide: bool = False
 
 
 @frozen
 class ScalePaths:
-    """Where a resource keeps what its /scale shows, as the definition writes it: `.spec.replicas`."""
+    """Where a resource keeps the fields of its /scale, as definitions write them: `.spec.replicas`."""
 
     spec_replicas: str
     status_replicas: str
@@ -52,7 +52,7 @@ class ScalePaths:
 class ServedResource:
     """One version of one resource, built in or from a CustomResourceDefinition.
 
-    Two are the same only if they are one object: what was encoded by one is valid for it alone.
+    Instances compare by identity: what one of them encoded is valid for it alone.
     """
 
     group: str
@@ -69,37 +69,37 @@ class ServedResource:
     scale: ScalePaths | None = None
     has_generation: bool = True
     custom: bool = False
-    """From a CustomResourceDefinition, whose errors differ in places from those of built-in kinds."""
+    """From a CustomResourceDefinition; some errors differ from those of built-in kinds."""
     create_on_update: bool = False
-    """A PUT on a missing object creates it (Lease, Event)."""
+    """A PUT of a missing object creates it (Lease, Event)."""
     unconditional_update: bool = False
-    """A PUT without resourceVersion is taken (most built-in kinds)."""
+    """A PUT without resourceVersion is accepted (most built-in kinds)."""
     answers_object_on_delete: bool = False
     """DELETE answers with the object instead of a Status (Pod, Namespace, Service)."""
     columns: tuple[PathColumn, ...] = ()
     cell_columns: tuple[CellColumn, ...] = ()
-    """The columns of a built-in kind; they replace `columns`."""
+    """Columns of a built-in kind; they replace `columns`."""
     selectable_fields: tuple[str, ...] = ()
-    """Paths that field selectors may use beside metadata.name and metadata.namespace: `.spec.nodeName`."""
+    """Paths for field selectors beside metadata.name and metadata.namespace: `.spec.nodeName`."""
     openapi: dict[str, Any] = field(factory=dict)
-    """The OpenAPI v3 schema as published by discovery."""
+    """The OpenAPI v3 schema that discovery publishes."""
     description: str = ""
     deprecation: str = ""
-    """The warning that every answer of this version carries."""
+    """The warning in every answer of this version."""
     create_only: bool = False
-    """Objects are posted and answered, never kept (the reviews)."""
+    """Objects are posted and answered, but not stored (reviews)."""
     collection_deletable: bool = True
     """DELETE on the collection is served."""
     storage_schema: ResourceSchema | None = None
-    """The schema of the version that objects are kept in, where that is another one."""
+    """The schema of the storage version, if that is another version."""
     storage_api_version: str = ""
-    """The apiVersion that objects are kept with, where that is another one."""
+    """The apiVersion of the storage version, if that is another version."""
     stored_as: tuple[str, str] | None = None
-    """Group and plural of another resource whose objects these are (Events of both groups)."""
+    """Group and plural of the resource that stores these objects (Events of both groups)."""
     conversion: "Conversion | None" = None
-    """How objects of a definition with conversion webhooks are shown and kept."""
+    """For definitions with conversion webhooks."""
     convert: Convert | None = None
-    """How a built-in kind shows what was stored in another of its versions."""
+    """For built-in kinds that are stored in another version."""
     convert_path: ConvertPath | None = None
     """The same for the paths of field selectors."""
 
@@ -115,27 +115,27 @@ class ServedResource:
 
     @property
     def kept_schema(self) -> ResourceSchema:
-        """What is kept of an object: what its storage version knows, with the defaults of that version."""
+        """The schema of the storage version, whose fields and defaults stored objects have."""
         return self.storage_schema or self.schema
 
     @property
     def name(self) -> str:
-        """As error messages write it: `deployments.apps`, or `pods`."""
+        """As in error messages: `deployments.apps`, or `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def qualified_kind(self) -> str:
-        """As error messages write it: `Deployment.apps`, or `Pod`."""
+        """As in error messages: `Deployment.apps`, or `Pod`."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
 @frozen(eq=False)
 class Conversion:
-    """How the versions of one definition are converted into each other by waiting for a converter."""
+    """How a converter that has to be awaited converts between the versions of a definition."""
 
     converter: Converter
     webhook: Mapping[str, Any]
     kept: ServedResource
-    """The storage version, as what writes of other versions are kept as: its defaults come with each read."""
+    """The storage version, in the form that writes of other versions store."""
     schemas: Mapping[str, ResourceSchema]
-    """The schemas of all versions, by apiVersion."""
+    """Of all versions, by apiVersion."""

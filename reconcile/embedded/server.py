@@ -51,19 +51,14 @@ _REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
 class ApiServer:
     """A Kubernetes API server in this process.
 
-    It begins with four namespaces, their default service accounts, and default roles. `handle` is plain
-    synchronous code and must always be called from one thread; so must `settle`. Versions begin with
-    the microseconds of the wall clock, so that a server started later never gives out an older one.
-    `history` is how many changes, of all resources together, are kept for watches that resume and
-    lists that go on; they take at most `history_bytes`, about.
+    It starts with four namespaces, their default service accounts, and default roles. Call `handle` and
+    `settle`, which never wait, from one thread only. Versions start at the microseconds of the wall clock, so
+    a server that is started later never repeats one. `history` is how many changes of all resources together
+    are kept for watches and paged lists, within about `history_bytes`.
 
-    A request is sent by `ApiRequest.user`, by default the administrator. With `rbac` other users may do what
-    the roles bound to them allow, as in a real cluster; without it they may do everything.
-
-    `kinds` are served as if they were built in, beside those that are.
-
-    `converter` converts the custom resources of definitions with conversion webhooks. Without one such
-    definitions are refused.
+    `ApiRequest.user` sends a request, by default the administrator. With `rbac` other users have the rights
+    of the roles bound to them; without it they may do everything. `kinds` are served as if built in.
+    `converter` converts custom resources; without one, definitions with conversion webhooks are refused.
     """
 
     def __init__(
@@ -88,19 +83,15 @@ class ApiServer:
     def _begin(self, engine: Engine) -> None:
         self._engine = engine
         self.log = engine.log
-        """Every object and its changes, for observers in this process."""
+        """All objects and their changes, for observers in this process."""
         self.admission = engine.admission
-        """What every write passes, in order, before it is validated: append functions to it."""
+        """Functions that every write passes in order before it is validated; append yours."""
         self.access = engine.access
-        """Decides what users may do."""
         self.tokens = engine.tokens
-        """Knows the tokens of service accounts."""
         self.resources = engine.registry
-        """What is served now."""
+        """The resources that are served now."""
         self.protobuf = engine.kinds.protobuf
-        """Reads the protobuf bodies that kubectl sends."""
         self.clock = engine.clock
-        """The clock that times, names and uids come from."""
         self._watches: dict[StorageKey, dict[WatchStream, None]] = {}
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
         self._garbage = GarbageCollector(self._engine)
@@ -114,10 +105,10 @@ class ApiServer:
         engine.log.on_change(lambda change: self._wake(change.resource))
 
     def copy(self, clock: Clock) -> "ApiServer":
-        """A server of its own, with another clock, that begins with what this one holds and serves now.
+        """A separate server with the objects and definitions of this one, and its own clock.
 
-        Copying is much faster than a new server. Admission functions are the same; watches are not copied,
-        and nothing can be resumed from before.
+        It is much faster to create than a new server and has the same admission functions. Watches are not
+        copied, and cannot resume at earlier versions.
         """
         engine = self._engine
         other = ApiServer.__new__(ApiServer)
@@ -134,9 +125,9 @@ class ApiServer:
         return self._engine.log.version
 
     def handle(self, request: ApiRequest) -> Response | WatchStream:
-        """Answer one request at once; a watch is returned to be read, and closed, by the caller.
+        """Answer a request without waiting; the caller reads and closes a returned watch.
 
-        What has to wait for admission or conversion is a 500 here: await `respond` for those.
+        If admission or conversion would have to wait, the answer is a 500: await `respond` then.
         """
         answer = self._answer(request)
         if isinstance(answer, (Response, WatchStream)):
@@ -147,16 +138,18 @@ class ApiServer:
             return failure_response(failure)
 
     async def respond(self, request: ApiRequest) -> Response | WatchStream:
-        """The same, waiting where admission or conversion does. Nothing is held meanwhile.
+        """Answer a request, and wait for admission and conversion where they do.
 
-        Cancelling it while it waits leaves everything as it was.
+        Nothing is locked meanwhile, and cancelling the wait changes nothing.
         """
         answer = self._answer(request)
         return answer if isinstance(answer, (Response, WatchStream)) else await answer
 
     def settle(self) -> None:
-        """Do the work of a cluster's controllers: collect garbage, end namespaces and definitions, make
-        default accounts, expire events, and keep the status of quotas, budgets and autoscalers.
+        """Do all work of the controllers that is due now.
+
+        They collect garbage, finish deleting namespaces and definitions, create default accounts, expire
+        events, and keep the status of quotas, budgets and autoscalers.
         """
         # Definitions first: collecting garbage needs to know which kinds are served, and may end one.
         self._definitions.sync()
@@ -169,7 +162,7 @@ class ApiServer:
         self._autoscalers.sync()
 
     async def run(self) -> None:
-        """Do the same after every change, and when something falls due, until cancelled."""
+        """Settle after every change, and when work falls due, until cancelled."""
         await self._garbage.run(self.settle)
 
     def close(self) -> None:
@@ -207,7 +200,7 @@ class ApiServer:
     # --- dispatch ---
 
     def _answer(self, request: ApiRequest) -> Answer | Coroutine[Any, Any, Answer]:
-        """The answer, or what has to be awaited for it: reads that wait for nothing cost no coroutine."""
+        """The answer, or a coroutine for it: reads that need not wait cost no coroutine."""
         try:
             info = request_info(request.method, request.path, request.query)
             request = self._admit(request, info)
@@ -307,7 +300,7 @@ def _refused(refusal: Exception) -> Response:
 
 
 def failure_response(failure: ApiFailure) -> Response:
-    """The response for a failure."""
+    """The HTTP response for a failure."""
     details = failure.details or {}
     after = details.get("retryAfterSeconds")
     return json_response(failure.code, failure.to_json(), {"retry-after": str(after)} if after else None)

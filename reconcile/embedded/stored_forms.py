@@ -1,4 +1,4 @@
-"""Stored objects as each version of their resource shows them, and as they are kept."""
+"""Stored objects as each version of their resource shows them, and objects as they are stored."""
 
 from typing import Any
 
@@ -24,14 +24,13 @@ class Unconverted(ApiFailure):
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON."""
     return msgspec.json.encode(value)
 
 
 def body_in(stored: Stored, resource: ServedResource) -> bytes:
-    """The object's JSON as this version of the resource shows it, with the defaults of today's schema.
+    """The object's JSON in this version of the resource, with the defaults of the current schema.
 
-    Raises Unconverted: A converter has to be awaited first: `shown`.
+    Raises Unconverted: Await `shown` first.
     """
     if stored.encoded_by is resource and resource.storage_schema is None:
         return stored.body
@@ -44,7 +43,7 @@ def body_in(stored: Stored, resource: ServedResource) -> bytes:
 
 
 def object_in(stored: Stored, resource: ServedResource) -> dict[str, Any]:
-    """The same, as a fresh private dict."""
+    """What `body_in` returns, as a new dict."""
     decoded: dict[str, Any] = msgspec.json.decode(body_in(stored, resource))
     return decoded
 
@@ -65,10 +64,10 @@ def _completed(schema: ResourceSchema, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
-    """An object of this version in the form that is stored: `obj` itself, or a copy in the storage version.
+    """An object of this version in its stored form: `obj` itself, or a copy in the storage version.
 
-    Without conversion the copy has another apiVersion and loses every field that only this version has. The
-    defaults of the storage version come with each read, and are kept from its own writes on.
+    Without conversion the copy has another apiVersion and loses the fields that only this version has.
+    Defaults of the storage version are stored by its own writes only; for others each read adds them.
     """
     if resource.storage_schema is None:
         return obj
@@ -79,10 +78,10 @@ def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
-    """What is kept, as this version shows it; uses up `obj`.
+    """A stored object as this version shows it; changes `obj`.
 
-    Defaults are those of the storage version alone: a real server fills them in before it converts, and
-    prunes to the version that was asked for after it.
+    As in a real server, defaults are those of the storage version, and fields unknown to this version are
+    pruned after them.
     """
     obj["apiVersion"] = resource.api_version
     _completed(resource.kept_schema, obj)
@@ -99,7 +98,7 @@ def _kept_version(stored: Stored) -> str:
 
 
 async def shown(stored: Stored, resource: ServedResource) -> bytes:
-    """What `body_in` returns, from then on without waiting, once a converter has been awaited."""
+    """What `body_in` returns, after awaiting the converter if necessary; later calls need not wait."""
     try:
         return body_in(stored, resource)
     except Unconverted:
@@ -108,9 +107,9 @@ async def shown(stored: Stored, resource: ServedResource) -> bytes:
 
 
 async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[str, Any]:
-    """A kept object of a resource with a converter, as this version shows it; uses up `kept`.
+    """A stored object of a resource with a converter, as this version shows it; changes `kept`.
 
-    Raises ApiFailure: 500 without a reason if it cannot be converted, as in `converted`.
+    Raises ApiFailure: 500 without a reason, as `converted`.
     """
     assert resource.conversion is not None
     schema = resource.conversion.schemas.get(kept["apiVersion"])
@@ -124,9 +123,9 @@ async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[s
 
 
 async def converted(resource: ServedResource, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-    """`obj` in another version, pruned, as its definition's converter makes it; nothing validates it.
+    """`obj` converted by its definition's converter, and pruned; the result is not validated.
 
-    Raises ApiFailure: 500 without a reason if the converter fails, or its answer is another object.
+    Raises ApiFailure: 500 without a reason if the converter fails or returns another object.
     """
     conversion = resource.conversion
     assert conversion is not None
@@ -155,7 +154,7 @@ _CONVERTIBLE = ("labels", "annotations")
 
 
 def _conversion_fault(obj: dict[str, Any], made: dict[str, Any], api_version: str) -> str:
-    """What is wrong with an answer of a converter, in the words of webhook_converter.go; empty if nothing."""
+    """The fault of a converter's answer, in the words of webhook_converter.go; empty if none."""
     for name, got, expected in (
         ("groupVersion", made.get("apiVersion"), api_version),
         ("kind", made.get("kind"), obj["kind"]),

@@ -1,3 +1,3 @@
-"""What a server that listens on a port needs: connections, certificates, a kubeconfig."""
+"""What a server on a port needs: connections, certificates, a kubeconfig."""
 
 __all__: list[str] = []

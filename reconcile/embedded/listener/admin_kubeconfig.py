@@ -1,6 +1,6 @@
-"""The kubeconfig that leads to an embedded server, in a file of its own.
+"""Writes a kubeconfig for an embedded server to a file of its own.
 
-The user's own configuration, `~/.kube/config`, is never read or written.
+The user's `~/.kube/config` is never read or written.
 """
 
 import base64
@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 CONTEXT = "embedded"
-"""The name of the context, the cluster and the user in the file."""
+"""Name of the context, the cluster and the user in the file."""
 
 _MARK = "# Written by the embedded API server of reconcile-runtime, which overwrites it at its next start.\n"
 
@@ -22,7 +22,6 @@ class KubeconfigRefused(Exception):
 
 
 def render_kubeconfig(url: str, ca_pem: bytes | None, token: str | None) -> str:
-    """The file's text: one context, with the CA and the token inside."""
     cluster = [("server", url)]
     if ca_pem is not None:
         cluster.append(("certificate-authority-data", base64.b64encode(ca_pem).decode()))
@@ -42,12 +41,12 @@ def render_kubeconfig(url: str, ca_pem: bytes | None, token: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A JSON string, which is a YAML string whatever is in it."""
+    """JSON strings are YAML strings, whatever they contain."""
     return msgspec.json.encode(text).decode()
 
 
 def check_kubeconfig_target(path: Path) -> None:
-    """Raise KubeconfigRefused unless `path` is free, or holds a file that an embedded server wrote."""
+    """Raises KubeconfigRefused unless `path` is free or was written by an embedded server."""
     with contextlib.suppress(RuntimeError):  # no home directory: nothing of the user's to protect
         if path.resolve() == (Path.home() / ".kube" / "config").resolve():
             raise KubeconfigRefused(f"{path} is your own kubeconfig, which is never written")
@@ -68,9 +67,9 @@ def _is_ours(path: Path) -> bool:
 
 
 def write_kubeconfig(path: Path, url: str, ca_pem: bytes | None, token: str | None) -> None:
-    """Write the file for one server, readable by its owner only and in one step.
+    """Write the kubeconfig of one server in one step, readable by its owner only.
 
-    Raises KubeconfigRefused when the file is someone else's, OSError when it cannot be written.
+    Raises KubeconfigRefused as `check_kubeconfig_target` does, and OSError if it cannot be written.
     """
     check_kubeconfig_target(path)
     text = render_kubeconfig(url, ca_pem, token)

@@ -1,7 +1,6 @@
-"""The certificate authority that the embedded server makes for itself at every start.
+"""The certificate authority that the embedded server creates at every start.
 
-trustme rather than cryptography by hand: a CA and one leaf are all there is, they live as long as the
-process, and nothing about them is worth configuring. Where certificates must rotate it is the wrong tool.
+It lives as long as the process and needs no configuration, so trustme is enough.
 """
 
 import ssl
@@ -12,17 +11,15 @@ from attrs import frozen
 
 @frozen
 class ServingCertificate:
-    """What the server serves with, and what its clients need to trust it."""
-
     context: ssl.SSLContext
     ca_pem: bytes
 
 
 def make_certificate(*hosts: str) -> ServingCertificate:
-    """A fresh CA, and a certificate of it for `hosts` (names or addresses) and for this machine by itself.
+    """A new CA, and its certificate for `hosts` (names or addresses) and for loopback.
 
-    The CA's key is forgotten on return. The server's key stays in memory, but for the moment in
-    which `ssl` reads it: it can only do so from a file, which is private and removed at once.
+    The CA's key is dropped. The server's key stays in memory, except while `ssl` reads it: it can read it
+    only from a file, which is private and removed at once.
     """
     authority = trustme.CA(organization_name="reconcile-runtime embedded API server")
     names = dict.fromkeys((*hosts, "127.0.0.1", "::1", "localhost"))

@@ -1,8 +1,7 @@
-"""Connections of the embedded server, and limits on what an unfinished request may hold.
+"""Connections of the embedded server, and limits on unfinished requests.
 
-A client that sends half of a request holds a descriptor and memory for as long as it likes, unless time,
-bytes and numbers are bounded. The oldest unfinished request is dropped first, so that new requests always get
-through.
+A client that sends half of a request holds a descriptor and memory, so time, bytes and connections are
+limited. The oldest unfinished request is dropped first, so that new requests always get through.
 """
 
 import asyncio
@@ -26,18 +25,18 @@ BODY_TIME: Final = 30.0
 
 # ReadHeaderTimeout in kube-apiserver's secure_serving.go.
 HEAD_TIME: Final = 32.0
-"""Seconds in which the line and the headers of a request have to arrive, as in a real API server."""
+"""Seconds in which the request line and headers have to arrive."""
 
 # Go's http.DefaultMaxHeaderBytes, which kube-apiserver keeps.
 MAX_HEAD: Final = 1024 * 1024
-"""Bytes of the line and the headers of a request together, as in a real API server."""
+"""Bytes of the request line and headers together."""
 
 MAX_UNFINISHED: Final = 64 * 1024 * 1024
-"""Bytes of all heads that are not whole yet, and as many of bodies; the oldest makes room."""
+"""Bytes of all incomplete heads, and as many again of bodies."""
 
 MAX_CONNECTIONS: Final = 4000
 SPARE_DESCRIPTORS: Final = 128
-"""Descriptors that are left to everything else in the process."""
+"""Descriptors that are left to the rest of the process."""
 
 # IdleTimeout in kube-apiserver's secure_serving.go, which matches Go's client transport.
 _IDLE: Final = 90.0
@@ -45,14 +44,14 @@ _IDLE: Final = 90.0
 
 @define
 class _Unfinished(Generic[T]):
-    """What has arrived in part, and its bytes; `drop` gets the oldest where all hold too many together."""
+    """Counts the bytes of what has arrived in part, and drops the oldest when there are too many."""
 
     drop: Callable[[T], None]
     sizes: dict[T, int] = field(factory=dict)
     total: int = 0
 
     def grow(self, one: T, size: int) -> int:
-        """Count bytes; how many `one` has now."""
+        """Count further bytes of `one`, and return its total."""
         grown = self.sizes[one] = self.sizes.get(one, 0) + size
         self.total += size
         while self.total > MAX_UNFINISHED:
@@ -62,13 +61,10 @@ class _Unfinished(Generic[T]):
         return grown
 
     def forget(self, one: T) -> None:
-        """Stop counting, as it is whole or was given up."""
         self.total -= self.sizes.pop(one, 0)
 
 
 class HttpConnection(RequestHandler):
-    """One connection."""
-
     def __init__(self, owner: "HttpConnections", **options: Any) -> None:
         super().__init__(owner, **options)
         self.owner = owner
@@ -101,7 +97,6 @@ class HttpConnection(RequestHandler):
         self.owner.unfinished.forget(self)
 
     def end(self) -> None:
-        """The request has its answer."""
         self.busy = False
 
     def cut(self) -> None:
@@ -115,8 +110,6 @@ class HttpConnection(RequestHandler):
 
 
 class HttpConnections(web.Server):
-    """The connections of one server."""
-
     def __init__(self, handler: Any, **options: Any) -> None:
         super().__init__(handler, keepalive_timeout=_IDLE, **options)
         self._options = options | {"keepalive_timeout": _IDLE}
@@ -135,12 +128,11 @@ class HttpConnections(web.Server):
             (next((one for one in self._known if not one.busy), connection)).cut()
 
     def lost(self, connection: HttpConnection) -> None:
-        """Forget a connection that has ended."""
         self._known.pop(connection, None)
 
     @contextmanager
     def serving(self, request: web.BaseRequest) -> Iterator[None]:
-        """While a request is read further, carried out and answered."""
+        """While the rest of a request is read, carried out and answered."""
         connection = request.protocol
         assert isinstance(connection, HttpConnection)
         connection.begin()
@@ -155,7 +147,7 @@ class HttpConnections(web.Server):
 
 
 def _descriptors() -> int:
-    """How many files this process may have open."""
+    """How many files this process may open."""
     enough = MAX_CONNECTIONS + SPARE_DESCRIPTORS
     try:
         import resource
@@ -169,7 +161,7 @@ def _descriptors() -> int:
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """Raises ApiFailure (431) where line and headers are longer together than a real server reads."""
+    """Raises ApiFailure (431) if the request line and headers are too long together."""
     size = len(request.raw_path) + sum(len(name) + len(value) for name, value in request.raw_headers)
     if size > MAX_HEAD:
         raise ApiFailure(431, "", "Request Header Fields Too Large")
@@ -177,7 +169,7 @@ def check_head(request: web.BaseRequest) -> None:
 
 @define
 class BodyReads:
-    """The bodies that are being read."""
+    """The request bodies that are being read."""
 
     _unfinished: _Unfinished[anyio.CancelScope] = field(
         factory=lambda: _Unfinished(lambda scope: scope.cancel())
@@ -186,7 +178,7 @@ class BodyReads:
     async def read(self, request: web.BaseRequest) -> bytes:
         """The whole body.
 
-        Raises ApiFailure: 413 when it is too large, 408 when it is late or others need the room.
+        Raises ApiFailure: 413 if it is too large, 408 if it is late or newer ones need its memory.
         """
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large()

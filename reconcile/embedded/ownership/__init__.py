@@ -1,3 +1,3 @@
-"""Field ownership: server-side apply and managed fields."""
+"""Ownership of fields: managedFields and server-side apply."""
 
 __all__: list[str] = []

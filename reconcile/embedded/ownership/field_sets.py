@@ -1,4 +1,4 @@
-"""Sets of fields, as managedFields keep them: the elements of a path and the FieldsV1 form."""
+"""Sets of field paths, and their FieldsV1 form in managedFields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -13,15 +13,14 @@ _RANKS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 @frozen
 class FieldSet:
-    """A set of paths, as a tree: whether the path that leads here is in it, and what is below.
+    """A set of paths, as a tree: `owned` says whether the path to this node is in the set.
 
-    The keys of `children` are path elements as FieldsV1 writes them: `f:name` for a member,
-    `k:{"name":"x"}` for an item with these keys, `v:"x"` for an item of a set. There are no empty
-    children.
+    The keys of `children` are path elements as in FieldsV1: `f:name` for a member, `k:{"name":"x"}` for an
+    item with these keys, `v:"x"` for an item of a set. No child is empty.
     """
 
     LEAF: ClassVar["FieldSet"]
-    """What owns a place and has nothing below it: most fields, and one object for all of them."""
+    """One shared object for an owned path with nothing below it, as most fields are."""
 
     owned: bool = False
     children: Mapping[str, "FieldSet"] = field(factory=dict)
@@ -30,7 +29,6 @@ class FieldSet:
         return self.owned or bool(self.children)
 
     def union(self, other: "FieldSet") -> "FieldSet":
-        """The paths that are in either."""
         if not other.children:
             return FieldSet(True, self.children) if other.owned and not self.owned else self
         children = dict(self.children)
@@ -40,7 +38,6 @@ class FieldSet:
         return FieldSet(self.owned or other.owned, children)
 
     def intersection(self, other: "FieldSet") -> "FieldSet":
-        """The paths that are in both."""
         children: dict[str, FieldSet] = {}
         for element, child in self.children.items():
             theirs = other.children.get(element)
@@ -49,7 +46,7 @@ class FieldSet:
         return FieldSet(self.owned and other.owned, children)
 
     def difference(self, other: "FieldSet") -> "FieldSet":
-        """The paths that are not in `other`; those below a path of `other` stay. Itself, if that is all."""
+        """The paths that `other` lacks, also if it has one above them; `self` if those are all."""
         children: dict[str, FieldSet] | None = None
         for element, taken in other.children.items():
             child = self.children.get(element)
@@ -79,7 +76,6 @@ class FieldSet:
                 yield (element, *rest)
 
     def to_json(self) -> dict[str, Any]:
-        """The FieldsV1 form."""
         fields: dict[str, Any] = {}
         for element in sorted(self.children):
             child = self.children[element]
@@ -92,12 +88,11 @@ class FieldSet:
 
     @classmethod
     def from_json(cls, fields: Any) -> "FieldSet":
-        """The set for a FieldsV1. Raises ValueError if it is not of that form."""
+        """Read FieldsV1. Raises ValueError if `fields` has another form."""
         return cls(False, _read(fields).children)
 
     @classmethod
     def of(cls, *paths: Sequence[str]) -> "FieldSet":
-        """The set of these paths."""
         result = NO_FIELDS
         for path in paths:
             branch = cls(owned=True)
@@ -109,16 +104,14 @@ class FieldSet:
 
 FieldSet.LEAF = FieldSet(owned=True)
 NO_FIELDS: Final = FieldSet()
-"""The empty set."""
 
 
 def field_element(name: str) -> str:
-    """The path element of a member."""
     return f"f:{name}"
 
 
 def key_element(keys: Mapping[str, Any]) -> str:
-    """The path element of an item of a list of type map."""
+    """The path element for an item of a list of type map."""
     if len(keys) == 1:
         (name, value), *_ = keys.items()
         if type(value) is str:
@@ -128,17 +121,17 @@ def key_element(keys: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=4096)
 def _named_element(key: str, value: str) -> str:
-    """Most keyed lists have names for keys, and the same ones in many objects."""
+    """Cached, since most keyed lists have the same few names as keys in many objects."""
     return f"k:{_canonical({key: value})}"
 
 
 def value_element(value: Any) -> str:
-    """The path element of an item of a list of type set."""
+    """The path element for an item of a list of type set."""
     return f"v:{_canonical(value)}"
 
 
 def path_text(path: Sequence[str]) -> str:
-    """A path as messages write it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    """A path as in messages: `.spec.ports[port=80,protocol="TCP"].name`."""
     return "".join(_element_text(element) for element in path)
 
 
@@ -169,7 +162,7 @@ def _read(fields: Any) -> FieldSet:
 
 @lru_cache(maxsize=4096)
 def _element(text: str) -> str:
-    """The element in its one canonical spelling."""
+    """The element in canonical spelling."""
     kind, separator, rest = text.partition(":")
     if not separator or kind not in _RANKS:
         raise ValueError(f"not an element of a path: {text}")

@@ -13,7 +13,7 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 # DefaultMaxUpdateManagers in apimachinery's managedfields.
 MAX_UPDATERS: Final = 10
-"""Entries of operation Update that an object keeps; older ones are merged."""
+"""Entries with operation Update that an object keeps; older ones are merged."""
 
 _ANCIENT: Final = "ancient-changes"
 _UNTRACKED_METADATA: Final = (
@@ -34,7 +34,7 @@ UNTRACKED: Final = FieldSet.of(
     (field_element("metadata"),),
     *((field_element("metadata"), field_element(name)) for name in _UNTRACKED_METADATA),
 )
-"""The fields that belong to the server, and so to no manager."""
+"""Fields of the server, which no manager owns."""
 
 
 @frozen(cache_hash=True)
@@ -52,9 +52,9 @@ class FieldManager:
 
 @frozen
 class Ownership:
-    """The fields that a manager owns, with the version and time of the write that set them.
+    """The fields that a manager owns, and the version and time of the write that set them.
 
-    `time` is empty when the manager has never changed a thing.
+    `time` is empty if the manager has never changed anything.
     """
 
     fields: FieldSet
@@ -64,7 +64,6 @@ class Ownership:
     """The entry of managedFields that this was read from."""
 
     def with_fields(self, fields: FieldSet) -> "Ownership":
-        """The same of these fields."""
         return self if fields is self.fields else Ownership(fields, self.api_version, self.time)
 
 
@@ -78,10 +77,7 @@ def manager_for(name: str, operation: str, api_version: str, subresource: str) -
 
 
 def decode(entries: Any) -> FieldManagers:
-    """The managers of a `metadata.managedFields`.
-
-    Raises ValueError: An entry is not of the form that the API server writes.
-    """
+    """Read `metadata.managedFields`. Raises ValueError if the API server could not have written it."""
     if not isinstance(entries, list):
         raise ValueError("managedFields must be a list")
     return dict(_decode_entry(entry) for entry in entries)
@@ -102,12 +98,12 @@ def _decode_entry(entry: Any) -> tuple[FieldManager, Ownership]:
 
 @lru_cache(maxsize=1024)
 def _read_fields(text: bytes) -> FieldSet:
-    """Most writes meet the same sets as the one before."""
+    """Cached, since most writes have the same sets as the one before."""
     return FieldSet.from_json(msgspec.json.decode(text))
 
 
 def encode(managers: FieldManagers) -> list[dict[str, Any]]:
-    """`metadata.managedFields`: appliers first, then by time, manager and version."""
+    """`metadata.managedFields`, ordered by operation, time, manager and version."""
     return [_encode_entry(manager, ownership) for manager, ownership in sorted(managers.items(), key=_rank)]
 
 
@@ -132,7 +128,7 @@ def _encode_entry(manager: FieldManager, ownership: Ownership) -> dict[str, Any]
 
 
 def tracked_part(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole object without what is the server's."""
+    """An object without the fields of the server."""
     part = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     metadata = part.pop("metadata", None) or {}
     if kept := {name: value for name, value in metadata.items() if name not in _UNTRACKED_NAMES}:
@@ -141,12 +137,12 @@ def tracked_part(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tracked(managers: FieldManagers) -> FieldManagers:
-    """The managers without what is the server's, and without those that then own nothing."""
+    """The managers without the fields of the server, and without managers that then own nothing."""
     return released(managers, UNTRACKED, keeper=None)
 
 
 def released(managers: FieldManagers, fields: FieldSet, keeper: FieldManager | None) -> FieldManagers:
-    """The managers after all but `keeper` have lost these fields, without those that then own nothing."""
+    """The managers after all but `keeper` lose these fields, without managers that then own nothing."""
     left: dict[FieldManager, Ownership] = {}
     for manager, ownership in managers.items():
         kept = ownership.fields if manager == keeper else ownership.fields.difference(fields)
@@ -156,7 +152,7 @@ def released(managers: FieldManagers, fields: FieldSet, keeper: FieldManager | N
 
 
 def capped(managers: FieldManagers) -> FieldManagers:
-    """At most `MAX_UPDATERS` updaters: the oldest of a version are merged into one entry."""
+    """At most `MAX_UPDATERS` updaters: the oldest of each version are merged into one entry."""
     if len(managers) <= MAX_UPDATERS:
         return managers
     updaters = [(manager, owned) for manager, owned in managers.items() if manager.operation == UPDATE]
@@ -182,7 +178,7 @@ def capped(managers: FieldManagers) -> FieldManagers:
 
 
 def applied_by_all(managers: FieldManagers) -> FieldSet:
-    """What appliers own."""
+    """The fields that appliers own."""
     result = FieldSet()
     for manager, ownership in managers.items():
         if manager.operation == APPLY:

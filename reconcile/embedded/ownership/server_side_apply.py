@@ -1,8 +1,4 @@
-"""Server-side apply, and the ownership of fields that it rests on.
-
-The rules are those of the API server's field manager. All functions are pure but for `track_update`,
-which sets `metadata.managedFields` of the object it is given.
-"""
+"""Server-side apply and the tracking of updates, by the rules of the API server's field manager."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -61,16 +57,14 @@ def apply(
     time: str,
     reset: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The object that comes of `manager` applying `intent` to `live`, with its managedFields.
+    """The object after `manager` applies `intent` to `live`, with its managedFields.
 
-    What the manager applied before and no longer names is removed, unless another applier owns it.
-    An apply that changes nothing leaves the times of managedFields as they are. `reset` names the
-    members of the object that this request may not change, such as `status`; they are left out of
-    the intent. On the subresource `status` that is everything else.
+    Fields that the manager applied before and no longer names are removed, unless another applier owns them.
+    If nothing changes, managedFields keep their times. `reset` names members that this request may not
+    change, such as `status`, and drops them from the intent; the subresource `status` drops all others.
 
-    Raises:
-        ApiFailure: 409 with a cause FieldManagerConflict for each field of another manager that would
-            change, unless `force`; 500 without a reason when the schema does not describe `intent`.
+    Raises: ApiFailure: 409 with a cause FieldManagerConflict for each field of another manager that would
+    change, unless `force`; 500 without a reason if the schema does not describe `intent`.
     """
     wanted = _without_reset(intent, subresource, reset)
     node = schema.whole
@@ -96,12 +90,11 @@ def track_update(
     api_version: str,
     time: str,
 ) -> None:
-    """Set `new`'s managedFields for any write but an apply: the fields that changed belong to `manager`.
+    """Set `new`'s managedFields for a write that is not an apply: `manager` owns the changed fields.
 
-    `old` is None for a create. managedFields that the client sent replace the stored ones, `[{}]`
-    drops them, and an object without any stays without; a write to a subresource cannot do either.
-    At most ten entries of operation Update are kept. An object with an item of a keyed list that lacks its
-    key is no longer tracked, as on a real server.
+    `old` is None for a create. managedFields from the client replace the stored ones, and `[{}]` drops them,
+    but not in a subresource. An object without any stays without. As on a real server, an item of a keyed
+    list that lacks its key ends the tracking of its object.
     """
     sent = new["metadata"].pop("managedFields", None)
     stored = old["metadata"].get("managedFields") if old is not None else None
@@ -123,7 +116,7 @@ def track_update(
 
 @frozen
 class _Edit:
-    """Who writes an object of which schema, in which version and when."""
+    """A write by `owner`, and the schema of its object."""
 
     node: SchemaNode
     owner: FieldManager
@@ -132,7 +125,7 @@ class _Edit:
 
 
 def _owned_from_the_start(new: dict[str, Any], edit: _Edit) -> FieldManagers:
-    """What `_updated` makes of a new object, in one walk."""
+    """What `_updated` returns for a new object, in one walk."""
     fields = new_fields(edit.node, tracked_part(new))
     if not fields:
         return {}
@@ -143,7 +136,7 @@ def _owned_from_the_start(new: dict[str, Any], edit: _Edit) -> FieldManagers:
 
 
 def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:
-    """The managers, or none where the entries cannot be read."""
+    """The managers, or none if the entries cannot be read."""
     try:
         managers = decode(entries or [])
     except ValueError:
@@ -152,7 +145,7 @@ def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:
 
 
 def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without managedFields; only its metadata is copied."""
+    """A copy without managedFields that shares everything but its metadata."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 
@@ -200,7 +193,6 @@ def _apply(
 def _applied(
     merged: dict[str, Any], intent: dict[str, Any], managers: FieldManagers, owner: FieldManager
 ) -> dict[str, Any]:
-    """What is to be stored, with the managers of its fields."""
     obj: dict[str, Any] = copied(merged)
     if owner.name == _KUBECTL and _annotation(obj):
         obj["metadata"]["annotations"][_LAST_APPLIED] = _last_applied(intent)
@@ -210,7 +202,7 @@ def _applied(
 
 
 def _pruned(node: SchemaNode, merged: dict[str, Any], managers: FieldManagers, last: FieldSet) -> Any:
-    """`merged` without what the applier owned before and no applier names any more."""
+    """`merged` without the fields that the applier owned before and that no applier names now."""
     last = with_named_fields(last, node)
     applied = with_named_fields(applied_by_all(managers), node)
     everything = with_named_fields(field_set(node, merged), node)
@@ -261,7 +253,6 @@ def _described(manager: FieldManager, ownership: Ownership) -> str:
 
 
 def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[str]) -> dict[str, Any]:
-    """The intent without what it may not change; it shares the rest with `intent`."""
     wanted = {name: value for name, value in intent.items() if name not in reset}
     if subresource == "status":
         wanted = {name: value for name, value in wanted.items() if name in {*_ROOT_FIELDS, "status"}}
@@ -276,7 +267,7 @@ def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[s
 
 
 def _applied_by_kubectl(live: dict[str, Any], node: SchemaNode, owner: FieldManager) -> FieldSet:
-    """What `kubectl apply` wrote from the client: `kubectl apply --server-side` may take it over."""
+    """What client-side `kubectl apply` wrote: `kubectl apply --server-side` may take it over."""
     if owner.name != _KUBECTL:
         return NO_FIELDS
     try:
@@ -288,7 +279,7 @@ def _applied_by_kubectl(live: dict[str, Any], node: SchemaNode, owner: FieldMana
 
 
 def _last_applied(intent: dict[str, Any]) -> str:
-    """What kubectl's annotation says of an intent; it follows what kubectl applies from the server."""
+    """kubectl's annotation for an intent; a server-side apply by kubectl updates it."""
     plain = copied(intent)
     annotations = (plain.get("metadata") or {}).get("annotations") or {}
     annotations.pop(_LAST_APPLIED, None)

@@ -1,7 +1,7 @@
-"""Objects as their schema types them: which fields they have, how two differ, and how they merge.
+"""Objects as typed by a schema: their fields, their differences, and how they merge.
 
-A map or list is granular when its members or items have owners of their own, and atomic when it has one
-owner as a whole. The rules are those of structured-merge-diff, which the API server uses.
+A map or list is granular if its members or items have owners of their own, and atomic if it has one owner as
+a whole. The rules are those of structured-merge-diff, which the API server uses.
 """
 
 from collections import deque
@@ -30,12 +30,12 @@ _SCALAR_TYPES: Mapping[str, Collection[type]] = {
 
 
 class SchemaMismatch(Exception):
-    """An object that its schema does not describe; the text says where and why."""
+    """An object does not match its schema; the text says where and why."""
 
 
 @frozen
 class Comparison:
-    """The fields by which a newer object differs from an older one."""
+    """The fields in which a new object differs from an old one."""
 
     added: FieldSet = NO_FIELDS
     removed: FieldSet = NO_FIELDS
@@ -49,19 +49,17 @@ _NO_DIFFERENCE = Comparison()
 
 
 def is_granular_map(node: SchemaNode, value: Any) -> bool:
-    """Whether the value is a map whose members are owned one by one."""
     return isinstance(value, dict) and node.type in ("object", "") and not node.atomic_map
 
 
 def is_granular_list(node: SchemaNode, value: Any) -> bool:
-    """Whether the value is a list whose items are owned one by one."""
     return isinstance(value, list) and node.list_type != "atomic"
 
 
 def check_typed(node: SchemaNode, value: Any, path: tuple[str, ...] = ()) -> None:
-    """See that an applied configuration is what the schema describes.
+    """Check an applied configuration against its schema.
 
-    Raises SchemaMismatch: A field is unknown or of a wrong type, or an item occurs twice or lacks its key.
+    Raises SchemaMismatch: A field is unknown or has a wrong type, or an item is duplicated or lacks its key.
     """
     if value is None:
         return
@@ -100,9 +98,9 @@ def _check_list(node: SchemaNode, value: list[Any], path: tuple[str, ...]) -> No
 
 
 def item_element(node: SchemaNode, item: Any, path: tuple[str, ...] = ()) -> str:
-    """The path element of an item of a granular list; keys that are left out have their defaults.
+    """The path element of an item of a granular list; missing keys have their defaults.
 
-    Raises SchemaMismatch: The item is null, or lacks a key.
+    Raises SchemaMismatch: The item is null, or lacks a key without a default.
     """
     if node.list_type == "set":
         if item is None:
@@ -123,7 +121,7 @@ def item_element(node: SchemaNode, item: Any, path: tuple[str, ...] = ()) -> str
 
 
 def field_set(node: SchemaNode, value: Any) -> FieldSet:
-    """The fields that an applied configuration speaks about."""
+    """The fields that an applied configuration sets."""
     if is_granular_map(node, value):
         return _map_fields(node, value)
     if is_granular_list(node, value):
@@ -153,7 +151,7 @@ def _list_fields(node: SchemaNode, value: list[Any]) -> FieldSet:
 
 
 def new_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
-    """The fields of a new object: what `compare` finds added to an empty one, in one walk."""
+    """What `compare` finds added to an empty object, in one walk."""
     return FieldSet(children=_new_members(node, value))
 
 
@@ -178,7 +176,7 @@ def _all_new(node: SchemaNode, value: Any) -> FieldSet:
 
 
 def compare(node: SchemaNode, old: Any, new: Any) -> Comparison:
-    """How `new` differs from `old`; either may be `ABSENT`, not both."""
+    """How `new` differs from `old`; one of them may be `ABSENT`."""
     if old == new and same(old, new):
         return _NO_DIFFERENCE
     if old is ABSENT:
@@ -208,7 +206,7 @@ def _replaced(new: Any) -> Comparison:
 
 
 def _both(test: Callable[[SchemaNode, Any], bool], node: SchemaNode, old: Any, new: Any) -> bool:
-    """Whether `test` holds for both sides, one of which may have no value; not if both are empty."""
+    """Whether `test` holds for each side that has a value, and at least one of them is not empty."""
     filled = False
     for side in (old, new):
         if side is ABSENT or side is None:
@@ -238,7 +236,7 @@ def _combined(parts: dict[str, Comparison], new: Any) -> Comparison:
 
 
 def merge(node: SchemaNode, live: Any, intent: Any) -> Any:
-    """`live` with what `intent` says; nothing is removed from granular maps and lists."""
+    """`live` with the values of `intent`; granular maps and lists lose nothing."""
     if intent is ABSENT:
         return live
     if live is ABSENT or live is None:
@@ -255,7 +253,7 @@ def merge(node: SchemaNode, live: Any, intent: Any) -> Any:
 
 
 def _merge_lists(node: SchemaNode, live: list[Any], intent: list[Any]) -> list[Any]:
-    """Items of `intent` in its order, and the others of `live` among them where they were."""
+    """Items of `intent` in its order; the other items of `live` keep their places among them."""
     mine = _by_element(node, intent)
     theirs: dict[str, Any] = {}
     for item in live:
@@ -282,7 +280,7 @@ def _merge_lists(node: SchemaNode, live: list[Any], intent: list[Any]) -> list[A
 
 
 def remove(node: SchemaNode, value: Any, fields: FieldSet) -> Any:
-    """`value` without the fields of the set; None where nothing is left."""
+    """`value` without these fields; None if nothing is left."""
     if is_granular_map(node, value) and value:
         members: dict[str, Any] = {}
         for name, member in value.items():
@@ -303,7 +301,7 @@ def remove(node: SchemaNode, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named_fields(fields: FieldSet, node: SchemaNode) -> FieldSet:
-    """The set with each declared field that has something of the set below it."""
+    """The set and each declared field that has a path of the set below it."""
     children: dict[str, FieldSet] = {}
     for element, child in fields.children.items():
         below = with_named_fields(child, node_below(node, element))
@@ -313,7 +311,7 @@ def with_named_fields(fields: FieldSet, node: SchemaNode) -> FieldSet:
 
 
 def reconciled(fields: FieldSet, node: SchemaNode) -> FieldSet:
-    """The set under a schema that has since made some of its maps or lists atomic; itself if it has not."""
+    """The set under a schema that has since made maps or lists atomic; `fields` itself if unaffected."""
     if fields.children and (node.atomic_map or (node.type == "array" and node.list_type == "atomic")):
         return FieldSet.LEAF
     changed: dict[str, FieldSet] = {}
@@ -325,7 +323,6 @@ def reconciled(fields: FieldSet, node: SchemaNode) -> FieldSet:
 
 
 def node_below(node: SchemaNode, element: str) -> SchemaNode:
-    """What the schema says of the place that a path element leads to."""
     if element.startswith("f:"):
         return node.child(element[2:]) or ANYTHING
     return node.item()

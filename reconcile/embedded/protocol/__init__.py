@@ -1,3 +1,3 @@
-"""The words of the API: failures, names, selectors and the place that a request is about."""
+"""What all parts of the server share: failures, metadata, and what a request asks for."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""The failures of the embedded server, as the API says them."""
+"""Failures as the API reports them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +10,7 @@ from attrs import field, frozen
 class FieldCause:
     """One fault of an object: a machine-readable `reason`, a `message`, and the path of the `field`.
 
-    `field` is written the way the API server writes it: `spec.ports[0].port`, `spec.settings[key]`.
-    A cause with an empty `field` concerns the object as a whole.
+    `field` is written like `spec.ports[0].port` or `spec.settings[key]`, and empty for the object as a whole.
     """
 
     reason: str
@@ -26,11 +25,11 @@ class FieldCause:
 
 @frozen
 class ApiFailure(Exception):
-    """A request that is refused, with what the answer's Status says of it.
+    """A refused request, with the contents of the Status that answers it.
 
-    `details` carries `name`, `group`, `kind`, `uid` and `retryAfterSeconds` where they apply; None
-    leaves it out, an empty one is sent empty, and the real server does both. `causes` become
-    `details.causes`. An empty `reason` is left out, as the real server does for some of its 500s.
+    `details` has `name`, `group`, `kind`, `uid` and `retryAfterSeconds` where they apply; None leaves it out,
+    and an empty one is sent. `causes` become `details.causes`. An empty `reason` is left out, as in some 500s
+    of a real server.
     """
 
     code: int

@@ -1,4 +1,4 @@
-"""Conversion between the versions of a custom resource, where a cluster calls conversion webhooks."""
+"""Conversion between versions of a custom resource, in place of conversion webhooks."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
@@ -7,25 +7,25 @@ from attrs import frozen
 
 
 class ConversionFailed(Exception):
-    """Raised by a converter that cannot convert; the text reaches the client in a 500."""
+    """Raised by a converter; the client gets its text in a 500."""
 
 
 @frozen
 class ConversionRequest:
-    """Objects that are to be shown, or kept, in another version."""
+    """Objects to convert to another version."""
 
     webhook: Mapping[str, Any]
     """`spec.conversion.webhook` of the definition."""
     api_version: str
-    """The version that is asked for."""
+    """The desired version."""
     objects: Sequence[dict[str, Any]]
-    """Copies, which may be changed."""
+    """Copies that may be changed."""
 
 
 class Converter(Protocol):
-    """Answers the objects of a request in the version asked for, in order.
+    """Returns the objects of a request in the desired version, in order.
 
-    Of their metadata only labels and annotations count. Nothing is held while it is awaited.
+    Of their metadata only labels and annotations count. Nothing is locked while it is awaited.
     """
 
     def __call__(self, request: ConversionRequest) -> Awaitable[Sequence[dict[str, Any]]]: ...

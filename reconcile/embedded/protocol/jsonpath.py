@@ -1,8 +1,8 @@
-"""The JSON paths that printer columns are written in.
+"""JSON paths of printer columns.
 
 `.status.phase`, `.spec.ports[0].port`, `.spec.ports[*].port`, `.metadata.labels['app.kubernetes.io/name']`
-and `.status.conditions[?(@.type=="Ready")].status`. Kubernetes' template extensions (ranges, several
-paths in one, recursive descent) are not part of it: an API server's columns have no use for them.
+and `.status.conditions[?(@.type=="Ready")].status`. Kubernetes' template extensions (ranges, several paths in
+one, recursive descent) are left out: columns of an API server do not use them.
 """
 
 import operator
@@ -33,34 +33,28 @@ Step = Callable[[Any], Iterable[Any]]
 
 
 class BadPath(ValueError):
-    """The text is not a JSON path, or not one that columns can use."""
+    """The text is not a JSON path that columns can use."""
 
 
 @frozen
 class JsonPath:
-    """A compiled path."""
-
     text: str
     _steps: tuple[Step, ...] = field(repr=False, eq=False)
 
     def find(self, document: Any) -> list[Any]:
-        """All values that the path leads to, in document order; what is missing is left out."""
+        """All values at the path, in document order."""
         values = [document]
         for step in self._steps:
             values = [found for value in values for found in step(value)]
         return values
 
     def first(self, document: Any) -> Any:
-        """The first value, or None."""
         found = self.find(document)
         return found[0] if found else None
 
 
 def compile_path(text: str) -> JsonPath:
-    """The path that `text` spells, with or without the braces and the `$` it may be written in.
-
-    Raises BadPath, which names the character at which parsing failed.
-    """
+    """Compile a path, with or without braces and `$`. Raises BadPath, which quotes the faulty part."""
     inner = text.strip()
     if inner.startswith("{") and inner.endswith("}"):
         inner = inner[1:-1].strip()
@@ -144,7 +138,7 @@ def _literal(text: str) -> Any:
 
 
 def _same_type(left: Any, right: Any) -> bool:
-    """Only like is compared with like: to JSON true is not 1."""
+    """Values of different types never match: in JSON, true is not 1."""
     numbers = (int, float)
     if isinstance(left, bool) or isinstance(right, bool):
         return isinstance(left, bool) and isinstance(right, bool)

@@ -1,4 +1,4 @@
-"""The rules for `metadata`: names, labels, annotations, owner references, finalizers."""
+"""The rules for `metadata`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ def _drop_unknown_owner_fields(metadata: dict[str, Any]) -> list[str]:
 
 
 def type_fault(metadata: Mapping[str, Any]) -> str:
-    """The first field of `metadata` that is not of its type, in words; empty if all are."""
+    """The first field of a wrong type, in words; empty if there is none."""
     for field, value in metadata.items():
         expected = KNOWN_FIELDS.get(field)
         if value is None or expected is None:
@@ -83,11 +83,11 @@ _FITS: Mapping[str, Callable[[Any], object]] = {
     ),
     "finalizers": lambda value: all(type(one) is str for one in value),
 }
-"""The fields whose contents have to be checked as well as their type."""
+"""Fields whose contents have types too."""
 
 
 def drop_empty(metadata: dict[str, Any]) -> None:
-    """Remove null, and empty maps, lists and strings."""
+    """Remove nulls, and empty maps, lists and strings."""
     for field in [
         field
         for field, value in metadata.items()
@@ -97,7 +97,7 @@ def drop_empty(metadata: dict[str, Any]) -> None:
 
 
 def drop_duplicate_owners(metadata: dict[str, Any]) -> str:
-    """Keep the first of equal owner references; the warning to give, if any was dropped."""
+    """Keep the first of equal owner references; returns a warning if any was dropped."""
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return ""
@@ -131,8 +131,7 @@ def check(
 ) -> MetadataFaults:
     """All rules for `metadata` that need no earlier state.
 
-    `times` is how often the real server applies those for labels, annotations and owners: each of
-    its layers names their faults anew.
+    `times` is how many layers of the real server repeat the faults of labels, annotations and owners.
     """
     warnings: list[str] = []
     causes = _name_causes(metadata, name_check)
@@ -173,7 +172,7 @@ def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[Fie
 
 
 def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
-    """The rules for `metadata` that compare with the old one; the real server names each fault twice."""
+    """The rules that compare with the old `metadata`; the real server reports each fault twice."""
     causes: list[FieldCause] = []
     for field in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if metadata.get(field) != old.get(field):
@@ -190,7 +189,6 @@ def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[Fi
 
 
 def label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
-    """What is wrong with labels."""
     causes: list[FieldCause] = []
     for key, value in labels.items():
         causes += [value_invalid("metadata.labels", key, fault) for fault in label_key_faults(key)]
@@ -199,7 +197,6 @@ def label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
 
 
 def annotation_causes(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldCause]:
-    """What is wrong with annotations."""
     causes = [
         value_invalid(path, key, fault) for key in annotations for fault in label_key_faults(key.lower())
     ]
@@ -237,7 +234,7 @@ def _owner_causes(owners: Sequence[Mapping[str, Any]]) -> list[FieldCause]:
 
 @frozen
 class StoredOwner:
-    """One owner reference, as far as deletion cares."""
+    """The part of an owner reference that deletion needs."""
 
     api_version: str
     kind: str
@@ -247,7 +244,6 @@ class StoredOwner:
 
 
 def owners_of(metadata: Mapping[str, Any]) -> tuple[StoredOwner, ...]:
-    """The owner references, as deletion reads them."""
     return tuple(
         StoredOwner(
             owner.get("apiVersion", ""),

@@ -1,4 +1,4 @@
-"""Protobuf messages as they travel: the numbers and raw values of their fields."""
+"""The wire format of protobuf messages."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,11 +7,7 @@ _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 def fields_of(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The numbers and values of a message's fields, in order: integers as they are, the rest as bytes.
-
-    Raises:
-        ValueError: The bytes are not a protobuf message.
-    """
+    """Field numbers and values in order: integers, or else bytes. Raises ValueError for other data."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

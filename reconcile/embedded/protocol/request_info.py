@@ -1,8 +1,7 @@
-"""What a request asks for: its verb and its place, read from method, path and query alone.
+"""The verb and the place of a request, from method, path and query alone.
 
-Authorisation decides on the same value that the server dispatches by, so that nothing else than what was
-allowed is done. It follows kube-apiserver's RequestInfo: as there, whether the resource exists is looked up
-afterwards, so that a 403 does not reveal it.
+Authorisation and dispatch use the same value, so only what was allowed is done. As in kube-apiserver's
+RequestInfo, whether the resource exists is looked up later, so that a 403 does not reveal it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from attrs import frozen
 from informers.apimachinery.field_selectors import parse_field_selector
 
 REFUSED: Final = ""
-"""The verb of an unknown HTTP method, which no role allows."""
+"""The verb of unknown HTTP methods, which no role allows."""
 
 _VERBS: Final = {
     "GET": "get",
@@ -30,42 +29,42 @@ _NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
 
 @frozen
 class RequestPlace:
-    """What a path names, whatever is served."""
+    """What a path names, whether it is served or not."""
 
     group: str
     version: str
     namespace: str
-    """As roles see it: of `/api/v1/namespaces/a` too."""
+    """As in roles: also set for the path of the namespace itself, `/api/v1/namespaces/a`."""
     resource: str
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()
-    """What follows the subresource."""
+    """The path after the subresource."""
     prefix: str = ""
-    """`watch` or `proxy`, where the path has the old form that says what is asked for."""
+    """`watch` or `proxy`, which old paths begin with."""
     within: str = ""
-    """The namespace that the collection is in; empty for namespaces themselves."""
+    """The namespace of the collection; empty for namespaces themselves."""
 
 
 @frozen
 class RequestInfo:
-    """The verb of a request, and its place; None for a path that is not a resource's."""
+    """The verb and place of a request; the place is None for paths outside all resources."""
 
     verb: str
-    """As roles write it, or `REFUSED`."""
+    """As in roles, or `REFUSED`."""
     place: RequestPlace | None = None
     name: str = ""
-    """The name in the path, or the one that the field selector of a list or a watch leaves."""
+    """The name in the path, or the only one that the field selector of a list or watch allows."""
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean of a query: present and neither `false` nor `0`; a value may be missing."""
+    """A boolean of a query: present, with or without a value, and neither `false` nor `0`."""
     value = query.get(name)
     return value is not None and value.lower() not in ("false", "0")
 
 
 def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """What a request asks for. It accepts any path and method."""
+    """What a request asks for; any method and path is accepted."""
     place = place_of(path)
     if place is None:
         return RequestInfo(method.lower())
@@ -82,7 +81,7 @@ def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInf
 
 
 def _selected_name(selector: str) -> str:
-    """The one name that a field selector leaves, which a role by name may allow."""
+    """The only name that a field selector allows, since a role may be limited to it."""
     if "metadata.name" not in selector:
         return ""
     try:
@@ -96,7 +95,7 @@ def _selected_name(selector: str) -> str:
 
 @lru_cache(maxsize=512)
 def place_of(path: str) -> RequestPlace | None:
-    """What a path names; None where it leads to no resource. The same few come again and again."""
+    """What a path names; None outside all resources. Cached, since the same few paths recur."""
     match [part for part in path.split("/") if part]:
         case ["api", version, *rest] if rest:
             group = ""

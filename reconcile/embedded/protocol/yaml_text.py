@@ -1,7 +1,7 @@
-"""YAML 1.1 as the real server reads it: into JSON, in time and memory in proportion to what was sent.
+"""YAML 1.1 as the real server reads it, to JSON, with limits on depth, size and aliases.
 
-Built from the parser's events, so that depth, size and aliases are counted before anything grows. Keys become
-text as the real server makes them; times stay the text that they were.
+It is built from the parser's events, so that limits apply before anything grows. Keys become text as in the
+real server; times stay text.
 """
 
 import math
@@ -16,10 +16,10 @@ from attrs import define, field
 YamlError = yaml.YAMLError
 
 MAX_NODES: Final = 40_000
-"""Values and keys in one document; more have to come as JSON, which is read ten times as fast."""
+"""Values and keys in one document; more have to be sent as JSON, which is ten times as fast to read."""
 
 MAX_BYTES: Final = 3 * 1024 * 1024
-"""Bytes of all texts of a document, each counted as often as an alias repeats it."""
+"""Bytes of all texts of a document, each counted as often as aliases repeat it."""
 
 _PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
@@ -31,15 +31,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TooDeep(Exception):
-    """The document is nested more deeply than it may be."""
+    """The document is nested too deeply."""
 
 
 class TooLarge(Exception):
-    """The document, with its aliases expanded, is too large; the text says by which limit."""
+    """The document, with aliases expanded, is too large; the text names the limit."""
 
 
 class _Scalars(yaml.SafeLoader):
-    """What a scalar is and is worth: SafeLoader without times."""
+    """Types and values of scalars: SafeLoader without times."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -52,12 +52,10 @@ _Scalars.yaml_implicit_resolvers = {
 
 
 def load(text: bytes, duplicates: list[str] | None = None, max_depth: int = 200) -> Any:
-    """The one document in `text`; `duplicates` receives doubled keys.
+    """The only document in `text`; `duplicates` receives duplicate keys.
 
-    Raises:
-        YamlError: It is not YAML, or not what JSON can hold.
-        TooDeep: It is nested more than `max_depth` deep.
-        TooLarge: It has too many values.
+    Raises: YamlError: The text is not YAML, or JSON cannot hold its value. TooDeep: It is nested more than
+    `max_depth` deep. TooLarge: It has too many values or bytes.
     """
     events = yaml.parse(text, Loader=_PARSER)
     return _YamlReader(events, max_depth, [] if duplicates is None else duplicates).document()
@@ -65,7 +63,7 @@ def load(text: bytes, duplicates: list[str] | None = None, max_depth: int = 200)
 
 @define
 class _Known:
-    """What an anchor stands for, and what a repetition of it costs."""
+    """The value of an anchor, and what each repetition adds."""
 
     value: Any
     nodes: int
@@ -75,14 +73,14 @@ class _Known:
 
 @define
 class _YamlReader:
-    """Reads one document; what it has read so far is counted in `nodes` and `size`."""
+    """Reads one document; `_nodes` and `_size` count what has been read."""
 
     _events: Iterator[Any]
     _max_depth: int
     _duplicates: list[str]
     _scalars: _Scalars = field(factory=_Scalars)
     _anchors: dict[str, _Known | None] = field(factory=dict)
-    """None for an anchor whose own value is still being read."""
+    """None for an anchor whose value is still being read."""
     _nodes: int = 0
     _size: int = 0
     _deepest: int = 0
@@ -100,7 +98,7 @@ class _YamlReader:
         return value
 
     def _value(self, event: Any, depth: int) -> tuple[Any, str]:
-        """The value that begins with an event, and the tag of a scalar."""
+        """The value that begins with an event, and its tag if it is a scalar."""
         anchor: str = event.anchor
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(anchor, depth), ""
@@ -202,7 +200,7 @@ class _YamlReader:
 
 
 def _number(value: float, text: str) -> float:
-    """As in the real server, an integer of more than 64 bits is a float."""
+    """As in the real server, an integer of more than 64 bits becomes a float."""
     try:
         whole = isinstance(value, int) and -(2**63) <= value < 2**64
         number = value if whole else float(value)
@@ -219,7 +217,7 @@ def _expect(tag: str | None, kind: str) -> None:
 
 
 def _mappings(value: Any) -> list[dict[str, Any]]:
-    """What a `<<` brings in: the earlier of several wins, and the mapping itself wins over all."""
+    """The mappings of a `<<`; the first of them has precedence."""
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, dict) for part in parts):
         raise YamlError("map merge requires map or sequence of maps as the value")
@@ -227,7 +225,7 @@ def _mappings(value: Any) -> list[dict[str, Any]]:
 
 
 def _under(made: dict[str, Any], merged: list[dict[str, Any]]) -> dict[str, Any]:
-    """A mapping over those that `<<` brings in; each member is copied once, however many there are."""
+    """A mapping over those of its `<<`; each member is copied once, however many there are."""
     result: dict[str, Any] = {}
     for other in reversed(merged):
         result.update(other)
@@ -236,7 +234,7 @@ def _under(made: dict[str, Any], merged: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _name(key: Any) -> str:
-    """A key as JSON can have it: numbers and truth values as text, as the real server makes them."""
+    """Numbers and booleans become text keys, as in the real server."""
     if isinstance(key, str):
         return key
     if isinstance(key, bool):

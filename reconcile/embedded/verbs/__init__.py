@@ -1,3 +1,3 @@
-"""What a request does: read, write, delete, watch."""
+"""The verbs of the API: what a request does."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Request bodies: from bytes to an object of the right kind, with what was wrong about it."""
+"""Request bodies: from bytes to an object of the right kind, with its faults."""
 
 import json
 import math
@@ -33,15 +33,15 @@ from reconcile.embedded.served import ServedResource
 
 # Twice what etcd takes, since JSON is larger than what is stored (MaxRequestBodyBytes in config.go).
 MAX_BODY_BYTES = 3 * 1024 * 1024
-"""Bytes of the longest request body, as in a real API server."""
+"""As in a real API server."""
 
 MAX_DEPTH = 200
-"""How deep an object may be nested; a real server reads 10,000, of which no kind uses a hundredth."""
+"""Nesting of an object; a real server reads 10,000, but no kind uses a hundredth of that."""
 # FieldManagerMaxLength in apimachinery's meta/v1/validation.
 MAX_MANAGER_LENGTH = 128
 # truncateAtTotalRunes and truncateItemRunes in apiserver's endpoints/filters/warning.go.
 MAX_WARNINGS = 4096
-"""Letters of all warnings of one answer, as in a real server; beyond that each is cut to MAX_LONG_WARNING."""
+"""Characters of all warnings of an answer; beyond that each is cut to MAX_LONG_WARNING."""
 MAX_LONG_WARNING = 256
 READABLE = ("application/json", "application/yaml")
 
@@ -51,8 +51,6 @@ _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 @frozen
 class WriteOptions:
-    """How a write is to be done."""
-
     dry_run: bool = False
     manager: str = "unknown"
     validation: str = "Warn"
@@ -102,7 +100,6 @@ def _manager_causes(manager: str) -> list[FieldCause]:
 
 
 def dry_run_causes(values: Sequence[object]) -> list[FieldCause]:
-    """`All` is the only value of dryRun."""
     if all(value == "All" for value in values):
         return []
     return [value_not_supported("dryRun", f"{values}", ("All",))]
@@ -119,7 +116,7 @@ def _media_type(header: str) -> str:
 
 
 def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
-    """The decoded body of a request that carries an object."""
+    """The decoded body of a request; `duplicates` receives duplicate keys."""
     kind = media_type(request)
     if kind and kind not in READABLE:
         raise unsupported_media_type(READABLE)
@@ -129,28 +126,28 @@ def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
 
 
 def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
-    """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys.
+    """Decode JSON as the real server does: whole floats are integers.
 
-    Raises ApiFailure: 400 for invalid JSON or Unicode or too deep nesting, 413 for a body that is too large.
+    `duplicates` receives duplicate keys. Raises ApiFailure: 400 if the body is not JSON or nested too deeply,
+    413 if it is too large.
     """
     obj = _parse_plain(body)
     return _checked(_parse_closely(body, duplicates) if obj is None else obj, body)
 
 
 def _checked(value: Any, body: bytes) -> Any:
-    """The value, if it is not nested too deeply, for which most bodies have too few brackets."""
     return value if body.count(b"{") + body.count(b"[") <= MAX_DEPTH else check_depth(value)
 
 
 def check_depth(value: Any) -> Any:
-    """The value, which is nested at most `MAX_DEPTH` deep. Raises ApiFailure (400)."""
+    """The value. Raises ApiFailure (400) if it is nested more than `MAX_DEPTH` deep."""
     if is_deeper(value, MAX_DEPTH):
         raise too_deep()
     return value
 
 
 def _parse_plain(body: bytes) -> Any:
-    """JSON exactly as our own clients write it, which the fast decoder reads faithfully; else None."""
+    """JSON in the exact form that our own clients write, which the fast decoder reads correctly; else None."""
     if len(body) > MAX_BODY_BYTES:
         raise too_large()
     try:
@@ -161,7 +158,7 @@ def _parse_plain(body: bytes) -> Any:
 
 
 def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
-    """What the fast decoder does not report: doubled keys, and the API server's messages for invalid JSON."""
+    """Finds what the fast decoder does not: duplicate keys, and the API server's error messages."""
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         obj = dict(pairs)
@@ -184,7 +181,7 @@ def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
 
 
 def _told(error: Exception) -> str:
-    """What is wrong about a body, without the body."""
+    """The fault of a body, without its contents."""
     if isinstance(error, UnicodeEncodeError):
         return "invalid UTF-8: half of a surrogate pair"
     if isinstance(error, UnicodeDecodeError):
@@ -195,7 +192,7 @@ def _told(error: Exception) -> str:
 
 
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
-    """Decode YAML 1.1, of which JSON is a part; times stay text; `duplicates` receives doubled keys."""
+    """Decode YAML 1.1, which includes JSON; times stay text. `duplicates` receives duplicate keys."""
     obj = _parse_plain(body)
     if obj is None and body.lstrip()[:1] == b"{":
         obj = _parse_json_in_yaml(body, duplicates)
@@ -214,7 +211,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
 
 
 def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
-    """JSON that kubectl sends as YAML: read much faster as what it is. None for anything else."""
+    """kubectl sends JSON as YAML, and reading it as JSON is much faster. None for other YAML."""
     doubled: list[str] = []
     try:
         obj = _parse_closely(body, doubled)
@@ -226,7 +223,6 @@ def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
 
 
 def too_large() -> ApiFailure:
-    """The refusal of a body of more than `MAX_BODY_BYTES`."""
     return ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
@@ -248,7 +244,7 @@ def _refuse_constant(text: str) -> Any:
 
 
 def check_type(obj: Any, target: RequestTarget) -> dict[str, Any]:
-    """The object, which must be of the kind that the path is of; `metadata` becomes a dict."""
+    """The object, which must be of the target's kind; `metadata` becomes a dict."""
     resource = target.resource
     if obj is None and not resource.custom:
         obj = {}
@@ -274,7 +270,7 @@ _TEXTS_OF_DATA = ("data", "stringData", "binaryData")
 
 
 def _fill_in_nulls(obj: dict[str, Any], members: Sequence[str]) -> None:
-    """Null is the empty text where values are text, as in the language of the real server."""
+    """Null becomes the empty text, as in Go."""
     for member in members:
         values = obj.get(member)
         if isinstance(values, dict) and None in values.values():
@@ -318,14 +314,14 @@ def place(obj: dict[str, Any], target: RequestTarget) -> None:
 
 
 def strict_problems(duplicates: Sequence[str], unknown: Sequence[str]) -> list[str]:
-    """What Strict refuses and Warn warns of, in words."""
+    """The faults that Strict refuses and Warn warns of."""
     return [f'duplicate field "{path}"' for path in duplicates] + [
         f'unknown field "{path}"' for path in unknown
     ]
 
 
 def judge_strictly(problems: Sequence[str], options: WriteOptions, warnings: list[str]) -> None:
-    """Refuse, warn or pass over, as `fieldValidation` says."""
+    """Refuse, warn or ignore, as `fieldValidation` says."""
     if not problems or options.validation == "Ignore":
         return
     if options.validation == "Strict":
@@ -334,7 +330,7 @@ def judge_strictly(problems: Sequence[str], options: WriteOptions, warnings: lis
 
 
 def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
-    """The Warning header, if there is anything to warn of; what is too long for one is cut off."""
+    """The Warning header, if there are warnings; too long ones are cut."""
     if not warnings:
         return {}
     texts = list(dict.fromkeys(warnings))
@@ -344,13 +340,13 @@ def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
 
 
 def warning_text(text: str) -> str:
-    """One warning as its header holds it: quoted, and without the characters that no header may hold."""
+    """A warning as in its header: quoted, without characters that headers cannot hold."""
     plain = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
     return '299 - "{}"'.format(re.sub(r'(["\\])', r"\\\1", plain))
 
 
 def require_object_name(obj: dict[str, Any], target: RequestTarget) -> None:
-    """The name in the body must be the one in the path."""
+    """Check that the body has the name in the path."""
     name = obj["metadata"].get("name", "")
     if not name:
         raise bad_request(

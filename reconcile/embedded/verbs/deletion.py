@@ -1,4 +1,4 @@
-"""Delete one object or a collection: preconditions, finalizers, grace periods, propagation."""
+"""Deletion of one object or a collection: preconditions, finalizers, grace periods, propagation."""
 
 import datetime
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 @frozen
 class DeleteOptions:
-    """How an object is to be deleted. `grace` None means the kind's own grace period."""
+    """How to delete an object; without `grace` its own grace period applies."""
 
     dry_run: bool = False
     grace: int | None = None
@@ -55,11 +55,11 @@ class DeleteOptions:
     uid: str = ""
     version: str = ""
     cascading: bool = False
-    """The old option orphanDependents=false: an object that is not deleted at once is answered with 202."""
+    """The old orphanDependents=false: the answer is 202 if the object is not deleted at once."""
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
-    """From the body, or without one from the query. A body overrides the whole query."""
+    """From the body, or from the query if there is none."""
     options = _from_body(request) if request.body.strip() else _from_query(request.query)
     causes: list[FieldCause] = []
     policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
@@ -139,7 +139,7 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """DELETE of an object: it is removed, or marked as terminating while finalizers or grace hold it."""
+    """DELETE an object: it is removed, or marked as terminating while finalizers or grace hold it."""
     resource = target.resource
     form = wanted_form(request, listing=False)
     options = delete_options(request)
@@ -163,12 +163,11 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
 
 
 def _keeper(resource: ServedResource, stored: Stored) -> ServedResource:
-    """The version in which the marks of a deletion are made: one that no converter is needed for."""
+    """The version to mark a deletion in, which must not need a converter."""
     return resource if resource.conversion is None else stored.encoded_by
 
 
 def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptions) -> DeleteOptions:
-    """The options with the kind's own policy where none is given: only Jobs orphan by default."""
     # Jobs keep the default of their first version, for compatibility (DefaultGarbageCollectionPolicy).
     decided = options.propagation is not None or {ORPHAN, FOREGROUND} & set(stored.finalizers)
     return options if decided or resource.storage_key != JOBS else evolve(options, propagation="Orphan")
@@ -177,7 +176,7 @@ def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptio
 async def _admitted(
     engine: Engine, request: ApiRequest, resource: ServedResource, stored: Stored, options: DeleteOptions
 ) -> Stored | None:
-    """The newest state, once it can be shown and admission allows its deletion; None if it was deleted."""
+    """The newest state once admission allows its deletion; None if it was deleted meanwhile."""
     if not engine.admission and resource.conversion is None:
         return stored
     uid = stored.uid
@@ -206,7 +205,7 @@ async def _admitted(
 def remove(
     engine: Engine, resource: ServedResource, stored: Stored, options: DeleteOptions
 ) -> tuple[dict[str, Any], bool]:
-    """Delete what is stored, as far as finalizers and grace let it; the object, and whether it is gone."""
+    """Delete, as far as finalizers and grace allow; returns the object, and whether it is gone."""
     _check_preconditions(resource, stored, options)
     old = object_in(stored, resource)
     obj = object_in(stored, resource)
@@ -257,7 +256,7 @@ def _add_finalizers(resource: ServedResource, obj: dict[str, Any], options: Dele
 
 
 def _grace_period(resource: ServedResource, obj: Mapping[str, Any], options: DeleteOptions) -> int:
-    """Seconds for which the object stays; only pods that run on a node have any."""
+    """Seconds for which the object stays: 0 except for pods that run on a node."""
     spec = obj.get("spec") or {}
     if (resource.group, resource.kind) != ("", "Pod") or not spec.get("nodeName"):
         return 0
@@ -287,7 +286,7 @@ def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: 
 
 
 async def delete_collection(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """DELETE of all that the selectors choose, one by one; answers what was there."""
+    """DELETE the selected objects one by one; answers with what was there."""
     resource = target.resource
     chosen = selection(resource, target.namespace, request.query)
     page = page_of(engine, request, target, chosen)

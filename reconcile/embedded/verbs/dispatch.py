@@ -1,4 +1,4 @@
-"""Which function carries out a request: by the verb that authorisation decided on, and by nothing else."""
+"""The function that carries out a request, chosen by the verb that was authorised."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ from reconcile.embedded.verbs.watching import WatchStream
 
 Answer = Response | WatchStream
 Act = Callable[[Engine, ApiRequest, RequestTarget], Answer | Coroutine[Any, Any, Answer]]
-"""Reads answer at once, unless conversion waits. Writes are coroutines, since admission may wait as well."""
+"""Reads answer at once, unless conversion waits. Writes are coroutines, since admission may wait."""
 
 _UNSUPPORTED: Final = frozenset(
     {"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}
@@ -47,7 +47,7 @@ _OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
 
 
 def act_for(info: RequestInfo, request: ApiRequest, target: RequestTarget) -> Act:
-    """The function for the verb of `info` on `target`. Raises the matching 404 or 405 where there is none."""
+    """The function for the verb of `info` on `target`. Raises the matching 404 or 405 if there is none."""
     if request.method == "HEAD":
         raise method_not_allowed()
     if target.resource.create_only:

@@ -1,4 +1,4 @@
-"""Evictions, and what PodDisruptionBudgets allow of them."""
+"""Evictions, as far as PodDisruptionBudgets allow them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ Object = Mapping[str, Any]
 
 
 def budget_status(budget: Object, pods: Sequence[Object], scale: int, now: str) -> dict[str, Any]:
-    """The status of a budget over the pods that it selects; `scale` is how many their owners want."""
+    """The status of a budget that selects `pods`; their owners want `scale` pods."""
     spec, metadata = budget.get("spec") or {}, budget["metadata"]
     expected, desired = _demand(spec, len(pods), scale)
     healthy = sum(is_ready(pod) and not pod["metadata"].get("deletionTimestamp") for pod in pods)
@@ -60,7 +60,7 @@ def budget_status(budget: Object, pods: Sequence[Object], scale: int, now: str) 
 
 
 def _demand(spec: Object, count: int, scale: int) -> tuple[int, int]:
-    """Expected pods, and how many of them must be healthy."""
+    """The expected pods, and how many of them must be healthy."""
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if most is not None:
         return scale, max(0, scale - _amount(most, scale))
@@ -77,13 +77,11 @@ def _amount(value: int | str, total: int) -> int:
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether the pod's condition Ready is true."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def current_status(engine: Engine, budget: Object) -> dict[str, Any]:
-    """The status of a budget as things are now."""
     pods = list(_selected(engine, budget))
     return budget_status(budget, pods, _scale_of_owners(engine, pods), engine.now())
 
@@ -103,7 +101,7 @@ def _selected(engine: Engine, budget: Object) -> Iterator[dict[str, Any]]:
 
 
 def _scale_of_owners(engine: Engine, pods: Sequence[Object]) -> int:
-    """How many replicas the controllers of these pods ask for together; pods without one are not counted."""
+    """The replicas that the controllers of these pods specify together."""
     found: dict[str, int] = {}
     for pod in pods:
         owner = _top_owner(engine, pod)
@@ -114,7 +112,7 @@ def _scale_of_owners(engine: Engine, pods: Sequence[Object]) -> int:
 
 
 def _top_owner(engine: Engine, obj: Object) -> dict[str, Any] | None:
-    """The controller of an object, or the controller of that: a Deployment rather than its ReplicaSet."""
+    """The topmost controller of an object: a Deployment rather than its ReplicaSet."""
     owner: dict[str, Any] | None = None
     reference = _controller_of(obj)
     while reference is not None:
@@ -139,7 +137,7 @@ def _controller_of(obj: Object) -> dict[str, Any] | None:
 
 
 def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """POST pods/NAME/eviction: a deletion, unless it would break a budget (429)."""
+    """POST pods/NAME/eviction: delete the pod, or answer 429 if that would violate a budget."""
     write_options(request, "CreateOptions")
     eviction = read_body(request, [])
     if not isinstance(eviction, dict) or eviction.get("kind", "Eviction") != "Eviction":
@@ -182,7 +180,6 @@ def _require_budget(engine: Engine, target: RequestTarget, pod: Object) -> None:
 
 
 def _may_go_unready(pod: Object, budget: Object, status: Object) -> bool:
-    """Pods that are not ready may be evicted if the budget says so, or is met without them."""
     if is_ready(pod):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":

@@ -1,4 +1,4 @@
-"""Label, field and shard selectors: text in, a predicate over stored objects out."""
+"""Label, field and shard selectors of a query, and the stored objects that they match."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -22,27 +22,26 @@ P = TypeVar("P")
 
 @frozen
 class ObjectSelection:
-    """What a list or a watch asks for."""
+    """What a list or a watch selects."""
 
     namespace: str = ""
     labels: tuple[Requirement, ...] = ()
     fields: tuple[FieldTerm, ...] = ()
     shards: tuple[ShardRange, ...] = ()
     converted: ServedResource | None = None
-    """What the fields are of, if a converter shows them."""
+    """The resource whose fields are selected, if a converter shows them."""
 
     @property
     def filters(self) -> bool:
-        """Whether there is a label or field selector, with which a page has no remainingItemCount."""
+        """Whether there is a label or field selector: pages then lack remainingItemCount."""
         return bool(self.labels or self.fields)
 
     @property
     def narrows(self) -> bool:
-        """Whether any selector is given; the namespace does not count."""
+        """Whether there is any selector beside the namespace."""
         return bool(self.labels or self.fields or self.shards)
 
     def matches(self, stored: Stored) -> bool:
-        """Whether the object is selected."""
         if self.namespace and stored.key.namespace != self.namespace:
             return False
         if not all(one.matches(stored.labels) for one in self.labels):
@@ -58,12 +57,12 @@ class ObjectSelection:
         return text_at(object_in(stored, self.converted), path)
 
     def wants(self, key: Key) -> bool:
-        """A cheap first look that rules out other namespaces."""
+        """A cheap check that excludes other namespaces."""
         return not self.namespace or key.namespace == self.namespace
 
 
 def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]) -> ObjectSelection:
-    """The selection that a request's query describes; 400 for what cannot be understood."""
+    """Parse the selectors of a query. Raises ApiFailure: 400, or 500 for a bad shard selector."""
     return ObjectSelection(
         namespace=namespace,
         labels=_parsed(parse_label_selector, query.get("labelSelector", ""), bad_request),
@@ -75,7 +74,7 @@ def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]
 
 
 def require(engine: Engine, target: RequestTarget) -> Stored:
-    """The object that a path names; 404 where it is not there."""
+    """The object that a path names. Raises ApiFailure (404)."""
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         raise not_found(target.resource, target.name)
@@ -106,7 +105,7 @@ def _parsed_fields(text: str, resource: ServedResource) -> tuple[FieldTerm, ...]
 
 
 def field_value(stored: Stored, path: str) -> str:
-    """The value of a selectable field, as text; empty where it is missing."""
+    """The value of a selectable field as text; empty if missing."""
     if path == "metadata.name":
         return stored.key.name
     if path == "metadata.namespace":
@@ -120,6 +119,5 @@ def field_value(stored: Stored, path: str) -> str:
 
 
 def _stored_path(stored: Stored, path: str) -> str:
-    """An event may be stored under the field names of the other group."""
     resource = stored.encoded_by
     return path if resource.convert_path is None else resource.convert_path(path, resource.api_version)

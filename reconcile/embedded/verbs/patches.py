@@ -1,7 +1,6 @@
-"""JSON patch (RFC 6902) and JSON merge patch (RFC 7396), as the API server takes them.
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7396), as in the API server.
 
-Pure functions, but for `merge_into`: a new document comes back, and neither argument is changed or shared
-with it.
+Apart from `merge_into`, functions return a new document that shares nothing with their arguments.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ MAX_COPIED: Final = 3 * 1024 * 1024
 """Bytes that the `copy` operations of one patch may add, as in a real server."""
 
 MAX_MOVED: Final = 100_000_000
-"""Items of lists that the operations of one patch may push aside."""
+"""List items that the operations of one patch may shift."""
 
 _INDEX_DIGITS: Final = 9
 
@@ -33,21 +32,18 @@ _REJECTED = "the server rejected our request due to an error in our request"
 
 
 class _Inapplicable(Exception):
-    """An operation that the document does not allow."""
+    """The document does not allow an operation."""
 
 
 def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """`doc` with the members of `patch`: null removes, maps merge, everything else replaces.
-
-    Raises ApiFailure: 400 when the patch is not an object.
-    """
+    """`doc` with a merge patch. Raises ApiFailure (400) if `patch` is not an object."""
     if not isinstance(patch, dict):
         raise bad_request("a merge patch must be an object")
     return merge_into(copied(doc), copied(patch))
 
 
 def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """The same in place, for a caller that owns both: `doc` is changed, and may share parts with `patch`."""
+    """Merge in place, for callers that own both: `doc` changes, and may share parts with `patch`."""
     for name, member in patch.items():
         if member is None:
             doc.pop(name, None)
@@ -60,14 +56,11 @@ def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def strategic_merge(doc: dict[str, Any], patch: Any, schema: ResourceSchema) -> dict[str, Any]:
-    """`doc` with a strategic merge patch, whose lists merge by the keys that the schema names.
+    """`doc` with a strategic merge patch, whose lists merge by the keys in the schema.
 
-    `$patch`, `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are understood. New
-    items of a list come first unless `$setElementOrder` says otherwise.
-
-    Raises:
-        ApiFailure: 400 for a patch of a wrong form, 500 without a reason for an item that lacks its
-            merge key.
+    `$patch`, `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are supported. New items of a
+    list come first unless `$setElementOrder` says otherwise. Raises ApiFailure: 400 for a malformed patch,
+    500 without a reason for an item that lacks its merge key.
     """
     if not isinstance(patch, dict):
         raise bad_request("a strategic merge patch must be an object")
@@ -75,13 +68,10 @@ def strategic_merge(doc: dict[str, Any], patch: Any, schema: ResourceSchema) -> 
 
 
 def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
-    """`doc` after the operations, all or none.
+    """`doc` after all operations. As in the API server and unlike the RFC, `replace` may add a member.
 
-    As in the API server, and against the RFC, `replace` of a member that is missing adds it.
-
-    Raises:
-        ApiFailure: 400 when `ops` is not a list of operations, 413 when they are too many, 422 when one of
-            them cannot be applied, a `test` fails, or they copy or move too much.
+    Raises: ApiFailure: 400 if `ops` is not a list of operations, 413 if there are too many, 422 if one cannot
+    be applied, a `test` fails, or they copy or move too much.
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
         raise bad_request("a JSON patch must be a list of operations")
@@ -105,13 +95,13 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
 
 @define
 class _Effort:
-    """What the operations of one patch have taken together."""
+    """The cost of all operations of one patch so far."""
 
     copied: int = 0
     moved: int = 0
 
     def copy(self, value: Any) -> Any:
-        """A copy of a part of the document, which may be most of it, and which the next one copies again."""
+        """A limited copy: each could double the document for the next one."""
         self.copied += _size(value)
         if self.copied > MAX_COPIED:
             raise _Inapplicable(
@@ -121,7 +111,7 @@ class _Effort:
         return copied(value)
 
     def shift(self, container: list[Any]) -> None:
-        """Count the items that make room for another one, or close the gap that one leaves."""
+        """Count the items that an insertion or a removal shifts."""
         self.moved += len(container)
         if self.moved > MAX_MOVED:
             raise _Inapplicable("the operations insert and remove too much in long lists")

@@ -34,7 +34,7 @@ _DIGITS = 20
 _SHOWN = 100
 _WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
 INCONSISTENT = -1
-"""The version in a continue token that goes on from a key in whatever is there now."""
+"""The version in a continue token that resumes at a key in the newest state."""
 
 
 A = TypeVar("A")
@@ -43,7 +43,7 @@ A = TypeVar("A")
 def once_shown(
     states: Sequence[Stored], resource: ServedResource, answer: Callable[[], A]
 ) -> A | Coroutine[Any, Any, A]:
-    """The answer about these states, at once unless a converter has to be awaited for one of them."""
+    """The answer about these states, at once unless one of them needs a converter to be awaited."""
     if resource.conversion is None:
         return answer()
     return _after_conversion(states, resource, answer)
@@ -58,7 +58,6 @@ async def _after_conversion(states: Sequence[Stored], resource: ServedResource, 
 def get(
     engine: Engine, request: ApiRequest, target: RequestTarget
 ) -> Response | Coroutine[Any, Any, Response]:
-    """One object."""
     resource = target.resource
     form = wanted_form(request, listing=False)
     stored = engine.get(resource, target.namespace, target.name)
@@ -79,7 +78,7 @@ def get(
 def list_objects(
     engine: Engine, request: ApiRequest, target: RequestTarget
 ) -> Response | Coroutine[Any, Any, Response]:
-    """A page of a collection, all of whose pages are of one version."""
+    """A page of a collection; all its pages show one version."""
     resource = target.resource
     form = wanted_form(request, listing=True)
     chosen = selection(resource, target.namespace, request.query)
@@ -97,15 +96,13 @@ def list_objects(
 
 @frozen
 class Page:
-    """A part of a list, of one version."""
-
     items: Sequence[Stored]
     version: int
     token: str = ""
     remaining: int | None = None
 
     def metadata(self, always_token: bool) -> dict[str, Any]:
-        """The list's metadata; `always_token`: the last page has an empty token instead of none."""
+        """The list's metadata; with `always_token` the last page has an empty token instead of none."""
         metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
         if always_token or self.token:
             metadata["continue"] = self.token
@@ -115,7 +112,7 @@ class Page:
 
 
 def page_of(engine: Engine, request: ApiRequest, target: RequestTarget, chosen: ObjectSelection) -> Page:
-    """What the options of a list ask for. Raises ApiFailure for options that contradict each other."""
+    """The page that a query asks for. Raises ApiFailure for invalid options."""
     query = request.query
     _check_list_options(query)
     limit = _integer(query, "limit")
@@ -171,7 +168,7 @@ def _match_causes(query: Mapping[str, str]) -> list[FieldCause]:
 
 
 def _list_version(engine: Engine, query: Mapping[str, str], *, paged: bool) -> int:
-    """The version to show: the newest, but with a limit and no other wish exactly the one asked for."""
+    """The version to show: the newest, or for Exact and plain paged lists the requested one."""
     version = _version(query)
     _not_in_future(engine, version)
     match = query.get("resourceVersionMatch")
@@ -233,10 +230,9 @@ def _read_token(engine: Engine, query: Mapping[str, str]) -> tuple[int, tuple[st
 
 
 class ExpiredToken(ApiFailure):
-    """410 whose `metadata.continue` goes on from the same key in what is there now."""
+    """410 whose `metadata.continue` resumes at the same key in the newest state."""
 
     def to_json(self) -> dict[str, Any]:
-        """The Status, with the token to go on with."""
         status = super().to_json()
         details = status.pop("details")
         status["metadata"] = {"continue": details["continue"]}
@@ -261,7 +257,7 @@ def _expired_token(namespace: str, name: str) -> ApiFailure:
 def watch(
     engine: Engine, request: ApiRequest, target: RequestTarget
 ) -> WatchStream | Coroutine[Any, Any, WatchStream]:
-    """The changes of a collection from a version on."""
+    """The changes of a collection after a version."""
     query = request.query
     chosen = _watch_selection(request, target)
     form = wanted_form(request, listing=False)
@@ -322,7 +318,7 @@ def _check_watch_options(query: Mapping[str, str]) -> None:
 
 
 def _single_version(query: Mapping[str, str]) -> int:
-    """The same for a get and a watch, which answer 500 for what a list answers with 400."""
+    """The version for a get or a watch: faults are 500s where a list answers 400."""
     try:
         return _version(query)
     except ApiFailure as failure:

@@ -1,4 +1,4 @@
-"""From stored objects to the bytes of an answer: whole, as metadata only, as a table."""
+"""Stored objects as the bytes of an answer: whole, as metadata only, or as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -24,7 +24,6 @@ _METADATA = msgspec.json.Decoder(_MetadataOnly)
 
 
 def json_response(status: int, value: object, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer with a JSON body."""
     return Response(status, {"content-type": JSON, **(headers or {})}, encode(value))
 
 
@@ -39,7 +38,7 @@ def partial_bytes(body: bytes, version: str) -> bytes:
 
 
 def item_bytes(stored: Stored, resource: ServedResource) -> bytes:
-    """An item of a list: those of built-in kinds say neither kind nor apiVersion."""
+    """An item of a list: those of built-in kinds have neither kind nor apiVersion."""
     body = body_in(stored, resource)
     if resource.custom:
         return body
@@ -48,7 +47,6 @@ def item_bytes(stored: Stored, resource: ServedResource) -> bytes:
 
 
 def table(tables: Tables, resource: ServedResource, bodies: Sequence[bytes], form: Form) -> dict[str, Any]:
-    """A Table of encoded objects."""
     objects = [msgspec.json.decode(body) for body in bodies]
     made = tables.rows(resource, objects)
     made["apiVersion"] = f"{META}/{form.version}"
@@ -65,7 +63,6 @@ def table(tables: Tables, resource: ServedResource, bodies: Sequence[bytes], for
 def render_object(
     tables: Tables, resource: ServedResource, body: bytes, form: Form, version: str = ""
 ) -> bytes:
-    """An encoded object in the form that was asked for."""
     if form.kind == "whole":
         return body
     if form.kind == "partial":
@@ -82,7 +79,6 @@ def render_list(
     metadata: Mapping[str, Any],
     form: Form,
 ) -> bytes:
-    """A whole list."""
     if form.kind == "table":
         made = table(tables, resource, [body_in(item, resource) for item in items], form)
         made["metadata"] = dict(metadata)

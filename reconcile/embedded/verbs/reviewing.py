@@ -25,7 +25,7 @@ _BINDABLE = {"Pod": "pods", "Secret": "secrets"}
 
 
 def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """POST of a review: the same object with its status."""
+    """POST a review: answers with the same object and its status."""
     write_options(request, "CreateOptions")
     resource = target.resource
     obj = check_type(read_body(request, []), target)
@@ -45,7 +45,7 @@ def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
 
 
 def request_token(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """POST serviceaccounts/NAME/token: a TokenRequest with the token in its status."""
+    """POST serviceaccounts/NAME/token: answers with a TokenRequest that has the token."""
     options = write_options(request, "CreateOptions")
     asked = read_body(request, [])
     if not isinstance(asked, dict) or asked.get("kind", "TokenRequest") != "TokenRequest":

@@ -1,4 +1,4 @@
-"""Strategic merge patches: what `kubectl apply` and `kubectl patch` send for built-in kinds."""
+"""Strategic merge patches, which `kubectl apply` and `kubectl patch` send for built-in kinds."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -17,9 +17,9 @@ KeyOf = Callable[[Any], str]
 
 
 def merge_maps(original: Members, patch: Members, node: SchemaNode) -> Members:
-    """Merge `patch` into `original`; both may be changed and parts of them are in the result.
+    """Merge `patch` into `original`; both may be changed, and the result shares parts with them.
 
-    Raises ApiFailure: 400 for a patch of a wrong form, 500 for an item without its merge key.
+    Raises ApiFailure: 400 for a malformed patch, 500 for an item without its merge key.
     """
     if _PATCH in patch:
         return _directed(patch)
@@ -62,7 +62,7 @@ def _retain_keys(original: Members, patch: Members) -> None:
 
 
 def _order_lists(original: Members, patch: Members, node: SchemaNode) -> None:
-    """Merge and order the lists that `$setElementOrder` names, and take them out of the patch."""
+    """Merge and order the lists that `$setElementOrder` names, and remove them from the patch."""
     for directive in [name for name in patch if name.startswith(_SET_ORDER)]:
         order = patch.pop(directive)
         name = directive.removeprefix(_SET_ORDER)
@@ -120,7 +120,7 @@ def _merge_lists(original: list[Any], patch: list[Any], node: SchemaNode) -> lis
 
 
 def _without_directives(original: list[Any], patch: list[Any], key_of: KeyOf) -> tuple[list[Any], list[Any]]:
-    """The lists after `$patch: delete` and `$patch: replace` items have done their work."""
+    """Carry out the items with `$patch: delete` or `$patch: replace`."""
     plain = [item for item in patch if not (isinstance(item, dict) and _PATCH in item)]
     deleted: set[str] = set()
     replaced = False
@@ -139,9 +139,9 @@ def _without_directives(original: list[Any], patch: list[Any], key_of: KeyOf) ->
 
 
 def _ordered(merged: Sequence[Any], order: Sequence[Any], live: Sequence[Any], key_of: KeyOf) -> list[Any]:
-    """`merged` with the items of `order` in that order, and the others among them where `live` had them.
+    """Order the items of `order` as there, and put the others among them as in `live`.
 
-    An item of `order` that `live` does not have comes before the others.
+    An item of `order` that `live` lacks comes before the others.
     """
     places: dict[str, int] = {}
     for index, item in enumerate(live):
@@ -173,7 +173,7 @@ def _key_of(node: SchemaNode) -> KeyOf:
 
 
 def _plain(value: Any) -> Any:
-    """A value that is new to the object: without nulls and directives."""
+    """A new value, without nulls and directives."""
     if isinstance(value, dict):
         return {
             name: _plain(member)

@@ -1,4 +1,4 @@
-"""The subresources that are more than a part of their object: scale, binding, finalize."""
+"""Subresources that are not just a part of their object: scale, binding, finalize."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimes
 
 
 def get_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """The Scale of an object; 500 where its replicas are unset, as on the real server."""
+    """GET the Scale of an object; 500 if its replicas are unset, as on the real server."""
     obj = object_in(require(engine, target), target.resource)
     paths = _paths(target)
     if _at(obj, paths.spec_replicas) is None:
@@ -52,14 +52,14 @@ def get_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Res
 
 
 async def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """Set the replicas and ignore everything else in the Scale."""
+    """PUT a Scale: only its replicas count."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     scale = read_body(request, [])
     return await _write_scale(write, require(engine, target), scale)
 
 
 async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """Patch the Scale and set the replicas that come out."""
+    """PATCH the Scale: only the resulting replicas count."""
     write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
     kind = media_type(request)
     accepted = patch_types(target.resource)
@@ -78,7 +78,7 @@ async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget
 
 
 async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
-    """Own the replicas: an apply of that one field of the object, as a manager of its scale."""
+    """Apply the one field for replicas, as a manager of the subresource scale."""
     target, resource, paths = write.target, write.resource, _paths(write.target)
     live = object_in(stored, resource)
     scale = parse_yaml(write.request.body, [])
@@ -155,7 +155,7 @@ def _scale_of(obj: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
 
 
 def _selector_text(selector: Any) -> str:
-    """A selector as Scale shows it: text in custom resources, a label selector in built-in ones."""
+    """Custom resources store text, built-in ones a label selector."""
     if not isinstance(selector, Mapping):
         return selector if isinstance(selector, str) else ""
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
@@ -190,7 +190,7 @@ def _put_at(obj: dict[str, Any], path: str, value: Any) -> None:
 
 
 def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """POST pods/NAME/binding: what a scheduler does."""
+    """POST pods/NAME/binding, as a scheduler does."""
     options = write_options(request, "CreateOptions")
     binding = read_body(request, [])
     node = (binding.get("target") or {}).get("name") if isinstance(binding, dict) else None
@@ -220,7 +220,7 @@ def _set_condition(obj: dict[str, Any], condition: dict[str, Any]) -> None:
 
 
 def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """PUT namespaces/NAME/finalize: set `spec.finalizers`, which nothing else may."""
+    """PUT namespaces/NAME/finalize, the only way to change `spec.finalizers`."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     wanted = check_type(read_body(request, []), target)
     stored = require(engine, target)

@@ -1,4 +1,4 @@
-"""A watch: a replay of one resource's changes after a version, for as long as somebody reads it."""
+"""A watch: a replay of one resource's changes after a version."""
 
 import asyncio
 import math
@@ -24,11 +24,10 @@ BOOKMARK_BEFORE_END = 2.0
 
 
 class WatchStream:
-    """A stream of JSON lines. `take` never blocks; only `wait` is asynchronous, and `listen` does without.
+    """A stream of JSON lines. `take` does not block; read with `wait`, or with `listen`.
 
-    Nothing is queued for a slow reader: the watch keeps a position in the log, and ends with an ERROR
-    event (410) if the log is trimmed past it. It also ends `timeout` seconds after the first `wait` or
-    `listen`.
+    A watch has a position in the log and no queue, so a slow reader costs nothing. It ends with an ERROR
+    event (410) if the log is trimmed past it, and `timeout` seconds after the first `wait` or `listen`.
     """
 
     content_type = JSON
@@ -75,7 +74,7 @@ class WatchStream:
 
     @property
     def ending(self) -> bool:
-        """Whether nothing new will come; what is there can still be taken."""
+        """Whether nothing new will come; available lines can still be taken."""
         return self._ending
 
     def on_close(self, listener: Callable[["WatchStream"], None]) -> None:
@@ -84,7 +83,7 @@ class WatchStream:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing will come any more and everything was taken."""
+        """Whether the watch is ending and every line was taken."""
         return self._ending and not self._ready
 
     def take(self) -> list[bytes]:
@@ -95,7 +94,7 @@ class WatchStream:
         return lines
 
     async def wait(self) -> None:
-        """Wait until there is something to take or the watch has ended."""
+        """Wait until there is a line to take or the watch has ended."""
         if self._timer is None:
             self._pass_time()
         while not self._ready and not self._ending:
@@ -104,19 +103,19 @@ class WatchStream:
                 await self._sleep()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever there may be something to take, for a reader that never waits."""
+        """Call `listener` whenever there may be lines to take, for a reader that never waits."""
         self._listener = listener
         self._pass_time()
 
     def notify(self) -> None:
-        """The log has something new for this resource."""
+        """Wake the reader: the log has a change of this resource."""
         if self._listener is not None:
             self._listener()
         elif self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
     def finish(self) -> None:
-        """End after what is there now."""
+        """End after the changes so far."""
         if not self._ending:
             self._collect()
             self._end()
@@ -128,7 +127,7 @@ class WatchStream:
             self._end()
 
     def close(self) -> None:
-        """End now; what was not taken is dropped."""
+        """End now, and drop lines that were not taken."""
         self._ready = []
         self._end()
 
@@ -165,7 +164,7 @@ class WatchStream:
         self._position = self._timeline.end
 
     def _convert(self, missing: Unconverted) -> None:
-        """Go on once it is converted. If it cannot be, fall silent, and try again at the next change."""
+        """Continue after the conversion. If it fails, stay silent until the next change."""
         if self._converting is None:
             converting = shown(missing.stored, missing.resource)
             self._converting = asyncio.get_running_loop().create_task(converting)
@@ -224,7 +223,7 @@ class WatchStream:
     # --- time ---
 
     async def _sleep(self) -> None:
-        """Sleep until woken. Every watch is here after every event: a future costs less than a scope."""
+        """A plain future: every watch sleeps after every event, and a scope costs more."""
         self._woken = asyncio.get_running_loop().create_future()
         try:
             await self._woken

@@ -1,4 +1,4 @@
-"""A write on its way into the log: its object is completed and checked, and only then committed."""
+"""The steps of a write: place, complete, check, and commit an object."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -28,25 +28,23 @@ _UNREADABLE = 400
 
 @define
 class WriteRequest:
-    """One write: its request, target and options, and the warnings to answer with."""
-
     engine: Engine
     request: ApiRequest
     target: RequestTarget
     options: WriteOptions
     warnings: list[str] = field(factory=list)
     shape: list[FieldCause] = field(factory=list)
-    """What a built-in kind's schema missed in the object as it came."""
+    """Required fields that were missing in the object of a built-in kind."""
     patching: bool = False
-    """Whether the object is what a patch, other than an apply, has made of the stored one."""
+    """Whether the object is the result of a patch other than an apply."""
     stored: Stored | None = None
-    """What it changes; None while it creates."""
+    """The object that it changes; None for a create."""
     upserting: bool = False
-    """Whether it creates an object only because none was found to change."""
+    """Whether it creates an object only because there was none to change."""
     resource: ServedResource = field(init=False)
-    """What is written; every step asks for it, so it is kept rather than looked up."""
+    """Kept, since every step needs it."""
     form: Form = field(init=False)
-    """The form of the answer: one that cannot be had is refused before anything is written."""
+    """The form of the answer, checked before anything is written."""
 
     @resource.default
     def _written(self) -> ServedResource:
@@ -58,15 +56,13 @@ class WriteRequest:
 
     @cached_property
     def time(self) -> str:
-        """The wall time of this write, as the API writes it."""
         return self.engine.now()
 
     def reading(self) -> "_DecodeScope":
-        """Turn a 400 about the object into the 422 about the patch that made it, if it was a patch."""
+        """Turn a 400 about an object into a 422 if a patch made the object."""
         return _DecodeScope(self.patching)
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
-        """The written object, in the form that was asked for, with the warnings."""
         version = obj["metadata"].get("resourceVersion", "")
         if self.resource.storage_schema is not None and self.resource.conversion is None:
             obj = from_storage(self.resource, to_storage(self.resource, dict(obj)))
@@ -74,7 +70,7 @@ class WriteRequest:
         return self._respond(status, body)
 
     async def commit(self, status: int, kept: "KeptForm") -> Response:
-        """Write it, unless it is a dry run, and answer with what is then shown of it."""
+        """Write the object unless it is a dry run, and answer with the result."""
         if self.options.dry_run:
             converts = kept.resource is not self.resource
             return self.answer(status, await shown_object(self.resource, kept.obj) if converts else kept.obj)
@@ -90,7 +86,7 @@ class WriteRequest:
 
 @frozen
 class _DecodeScope:
-    """Every write enters several of these, and a generator's context costs more than what is done in it."""
+    """A class, since every write enters several of these, and a generator's context costs more."""
 
     patching: bool
 
@@ -102,10 +98,10 @@ class _DecodeScope:
 
 
 class Outdated(Exception):
-    """The object of a write has changed while it waited: the write has to begin again.
+    """The object changed while its write waited: the write has to begin again.
 
-    A real server does the same (GuaranteedUpdate): a write that names its version is then refused with 409,
-    and one that does not is made of the new state, which admission sees again.
+    As in a real server (GuaranteedUpdate), a write that names its version then gets 409, and another one is
+    made of the new state, which admission sees again.
     """
 
 
@@ -113,7 +109,7 @@ class Outdated(Exception):
 
 
 def require_place(write: WriteRequest, name: str) -> None:
-    """Refuse a new object whose namespace does not accept one (404, 403), or whose definition ends (403)."""
+    """Refuse a new object if its namespace is missing (404) or ends (403), or its definition ends (403)."""
     _require_namespace(write, name)
     resource = write.resource
     definition = write.engine.definition_of(resource) if resource.custom else None
@@ -122,7 +118,6 @@ def require_place(write: WriteRequest, name: str) -> None:
 
 
 def _require_namespace(write: WriteRequest, name: str) -> None:
-    """404 for a missing namespace, 403 for one that is being deleted."""
     target = write.target
     if not target.resource.namespaced:
         return
@@ -142,7 +137,7 @@ def _require_namespace(write: WriteRequest, name: str) -> None:
 
 
 async def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
-    """Set the metadata that the server sets on a new object, and drop what the client may not set."""
+    """Set the metadata of a new object, and drop fields that clients may not set."""
     engine, resource, metadata = write.engine, write.resource, obj["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
         metadata.pop(name, None)
@@ -156,7 +151,7 @@ async def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
 
 
 async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
-    """Defaults, and what the kind derives; 400 for a built-in kind that does not decode."""
+    """Set defaults and derived fields; 400 for a built-in kind that does not decode."""
     if not write.resource.custom:
         with write.reading():
             write.shape = checked_shape(write.resource, obj, old)
@@ -194,9 +189,9 @@ async def _admit(
 
 
 def _require_current(write: WriteRequest, name: str) -> None:
-    """Begin again, or refuse, if another write has changed the object, its namespace or its definition.
+    """Check that the object, its namespace and its definition have not changed while it waited.
 
-    Raises Outdated, or ApiFailure for a namespace or a definition that has begun to end.
+    Raises Outdated, or ApiFailure if the namespace or the definition is ending.
     """
     engine, resource, namespace = write.engine, write.resource, write.target.namespace
     if engine.registry.get(resource.group, resource.version, resource.plural) is not resource:
@@ -210,7 +205,7 @@ def _require_current(write: WriteRequest, name: str) -> None:
 
 
 def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
-    """Put back fields that an update may omit, and those that it cannot change and ignores silently."""
+    """Put back fields that an update may omit, or cannot change."""
     metadata, before = obj["metadata"], old["metadata"]
     for name in ("creationTimestamp", "generation", "selfLink"):
         metadata.pop(name, None)
@@ -233,7 +228,7 @@ def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
 def validate(
     write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, *, subresource: str = ""
 ) -> None:
-    """Refuse an object that breaks a rule: of metadata, of its schema, of its kind."""
+    """Refuse an object that breaks a rule of metadata, its schema or its kind."""
     resource = write.resource
     kind = write.engine.kinds.of(resource)
     times = 1 if old is None else kind.metadata_fault_copies
@@ -257,7 +252,7 @@ def validate(
 def checked_shape(
     resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None
 ) -> list[FieldCause]:
-    """What is missing; built-in kinds fail to decode where custom ones are invalid."""
+    """The missing fields of a built-in kind. Raises ApiFailure (400) for fields of a wrong type."""
     causes = resource.schema.validate(obj, old)
     for cause in causes:
         if cause.reason == _TYPE_FAULT:
@@ -299,14 +294,14 @@ def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
 
 @frozen
 class KeptForm:
-    """What is to be kept of an object, and the resource to keep it as."""
+    """An object as it is stored, and the version that it is stored in."""
 
     resource: ServedResource
     obj: dict[str, Any]
 
 
 async def kept_form(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> KeptForm:
-    """The object in the storage version, if a converter is awaited for that; nothing else has to be done.
+    """The object in the storage version, after awaiting a converter if it has one.
 
     Raises Outdated, or ApiFailure if the write is no longer allowed after the wait.
     """
@@ -324,7 +319,6 @@ async def kept_form(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any
 def track(
     write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
 ) -> None:
-    """Record the write in managedFields."""
     track_update(
         old,
         obj,
@@ -343,7 +337,7 @@ def applied(
     subresource: str,
     reset: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What comes of an apply, with its managedFields."""
+    """The object after an apply, with its managedFields."""
     return apply(
         live,
         intent,
@@ -360,10 +354,10 @@ def applied(
 def changes_nothing(
     resource: ServedResource, stored: Stored, obj: dict[str, Any], old: Mapping[str, Any]
 ) -> bool:
-    """Whether writing `obj` over what is stored, which this version shows as `old`, would change nothing.
+    """Whether `obj` equals what is stored, which this version shows as `old`.
 
-    Of custom resources, compares what is kept: a write that changes nothing in its own version still loses
-    the fields that only the storage version has, and moves an object to a new storage version or schema.
+    For custom resources the stored forms are compared: a write without changes still drops fields that only
+    the storage version has, and moves the object to a new storage version or schema.
     """
     if not resource.custom or (stored.encoded_by is resource and resource.storage_schema is None):
         return same_but_for_times(obj, old)
@@ -371,7 +365,7 @@ def changes_nothing(
 
 
 def same_but_for_times(obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether writing `obj` over `old` would change nothing but times of managedFields."""
+    """Whether at most times of managedFields differ."""
     if obj == old:
         return True
     if {**obj, "metadata": None} != {**old, "metadata": None}:
@@ -391,7 +385,7 @@ def _timeless(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bump_generation(resource: ServedResource, obj: dict[str, Any], old: Mapping[str, Any]) -> None:
-    """One more, if anything outside metadata (and a separate status) has changed."""
+    """Increase the generation if anything but metadata (and a separate status) has changed."""
     if not resource.has_generation:
         return
     hidden = {"metadata": None, "status": None} if resource.has_status else {"metadata": None}

@@ -89,7 +89,7 @@ async def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
 
 
 async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
-    """Create what has been read and is of the right kind."""
+    """Create an object that has been read and checked to be of the right kind."""
     metadata, resource = obj["metadata"], write.resource
     require_place(write, metadata.get("name", ""))
     metadata.pop("managedFields", None)
@@ -111,7 +111,7 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
 
 
 def require_create(write: WriteRequest) -> None:
-    """403 for a user who may update or patch but not create, when the object does not exist."""
+    """403 for users who may update or patch but not create, if the object is missing."""
     target, resource, user = write.target, write.resource, write.request.user
     if user.superuser:
         return
@@ -164,7 +164,7 @@ def _generate_name(write: WriteRequest, base: str) -> str:
 
 
 async def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """PUT to an object or to its status."""
+    """PUT an object or its status."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     obj = _read_object(write)
     require_object_name(obj, target)
@@ -204,9 +204,9 @@ async def replace(
     subresource: str | None = None,
     through: str = "",
 ) -> Response:
-    """Write `obj` over what is stored, in the way of the endpoint; `tracked`: its managedFields are final.
+    """Write `obj` over the stored object; `tracked` says that its managedFields are final.
 
-    `through` is the subresource that managedFields name, where it is not the one that is written.
+    `through` is the subresource that managedFields name, if it is not the one that is written.
     """
     resource, engine = write.resource, write.engine
     part = write.target.subresource if subresource is None else subresource
@@ -230,7 +230,7 @@ async def replace(
 
 
 def _keep_other_parts(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any], part: str) -> None:
-    """The main endpoint leaves status alone; the status endpoint leaves all but status alone."""
+    """The main endpoint leaves the status alone; the status endpoint leaves all else alone."""
     if part == "status":
         status = obj.get("status")
         metadata = {name: value for name, value in obj["metadata"].items() if name in _METADATA_OF_STATUS}
@@ -270,7 +270,7 @@ async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> R
 
 
 def patched(write: WriteRequest, old: dict[str, Any], kind: str) -> dict[str, Any]:
-    """What the patch in the body makes of `old`, which is the caller's own and may be used up."""
+    """The result of the patch in the body; may change `old`."""
     duplicates: list[str] = []
     body = parse_json(write.request.body, duplicates)
     _judge_patch(write, strict_problems(duplicates, ()))
@@ -293,7 +293,7 @@ def _mapping(body: Any) -> dict[str, Any]:
 
 
 async def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, Any]) -> Response:
-    """Write the result of a patch, with the checks that a patch meets."""
+    """Write the result of a patch, with the checks for patches."""
     target = write.target
     with write.reading():
         _check_kept_type(write, obj)
@@ -306,7 +306,7 @@ async def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, An
 
 
 def _check_kept_type(write: WriteRequest, obj: dict[str, Any]) -> None:
-    """422 for a patch that makes a custom resource something else."""
+    """422 if a patch changes the type of a custom resource."""
     resource = write.resource
     if not resource.custom:
         return
@@ -358,7 +358,7 @@ def _missing_for_apply(write: WriteRequest, intent: Mapping[str, Any]) -> Except
 
 
 def _read_intent(write: WriteRequest, *, named: bool) -> dict[str, Any]:
-    """What is to be applied; it may leave out its name where the object is there."""
+    """The object to apply; it may omit its name if it exists."""
     target = write.target
     duplicates: list[str] = []
     body = parse_yaml(write.request.body, duplicates)
