@@ -18,8 +18,6 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 META = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")
-INCLUDED = ("Metadata", "Object", "None")
-"""What the rows of a table can carry."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
@@ -78,8 +76,7 @@ class Form:
 
     kind: Literal["whole", "partial", "table"] = "whole"
     version: str = "v1"
-    include: str = "Metadata"
-    """What a table's rows carry beside the cells: Metadata, Object or None."""
+    include: str = "Metadata"  # what a table's rows carry beside the cells: Metadata, Object or None
 
 
 WHOLE = Form()
@@ -116,7 +113,7 @@ def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> 
     version = parameters["v"]
     if shape == "Table":
         included = request.query.get("includeObject") or "Metadata"
-        if included not in INCLUDED:
+        if included not in ("Metadata", "Object", "None"):
             raise bad_request(
                 f'Unable to convert to Table as requested: includeObject: Invalid value: "{included}": '
                 "must be 'Metadata', 'Object', 'None', or empty"

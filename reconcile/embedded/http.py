@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
-import msgspec
 from aiohttp import web
 from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11
 from attrs import define, field, frozen
@@ -22,32 +21,26 @@ from reconcile.embedded.kubectl import protobuf
 from reconcile.embedded.listener.certificates import ServingCertificate, make_certificate
 from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head
 from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.server import ApiServer
+from reconcile.embedded.server import ApiServer, failure_response
 from reconcile.embedded.verbs.watching import WatchStream
 
-PATIENCE = 30.0
-"""Seconds for which a client may stop reading before its connection is closed."""
+PATIENCE = 30.0  # seconds for which a client may stop reading before its connection is closed
 
-# kube-apiserver: --max-requests-inflight (400) and --max-mutating-requests-inflight (200) together.
+# Requests in progress at once, not counting watches: kube-apiserver's --max-requests-inflight (400) and
+# --max-mutating-requests-inflight (200) together.
 MAX_IN_FLIGHT = 600
-"""Requests in progress at once, not counting watches, as in a real API server."""
-
-# kube-apiserver's watch cache waits as long for a version (blockTimeout in watch_cache.go).
+# Seconds that a read waits for a version to be reached before it answers 504: blockTimeout in watch_cache.go.
 CATCHING_UP = 3.0
-"""Seconds that a read waits for a version that the server has not reached, before it answers 504."""
 
-_TOO_NEW = 504
-# Short against the three seconds, and long enough that waiting reads cost nothing.
-_LOOKING_AGAIN = 0.05
+# Short compared with CATCHING_UP, and long enough that waiting reads cost nothing.
+_POLL_PERIOD = 0.05
 _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 # Open watches end in this time when the server stops; a test that serves would wait for it.
 _CLOSING = 0.5
 _DOTS_IN_JWT = 2
-_UNREAD = 408
 
-MAX_SENDING = 512 * 1024 * 1024
-"""Bytes of all answers to reads that are being sent at once."""
+MAX_SENDING = 512 * 1024 * 1024  # bytes of all answers to reads that are being sent at once
 
 _MOST_HEADERS = 2000
 
@@ -101,8 +94,9 @@ async def serve(
     accepted. While `max_in_flight` requests are in progress (arrived whole, watches not counted), others get
     429. Leaving the context ends open watches cleanly and takes at most half a second.
 
-    Raises: NotLoopback: Other machines can reach the host, and `allow_remote` is not set. OSError: The port
-    is taken.
+    Raises:
+        NotLoopback: Other machines can reach the host, and `allow_remote` is not set.
+        OSError: The port is taken.
     """
     if not allow_remote and not is_loopback(host):
         raise NotLoopback(
@@ -126,7 +120,6 @@ async def serve(
 async def _listening(
     handler: "_Handler", host: str, port: int, certificate: ServingCertificate | None
 ) -> AsyncIterator[int]:
-    """Accept connections, and yield the port."""
     runner = web.ServerRunner(handler.connections, shutdown_timeout=_CLOSING)
     await runner.setup()
     try:
@@ -143,8 +136,6 @@ async def _listening(
 
 @define
 class _Handler:
-    """Translates between aiohttp and the API server."""
-
     server: ApiServer
     token: str | None
     patience: float
@@ -184,7 +175,7 @@ class _Handler:
             user = self._user(request)
             return _read(self.server, request, user, await self.bodies.read(request))
         except ApiFailure as failure:
-            return _refusal(failure)
+            return failure_response(failure)
         except Exception as error:
             return _unexpected(request, error)
 
@@ -207,7 +198,7 @@ class _Handler:
     async def _outcome(self, request: web.BaseRequest, asked: ApiRequest) -> Response | WatchStream:
         try:
             outcome = await self.server.respond(asked)
-            if not isinstance(outcome, WatchStream) and outcome.status == _TOO_NEW:
+            if not isinstance(outcome, WatchStream) and outcome.status == 504:
                 await self._catch_up(asked)
                 outcome = await self.server.respond(asked)
             return outcome
@@ -215,18 +206,11 @@ class _Handler:
             return _unexpected(request, error)
 
     async def _send(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-        """Write the whole answer, so that it counts as under way until its reader has taken it."""
-        self.sending += len(answer.body)
-        try:
-            return await self._written(request, answer)
-        finally:
-            self.sending -= len(answer.body)
-
-    async def _written(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
-        if answer.status == _UNREAD:
+        if answer.status == 408:  # the rest of its body is still to come
             response.force_close()
         response.content_length = len(answer.body)
+        self.sending += len(answer.body)  # until the client has read it
         try:
             await response.prepare(request)
             starts = range(0, len(answer.body), _BATCH) if request.method != "HEAD" else ()
@@ -234,6 +218,8 @@ class _Handler:
                 await response.write_eof()
         except ConnectionError:
             pass  # the client has disconnected
+        finally:
+            self.sending -= len(answer.body)
         return response
 
     async def _catch_up(self, asked: ApiRequest) -> None:
@@ -242,7 +228,7 @@ class _Handler:
         wanted = int(version) if version.isdecimal() else 0
         with anyio.move_on_after(CATCHING_UP):
             while self.server.version < wanted:  # noqa: ASYNC110 - too rare for a listener on every change
-                await anyio.sleep(_LOOKING_AGAIN)
+                await anyio.sleep(_POLL_PERIOD)
 
     def _user(self, request: web.BaseRequest) -> User:
         """The user of a request. Raises ApiFailure (401) if its token is unknown or missing."""
@@ -262,20 +248,17 @@ class _Handler:
         self.watches.add(watch)
         try:
             await response.prepare(request)
-            await self._pump(request, watch, response)
+            while await self._taken(request, response, _batches(watch.take())):
+                if watch.closed:
+                    await response.write_eof()
+                    break
+                await watch.wait()
         except ConnectionError:
-            pass  # the reader has gone, which is how most watches end
+            pass  # the client has disconnected, which is how most watches end
         finally:
             self.watches.discard(watch)
             watch.close()
         return response
-
-    async def _pump(self, request: web.BaseRequest, watch: WatchStream, response: web.StreamResponse) -> None:
-        while await self._taken(request, response, _batches(watch.take())):
-            if watch.closed:
-                await response.write_eof()
-                return
-            await watch.wait()
 
     async def _taken(
         self, request: web.BaseRequest, response: web.StreamResponse, pieces: Iterable[bytes]
@@ -313,9 +296,7 @@ def _read(server: ApiServer, request: web.BaseRequest, user: User, body: bytes) 
     for name, value in request.headers.items():
         key = name.lower()
         headers[key] = f"{headers[key]},{_text(value)}" if key in headers else _text(value)
-    query: dict[str, str] = {}
-    for name, value in request.query.items():
-        query.setdefault(name, value)
+    query = dict(reversed([*request.query.items()]))  # the first of several values counts
     if headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE):
         body = server.protobuf.to_json(body)
         headers["content-type"] = "application/json"
@@ -329,7 +310,7 @@ def _text(value: str) -> str:
 
 def _unexpected(request: web.BaseRequest, error: Exception) -> Response:
     log.exception("request failed: %s %s", request.method, request.path)
-    return _refusal(ApiFailure(500, "InternalError", f"Internal error occurred: {error}"))
+    return failure_response(ApiFailure(500, "InternalError", f"Internal error occurred: {error}"))
 
 
 def _too_many() -> web.Response:
@@ -343,9 +324,3 @@ def _other_version() -> web.Response:
     response = web.Response(status=505, text="505 HTTP Version Not Supported: unsupported protocol version\n")
     response.force_close()
     return response
-
-
-def _refusal(failure: ApiFailure) -> Response:
-    return Response(
-        failure.code, {"content-type": "application/json"}, msgspec.json.encode(failure.to_json()) + b"\n"
-    )

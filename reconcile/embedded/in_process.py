@@ -38,9 +38,13 @@ class InProcessTransport:
         answer = await self.open(request)
         if self._settle and not request.reads:
             self._server.settle()
-        if isinstance(answer, WatchStream):
-            return await _read_to_end(answer)
-        return answer
+        if not isinstance(answer, WatchStream):
+            return answer
+        try:
+            body = b"".join([lines async for lines in _chunks(answer)])
+        finally:
+            answer.close()
+        return Response(200, {"content-type": answer.content_type}, body)
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Open a watch, or return a whole answer as one chunk."""
@@ -85,17 +89,6 @@ class _Stream(AbstractAsyncContextManager[StreamingResponse]):
     async def __aexit__(self, *_: object) -> None:
         if self._watch is not None:
             self._watch.close()
-
-
-async def _read_to_end(watch: WatchStream) -> Response:
-    lines: list[bytes] = []
-    try:
-        while not watch.closed:
-            await watch.wait()
-            lines += watch.take()
-    finally:
-        watch.close()
-    return Response(200, {"content-type": watch.content_type}, b"".join(lines))
 
 
 async def _chunk(body: bytes) -> AsyncIterator[bytes]:

@@ -7,6 +7,7 @@ of one resource after a version. 410 (Expired) means that the log no longer reac
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -16,11 +17,9 @@ from informers.resource import Key
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.served import ServedResource
 
-StorageKey = tuple[str, str]
-"""Group and plural: all versions of a resource share one set of objects."""
+StorageKey = tuple[str, str]  # group and plural: all versions of a resource share one set of objects
 
-MAX_HISTORY_BYTES = 256 * 1024 * 1024
-"""Default limit for the changes that are kept."""
+MAX_HISTORY_BYTES = 256 * 1024 * 1024  # default limit for the changes that are kept
 
 # Measured: keys, two Stored and their labels, beside the bodies. An estimate is enough for a bound.
 _BESIDE_BODIES = 500
@@ -43,13 +42,11 @@ class Stored:
     owners: tuple[StoredOwner, ...] = ()
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
-    fields: dict[str, str] = field(factory=dict)
-    """Selectable fields by path, as they were written."""
+    fields: dict[str, str] = field(factory=dict)  # selectable fields by path, as they were written
     renditions: dict[ServedResource, bytes] = field(factory=dict, repr=False)
     """The body in other versions of the resource, or in this one under a newer schema."""
 
     def decode(self) -> dict[str, Any]:
-        """A new copy of the object as it is stored."""
         decoded: dict[str, Any] = msgspec.json.decode(self.body)
         return decoded
 
@@ -65,7 +62,6 @@ class StoredChange:
     new: Stored | None
     lines: dict[object, bytes] = field(factory=dict, repr=False)
     """Encoded events, shared by all watches that show objects in the same form."""
-    _left: Stored | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:
@@ -73,14 +69,9 @@ class StoredChange:
         state = self.new or self.old
         return _BESIDE_BODIES + (2 * len(state.body) if state is not None else 0)
 
-    @property
+    @cached_property
     def left(self) -> Stored:
         """The old state at the new version, which DELETED shows, also if a selector no longer matches."""
-        if self._left is None:
-            self._left = self._old_at_new_version()
-        return self._left
-
-    def _old_at_new_version(self) -> Stored:
         if self.old is None:
             raise ValueError(f"{self.key} was created at {self.version}: there is no old state")
         obj = self.old.decode()
@@ -93,8 +84,7 @@ class Timeline:
     """The changes of one resource that are still in the log. Positions count from the very first change."""
 
     dropped: int = 0
-    end: int = 0
-    """The position after the newest change."""
+    end: int = 0  # the position after the newest change
     _changes: list[StoredChange] = field(factory=list)
     _gone: int = 0
 
@@ -134,10 +124,8 @@ class Log:
         self.trimmed = first_version
         self._history = history
         self._history_bytes = history_bytes
-        self.kept = 0
-        """About the bytes of the changes that are kept."""
-        self.stored = 0
-        """Bytes of all current objects."""
+        self.kept = 0  # about the bytes of the changes that are kept
+        self.stored = 0  # bytes of all current objects
         self._order: deque[StorageKey] = deque()
         self._timelines: dict[StorageKey, Timeline] = {}
         self._objects: dict[StorageKey, dict[Key, Stored]] = {}

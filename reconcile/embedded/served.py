@@ -135,7 +135,5 @@ class Conversion:
 
     converter: Converter
     webhook: Mapping[str, Any]
-    kept: ServedResource
-    """The storage version, in the form that writes of other versions store."""
-    schemas: Mapping[str, ResourceSchema]
-    """Of all versions, by apiVersion."""
+    kept: ServedResource  # the storage version, in the form that writes of other versions store
+    schemas: Mapping[str, ResourceSchema]  # of all versions, by apiVersion

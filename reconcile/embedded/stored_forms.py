@@ -23,8 +23,7 @@ class Unconverted(ApiFailure):
     resource: ServedResource = field(kw_only=True)
 
 
-def encode(value: object) -> bytes:
-    return msgspec.json.encode(value)
+encode = msgspec.json.encode
 
 
 def body_in(stored: Stored, resource: ServedResource) -> bytes:
@@ -149,8 +148,7 @@ async def converted(resource: ServedResource, obj: dict[str, Any], api_version: 
     return made
 
 
-_CONVERTIBLE = ("labels", "annotations")
-"""The metadata that a converter may change."""
+_CONVERTIBLE = ("labels", "annotations")  # the metadata that a converter may change
 
 
 def _conversion_fault(obj: dict[str, Any], made: dict[str, Any], api_version: str) -> str:

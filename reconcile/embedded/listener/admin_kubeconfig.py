@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-CONTEXT = "embedded"
-"""Name of the context, the cluster and the user in the file."""
+CONTEXT = "embedded"  # name of the context, the cluster and the user in the file
 
 _MARK = "# Written by the embedded API server of reconcile-runtime, which overwrites it at its next start.\n"
 
@@ -61,9 +60,8 @@ def check_kubeconfig_target(path: Path) -> None:
 def _is_ours(path: Path) -> bool:
     if not path.is_file():
         return False
-    mark = _MARK.encode()
     with path.open("rb") as file:
-        return file.read(len(mark)) == mark
+        return file.read(len(_MARK)) == _MARK.encode()
 
 
 def write_kubeconfig(path: Path, url: str, ca_pem: bytes | None, token: str | None) -> None:

@@ -20,24 +20,16 @@ from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES, too_large
 
 T = TypeVar("T")
 
-BODY_TIME: Final = 30.0
-"""Seconds in which a body has to arrive."""
+BODY_TIME: Final = 30.0  # seconds in which a body has to arrive
 
-# ReadHeaderTimeout in kube-apiserver's secure_serving.go.
+# Seconds in which the request line and headers have to arrive: ReadHeaderTimeout in secure_serving.go.
 HEAD_TIME: Final = 32.0
-"""Seconds in which the request line and headers have to arrive."""
-
-# Go's http.DefaultMaxHeaderBytes, which kube-apiserver keeps.
+# Bytes of the request line and headers together: Go's http.DefaultMaxHeaderBytes, as in kube-apiserver.
 MAX_HEAD: Final = 1024 * 1024
-"""Bytes of the request line and headers together."""
-
-MAX_UNFINISHED: Final = 64 * 1024 * 1024
-"""Bytes of all incomplete heads, and as many again of bodies."""
+MAX_UNFINISHED: Final = 64 * 1024 * 1024  # bytes of all incomplete heads, and as many again of bodies
 
 MAX_CONNECTIONS: Final = 4000
-SPARE_DESCRIPTORS: Final = 128
-"""Descriptors that are left to the rest of the process."""
-
+SPARE_DESCRIPTORS: Final = 128  # descriptors that are left to the rest of the process
 # IdleTimeout in kube-apiserver's secure_serving.go, which matches Go's client transport.
 _IDLE: Final = 90.0
 
@@ -147,7 +139,6 @@ class HttpConnections(web.Server):
 
 
 def _descriptors() -> int:
-    """How many files this process may open."""
     enough = MAX_CONNECTIONS + SPARE_DESCRIPTORS
     try:
         import resource
@@ -169,8 +160,6 @@ def check_head(request: web.BaseRequest) -> None:
 
 @define
 class BodyReads:
-    """The request bodies that are being read."""
-
     _unfinished: _Unfinished[anyio.CancelScope] = field(
         factory=lambda: _Unfinished(lambda scope: scope.cancel())
     )

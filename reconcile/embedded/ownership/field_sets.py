@@ -67,7 +67,6 @@ class FieldSet:
         return FieldSet(owned, self.children if children is None else children)
 
     def paths(self) -> Iterator[tuple[str, ...]]:
-        """All paths, in order."""
         for element in sorted(self.children, key=_order):
             child = self.children[element]
             if child.owned:

@@ -11,10 +11,8 @@ from reconcile.embedded.ownership.field_sets import FieldSet, field_element
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
-# DefaultMaxUpdateManagers in apimachinery's managedfields.
+# Entries with operation Update that an object keeps; older ones are merged (DefaultMaxUpdateManagers).
 MAX_UPDATERS: Final = 10
-"""Entries with operation Update that an object keeps; older ones are merged."""
-
 _ANCIENT: Final = "ancient-changes"
 _UNTRACKED_METADATA: Final = (
     "clusterName",
@@ -72,7 +70,6 @@ FieldManagers = Mapping[FieldManager, Ownership]
 
 @lru_cache(maxsize=1024)
 def manager_for(name: str, operation: str, api_version: str, subresource: str) -> FieldManager:
-    """The manager that a request acts as."""
     return FieldManager(name, operation, "" if operation == APPLY else api_version, subresource)
 
 
@@ -178,7 +175,6 @@ def capped(managers: FieldManagers) -> FieldManagers:
 
 
 def applied_by_all(managers: FieldManagers) -> FieldSet:
-    """The fields that appliers own."""
     result = FieldSet()
     for manager, ownership in managers.items():
         if manager.operation == APPLY:

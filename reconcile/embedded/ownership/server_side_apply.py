@@ -63,8 +63,9 @@ def apply(
     If nothing changes, managedFields keep their times. `reset` names members that this request may not
     change, such as `status`, and drops them from the intent; the subresource `status` drops all others.
 
-    Raises: ApiFailure: 409 with a cause FieldManagerConflict for each field of another manager that would
-    change, unless `force`; 500 without a reason if the schema does not describe `intent`.
+    Raises:
+        ApiFailure: 409 with a cause FieldManagerConflict for each field of another manager that would change,
+            unless `force`; 500 without a reason if the schema does not describe `intent`.
     """
     wanted = _without_reset(intent, subresource, reset)
     node = schema.whole

@@ -35,8 +35,6 @@ class SchemaMismatch(Exception):
 
 @frozen
 class Comparison:
-    """The fields in which a new object differs from an old one."""
-
     added: FieldSet = NO_FIELDS
     removed: FieldSet = NO_FIELDS
     modified: FieldSet = NO_FIELDS

@@ -117,11 +117,12 @@ def _filter(path: str, compare: str | None, literal: str | None) -> Step:
     inside = compile_path(path)
     if compare is None or literal is None:
         return lambda value: [item for item in _every(value) if inside.find(item)]
-    holds, wanted = _COMPARE[compare], _literal(literal)
+    holds, expected = _COMPARE[compare], _literal(literal)
+    kind = _json_type(expected)
 
     def matches(item: Any) -> bool:
         found = inside.find(item)
-        return bool(found) and _same_type(found[0], wanted) and holds(found[0], wanted)
+        return bool(found) and _json_type(found[0]) is kind and holds(found[0], expected)
 
     return lambda value: [item for item in _every(value) if matches(item)]
 
@@ -137,9 +138,6 @@ def _literal(text: str) -> Any:
         ) from None
 
 
-def _same_type(left: Any, right: Any) -> bool:
+def _json_type(value: Any) -> type:
     """Values of different types never match: in JSON, true is not 1."""
-    numbers = (int, float)
-    if isinstance(left, bool) or isinstance(right, bool):
-        return isinstance(left, bool) and isinstance(right, bool)
-    return (isinstance(left, numbers) and isinstance(right, numbers)) or type(left) is type(right)
+    return float if type(value) is int else type(value)

@@ -11,7 +11,6 @@ from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
     value_invalid,
-    value_required,
     value_too_long,
 )
 
@@ -42,7 +41,6 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\
 
 
 def drop_unknown_fields(metadata: dict[str, Any]) -> list[str]:
-    """Remove unknown fields in place, and return their paths."""
     unknown: list[str] = []
     if not metadata.keys() <= KNOWN_FIELDS.keys():
         unknown = [field for field in metadata if field not in KNOWN_FIELDS]
@@ -88,11 +86,7 @@ _FITS: Mapping[str, Callable[[Any], object]] = {
 
 def drop_empty(metadata: dict[str, Any]) -> None:
     """Remove nulls, and empty maps, lists and strings."""
-    for field in [
-        field
-        for field, value in metadata.items()
-        if not value and (value is None or isinstance(value, str | dict | list))
-    ]:
+    for field in [field for field, value in metadata.items() if not value and value != 0]:
         del metadata[field]
 
 
@@ -118,18 +112,10 @@ def drop_duplicate_owners(metadata: dict[str, Any]) -> str:
 # --- rules ------------------------------------------------------------------------------------
 
 
-@frozen
-class MetadataFaults:
-    """Faults, and warnings."""
-
-    causes: list[FieldCause]
-    warnings: list[str]
-
-
 def check(
     metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool, times: int = 1
-) -> MetadataFaults:
-    """All rules for `metadata` that need no earlier state.
+) -> tuple[list[FieldCause], list[str]]:
+    """Faults and warnings, by all rules for `metadata` that need no earlier state.
 
     `times` is how many layers of the real server repeat the faults of labels, annotations and owners.
     """
@@ -158,7 +144,7 @@ def check(
         else:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             causes.append(value_invalid(f"metadata.finalizers[{index}]", finalizer, why))
-    return MetadataFaults(causes, warnings)
+    return causes, warnings
 
 
 def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[FieldCause]:
@@ -228,7 +214,7 @@ def _owner_causes(owners: Sequence[Mapping[str, Any]]) -> list[FieldCause]:
             "Only one reference can have Controller set to true. Found "
             f'"true" in references for {controllers[0].get("name")} and {controllers[1].get("name")}'
         )
-        causes.append(value_invalid("metadata.ownerReferences", "", why))
+        causes.append(value_invalid(path, "", why))
     return causes
 
 
@@ -254,10 +240,3 @@ def owners_of(metadata: Mapping[str, Any]) -> tuple[StoredOwner, ...]:
         )
         for owner in metadata.get("ownerReferences") or ()
     )
-
-
-def require_name(metadata: Mapping[str, Any]) -> list[FieldCause]:
-    """The cause for an object without any name."""
-    if metadata.get("name"):
-        return []
-    return [value_required("metadata.name", "name or generateName is required")]

@@ -12,8 +12,7 @@ from attrs import frozen
 
 from informers.apimachinery.field_selectors import parse_field_selector
 
-REFUSED: Final = ""
-"""The verb of unknown HTTP methods, which no role allows."""
+REFUSED: Final = ""  # the verb of unknown HTTP methods, which no role allows
 
 _VERBS: Final = {
     "GET": "get",
@@ -33,28 +32,22 @@ class RequestPlace:
 
     group: str
     version: str
-    namespace: str
-    """As in roles: also set for the path of the namespace itself, `/api/v1/namespaces/a`."""
+    namespace: str  # as in roles: also set for the path of the namespace itself, `/api/v1/namespaces/a`
     resource: str
     name: str = ""
     subresource: str = ""
-    rest: tuple[str, ...] = ()
-    """The path after the subresource."""
-    prefix: str = ""
-    """`watch` or `proxy`, which old paths begin with."""
-    within: str = ""
-    """The namespace of the collection; empty for namespaces themselves."""
+    rest: tuple[str, ...] = ()  # the path after the subresource
+    prefix: str = ""  # `watch` or `proxy`, which old paths begin with
+    within: str = ""  # the namespace of the collection; empty for namespaces themselves
 
 
 @frozen
 class RequestInfo:
     """The verb and place of a request; the place is None for paths outside all resources."""
 
-    verb: str
-    """As in roles, or `REFUSED`."""
+    verb: str  # as in roles, or `REFUSED`
     place: RequestPlace | None = None
-    name: str = ""
-    """The name in the path, or the only one that the field selector of a list or watch allows."""
+    name: str = ""  # the name in the path, or the only one that the field selector of a list or watch allows
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

@@ -54,8 +54,10 @@ _Scalars.yaml_implicit_resolvers = {
 def load(text: bytes, duplicates: list[str] | None = None, max_depth: int = 200) -> Any:
     """The only document in `text`; `duplicates` receives duplicate keys.
 
-    Raises: YamlError: The text is not YAML, or JSON cannot hold its value. TooDeep: It is nested more than
-    `max_depth` deep. TooLarge: It has too many values or bytes.
+    Raises:
+        YamlError: The text is not YAML, or JSON cannot hold its value.
+        TooDeep: It is nested more than `max_depth` deep.
+        TooLarge: It has too many values or bytes.
     """
     events = yaml.parse(text, Loader=_PARSER)
     return _YamlReader(events, max_depth, [] if duplicates is None else duplicates).document()
@@ -170,7 +172,13 @@ class _YamlReader:
             if name in made:
                 self._duplicates.append(name)
             made[name] = value
-        return _under(made, merged) if merged else made
+        if not merged:
+            return made
+        # Each member is copied once, however many there are.
+        result: dict[str, Any] = {}
+        for mapping in (*reversed(merged), made):
+            result.update(mapping)
+        return result
 
     def _scalar(self, event: Any) -> tuple[Any, str]:
         text = event.value
@@ -222,15 +230,6 @@ def _mappings(value: Any) -> list[dict[str, Any]]:
     if not all(isinstance(part, dict) for part in parts):
         raise YamlError("map merge requires map or sequence of maps as the value")
     return list(parts)
-
-
-def _under(made: dict[str, Any], merged: list[dict[str, Any]]) -> dict[str, Any]:
-    """A mapping over those of its `<<`; each member is copied once, however many there are."""
-    result: dict[str, Any] = {}
-    for other in reversed(merged):
-        result.update(other)
-    result.update(made)
-    return result
 
 
 def _name(key: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.api import APPLY_PATCH, ApiRequest, RequestTarget
+from reconcile.embedded.api import APPLY_PATCH, ApiRequest, RequestTarget, patch_types
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -33,15 +33,13 @@ from reconcile.embedded.served import ServedResource
 
 # Twice what etcd takes, since JSON is larger than what is stored (MaxRequestBodyBytes in config.go).
 MAX_BODY_BYTES = 3 * 1024 * 1024
-"""As in a real API server."""
-
+# Nesting of an object; a real server reads 10,000, but no kind uses a hundredth of that.
 MAX_DEPTH = 200
-"""Nesting of an object; a real server reads 10,000, but no kind uses a hundredth of that."""
 # FieldManagerMaxLength in apimachinery's meta/v1/validation.
 MAX_MANAGER_LENGTH = 128
-# truncateAtTotalRunes and truncateItemRunes in apiserver's endpoints/filters/warning.go.
+# Characters of all warnings of an answer, beyond which each is cut to MAX_LONG_WARNING: truncateAtTotalRunes
+# and truncateItemRunes in apiserver's endpoints/filters/warning.go.
 MAX_WARNINGS = 4096
-"""Characters of all warnings of an answer; beyond that each is cut to MAX_LONG_WARNING."""
 MAX_LONG_WARNING = 256
 READABLE = ("application/json", "application/yaml")
 
@@ -72,11 +70,8 @@ def write_options(request: ApiRequest, kind: str) -> WriteOptions:
     if causes:
         raise invalid_options(kind, causes)
     dry_run = query.get("dryRun") == "All"
-    return WriteOptions(dry_run, manager or _agent(request) or "unknown", validation, flag(query, "force"))
-
-
-def _agent(request: ApiRequest) -> str:
-    return request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER_LENGTH]
+    agent = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER_LENGTH]
+    return WriteOptions(dry_run, manager or agent or "unknown", validation, flag(query, "force"))
 
 
 def _patch_causes(request: ApiRequest) -> list[FieldCause]:
@@ -115,6 +110,14 @@ def _media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
+def patch_type(request: ApiRequest, resource: ServedResource) -> str:
+    """The media type of a patch. Raises ApiFailure (415) if the resource does not take it."""
+    kind, accepted = media_type(request), patch_types(resource)
+    if kind not in accepted:
+        raise unsupported_media_type(accepted)
+    return kind
+
+
 def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
     """The decoded body of a request; `duplicates` receives duplicate keys."""
     kind = media_type(request)
@@ -123,6 +126,14 @@ def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
     if kind == "application/yaml":
         return parse_yaml(request.body, duplicates)
     return parse_json(request.body, duplicates)
+
+
+def read_kind(request: ApiRequest, kind: str) -> dict[str, Any]:
+    """The body of a request that a subresource takes; it may omit its kind."""
+    body = read_body(request, [])
+    if not isinstance(body, dict) or body.get("kind", kind) != kind:
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    return body
 
 
 def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
@@ -147,7 +158,7 @@ def check_depth(value: Any) -> Any:
 
 
 def _parse_plain(body: bytes) -> Any:
-    """JSON in the exact form that our own clients write, which the fast decoder reads correctly; else None."""
+    """JSON in the form that our own clients write, which the fast decoder reads correctly; else None."""
     if len(body) > MAX_BODY_BYTES:
         raise too_large()
     try:
@@ -346,7 +357,6 @@ def warning_text(text: str) -> str:
 
 
 def require_object_name(obj: dict[str, Any], target: RequestTarget) -> None:
-    """Check that the body has the name in the path."""
     name = obj["metadata"].get("name", "")
     if not name:
         raise bad_request(

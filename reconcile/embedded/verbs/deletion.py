@@ -11,7 +11,7 @@ from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
 from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import (
@@ -22,6 +22,7 @@ from reconcile.embedded.refusals import (
     forbidden,
     invalid_options,
     not_found,
+    wrong_uid,
 )
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
@@ -224,19 +225,18 @@ def remove(
 
 
 def _check_preconditions(resource: ServedResource, stored: Stored, options: DeleteOptions) -> None:
-    why = ""
+    name = stored.key.name
     if options.uid and options.uid != stored.uid:
-        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {stored.uid}"
+        failure = wrong_uid(resource, name, options.uid, stored.uid)
     elif options.version and options.version != str(stored.version):
         why = (
             f"Precondition failed: ResourceVersion in precondition: {options.version}, "
             f"ResourceVersion in object meta: {stored.version}"
         )
-    if why:
-        failure = conflict(resource, stored.key.name, why)
-        raise ApiFailure(
-            failure.code, failure.reason, failure.message, details_by_kind(resource, stored.key.name)
-        )
+        failure = conflict(resource, name, why)
+    else:
+        return
+    raise evolve(failure, details=details_by_kind(resource, name))
 
 
 def _add_finalizers(resource: ServedResource, obj: dict[str, Any], options: DeleteOptions) -> None:

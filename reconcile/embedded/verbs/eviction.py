@@ -16,7 +16,7 @@ from reconcile.embedded.log import StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.refusals import bad_request, bare_server_error
 from reconcile.embedded.stored_forms import encode, object_in
-from reconcile.embedded.verbs.bodies import read_body, write_options
+from reconcile.embedded.verbs.bodies import read_kind, write_options
 from reconcile.embedded.verbs.deletion import delete_options, remove
 from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.rendering import SUCCESS, json_response
@@ -139,9 +139,7 @@ def _controller_of(obj: Object) -> dict[str, Any] | None:
 def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST pods/NAME/eviction: delete the pod, or answer 429 if that would violate a budget."""
     write_options(request, "CreateOptions")
-    eviction = read_body(request, [])
-    if not isinstance(eviction, dict) or eviction.get("kind", "Eviction") != "Eviction":
-        raise bad_request("the object provided is unrecognized (must be of type Eviction)")
+    eviction = read_kind(request, "Eviction")
     metadata = eviction.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise bad_request("json: cannot unmarshal metadata: expected an object")

@@ -22,8 +22,6 @@ P = TypeVar("P")
 
 @frozen
 class ObjectSelection:
-    """What a list or a watch selects."""
-
     namespace: str = ""
     labels: tuple[Requirement, ...] = ()
     fields: tuple[FieldTerm, ...] = ()
@@ -111,13 +109,10 @@ def field_value(stored: Stored, path: str) -> str:
     if path == "metadata.namespace":
         return stored.key.namespace
     if path not in stored.fields:
-        obj = stored.decode()
-        if stored.encoded_by.custom:
-            stored.encoded_by.kept_schema.default(obj)
-        stored.fields[path] = text_at(obj, _stored_path(stored, path))
+        obj, resource = stored.decode(), stored.encoded_by
+        if resource.custom:
+            resource.kept_schema.default(obj)
+        # An event may be stored under the field names of the other group.
+        convert = resource.convert_path
+        stored.fields[path] = text_at(obj, convert(path, resource.api_version) if convert else path)
     return stored.fields[path]
-
-
-def _stored_path(stored: Stored, path: str) -> str:
-    resource = stored.encoded_by
-    return path if resource.convert_path is None else resource.convert_path(path, resource.api_version)

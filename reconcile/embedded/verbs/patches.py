@@ -18,14 +18,11 @@ from reconcile.embedded.verbs.strategic_merge import merge_maps
 
 # maxJSONPatchOperations in kube-apiserver's patch.go.
 MAX_OPERATIONS: Final = 10_000
-
-# kube-apiserver sets jsonpatch's AccumulatedCopySizeLimit to the largest body that it reads.
+# Bytes that the `copy` operations of one patch may add: kube-apiserver sets jsonpatch's
+# AccumulatedCopySizeLimit to the largest body that it reads.
 MAX_COPIED: Final = 3 * 1024 * 1024
-"""Bytes that the `copy` operations of one patch may add, as in a real server."""
-
+# List items that the operations of one patch may shift.
 MAX_MOVED: Final = 100_000_000
-"""List items that the operations of one patch may shift."""
-
 _INDEX_DIGITS: Final = 9
 
 _REJECTED = "the server rejected our request due to an error in our request"
@@ -55,23 +52,22 @@ def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     return doc
 
 
-def strategic_merge(doc: dict[str, Any], patch: Any, schema: ResourceSchema) -> dict[str, Any]:
+def strategic_merge(doc: dict[str, Any], patch: dict[str, Any], schema: ResourceSchema) -> dict[str, Any]:
     """`doc` with a strategic merge patch, whose lists merge by the keys in the schema.
 
     `$patch`, `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are supported. New items of a
     list come first unless `$setElementOrder` says otherwise. Raises ApiFailure: 400 for a malformed patch,
     500 without a reason for an item that lacks its merge key.
     """
-    if not isinstance(patch, dict):
-        raise bad_request("a strategic merge patch must be an object")
     return merge_maps(copied(doc), copied(patch), schema.whole)
 
 
 def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     """`doc` after all operations. As in the API server and unlike the RFC, `replace` may add a member.
 
-    Raises: ApiFailure: 400 if `ops` is not a list of operations, 413 if there are too many, 422 if one cannot
-    be applied, a `test` fails, or they copy or move too much.
+    Raises:
+        ApiFailure: 400 if `ops` is not a list of operations, 413 if there are too many, 422 if one cannot be
+            applied, a `test` fails, or they copy or move too much.
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
         raise bad_request("a JSON patch must be a list of operations")
@@ -85,7 +81,10 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     effort = _Effort()
     for op in ops:
         try:
-            result = _applied(result, op, effort)
+            operation = _OPERATIONS.get(op.get("op"))
+            if operation is None:
+                raise _Inapplicable(f"unexpected kind of operation: {op.get('op')}")
+            result = operation(result, op, effort)
         except _Inapplicable as error:
             raise ApiFailure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
     if not isinstance(result, dict):
@@ -124,14 +123,6 @@ def _size(value: Any) -> int:
         raise _Inapplicable("the result is nested too deeply") from None
 
 
-def _applied(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
-    name = op.get("op")
-    operation = _OPERATIONS.get(name) if isinstance(name, str) else None
-    if operation is None:
-        raise _Inapplicable(f"unexpected kind of operation: {name}")
-    return operation(doc, op, effort)
-
-
 def _set(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     path = _pointer(op, "path")
     if "value" not in op:
@@ -167,7 +158,7 @@ def _test(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     return doc
 
 
-_OPERATIONS: Mapping[str, Callable[[Any, Mapping[str, Any], _Effort], Any]] = {
+_OPERATIONS: Mapping[str | None, Callable[[Any, Mapping[str, Any], _Effort], Any]] = {
     "add": _set,
     "copy": _copy,
     "move": _move,

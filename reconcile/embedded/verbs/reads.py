@@ -33,8 +33,7 @@ _HIGHEST = 2**64 - 1
 _DIGITS = 20
 _SHOWN = 100
 _WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
-INCONSISTENT = -1
-"""The version in a continue token that resumes at a key in the newest state."""
+INCONSISTENT = -1  # the version in a continue token that resumes at a key in the newest state
 
 
 A = TypeVar("A")
@@ -140,31 +139,23 @@ def _selected(
 
 
 def _check_list_options(query: Mapping[str, str]) -> None:
-    causes = _match_causes(query)
-    if "sendInitialEvents" in query:
-        causes.append(value_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if causes:
-        raise invalid_options("ListOptions", causes)
-
-
-def _match_causes(query: Mapping[str, str]) -> list[FieldCause]:
-    match = query.get("resourceVersionMatch")
-    if not match:
-        return []
-    version = query.get("resourceVersion")
+    match, version = query.get("resourceVersionMatch"), query.get("resourceVersion")
     field = "resourceVersionMatch"
     causes: list[FieldCause] = []
-    if not version:
+    if match and not version:
         why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
         causes.append(value_forbidden(field, why))
-    if query.get("continue"):
+    if match and query.get("continue"):
         causes.append(value_forbidden(field, _WITH_CONTINUE))
-    if match not in ("Exact", "NotOlderThan"):
+    if match and match not in ("Exact", "NotOlderThan"):
         causes.append(value_not_supported(field, match, ("Exact", "NotOlderThan", "")))
     if match == "Exact" and version == "0":
         why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
         causes.append(value_forbidden(field, why))
-    return causes
+    if "sendInitialEvents" in query:
+        causes.append(value_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if causes:
+        raise invalid_options("ListOptions", causes)
 
 
 def _list_version(engine: Engine, query: Mapping[str, str], *, paged: bool) -> int:
@@ -234,8 +225,7 @@ class ExpiredToken(ApiFailure):
 
     def to_json(self) -> dict[str, Any]:
         status = super().to_json()
-        details = status.pop("details")
-        status["metadata"] = {"continue": details["continue"]}
+        status["metadata"] = status.pop("details")
         return status
 
 

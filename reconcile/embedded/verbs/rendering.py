@@ -28,7 +28,6 @@ def json_response(status: int, value: object, headers: Mapping[str, str] | None 
 
 
 def partial_bytes(body: bytes, version: str) -> bytes:
-    """PartialObjectMetadata of an encoded object."""
     metadata = bytes(_METADATA.decode(body).metadata)
     return b'{"kind":"PartialObjectMetadata","apiVersion":"%s/%s","metadata":%s}' % (
         META.encode(),

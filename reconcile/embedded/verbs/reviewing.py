@@ -7,10 +7,9 @@ from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.auth.subject_reviews import AccessReviewer
 from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.engine import Engine, timestamp
-from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_kind
-from reconcile.embedded.verbs.bodies import check_type, place, read_body, write_options
+from reconcile.embedded.verbs.bodies import check_type, place, read_body, read_kind, write_options
 from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.rendering import json_response
 from reconcile.embedded.verbs.write_request import checked_shape
@@ -47,10 +46,7 @@ def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
 def request_token(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST serviceaccounts/NAME/token: answers with a TokenRequest that has the token."""
     options = write_options(request, "CreateOptions")
-    asked = read_body(request, [])
-    if not isinstance(asked, dict) or asked.get("kind", "TokenRequest") != "TokenRequest":
-        raise bad_request("the object provided is unrecognized (must be of type TokenRequest)")
-    spec = asked.get("spec") or {}
+    spec = read_kind(request, "TokenRequest").get("spec") or {}
     seconds, audiences, bound = _checked_spec(spec)
     stored = require(engine, target)
     if bound:
@@ -90,16 +86,12 @@ def _checked_spec(spec: Any) -> tuple[int, list[str], dict[str, Any]]:
         raise bad_request("json: cannot unmarshal spec.audiences: expected a list of strings")
     if not isinstance(bound, dict) or not all(isinstance(value, str) for value in bound.values()):
         raise bad_request("json: cannot unmarshal spec.boundObjectRef: expected an object")
-    causes: list[FieldCause] = []
-    if seconds < MIN_SECONDS:
-        why = "may not specify a duration less than 10 minutes"
-        causes.append(value_invalid("spec.expirationSeconds", seconds, why))
-    if seconds > MAX_SECONDS:
-        why = "may not specify a duration larger than 2^32 seconds"
-        causes.append(value_invalid("spec.expirationSeconds", seconds, why))
-    if causes:
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        limit = "less than 10 minutes" if seconds < MIN_SECONDS else "larger than 2^32 seconds"
+        why = f"may not specify a duration {limit}"
+        cause = value_invalid("spec.expirationSeconds", seconds, why)
         details = {"group": _TOKEN_GROUP, "kind": "TokenRequest"}
-        raise invalid_kind(f"TokenRequest.{_TOKEN_GROUP}", "", causes, details)
+        raise invalid_kind(f"TokenRequest.{_TOKEN_GROUP}", "", [cause], details)
     return seconds, audiences, bound
 
 
@@ -109,8 +101,7 @@ def _bound_object(engine: Engine, target: RequestTarget, reference: dict[str, An
     if plural is None:
         raise bad_request(f"cannot bind token to object of type {reference.get('apiVersion', '')} {kind}")
     resource = engine.registry.get("", "v1", plural)
-    if resource is None:
-        raise bad_request(f"{plural} are not served")
+    assert resource is not None  # both are always served
     stored = require(engine, RequestTarget(resource, target.namespace, name))
     if reference.get("uid", stored.uid) != stored.uid:
         why = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, ApiRequest, RequestTarget, patch_types
+from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kubectl.printing import pick
 from reconcile.embedded.log import Stored
@@ -15,18 +15,16 @@ from reconcile.embedded.refusals import (
     conflict,
     internal,
     invalid,
-    not_found,
     stale,
-    unsupported_media_type,
     wrong_uid,
 )
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
     check_type,
-    media_type,
     parse_json,
     parse_yaml,
+    patch_type,
     read_body,
     write_options,
 )
@@ -61,10 +59,7 @@ async def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) 
 async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PATCH the Scale: only the resulting replicas count."""
     write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
-    kind = media_type(request)
-    accepted = patch_types(target.resource)
-    if kind not in accepted:
-        raise unsupported_media_type(accepted)
+    kind = patch_type(request, target.resource)
     if kind == APPLY_PATCH and target.resource.custom:
         raise bare_server_error(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = require(engine, target)
@@ -133,8 +128,7 @@ def _scale_after(write: WriteRequest, obj: dict[str, Any]) -> Response:
 
 def _paths(target: RequestTarget) -> ScalePaths:
     paths = target.resource.scale
-    if paths is None:
-        raise not_found(target.resource, target.name)
+    assert paths is not None  # else /scale is not served
     return paths
 
 

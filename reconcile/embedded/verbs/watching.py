@@ -195,11 +195,7 @@ class WatchStream:
 
     def _line(self, kind: str, stored: Stored) -> bytes:
         body = body_in(stored, self.resource)
-        return self._wrapped(
-            kind, render_object(self._table, self.resource, body, self._form, str(stored.version))
-        )
-
-    def _wrapped(self, kind: str, body: bytes) -> bytes:
+        body = render_object(self._table, self.resource, body, self._form, str(stored.version))
         if self._form.kind == "table" and self._columns_sent:
             body = _without_columns(body)
         self._columns_sent = True

@@ -23,7 +23,6 @@ from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
 from reconcile.embedded.verbs.rendering import JSON, render_object
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
-_UNREADABLE = 400
 
 
 @define
@@ -35,16 +34,11 @@ class WriteRequest:
     warnings: list[str] = field(factory=list)
     shape: list[FieldCause] = field(factory=list)
     """Required fields that were missing in the object of a built-in kind."""
-    patching: bool = False
-    """Whether the object is the result of a patch other than an apply."""
-    stored: Stored | None = None
-    """The object that it changes; None for a create."""
-    upserting: bool = False
-    """Whether it creates an object only because there was none to change."""
-    resource: ServedResource = field(init=False)
-    """Kept, since every step needs it."""
-    form: Form = field(init=False)
-    """The form of the answer, checked before anything is written."""
+    patching: bool = False  # whether the object is the result of a patch other than an apply
+    stored: Stored | None = None  # the object that it changes; None for a create
+    upserting: bool = False  # whether it creates an object only because there was none to change
+    resource: ServedResource = field(init=False)  # kept, since every step needs it
+    form: Form = field(init=False)  # the form of the answer, checked before anything is written
 
     @resource.default
     def _written(self) -> ServedResource:
@@ -93,7 +87,7 @@ class _DecodeScope:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
-        if self.patching and isinstance(failure, ApiFailure) and failure.code == _UNREADABLE:
+        if self.patching and isinstance(failure, ApiFailure) and failure.code == 400:
             raise unreadable_patch(failure.message) from failure
 
 
@@ -110,27 +104,20 @@ class Outdated(Exception):
 
 def require_place(write: WriteRequest, name: str) -> None:
     """Refuse a new object if its namespace is missing (404) or ends (403), or its definition ends (403)."""
-    _require_namespace(write, name)
-    resource = write.resource
+    resource, place = write.resource, write.target.namespace
+    if resource.namespaced:
+        namespace = write.engine.log.get(NAMESPACES, Key("", place))
+        if namespace is None:
+            details = {"name": place, "kind": "namespaces"}
+            raise ApiFailure(404, "NotFound", f'namespaces "{place}" not found', details)
+        if namespace.deleting:
+            why = f"unable to create new content in namespace {place} because it is being terminated"
+            text = f"namespace {place} is being terminated"
+            cause = FieldCause("NamespaceTerminating", text, "metadata.namespace")
+            raise forbidden(resource, name, why, [cause])
     definition = write.engine.definition_of(resource) if resource.custom else None
     if definition is not None and definition.deleting:
         raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
-
-
-def _require_namespace(write: WriteRequest, name: str) -> None:
-    target = write.target
-    if not target.resource.namespaced:
-        return
-    namespace = write.engine.log.get(NAMESPACES, Key("", target.namespace))
-    if namespace is None:
-        details = {"name": target.namespace, "kind": "namespaces"}
-        raise ApiFailure(404, "NotFound", f'namespaces "{target.namespace}" not found', details)
-    if not namespace.deleting:
-        return
-    why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
-    text = f"namespace {target.namespace} is being terminated"
-    cause = FieldCause("NamespaceTerminating", text, "metadata.namespace")
-    raise forbidden(target.resource, name, why, [cause])
 
 
 # --- completing -------------------------------------------------------------------------------
@@ -232,9 +219,8 @@ def validate(
     resource = write.resource
     kind = write.engine.kinds.of(resource)
     times = 1 if old is None else kind.metadata_fault_copies
-    faults = check(obj["metadata"], kind.check_name, custom=resource.custom, times=times)
-    write.warnings.extend(faults.warnings)
-    causes = list(faults.causes)
+    causes, warnings = check(obj["metadata"], kind.check_name, custom=resource.custom, times=times)
+    write.warnings.extend(warnings)
     if old is not None:
         causes += check_change(obj["metadata"], old["metadata"])
     if resource.custom:
@@ -265,12 +251,9 @@ def checked_shape(
 def _scale_causes(obj: Mapping[str, Any], resource: ServedResource) -> list[FieldCause]:
     if resource.scale is None:
         return []
-    causes: list[FieldCause] = []
-    for path in (resource.scale.spec_replicas, resource.scale.status_replicas):
-        fault, value = _scale_fault(obj, path)
-        if fault:
-            causes.append(value_invalid(path, value, fault))
-    return causes
+    paths = (resource.scale.spec_replicas, resource.scale.status_replicas)
+    faults = [(path, *_scale_fault(obj, path)) for path in paths]
+    return [value_invalid(path, value, fault) for path, fault, value in faults if fault]
 
 
 def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
@@ -294,8 +277,6 @@ def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
 
 @frozen
 class KeptForm:
-    """An object as it is stored, and the version that it is stored in."""
-
     resource: ServedResource
     obj: dict[str, Any]
 
@@ -337,7 +318,6 @@ def applied(
     subresource: str,
     reset: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The object after an apply, with its managedFields."""
     return apply(
         live,
         intent,

@@ -4,20 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    ApiRequest,
-    RequestTarget,
-    patch_types,
-)
+from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiRequest, RequestTarget
 from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.attributes import access_denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.field_causes import value_invalid
-from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields, require_name
+from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields
 from reconcile.embedded.refusals import (
     already_exists,
     bad_request,
@@ -30,7 +23,6 @@ from reconcile.embedded.refusals import (
     not_found,
     stale,
     unreadable_patch,
-    unsupported_media_type,
     wrong_uid,
 )
 from reconcile.embedded.stored_forms import object_in
@@ -38,9 +30,9 @@ from reconcile.embedded.verbs.bodies import (
     check_depth,
     check_type,
     judge_strictly,
-    media_type,
     parse_json,
     parse_yaml,
+    patch_type,
     place,
     read_body,
     require_object_name,
@@ -78,7 +70,6 @@ _METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
 
 
 async def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """POST to a collection."""
     write = WriteRequest(engine, request, target, write_options(request, "CreateOptions"))
     obj = _read_object(write)
     if target.name:
@@ -96,9 +87,8 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     if not metadata.get("name"):
         metadata["name"] = _generate_name(write, metadata.get("generateName") or "")
     await complete_new(write, obj)
-    causes = require_name(metadata)
-    if causes:
-        raise invalid(resource, "", causes)
+    if not metadata.get("name"):
+        raise invalid(resource, "", [value_required("metadata.name", "name or generateName is required")])
     validate(write, obj, None)
     if metadata.get("resourceVersion"):
         raise bare_server_error("resourceVersion should not be set on objects to be created")
@@ -164,7 +154,6 @@ def _generate_name(write: WriteRequest, base: str) -> str:
 
 
 async def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """PUT an object or its status."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     obj = _read_object(write)
     require_object_name(obj, target)
@@ -253,19 +242,13 @@ def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
 
 
 async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """PATCH an object or its status, in any of the four ways."""
-    kind = media_type(request)
-    accepted = patch_types(target.resource)
-    if kind not in accepted:
-        raise unsupported_media_type(accepted)
-    options = write_options(request, "PatchOptions")
-    write = WriteRequest(engine, request, target, options)
+    kind = patch_type(request, target.resource)
+    write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
     if kind == APPLY_PATCH:
         return await _apply(write)
     write.patching = True
     stored = require(engine, target)
-    old = object_in(stored, target.resource)
-    obj = patched(write, old, kind)
+    obj = patched(write, object_in(stored, target.resource), kind)
     return await replace_patched(write, stored, obj)
 
 
