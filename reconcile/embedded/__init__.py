@@ -6,9 +6,16 @@ from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.kinds import BuiltInKind
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
-from reconcile.embedded.protocol.conversion import ConversionFailed, ConversionRequest, Converter
 from reconcile.embedded.registry import ResourceRegistry
-from reconcile.embedded.served import CellColumn, PathColumn, ScalePaths, ServedResource
+from reconcile.embedded.served import (
+    CellColumn,
+    ConversionFailed,
+    ConversionRequest,
+    Converter,
+    PathColumn,
+    ScalePaths,
+    ServedResource,
+)
 from reconcile.embedded.server import ApiServer, failure_response
 from reconcile.embedded.verbs.watching import WatchStream
 

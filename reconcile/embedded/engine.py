@@ -14,11 +14,10 @@ from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
-from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.object_metadata import owners_of
 from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
-from reconcile.embedded.served import ServedResource
+from reconcile.embedded.served import Converter, ServedResource
 from reconcile.embedded.stored_forms import encode, to_storage
 
 NAMESPACES: StorageKey = ("", "namespaces")
@@ -26,9 +25,8 @@ DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 # etcd's default of --max-request-bytes.
 MAX_STORED_BYTES = 1536 * 1024
-
+# Limit for all objects together: the default quota of a real server's etcd.
 MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
-"""Limit for all objects together: the default quota of a real server's etcd."""
 
 
 @define(eq=False)

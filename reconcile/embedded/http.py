@@ -25,13 +25,11 @@ from reconcile.embedded.server import ApiServer, failure_response
 from reconcile.embedded.verbs.watching import WatchStream
 
 PATIENCE = 30.0  # seconds for which a client may stop reading before its connection is closed
-
 # Requests in progress at once, not counting watches: kube-apiserver's --max-requests-inflight (400) and
 # --max-mutating-requests-inflight (200) together.
 MAX_IN_FLIGHT = 600
 # Seconds that a read waits for a version to be reached before it answers 504: blockTimeout in watch_cache.go.
 CATCHING_UP = 3.0
-
 # Short compared with CATCHING_UP, and long enough that waiting reads cost nothing.
 _POLL_PERIOD = 0.05
 _BATCH = 1024 * 1024
@@ -39,9 +37,7 @@ _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 # Open watches end in this time when the server stops; a test that serves would wait for it.
 _CLOSING = 0.5
 _DOTS_IN_JWT = 2
-
 MAX_SENDING = 512 * 1024 * 1024  # bytes of all answers to reads that are being sent at once
-
 _MOST_HEADERS = 2000
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,7 @@ from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]  # group and plural: all versions of a resource share one set of objects
-
 MAX_HISTORY_BYTES = 256 * 1024 * 1024  # default limit for the changes that are kept
-
 # Measured: keys, two Stored and their labels, beside the bodies. An estimate is enough for a bound.
 _BESIDE_BODIES = 500
 # Pages of a list ask for the same state again and again; eight lists at once may go on at no cost.

@@ -1,19 +1,43 @@
-"""What the embedded server knows about one version of one resource."""
+"""One version of one resource, as the embedded server serves, stores and converts it."""
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
-from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.schema import ResourceSchema
 
 Convert = Callable[[dict[str, Any], str], dict[str, Any]]
 """Converts an object to an apiVersion; it may change its argument."""
 ConvertPath = Callable[[str, str], str]
 """The path of a field in objects of an apiVersion; the argument may be the path in another version."""
+
+
+class ConversionFailed(Exception):
+    """Raised by a converter; the client gets its text in a 500."""
+
+
+@frozen
+class ConversionRequest:
+    """Objects to convert to another version."""
+
+    webhook: Mapping[str, Any]
+    """`spec.conversion.webhook` of the definition."""
+    api_version: str
+    """The desired version."""
+    objects: Sequence[dict[str, Any]]
+    """Copies that may be changed."""
+
+
+class Converter(Protocol):
+    """Returns the objects of a request in the desired version, in order.
+
+    Of their metadata only labels and annotations count. Nothing is locked while it is awaited.
+    """
+
+    def __call__(self, request: ConversionRequest) -> Awaitable[Sequence[dict[str, Any]]]: ...
 
 
 @frozen

@@ -30,11 +30,10 @@ from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import ResourceRegistry
-from reconcile.embedded.served import ServedResource
+from reconcile.embedded.served import Converter, ServedResource
 from reconcile.embedded.stored_forms import Unconverted, shown
 from reconcile.embedded.verbs.bodies import warning_text
 from reconcile.embedded.verbs.dispatch import Answer, act_for
@@ -43,9 +42,8 @@ from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-
+# Errors that become answers. The last two are raised where hostile JSON is decoded or encoded.
 _REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
-"""Errors that become answers. The last two are raised where hostile JSON is decoded or encoded."""
 
 
 class ApiServer:

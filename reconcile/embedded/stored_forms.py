@@ -7,12 +7,11 @@ from attrs import asdict, field, frozen
 
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.protocol.conversion import ConversionFailed, ConversionRequest
 from reconcile.embedded.protocol.object_metadata import annotation_causes, label_causes, type_fault
 from reconcile.embedded.refusals import aggregate, bare_server_error, must_wait
 from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied
-from reconcile.embedded.served import ServedResource
+from reconcile.embedded.served import ConversionFailed, ConversionRequest, ServedResource
 
 
 @frozen

@@ -12,7 +12,6 @@ from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, one_of, 
 from reconcile.embedded.kubectl.discovery_documents import by_priority
 from reconcile.embedded.kubectl.printing import CREATED, NAMES
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.conversion import Converter
 from reconcile.embedded.protocol.field_causes import (
     value_duplicate,
     value_invalid,
@@ -24,7 +23,7 @@ from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
 from reconcile.embedded.schema.wellformed import JSON_SCHEMA
-from reconcile.embedded.served import Conversion, PathColumn, ScalePaths, ServedResource
+from reconcile.embedded.served import Conversion, Converter, PathColumn, ScalePaths, ServedResource
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 # MaxSelectableFields in apiextensions' validation.

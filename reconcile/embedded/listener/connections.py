@@ -21,13 +21,11 @@ from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES, too_large
 T = TypeVar("T")
 
 BODY_TIME: Final = 30.0  # seconds in which a body has to arrive
-
 # Seconds in which the request line and headers have to arrive: ReadHeaderTimeout in secure_serving.go.
 HEAD_TIME: Final = 32.0
 # Bytes of the request line and headers together: Go's http.DefaultMaxHeaderBytes, as in kube-apiserver.
 MAX_HEAD: Final = 1024 * 1024
 MAX_UNFINISHED: Final = 64 * 1024 * 1024  # bytes of all incomplete heads, and as many again of bodies
-
 MAX_CONNECTIONS: Final = 4000
 SPARE_DESCRIPTORS: Final = 128  # descriptors that are left to the rest of the process
 # IdleTimeout in kube-apiserver's secure_serving.go, which matches Go's client transport.

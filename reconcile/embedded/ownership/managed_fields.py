@@ -25,7 +25,6 @@ _UNTRACKED_METADATA: Final = (
     "selfLink",
     "uid",
 )
-_UNTRACKED_NAMES: Final = frozenset(_UNTRACKED_METADATA)
 UNTRACKED: Final = FieldSet.of(
     (field_element("apiVersion"),),
     (field_element("kind"),),
@@ -128,7 +127,7 @@ def tracked_part(obj: Mapping[str, Any]) -> dict[str, Any]:
     """An object without the fields of the server."""
     part = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     metadata = part.pop("metadata", None) or {}
-    if kept := {name: value for name, value in metadata.items() if name not in _UNTRACKED_NAMES}:
+    if kept := {name: value for name, value in metadata.items() if name not in _UNTRACKED_METADATA}:
         part["metadata"] = kept
     return part
 

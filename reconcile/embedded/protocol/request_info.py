@@ -13,7 +13,6 @@ from attrs import frozen
 from informers.apimachinery.field_selectors import parse_field_selector
 
 REFUSED: Final = ""  # the verb of unknown HTTP methods, which no role allows
-
 _VERBS: Final = {
     "GET": "get",
     "HEAD": "get",
