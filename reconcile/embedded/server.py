@@ -14,8 +14,7 @@ from informers.transport import Response
 from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
-from reconcile.embedded.auth import Access, Attributes, attributes_of
-from reconcile.embedded.auth.attributes import access_denied
+from reconcile.embedded.auth import Access, attributes_of
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
 from reconcile.embedded.controllers.disruption import Disruptions
@@ -179,7 +178,7 @@ class ApiServer:
                 request = self._impersonate(request)
                 break
         if not request.user.superuser:
-            self._require(attributes_of(request.user, info, request.path))
+            self._engine.access.require(attributes_of(request.user, info, request.path))
         return request
 
     def _impersonate(self, request: ApiRequest) -> ApiRequest:
@@ -187,13 +186,8 @@ class ApiServer:
         if wanted is None:
             return request
         for act in impersonation_acts(request.user, request.headers, wanted):
-            self._require(act)
+            self._engine.access.require(act)
         return replace(request, user=wanted)
-
-    def _require(self, act: Attributes) -> None:
-        decision = self._engine.access.decide(act)
-        if not decision.allowed:
-            raise access_denied(act, decision.reason)
 
     # --- dispatch ---
 

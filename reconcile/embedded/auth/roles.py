@@ -6,7 +6,7 @@ from typing import Any
 
 from informers.apimachinery.label_selectors import Requirement, matches_labels, requirements_of
 from informers.resource import Key
-from reconcile.embedded.auth.attributes import Attributes
+from reconcile.embedded.auth.attributes import Attributes, access_denied
 from reconcile.embedded.auth.role_rules import AccessDecision, RoleRule, authorize
 from reconcile.embedded.auth.users import User, split_service_account
 from reconcile.embedded.log import Log, StoredChange
@@ -38,6 +38,12 @@ class Access:
         if not self.enforced or attributes.user.superuser:
             return AccessDecision(True)
         return authorize(attributes, self._rules(attributes.user, attributes.namespace))
+
+    def require(self, act: Attributes) -> None:
+        """Raises ApiFailure (403) unless the user may do this."""
+        decision = self.decide(act)
+        if not decision.allowed:
+            raise access_denied(act, decision.reason)
 
     def rules_for(self, user: User, namespace: str) -> list[RoleRule]:
         """All rules that hold for a user in a namespace, or cluster-wide if that is empty."""

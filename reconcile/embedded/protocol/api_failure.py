@@ -43,12 +43,7 @@ class ApiFailure(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """The whole Status object."""
-        status: dict[str, Any] = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-        }
+        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         status["message"] = self.message
         if self.reason:
             status["reason"] = self.reason

@@ -67,9 +67,8 @@ async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget
         return await _apply_scale(write, stored)
     scale = _scale_of(object_in(stored, target.resource), _paths(target))
     body = parse_json(request.body)
-    return await _write_scale(
-        write, stored, json_patch(scale, body) if kind == JSON_PATCH else merge_patch(scale, body)
-    )
+    patched = json_patch(scale, body) if kind == JSON_PATCH else merge_patch(scale, body)
+    return await _write_scale(write, stored, patched)
 
 
 async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:

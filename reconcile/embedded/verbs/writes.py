@@ -6,7 +6,6 @@ from typing import Any
 from informers.transport import Response
 from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiRequest, RequestTarget
 from reconcile.embedded.auth import Attributes
-from reconcile.embedded.auth.attributes import access_denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.field_causes import value_invalid, value_required
@@ -102,23 +101,10 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
 
 def require_create(write: WriteRequest) -> None:
     """403 for users who may update or patch but not create, if the object is missing."""
-    target, resource, user = write.target, write.resource, write.request.user
-    if user.superuser:
-        return
-    act = Attributes(
-        user,
-        "create",
-        resource.group,
-        resource.version,
-        resource.plural,
-        target.subresource,
-        target.namespace,
-        target.name,
-        write.request.path,
-    )
-    decision = write.engine.access.decide(act)
-    if not decision.allowed:
-        raise access_denied(act, decision.reason)
+    target, resource, request = write.target, write.resource, write.request
+    where = (resource.group, resource.version, resource.plural, target.subresource, target.namespace)
+    act = Attributes(request.user, "create", *where, target.name, request.path)
+    write.engine.access.require(act)
 
 
 def _read_object(write: WriteRequest) -> dict[str, Any]:
