@@ -31,11 +31,7 @@ OBJECT_BYTES = 1_000_000
 
 @frozen
 class LoadMeasurement:
-    """What one large object cost.
-
-    `path` is the field that was made large, `hold` the longest processor time (s) between two requests,
-    `memory` the peak of the memory taken, in bytes; 0 if `hold` is too short for it to be much.
-    """
+    """What one large field cost: most processor seconds between requests, peak bytes (0: not measured)."""
 
     path: str
     hold: float
@@ -63,11 +59,10 @@ async def assert_bounded(
 ) -> Sequence[LoadMeasurement]:
     """Run the controller on the largest variations of `obj`; raise `Unbounded` if one costs too much.
 
-    Each variation has one field as large as the schema of the kind admits: a list or mapping of as many
-    items as fit into an object, a number at its maximum, a long text. `obj` is a valid object with an item
-    in each list that matters. It is not on the server of `client`, which holds whatever else a run needs. A
-    variation that the server refuses is left out. `hold` is the limit in seconds of this thread's processor
-    time between two requests, without the server's own; `memory` in bytes. Returns all measurements.
+    Each variation has one list, mapping, number or text as large as the kind's schema admits; one that the
+    server refuses is left out. `obj` is valid, has an item in each list that matters, and is not on the
+    server of `client`, which holds whatever else a run needs. `hold` limits this thread's processor time
+    between two requests (seconds, without the server's own), `memory` the bytes. Returns all measurements.
     """
     client.serve(*controller.kinds)
     definition = definition_of(controller.kind)

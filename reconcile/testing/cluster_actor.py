@@ -32,7 +32,6 @@ from reconcile.testing.scenario_acts import (
 )
 
 FOREIGN_MANAGER = "somebody-else"
-"""The field manager of all acts."""
 TOUCHED = "touched.reconcile-runtime/times"
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -45,7 +44,7 @@ class ClusterActor:
     def __init__(self, server: ApiServer, *, user_agent: str = f"{FOREIGN_MANAGER}/1") -> None:
         self.server = server
         self.made: set[tuple[StorageKey, Key]] = set()
-        """What acts have applied, and the namespaces that were made for it."""
+        """What acts have applied, and the namespaces made for it."""
         self._user_agent = user_agent
 
     def version_before(self, path: str, changes: int) -> int:
@@ -65,10 +64,7 @@ class ClusterActor:
         return self.request("PATCH", f"{collection}/{stored['metadata']['name']}/status", {"status": status})
 
     def serve(self, kind: type[Object]) -> None:
-        """Make the server serve a kind with all its versions, unless it already serves this one.
-
-        Raises TypeError for a kind without a definition, and for versions that lose each other's fields.
-        """
+        """Serve all versions of a kind. Raises TypeError if it has no definition or versions lose fields."""
         resource = kind_of(kind).resource
         if self.server.resources.get(resource.group, resource.version, resource.plural) is not None:
             return
@@ -80,10 +76,9 @@ class ClusterActor:
         self.request("PATCH", path, {"spec": {"versions": versions}})
 
     def act(self, act: ScenarioAct, path: str = "") -> str:
-        """Carry out an act and describe what happened; `path` is the object of an act that names none.
+        """Carry out an act, on `path` if it names no object, and describe what happened.
 
-        An object that is not there (any more) is not an error. Raises the server's error where it
-        refuses, and ValueError for an act that does not concern a server.
+        A missing object is no error. Raises the server's error, and ValueError for an act not on a server.
         """
         match act:
             case Apply(manifest=manifest):

@@ -58,7 +58,7 @@ class VirtualCluster:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """It is always open."""
+        """Do nothing: it is always open."""
         yield
 
     @asynccontextmanager
@@ -121,7 +121,6 @@ class ListeningServer:
 
 
 ClusterPlace: TypeAlias = VirtualCluster | ListeningServer
-"""A cluster as a test sees it: a client for the test, and a transport for the managers under test."""
 
 
 def listening_server(endpoint: "ServerEndpoint") -> ListeningServer:
@@ -163,8 +162,6 @@ class _ReopenableTransport(PassingTransport):
 
 
 class _ClosedTransport:
-    """Refuses all requests, in place of a transport that is not connected."""
-
     server = "not connected"
 
     async def request(self, request: HttpRequest) -> Response:

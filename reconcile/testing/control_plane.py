@@ -1,7 +1,4 @@
-"""Servers on HTTPS for tests: the embedded one in a thread, or a real kube-apiserver with its etcd.
-
-Both are started and stopped by plain calls, outside any test's event loop.
-"""
+"""HTTPS servers for tests, outside any test's event loop: embedded in a thread, or a real kube-apiserver."""
 
 import os
 import shutil
@@ -38,8 +35,6 @@ class DidNotStart(RuntimeError):
 
 @frozen
 class ServerEndpoint:
-    """The address of a server, and the kubeconfig of its administrator."""
-
     url: str
     kubeconfig: Path
     real: bool
@@ -79,10 +74,7 @@ async def _serving(token: str) -> AsyncIterator[ServerHandle]:
 
 @contextmanager
 def real(folder: Path, *, start_seconds: float = START_SECONDS) -> Iterator[ServerEndpoint]:
-    """The etcd and the kube-apiserver of a folder, on free ports of 127.0.0.1, with an empty store.
-
-    Raises DidNotStart. Both end when the context is left: by SIGTERM, or SIGKILL after `STOP_SECONDS`.
-    """
+    """Run a folder's etcd and kube-apiserver on free local ports, with an empty store. Raises DidNotStart."""
     with ExitStack() as stack:
         home = stack.enter_context(_private_folder())
         keys = _write_keys(home)
@@ -112,7 +104,6 @@ def etcd_arguments(home: Path, client: str, peer: str) -> list[str]:
 
 
 def apiserver_arguments(home: Path, store: str, port: int) -> list[str]:
-    """A kube-apiserver with RBAC, and one administrator with a token."""
     return [
         f"--etcd-servers={store}",
         "--bind-address=127.0.0.1",

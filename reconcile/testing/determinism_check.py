@@ -35,7 +35,7 @@ from reconcile.testing.virtual_clock import START, VirtualClock
 
 HASH_SEEDS = ("1", "2")
 LATER = datetime.timedelta(seconds=11, milliseconds=7)
-"""Into another second of the same minute, so that what is due in one run is due in both."""
+"""Another second of the same minute, so that what is due in one run is due in both."""
 _SKEW = datetime.timedelta(seconds=3)
 """How far the server's clock is ahead of the controller's, so that no time of creation equals its `now`."""
 _CHILD = "import runpy; runpy.run_module('reconcile.testing.determinism_check', run_name='__main__')"
@@ -50,15 +50,14 @@ async def assert_deterministic(
 ) -> None:
     """Raise `NondeterministicRun` where the desired state of a key is not a function of what is there.
 
-    It reconciles the key twice, on two copies of the client's server: at another time, with other random
-    numbers, and with lists and mappings in another order. The first run is at the time of the client's
-    clock, or up to a minute after it; the second is `later` than that, by default 11 seconds within the same
-    minute, so that what a schedule makes due is due in both. `timedelta(days=1)` also finds a date. Values
-    that the server chooses in a run (uids, versions, generated names, times of creation) may differ.
+    It reconciles the key on two copies of the client's server, the second time `later`, with other random
+    numbers, and with lists and mappings in another order. The default is 11 seconds later in the same minute
+    (the first run is up to a minute after the client's clock), so that what a schedule makes due is due in
+    both; `timedelta(days=1)` also finds a date. What the server chooses (uids, versions, generated names,
+    times of creation) may differ.
 
-    A controller that is a variable of a module (`sites = Controller(...)`) also runs in two new interpreters,
-    in which sets of strings have another order; that takes about a second. Nothing is written to the client's
-    own server. The error of a run is raised.
+    A controller that is a variable of a module also runs in two new interpreters, in which sets of strings
+    have another order; that takes about a second. The error of a run is raised.
     """
     request = request_of(controller, key)
     client.serve(*controller.kinds)

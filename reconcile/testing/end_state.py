@@ -35,10 +35,7 @@ _WORKLOADS = frozenset(
 
 @frozen
 class EndState:
-    """The remaining objects by subject (several if names are generated), and the counts on the way.
-
-    What differs in each run is left out: uids, versions, times, addresses, generated names.
-    """
+    """What a run left, created and deleted, without uids, versions, times, addresses and generated names."""
 
     objects: Mapping[EndStateSubject, Sequence[Any]]
     creates: Mapping[EndStateSubject, int]
@@ -183,10 +180,7 @@ def _subject(resource: StorageKey, key: Any, names: Mapping[str, str]) -> EndSta
 
 
 def _is_stillborn(change: StoredChange, deleted: Collection[str]) -> bool:
-    """Whether an object was made for owners that are already deleted.
-
-    No controller can win that race, because watches are late; the garbage collector ends it.
-    """
+    """Whether its owners were deleted before it was made, which no controller with late watches can avoid."""
     if change.old is not None or change.new is None or not change.new.owners:
         return False
     return all(owner.uid in deleted for owner in change.new.owners)

@@ -39,11 +39,7 @@ _KNOWN: dict[type[ApiError], What] = {
 def failure_fault(
     verb: Verb, kind: type[Object] | str, failure: RequestFailure, times: int | None = 1
 ) -> Fault:
-    """The fault that makes the next `times` requests (None: all) of `verb` for objects of `kind` fail.
-
-    `kind` is a model, or a pattern of paths as in `When`. Raises TypeError for a class of error without
-    an HTTP code.
-    """
+    """The fault behind `FakeClient.fail`. Raises TypeError for a class of error without an HTTP code."""
     if isinstance(kind, str):
         return Fault(When(verb, kind, times=times), cause_of(failure))
     resource = kind_of(kind).resource
@@ -68,8 +64,6 @@ def cause_of(failure: RequestFailure) -> What:
 
 @frozen
 class _OfKind(When):
-    """Requests for objects of one kind and their subresources, by the resource that a path names."""
-
     group: str = ""
     plural: str = ""
 

@@ -26,10 +26,9 @@ class FakeClient(Client):
     Reads are live. Kinds of models are defined when they are first used; an object without a namespace
     goes to `default`, and namespaces are made as needed. A mapping is a manifest.
 
-    `plan` says what goes wrong; `transport.requests` holds every request made through the client. A
-    manager may run on `transport` too; its watches are late, by lags drawn from `seed`. `user` is the
-    identity of the client: with `service_account("default", "my-operator")` only the roles among `objects`
-    allow it anything. The objects themselves are added by the administrator.
+    `plan` says what goes wrong; `transport.requests` holds every request of the client. A manager may run
+    on `transport` too; its watches are late, by lags drawn from `seed`. The administrator adds the objects.
+    With `user=service_account("default", "my-operator")` only the roles among them allow the client anything.
     """
 
     transport: FaultyTransport
@@ -53,10 +52,9 @@ class FakeClient(Client):
             self.add(obj)
 
     def serve(self, *kinds: type[Object]) -> None:
-        """Make the server serve the kinds of models, with their other versions, unless it already does.
+        """Make the server serve these models, and the other versions of their kinds in the same modules.
 
-        Those are the classes of the kind in the same module, and the versions that are served already.
-        Raises TypeError for versions that lose each other's fields.
+        Versions that are served already stay. Raises TypeError for versions that lose each other's fields.
         """
         for kind in kinds:
             self._actor.serve(kind)
@@ -87,17 +85,16 @@ class FakeClient(Client):
     ) -> None:
         """Make the next `times` requests (None: all) of `verb` for objects of `kind` fail.
 
-        `verb` is an RBAC verb (an apply is a `patch`), `write` or `*`; `kind` is a model or a pattern of
-        paths. `error` is what the caller gets: a class of error, an error, an HTTP code, or a fault of a
-        plan, such as `LoseReply()`, or `Meanwhile(Touch())` for a genuine conflict.
+        `verb` is an RBAC verb (an apply is a `patch`), `write` or `*`; `kind` is a model or a pattern as in
+        `When`. `error` is an error or its class, an HTTP code, or a fault of a plan, such as `LoseReply()`,
+        or `Meanwhile(Touch())` for a genuine conflict. Raises TypeError for a class without an HTTP code.
         """
         self.transport.add(failure_fault(verb, kind, error, times))
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Send one request past the client and return the decoded answer; a PATCH is a merge patch.
+        """Send a request as the administrator and return the decoded answer; a PATCH is a merge patch.
 
-        It is the administrator's, no fault meets it and no record keeps it: for what a test puts on the
-        server, or reads there, in a form that the models do not have. Raises the server's error.
+        For what the models cannot express: no fault meets it, no record keeps it. Raises the server's error.
         """
         return self._actor.request(method, path, body)
 

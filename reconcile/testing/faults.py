@@ -1,9 +1,4 @@
-"""What can go wrong between a manager and its API server, as values that can be replayed.
-
-A `FaultPlan` is a value: an ordered list of faults, each saying `when` (which requests) and `what`.
-`reconcile.testing.FaultyTransport` carries it out. The plan of a failing run, printed as JSON, is all that is
-needed to make it fail again.
-"""
+"""What can go wrong between a manager and its API server, as values that can be replayed."""
 
 import fnmatch
 from collections.abc import Iterable
@@ -31,10 +26,9 @@ _NO_LESS = validators.ge(0.0)
 class When:
     """Which requests a fault concerns: by default the first one, whatever it is.
 
-    `path` is a pattern in which `*` matches anything, including slashes. Each fault counts for itself the
-    requests that match, and concerns `times` of them from the `nth` on; with `times=None` all from there on.
-    If several managers run, `process` is the number of the one whose requests count, from 1 on; with None
-    each manager's requests are counted separately.
+    `*` in `path` matches anything, including slashes. Each fault counts the requests that match it and
+    concerns `times` of them (None: all) from the `nth` on. `process` is the number, from 1 on, of the only
+    manager whose requests count; with None each manager's are counted separately.
     """
 
     verb: Verb = "*"
@@ -80,16 +74,15 @@ class Drop:
 
 @frozen
 class RefuseAsStale:
-    """409, as for an object that has changed since it was read; the server never receives the request."""
+    """409, as if the object had changed since it was read; the server never receives the request."""
 
 
 @frozen
 class Refuse:
     """An answer of `code` in the server's place; the server never receives the request.
 
-    The body is a Status with `reason` and `message`, or the plain `text`, as a proxy or an overloaded server
-    sends it. `retry_after` (seconds) goes into the header. With `applied` the server has carried the request
-    out all the same, as with some 504s.
+    The body is a Status with `reason` and `message`, or the plain `text` of a proxy or an overloaded server;
+    `retry_after` (seconds) is a header. With `applied` the server acts all the same, as with some 504s.
     """
 
     code: int = field(validator=[validators.ge(400), validators.lt(600)])
@@ -156,7 +149,7 @@ class Expire:
 class Hold:
     """After `after` lines the next one is held back until `events` more have come, or for `seconds`.
 
-    So the caches of that kind are so many events behind, while those of other kinds are not.
+    The cache of that kind falls behind, while those of other kinds do not.
     """
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
@@ -168,8 +161,7 @@ class Hold:
 class Coalesce:
     """After `after` lines the next ones are held back until there are `events`, or for `seconds`; then 410.
 
-    The list that follows shows only their result: an object that was created and deleted again was never
-    there, and of several changes only the last is seen.
+    The next list shows the result: no object that was deleted again, and only the last change of each.
     """
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
@@ -186,10 +178,9 @@ class Repeat:
 
 @frozen
 class TimeTravel:
-    """A watch with initial events shows the state of `events` changes of the kind before.
+    """A watch's initial events lack the last `events` changes of the kind, which follow `seconds` later.
 
-    The events since then follow `seconds` later. A restarted process sees this if its list comes from the
-    watch cache of an API server that lags.
+    A restarted process sees this if its list comes from the watch cache of an API server that lags.
     """
 
     events: int = field(default=1, validator=validators.ge(1))
@@ -225,11 +216,11 @@ def _as_acts(acts: Iterable[ScenarioAct] | None) -> tuple[ScenarioAct, ...] | No
 
 @frozen
 class FaultPlan:
-    """What goes wrong in a run, and when.
+    """What goes wrong in a run, and when; the plan of a failing run makes it fail again.
 
-    If several faults concern one request, their waiting times add up, and the first of the others in the
-    plan decides. `acts` replace the steps of a scenario. `seed` decides the rest: the order of tasks, the lag
-    of watches, generated names and random numbers.
+    If several faults concern one request, their waiting times add up, and the first of the others decides.
+    `acts` replace the steps of a scenario. `seed` decides the order of tasks, the lag of watches, generated
+    names and random numbers.
     """
 
     faults: tuple[Fault, ...] = field(default=(), converter=_as_tuple)
@@ -261,8 +252,7 @@ class FaultPlan:
 class Crash(BaseException):
     """The process of the manager dies here.
 
-    Not an `Exception`, so that no reconciler catches it. A task group wraps it in a `BaseExceptionGroup`: the
-    code that runs the process catches it with `except*`.
+    Not an `Exception`, so that no reconciler catches it. A task group wraps it: catch it with `except*`.
     """
 
     def __init__(self, request: str, *, carried_out: bool) -> None:

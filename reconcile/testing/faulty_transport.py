@@ -42,15 +42,11 @@ _NO_FAULTS = FaultPlan()
 
 
 class FaultEffects(Protocol):
-    """Carries out the faults that concern the server itself."""
+    """Carries out the faults that concern the server itself, as `ClusterActor` does."""
 
-    def act(self, act: ScenarioAct, path: str) -> str:
-        """Carry out a foreign act before the request to `path`; describes what happened."""
-        ...
+    def act(self, act: ScenarioAct, path: str) -> str: ...
 
-    def version_before(self, path: str, changes: int) -> int:
-        """The version of the collection of `path` that many changes ago."""
-        ...
+    def version_before(self, path: str, changes: int) -> int: ...
 
 
 @frozen
@@ -66,14 +62,12 @@ class ReceivedEvent:
 class FaultyTransport(PassingTransport):
     """Passes everything on to `inner`, with the faults of `plan`; without a plan it only records.
 
-    `requests` holds every request in order, `applied` one line for each fault that happened. After a
-    crash the process counts as dead: every request and every chunk of a stream raises `Crash` until
-    `restart()`.
+    `requests` holds every request in order, `applied` one line for each fault that happened, and with
+    `record_events` `events` the lines of all watches. After a crash the process counts as dead: every
+    request and every chunk of a stream raises `Crash` until `restart()`.
 
-    `process` is the number of the manager that uses this transport, from 1 on. `effects` carries out
-    `Meanwhile` and `TimeTravel`; a plan with one of them needs it (ValueError). With `record_events`,
-    `events` holds the lines of all watches. `late_until` is the time (s, of the loop) until which a
-    stream is held back.
+    `process` is the number of the manager, from 1 on. `effects` carries out `Meanwhile` and `TimeTravel`;
+    a plan with one needs it (ValueError). Streams are held back until `late_until` (s, of the loop).
     """
 
     def __init__(
@@ -124,7 +118,7 @@ class FaultyTransport(PassingTransport):
         self._crash = None
 
     async def request(self, request: HttpRequest) -> Response:
-        """Send one request and read the whole answer, unless a fault prevents it."""
+        """Send a request and read the whole answer, unless a fault prevents it."""
         call = self._begin(request)
         refused = await self._before(call)
         if refused is not None:
@@ -133,7 +127,7 @@ class FaultyTransport(PassingTransport):
         return await self._after(call, response.status) or response
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
-        """Send one request and read its answer as it comes, as far as faults let it."""
+        """Send a request and read its answer as it comes, unless a fault prevents it."""
         call = self._begin(request, streaming=True)
         if call.met or self._record_events:
             return self._stream(call, request)
@@ -161,7 +155,7 @@ class FaultyTransport(PassingTransport):
     async def _travelled(
         self, call: "_FaultyCall", travel: TimeTravel, request: HttpRequest
     ) -> AsyncIterator[StreamingResponse]:
-        """An earlier state first, and the events since then later."""
+        """Open a watch that shows an earlier state first, and the events since then later."""
         assert self._effects is not None
         self._note(call, travel)
         version = str(self._effects.version_before(request.path, travel.events))
@@ -295,10 +289,7 @@ def _check_effects(faults: Iterable[Fault], effects: FaultEffects | None) -> Non
 
 
 class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator[bytes]):
-    """A stream without faults, which ends with the process.
-
-    A class, because most watches of most runs are one: a generator around each would be slower.
-    """
+    """A stream without faults, as most are, that ends with the process; a generator would be slower."""
 
     def __init__(
         self,

@@ -71,10 +71,9 @@ class ManagerRunner:
 
     @asynccontextmanager
     async def __call__(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
-        """A manager with these controllers, ready when the context begins and stopped when it is left.
+        """Serve the controllers' kinds and run a manager: ready in the context, stopped when it is left.
 
-        Their kinds are served first. `options` are those of `Manager`; the environment is not read. A crash,
-        planned or by `faults.crash()`, ends the manager and not the test.
+        `options` are those of `Manager`; the environment is not read. A crash ends the manager, not the test.
         """
         place = self._place
         await place.define(dict.fromkeys(kind for one in controllers for kind in one.kinds))
@@ -104,10 +103,10 @@ class NodesRunner:
         pages: PodPages | None = None,
         workloads: bool = False,
     ) -> AsyncIterator[SimulatedNodes]:
-        """Run `count` nodes, which take pods and are not affected by faults, until the context is left.
+        """Run `count` nodes, which take pods and meet no faults, until the context is left.
 
         With `workloads`, Deployments, StatefulSets and Jobs make pods. With `pages`, running pods answer on
-        loopback addresses; that raises ValueError in virtual time, which has no sockets.
+        loopback addresses; virtual time has no sockets for that (ValueError).
         """
         place = self._place
         if pages is not None and place.virtual:

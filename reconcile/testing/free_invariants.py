@@ -1,8 +1,7 @@
 """What must hold of every controller, and is checked in every run.
 
-An invariant is a function of the world that yields a text for each violation. List it in `AT_REST` (checked
-after each step, when the world is at rest) or `OF_A_RUN` (checked once, at the end); `Scenario(without=)`
-then knows its name. It also needs a line in docs/explanation/simulation.md.
+`AT_REST` has those that are checked after each step, `OF_A_RUN` those that are checked once, at the end. Each
+needs a line in docs/explanation/simulation.md.
 """
 
 import re
@@ -63,11 +62,7 @@ def _children_without_parents(world: World) -> Iterator[str]:
 
 
 def _made_by_managers(world: World) -> Iterator[ObjectKey]:
-    """Objects that managers created in this run and that have no living owner.
-
-    Excludes those created by an act of the scenario, by a step with `world.user` or by the server, for which
-    the controllers are not responsible.
-    """
+    """Objects without a living owner that managers, and not users or the server, created in this run."""
     asked = _created_by_managers(world)
     for key, stored in _changed_objects(world):
         owned = any(_exists(world, stored, owner) for owner in stored.owners)
@@ -139,10 +134,7 @@ def generations(world: World) -> Iterator[str]:
 
 
 def _is_in_order(body: bytes) -> bool:
-    """Whether the bytes alone show that no generation is observed too early.
-
-    Decoding each change of each run would take longer than all other invariants together.
-    """
+    """Whether bytes alone show that no generation is observed too early: decoding each change is too slow."""
     observed = [int(number) for number in _OBSERVED.findall(body)]
     return not observed or max(observed) <= min(
         int(number) for number in _GENERATION.findall(body) or (b"0",)

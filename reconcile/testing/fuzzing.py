@@ -1,8 +1,4 @@
-"""Random plans of what users, other controllers and networks may do, drawn by a state machine of hypothesis.
-
-Its rules add what makes sense at that point: only existing objects are deleted. A plan runs when it is
-complete, so what is found is a value that can run again.
-"""
+"""Random plans, drawn whole before they run, of what users, other controllers and networks may do."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum

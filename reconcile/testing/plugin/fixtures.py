@@ -49,7 +49,7 @@ def api_server(request: pytest.FixtureRequest) -> "Iterator[ListeningServer]":
 
 @pytest.fixture
 def faults(request: pytest.FixtureRequest) -> "FaultControl":
-    """FaultControl between managers and their server: `add`, `fail`, `crash`, `applied`, `writes`."""
+    """Faults between managers and their server: `add`, `fail`, `crash`, `applied`, `writes`."""
     from reconcile.testing.fixture_handles import FaultControl
 
     return FaultControl(_place(request))
@@ -72,7 +72,6 @@ def nodes(request: pytest.FixtureRequest) -> "NodesRunner":
 
 
 def _place(request: pytest.FixtureRequest) -> "ClusterPlace":
-    """The cluster of this test: `api_server` if the test uses it, else `cluster`."""
     name = "api_server" if "api_server" in request.fixturenames else "cluster"
     place: ClusterPlace = request.getfixturevalue(name)
     return place
