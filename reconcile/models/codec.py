@@ -1,9 +1,8 @@
 """Objects to JSON and back, by readers and writers that are created once per class.
 
-A Python name becomes camelCase. A field that is UNSET, or None with None as its default, is left out;
-everything else is written, explicit zeros included. Absence means the default, and so does `null` for a field
-that may not be None. Fields that the class does not have are not read, and not lost either, because writes
-are patches of what changed. Decoded objects are immutable at any depth.
+A field that is UNSET, or None with None as its default, is left out; everything else is written, explicit
+zeros included. Absence means the default, and so does `null` for a field that may not be None. Fields that
+the class lacks are not read, and not lost either, because writes are patches of what changed.
 """
 
 from collections.abc import Mapping

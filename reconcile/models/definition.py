@@ -167,10 +167,7 @@ def difference(
     path: str = "",
     names: tuple[str, str] = ("one", "the other"),
 ) -> str:
-    """Why some objects of one schema are incomplete or invalid in the other; empty if none are.
-
-    `names` are the names of the two in the answer. Defaults and descriptions may differ.
-    """
+    """What makes objects of one schema incomplete or invalid in the other, called by `names`; else empty."""
     here = path or "."
     for word in sorted((one.keys() | other.keys()) - _NO_CONSTRAINT):
         if one.get(word) != other.get(word):

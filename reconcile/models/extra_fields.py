@@ -21,10 +21,7 @@ class ExtraFields:
 
 
 def extra_of(cls: type[Any]) -> str | None:
-    """The name of the field that holds a class's extra fields; None if it has none.
-
-    Raises TypeError for a field that is not a mapping with a default, and for two such fields.
-    """
+    """The extra fields' field, if any. Raises TypeError for two, or one that is no mapping with a default."""
     attrs.resolve_types(cls)
     found = [one for one in attrs.fields(cls) if one.metadata.get(EXTRA)]
     if not found:

@@ -62,10 +62,9 @@ class Schema:
 
     It constrains a field, required or with a default (`replicas: Annotated[int, Schema(minimum=0)] = 1`), and
     the items of a list or map: `tuple[Annotated[str, Schema(max_length=63)], ...]`. The server checks it; the
-    decoder does not, because stored objects may be older than the rule. `rules` are CEL over `self`: one text
-    or `Rule`, or a tuple of them. `wire` is the JSON name if it is not the camelCase of the Python name
-    (`pod_ip` is `podIp`). `required` overrides what the default implies. `extra` is added to the schema as it
-    is.
+    decoder does not, because stored objects may be older than the rule. `rules` are CEL over `self`: a text,
+    a `Rule`, or a tuple of them. `wire` is the JSON name if not the camelCase of the Python name (`pod_ip` is
+    `podIp`). `required` overrides what the default implies; `extra` is added to the schema as it is.
     """
 
     minimum: float | None = None
@@ -145,11 +144,7 @@ def _hidden(_: object) -> str:
 
 @frozen
 class ModelField:
-    """A field of a model class, for codec, schema and generators.
-
-    `type` is without None, UnsetType and Annotated; `default` is attrs.NOTHING for a required field;
-    `nullable` and `unset`: None or UNSET is a valid value.
-    """
+    """A field of a model; `type` lacks None, UnsetType and Annotated; `default` is NOTHING if required."""
 
     name: str
     argument: str
@@ -173,10 +168,7 @@ def camel_case(name: str) -> str:
 
 
 def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
-    """The fields of a model class, in order.
-
-    Raises TypeError for two fields of one JSON name, and NameError for a type that is not defined.
-    """
+    """A class's fields, in order. Raises TypeError if two share a JSON name, NameError for unknown types."""
     known = cls.__dict__.get("__model_fields__")
     if known is None:
         attrs.resolve_types(cls)

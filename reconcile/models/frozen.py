@@ -1,8 +1,4 @@
-"""Immutable JSON: the mappings and lists of decoded objects.
-
-A view is one small object, however much JSON is behind it: inner values are wrapped when they are read. So
-nothing can be changed through a decoded object, and what is not read costs nothing.
-"""
+"""Immutable JSON: views of decoded objects, which wrap inner values only when they are read."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, Self, overload
@@ -115,10 +111,7 @@ class FrozenList(_FrozenJson, Sequence[Any]):
 
 
 class FrozenRecords(Sequence[Any]):
-    """Typed items of a list, read from JSON when first accessed. Equal to a tuple of the same items.
-
-    Most runs read a few fields of a Pod, and its containers are most of its JSON.
-    """
+    """Typed items of a list, read from JSON when first accessed. Equal to a tuple of the same items."""
 
     __slots__ = ("_items", "_read", "_texts")
 

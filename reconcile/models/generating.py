@@ -1,8 +1,4 @@
-"""Generates the source of typed classes from a CustomResourceDefinition, without loss.
-
-Each object of the schema becomes a class; equal ones become one. Keywords without a type or a word of
-`Schema` go into `extra`, so that the classes give back the same schema.
-"""
+"""The source of typed classes for a CustomResourceDefinition, without loss; equal schemas become one."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -25,10 +25,7 @@ class Finding:
 
 
 def findings(model: type[Object], installed: Mapping[str, Any] | None = None) -> Iterator[Finding]:
-    """The problems of a model, and of its changes since the definition `installed`, if given.
-
-    Raises TypeError for a model without a definition.
-    """
+    """The problems of a model, and of changes since `installed`. Raises TypeError if it has no definition."""
     definition = definition_of(model)
     if issubclass(model, Unstructured):
         return

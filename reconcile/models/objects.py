@@ -157,10 +157,7 @@ class Object(_Model):
 
 
 class Unstructured(Object):
-    """An object of a kind without a model: `body` is all of it, as an immutable mapping.
-
-    Created by `unstructured_kind(...)`.
-    """
+    """An object of a kind without a model, of `unstructured_kind(...)`; `body` is all of it, immutable."""
 
     body: Mapping[str, Any] = attrs.field(factory=dict)
 

@@ -1,8 +1,4 @@
-"""From JSON to values: one reader per type, created once.
-
-A reader takes decoded JSON, which it may keep, and returns a value or raises DecodeError with all errors of
-the object, each with its path.
-"""
+"""From JSON to values: one reader per type, which may keep its input; DecodeError has all errors at once."""
 
 import datetime
 import enum
@@ -341,10 +337,7 @@ def _union(parts: tuple[Any, ...]) -> Reader:
 
 
 def tag_of(classes: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
-    """The JSON name of the field that tells those classes apart, and the class of each of its values.
-
-    It is a Literal field that all of them have. Raises TypeError without one.
-    """
+    """The JSON name of the common Literal field, and each value's class. Raises TypeError without one."""
     if not all(inspect.isclass(one) and attrs.has(one) for one in classes):
         names = " | ".join(map(_name, classes))
         raise TypeError(
@@ -400,10 +393,7 @@ _READERS: Final[dict[Any, Reader]] = {
 
 
 def check_model(cls: type[Any]) -> None:
-    """Raise TypeError for a field of a model, or of the classes in it, that cannot be read.
-
-    A name that is not defined yet (further down in the module) is checked when it is first read.
-    """
+    """Raise TypeError for a field, at any depth, that cannot be read; undefined names wait until read."""
     seen: set[Any] = set()
 
     def look(annotation: Any) -> None:

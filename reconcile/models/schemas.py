@@ -59,10 +59,7 @@ KEYWORDS: Final[Mapping[str, str]] = {
 
 
 def schema_of(annotation: Any, where: str = "", inside: tuple[type[Any], ...] = ()) -> dict[str, Any]:
-    """The structural schema of a type. Raises TypeError, naming `where`, for a type without one.
-
-    `inside` are the classes around it, as a recursive class has no structural schema.
-    """
+    """The schema of a type. Raises TypeError, naming `where`, if there is none, as for a recursive class."""
     annotation, extras = split_annotated(annotation)
     schema = _plain_schema(annotation, where, inside)
     for extra in extras:

@@ -13,10 +13,7 @@ _INDENT: Final = "    "
 
 @frozen
 class Call:
-    """A call, or with other `brackets` a display, with one argument a line if it is too long.
-
-    `entries` are arguments, each with the text before it (`name=`, `"key": ` or nothing).
-    """
+    """A call, or with other `brackets` a display; an entry is (`name=` or nothing, argument)."""
 
     function: str
     entries: Sequence[tuple[str, "Code"]] = ()

@@ -41,9 +41,8 @@ def _in_utc(time: datetime.datetime) -> datetime.datetime:
 class Quantity:
     """An amount of a resource: `Quantity("500m")`, `Quantity("1.5Gi")`, `Quantity(2)`.
 
-    Quantities compare by value, and keep their text as written. Sums and multiples are exact and have the
-    format of their first part that is not zero, as in Kubernetes. Raises ValueError for a text that is not a
-    quantity.
+    Quantities compare by value, and keep their text. Sums and multiples are exact, in the format of their
+    first part that is not zero, as in Kubernetes. Raises ValueError for a text that is not a quantity.
     """
 
     text: str | int | float = field(eq=False)

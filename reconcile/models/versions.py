@@ -45,10 +45,7 @@ def is_custom(kind: type[Object]) -> bool:
 
 
 def by_kind(models: Iterable[type[Object]]) -> Sequence[Sequence[type[Object]]]:
-    """The classes of each kind together, the version to be stored first.
-
-    As Kubernetes prefers: general availability before beta before alpha, newer before older.
-    """
+    """The classes of each kind, the one to store first: GA before beta before alpha, newer before older."""
     groups: dict[tuple[str, str], list[type[Object]]] = {}
     for model in models:
         groups.setdefault(_names(model), []).append(model)
@@ -72,10 +69,9 @@ def families(kinds: Iterable[type[Object]]) -> Sequence[Sequence[type[Object]]]:
 
 
 def definition_to_install(kind: type[Object], installed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A definition of all versions of a kind, for a server that does not serve it.
+    """A definition of all versions of a kind; other versions of `installed`, and its stored one, stay.
 
-    Other versions of the definition `installed` stay, and so does its stored version. Raises TypeError as
-    `definition_of` does, and for a built-in kind, which no definition creates.
+    Raises TypeError as `definition_of` does, and for a built-in kind, which no definition creates.
     """
     resource = kind_of(kind).resource
     if not is_custom(kind):

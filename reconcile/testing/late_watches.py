@@ -24,9 +24,8 @@ LAG = (0.005, 0.25)
 class LateTransport(PassingTransport):
     """Holds back each event of each watch for a random time; everything else passes unchanged.
 
-    The lag of an event is drawn from the interval `lag` (seconds) and is never 0. Order within a watch
-    is kept, so an event also waits for those before it. Watches lag independently of one another, so
-    what happened first may arrive last. Lags depend on nothing but the seed, the path, and the number of
+    The lag is drawn from `lag` (seconds at least and at most). An event also waits for those before it in its
+    watch; watches lag independently of one another. Lags depend only on the seed, the path, and the number of
     earlier watches of that path.
     """
 
@@ -57,10 +56,7 @@ class LateTransport(PassingTransport):
 
 
 class LateWatches(InProcessTransport):
-    """A transport into an embedded server with watches as late as those of a `LateTransport`.
-
-    Its watches need no task, which is faster for many short runs.
-    """
+    """As a `LateTransport` into an embedded server; without a task per watch, it is faster for short runs."""
 
     def __init__(self, server: ApiServer, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
         _check(lag)

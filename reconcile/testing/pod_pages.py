@@ -1,8 +1,4 @@
-"""Simulated pods that answer requests: each on a loopback address of its own, with a page of metrics.
-
-So code that scrapes pods can be tested over real sockets. It needs real time, and a machine on which all of
-127.0.0.0/8 is loopback, as on Linux.
-"""
+"""Simulated pods that answer requests over real sockets, each on a loopback address of its own."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -23,8 +19,9 @@ _IN_A_NET = 250
 class PodPages:
     """Pods answer `/metrics` on `port` of their address while they run, and `/healthz` with `ok`.
 
-    `metrics` returns the text of a pod's page, or None for 503, as from a failing process. By default it is
-    `up 1`. A container port named `metrics` takes precedence over `port`.
+    `metrics` returns the text of a pod's page, or None for 503, as from a failing process; by default it is
+    `up 1`. A container port named `metrics` takes precedence over `port`. This needs real time, and a machine
+    on which all of 127.0.0.0/8 is loopback, as on Linux.
     """
 
     metrics: Callable[[Pod], str | None] = lambda pod: UP

@@ -1,7 +1,4 @@
-"""Waiting until a check holds, and checking that it goes on holding, in virtual and in real time.
-
-Both poll by the clock of the event loop. Under a `VirtualTimeLoop` the seconds cost nothing.
-"""
+"""Waiting until a check holds, and checking that it goes on holding, in virtual and in real time."""
 
 import inspect
 from collections.abc import Awaitable, Callable

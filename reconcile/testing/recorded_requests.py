@@ -17,11 +17,10 @@ _NOT_A_RESOURCE = RequestPlace("", "", "", "")
 
 @frozen
 class RecordedRequest:
-    """One request and its answer.
+    """A request at a time `at` of the loop, in seconds, and its answer.
 
-    `at` is the loop's time (s) of the request. `status` is the answer that the caller received,
-    `server_status` that of the server itself, each None without one; they differ only if a fault stood
-    between.
+    `status` is what the caller received, `server_status` what the server sent, each None without an answer;
+    they differ only if a fault stood between.
     """
 
     method: str

@@ -9,10 +9,7 @@ MOST_CHANGES = 1_000
 
 
 class RestMonitor:
-    """The last change of a world, and the task that waits for changes to end.
-
-    `restless` means that too much has changed for a wait to make sense; it is never reset.
-    """
+    """The last change of a world; `restless`, once set, stays: too much changed for a wait to make sense."""
 
     def __init__(self) -> None:
         self.last_change = 0.0

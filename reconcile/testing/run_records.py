@@ -54,10 +54,7 @@ class TimedAct:
 
 @frozen
 class Violation:
-    """An invariant that did not hold: its name, and what was seen.
-
-    `at` is the virtual time in seconds; two violations that differ only in it are equal.
-    """
+    """An invariant that did not hold, and what was seen; `at` (virtual seconds) is not compared."""
 
     rule: str
     text: str

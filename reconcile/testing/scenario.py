@@ -57,10 +57,9 @@ def _known(_: Any, __: Any, names: Collection[str]) -> None:
 class Scenario:
     """What happens to the controllers of an operator, and what must hold whatever else goes wrong.
 
-    `controllers` makes the controllers of a process, and is called for each of its lives: what they keep in
-    memory is lost with it. `outside` makes what exists outside the cluster and outlives a process (an account
-    system, a DNS zone). It is called for each run; its result is the argument of `controllers`, and
-    `World.outside`.
+    `controllers` makes the controllers of a process, anew for each of its lives: what they keep in memory is
+    lost. `outside` makes what exists outside the cluster and outlives a process (an account system, a DNS
+    zone), anew for each run; its result is the argument of `controllers`, and `World.outside`.
 
     The server serves the controllers' kinds, further `kinds`, and `definitions`: CustomResourceDefinitions,
     which take precedence over that of a model. `objects` exist before any manager starts.
@@ -71,16 +70,16 @@ class Scenario:
 
     There are `replicas` managers, with a Lease if they have a `leader_election`. With `nodes`, simulated
     nodes run the pods; with `workloads` as well, Deployments, StatefulSets and Jobs make pods
-    (`reconcile.simulation`), which are not counted as the controllers' work. `lag` is how late watches are,
-    in seconds, at least and at most.
+    (`reconcile.simulation`), which do not count as the controllers' work. `lag` is how late watches are, in
+    seconds, at least and at most.
 
     `invariants` are checked whenever the world is at rest, `always` after each change; both are functions of
-    the `World` that raise AssertionError. The kit's own invariants are checked too, except those in
-    `without`. A process may make `most_requests` for one object while the world comes to rest, and may fail
-    `most_failures` times a minute for one key.
+    the `World` that raise AssertionError. The kit's own are checked too, except those in `without`. A process
+    may make `most_requests` for one object while the world comes to rest, and fail `most_failures` times a
+    minute for one key.
 
-    For `fuzz`, `strategies` (of hypothesis, by kind) make the objects of users; without one for a kind they
-    are those that the steps apply, and without those any that the model allows.
+    For `fuzz`, `strategies` (of hypothesis, by kind) make the objects of users; for other kinds they are
+    those that the steps apply, or else any that the model allows.
 
     Raises ValueError for bad numbers, unknown names in `without`, and `workloads` without `nodes`.
     """

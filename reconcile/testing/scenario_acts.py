@@ -1,7 +1,4 @@
-"""What users and other controllers do to a cluster, as values that can be replayed.
-
-The steps of a scenario are acts, and so is what `Meanwhile` does just before a request arrives.
-"""
+"""What users and other controllers do to a cluster, as values that can be replayed."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -50,8 +47,7 @@ def path_of(given: ActTarget) -> str:
 class Apply:
     """Create or change an object by a server-side apply that wins every conflict.
 
-    Fields of an earlier apply that this one lacks are removed. `manifest` is an object of a model, or a
-    mapping.
+    Fields that only an earlier apply had are removed. `manifest` is an object of a model, or a mapping.
     """
 
     manifest: Mapping[str, Any] = field(converter=manifest_of)

@@ -59,10 +59,9 @@ class ScenarioReport:
 def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> ScenarioReport:
     """Run a scenario once without faults, and then once for each single thing that can go wrong in it.
 
-    Those are, for each effective write of the first run: a crash before it, a crash after it, its answer
-    lost; and for each event that a manager received: that it arrives only after the next 1, 2 and 3 of
-    its kind, or 10 seconds later. Runs have the given `seed`. If there are more than `most`, so many are
-    taken at even distances.
+    For each effective write of the first run: a crash before it, a crash after it, its answer lost. For each
+    event that a manager received: it arrives only after the next 1, 2 or 3 of its kind, or 10 seconds later.
+    All runs have `seed`. If there are more than `most`, so many are taken at even distances.
 
     Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does, and
     SimulationError if a run cannot go on.
@@ -84,13 +83,12 @@ def fuzz(
 ) -> ScenarioReport:
     """Run a scenario under random acts of users and random faults, for so many real seconds.
 
-    Acts are drawn from the models (`Scenario.strategies`; or the applies and edits among the steps, with
-    other values for the fields that they apply), in place of the steps. Children are deleted and touched,
-    processes killed, clocks set; up to eight such acts and faults meet in one run. At most `most` runs are
-    made; the same `seed` draws the same ones. Needs hypothesis (`reconcile-runtime[testing]`).
+    In place of the steps, acts are drawn from `Scenario.strategies`, or from the applies and edits among the
+    steps, with other values. Children are deleted and touched, processes killed, clocks set; up to eight such
+    acts and faults meet in one run. At most `most` runs are made; the same `seed` draws the same ones. Needs
+    hypothesis (`reconcile-runtime[testing]`).
 
-    Raises Broken for the first run that breaks an invariant, shrunk, and SimulationError if a run cannot
-    go on.
+    Raises Broken as `sweep` does, and SimulationError if a run cannot go on.
     """
     from reconcile.testing.fuzzing import draw_plans
 

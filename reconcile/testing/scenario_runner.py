@@ -47,10 +47,7 @@ class ScenarioRun:
 
 
 class ScenarioRunner:
-    """Runs one scenario any number of times; what runs share is created once.
-
-    Raises the server's error if it refuses the scenario's definitions or objects.
-    """
+    """Runs one scenario many times. Raises the server's error if it refuses definitions or objects."""
 
     def __init__(self, scenario: Scenario, *, references: int = REFERENCES) -> None:
         self.scenario = scenario
@@ -60,11 +57,7 @@ class ScenarioRunner:
         self._expected: dict[str, ExpectedEndState | None] = {}
 
     def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
-        """Run under a plan, and compare the end state with that of runs without faults if possible.
-
-        With `record_events`, transports keep the events that managers received. Raises SimulationError, of
-        which RealWorldError is one, if the run cannot go on.
-        """
+        """Run under a plan, and compare its end with fault-free ones if possible. Raises SimulationError."""
         expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
         world = self._play(plan, record_events, expected)
         return ScenarioRun(plan, tuple(world.violations), world, self._redactor)

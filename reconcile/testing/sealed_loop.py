@@ -1,8 +1,4 @@
-"""An event loop that refuses access to the real world, and names the place in the code.
-
-The timing of a socket, a process or a thread depends on the machine: one of them makes a simulation
-unrepeatable, and virtual time would run away while a task waits for it.
-"""
+"""An event loop that refuses sockets, processes and threads: their timing makes a simulation unrepeatable."""
 
 import asyncio
 import functools

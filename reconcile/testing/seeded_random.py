@@ -10,11 +10,7 @@ _FRACTION = 2.0**-53
 
 
 class SeededRandom:
-    """A stream of numbers that is the same for a `seed` in every process and every version.
-
-    They are digests of the seed and a count: seeding Python's own generator takes longer than a run takes to
-    draw all its numbers.
-    """
+    """The numbers of a `seed`, the same in every process and version; as digests, they are cheap to begin."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed

@@ -49,9 +49,8 @@ async def run_once(
 ) -> RunReport:
     """Reconcile one key once, without a manager, a cache or waiting. `key` is an object or `namespace/name`.
 
-    A blocking call of the reconciler runs inline. An error of the reconciler is in the report and not
-    raised. A write that the controller does not declare is such an error (`UndeclaredWrite`); with
-    `undeclared="warn"` it is sent, and the report lists it.
+    A blocking call runs inline. An error of the reconciler is in the report and not raised; so is
+    `UndeclaredWrite`, for a write that is not declared. `undeclared="warn"` sends that, and reports it.
     """
     client.serve(*controller.kinds)
     request = request_of(controller, key)

@@ -94,10 +94,7 @@ async def with_faults(
     note: Callable[[StreamFault], None],
     request: str,
 ) -> AsyncGenerator[bytes, None]:
-    """The lines as `faults` let them through; `note` is called with each fault that happens.
-
-    If one of them holds lines back, `lines` must be a `Backlog`.
-    """
+    """The lines as `faults` let them through, each told to `note`; Hold and Coalesce need a `Backlog`."""
     for count in itertools.count():
         repeated = False
         for fault in faults:

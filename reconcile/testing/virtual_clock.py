@@ -58,10 +58,7 @@ class VirtualClock:
         return self.suspended_seconds
 
     def advance(self, seconds: float) -> None:
-        """Move the wall time ahead without moving timers, as when a machine's clock is set.
-
-        Raises ValueError for a number of seconds below 0: the clock never goes back.
-        """
+        """Move the wall time ahead without moving timers. Raises ValueError for seconds below 0."""
         if seconds < 0:
             raise ValueError(f"a clock that never goes back cannot advance by {seconds} s")
         self._follow_running_loop()

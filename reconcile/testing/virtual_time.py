@@ -1,17 +1,11 @@
 """An event loop whose time is virtual and whose schedule is drawn from a seed.
 
-Hours pass in milliseconds: when nothing is ready to run, the clock jumps to the next timer. The seed
-chooses the order in which ready tasks run, so that code which is right only by luck fails under some
-seed, and fails again whenever that seed is used.
+When nothing is ready to run, the clock jumps to the next timer. The seed chooses the order in which ready
+tasks run, so code that is right only by luck fails under some seed, and fails again with that seed.
 
-What asyncio promises is kept, because libraries rely on it; what it only happens to do is not:
-
-- A callback that is not a step of a task keeps its place among the others: `call_soon` is first in, first
-  out. Futures, locks, events, timers and the cancel scopes of anyio rely on this.
-- The steps of one task keep their order.
-- Every task that is ready takes its step before any of them takes a second one.
-- In which order different tasks take theirs is the seed's choice; so is which of two tasks that
-  were started together starts first.
+What asyncio promises is kept. Callbacks that are not steps of a task run first in, first out: futures, locks,
+events, timers and the cancel scopes of anyio rely on this. The steps of one task keep their order, and every
+ready task takes its step before any takes a second one.
 """
 
 import asyncio
@@ -345,11 +339,7 @@ class _Timer(_Handle, asyncio.TimerHandle):
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """A task with a number, which is its hash.
-
-    So a set of tasks (of a cancel scope, of `asyncio.wait`) is walked in the same order in every process;
-    by the address of the task, which is the usual hash, it would not be.
-    """
+    """A task whose hash is a number, so that every process walks a set of tasks in the same order."""
 
     def __init__(self, coro: Any, serial: int, **options: Any) -> None:
         self.serial = serial
@@ -371,10 +361,7 @@ class _NumberedTask(asyncio.Task[Any]):
         raise self._raised
 
     def forget_frames(self) -> None:
-        """Drop the traceback of a cancellation that was raised by `exception`.
-
-        anyio keeps the error in a frame of that traceback: a cycle that would keep all locals of the task.
-        """
+        """Drop the traceback of a raised cancellation: anyio's frames in it keep the task's locals alive."""
         error, self._raised = self._raised, None
         if error is not None:
             error.__traceback__ = None

@@ -40,9 +40,8 @@ class ProcessView(Protocol):
 class World:
     """The argument of an invariant, and of a step that is a function.
 
-    `outside` is what the scenario has outside the cluster. `changes` holds every change of the server
-    since the run began, `runs` all runs of controllers, `acts` what users did, `violations` what has been
-    found so far.
+    Since the run began: `changes` of the server, `runs` of controllers, `acts` of users, and `violations`
+    found. `outside` is what the scenario has outside the cluster.
     """
 
     def __init__(

@@ -18,11 +18,7 @@ _OTHERS_MARKERS = ("asyncio", "anyio", "trio")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Leave the asserts of the runtime as they are.
-
-    pytest rewrites those of every package that comes with a plugin. Ours are not tests, rewriting them would
-    take a second, and `controllers` may be a package of the user's.
-    """
+    """Keep pytest from rewriting our asserts, which takes a second, and those of a user's `controllers`."""
     hook = early_config.pluginmanager.rewrite_hook
     marked = getattr(hook, "_must_rewrite", None)
     if isinstance(marked, set):
@@ -43,7 +39,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Explain line by line how two objects differ, without secrets."""
     if op != "==" or "reconcile.models" not in sys.modules:
         return None
     from reconcile.testing.object_comparison import explain
