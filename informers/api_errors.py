@@ -17,9 +17,8 @@ class ApiError(Exception):
     def may_have_acted(self) -> bool:
         """Whether a failed write may have been carried out: read the object before writing again.
 
-        True for an answer that never came or cannot be read, and for every 5xx with one exception (see
-        `ServerError`). False if the server provably did not begin: it was not reached, or it answered 4xx,
-        429 included, which priority and fairness sends instead of handling the request.
+        False if the server was not reached, or answered 4xx (429 included, which priority and fairness sends
+        instead of handling the request) or the 503 that `ServerError` excepts. True otherwise.
         """
         return False
 
@@ -66,9 +65,8 @@ class StatusCause:
 class StatusError(ApiError):
     """The server answered and refused.
 
-    `code` is the HTTP status, `reason` the machine-readable word of the Status body (empty without one),
-    `causes` the single faults, `retry_after` the seconds after which the server asks to be called again (None
-    if it does not), `request` the method and path.
+    `code` is the HTTP status, `reason` the word of the Status body (empty without one), `causes` the single
+    faults, `retry_after` the seconds to wait before the next call, if any, `request` the method and path.
     """
 
     codes: ClassVar[tuple[int, ...]] = ()
@@ -163,12 +161,10 @@ class ServerError(StatusError):
 
     @property
     def may_have_acted(self) -> bool:
-        """True, unless it is a 503 with a Status that says when to retry.
+        """True, unless it is a 503 with a Status of reason ServiceUnavailable and a time to wait.
 
-        An API server also answers 500 when etcd committed and only the wait for it timed out (`etcdserver:
-        request timed out`), and a proxy answers 502 or 503 for a connection that broke in between. A 503 with
-        a Status of reason ServiceUnavailable and a time to wait comes from the server itself, before its
-        handlers are installed.
+        That comes from the server itself, before its handlers are installed. A 500 may follow a commit in
+        etcd (`etcdserver: request timed out`), and a proxy answers 502 or 503 for a connection that broke.
         """
         turned_away = self.code == 503 and self.reason == "ServiceUnavailable"
         return not (turned_away and self.retry_after is not None)
@@ -190,10 +186,8 @@ _BY_CODE: dict[int, type[StatusError]] = {
 
 
 def parsed(read: Callable[[bytes], R], body: bytes, request: str) -> R:
-    """Read the body of an answer with `read`. Raises MalformedAnswer if that fails.
-
-    The message has no part of the body, which may hold a Secret.
-    """
+    """Read the body of an answer with `read`. Raises MalformedAnswer if that fails, without any part of the
+    body, which may hold a Secret."""
     try:
         return read(body)
     except (msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -207,10 +201,9 @@ _GATEWAY_CODES = (502, 503, 504)
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether no API server answered: the request did not arrive, or a proxy answered for the server.
+    """Whether no API server answered: every `TransportError`, and 502, 503 and 504 without a Status.
 
-    That is every `TransportError`, and 502, 503 and 504 without a Status, which come from a load balancer or,
-    for a single API group, from an aggregator. A busy server (429) has answered.
+    Those come from a load balancer or, for one API group, an aggregator. A busy server (429) has answered.
     """
     if isinstance(error, StatusError):
         return error.code in _GATEWAY_CODES and not error.reason

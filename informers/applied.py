@@ -1,12 +1,9 @@
 """What field managers applied to an object: 15 bytes for each, computed when the object arrives.
 
-`metadata.managedFields` names the fields that each manager owns by server-side apply. Those fields with their
-stored values are what that manager applied last: while they equal an intent, applying it changes nothing. A
-store keeps a digest of them in place of the managedFields, which are larger than many objects.
-
-No schema is needed: a member of a field set with nothing below it is owned as a whole (scalars, atomic maps
-and lists), `k:` and `v:` name the owned items of keyed lists and sets. Digests are compared within one
-process only.
+The fields that `metadata.managedFields` gives a manager, with their stored values, are what it applied last:
+while they equal an intent, applying it changes nothing. A store keeps a digest of them, for comparison within
+one process, since managedFields are larger than many objects. No schema is needed: a member with nothing
+below it is owned as a whole (scalars, atomic maps and lists), `k:` and `v:` name owned items.
 """
 
 import hashlib
@@ -46,10 +43,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Appliers:
-    """The field managers of this process whose applies to objects of one API version are marked.
-
-    An apply in another API version equals no intent: its paths belong to another schema.
-    """
+    """The field managers of this process whose applies to objects of one API version are marked. An apply in
+    another equals no intent: its paths belong to another schema."""
 
     def __init__(self, api_version: str, managers: Iterable[str] = ()) -> None:
         self.api_version = api_version
@@ -72,10 +67,8 @@ class Appliers:
         return manager in self._names and manager not in self._late
 
     def marks(self, raw: bytes, managed_fields: bytes) -> bytes:
-        """The marks of an object, concatenated; `managed_fields` is the JSON text of its managedFields.
-
-        Empty if they cannot be read. The mark of an unreadable entry equals that of no intent.
-        """
+        """The marks of an object, concatenated, from the JSON text of its managedFields; empty if they cannot
+        be read. The mark of an unreadable entry equals that of no intent."""
         if b'"Apply"' not in managed_fields or not any(
             name in managed_fields for name in self._names.values()
         ):
@@ -175,11 +168,8 @@ def _owned(fields: Mapping[str, Any], live: Any) -> Any:
 
 
 def _members(fields: Mapping[str, Any], live: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """The owned members of a map. `beside` stands in for an absent one.
-
-    A server may store a value under another name (stringData of a Secret) or omit it (null, a default false):
-    then a change of anything beside it may be a change of the value.
-    """
+    """The owned members of a map. `beside` stands in for absent ones, which a server renamed (stringData of a
+    Secret) or omits (null, a default false): any change beside them may be one of theirs."""
     owned: dict[str, Any] = {}
     for element, below in fields.items():
         name = element[2:]

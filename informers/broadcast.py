@@ -6,11 +6,8 @@ import anyio
 
 
 class Broadcast:
-    """Wakes every waiting task; costs next to nothing if none waits.
-
-    Check the condition first, and wait only if it does not hold: without an await in between, no change is
-    missed.
-    """
+    """Wakes every waiting task. Check the condition first, and wait only if it does not hold: without an
+    await in between, no change is missed."""
 
     __slots__ = ("_event",)
 
@@ -18,7 +15,6 @@ class Broadcast:
         self._event: anyio.Event | None = None
 
     def notify(self) -> None:
-        """Wake all that wait now."""
         event, self._event = self._event, None
         if event is not None:
             event.set()

@@ -47,9 +47,8 @@ class Cache:
 
     `namespace`, or `namespaces`, restricts every namespaced resource except those declared `everywhere` and
     those whose own options name namespaces (ValueError for both). `options` of single resources take
-    precedence over `defaults`. `run` also runs what is declared later. `reach` is what the informers know of
-    the connection to the server; clients report to it the outcome of their requests. Its log lines go to
-    `log`.
+    precedence over `defaults`. `run` also runs what is declared later. `reach` is what is known of the
+    connection; clients report to it the outcome of their requests. Log lines go to `log`.
     """
 
     def __init__(
@@ -88,10 +87,8 @@ class Cache:
         return tuple(self._namespaces)
 
     def declare(self, resource: APIResource, *, everywhere: bool = False) -> Informer:
-        """The informer of a resource, created at the first call and shared by all later ones.
-
-        Raises ValueError for `everywhere` if the resource is already followed in some namespaces only.
-        """
+        """The informer of a resource, created at the first call and shared by all later ones. Raises
+        ValueError for `everywhere` if the resource is already followed in some namespaces only."""
         entry = self._entries.get(resource)
         if entry is None:
             entry = self._entries[resource] = self._make(resource, everywhere)
@@ -131,10 +128,8 @@ class Cache:
         return informer
 
     def add_namespace(self, namespace: str) -> None:
-        """Follow a further namespace of every resource that the cache restricts.
-
-        Raises ValueError if the cache follows all namespaces.
-        """
+        """Follow a further namespace of every resource that the cache restricts. Raises ValueError if the
+        cache follows all namespaces."""
         if not self._namespaces:
             raise ValueError("this cache follows all namespaces already")
         if namespace in self._namespaces:
@@ -144,10 +139,8 @@ class Cache:
             entry.informer.add_namespace(namespace)
 
     async def remove_namespace(self, namespace: str) -> None:
-        """Stop following a namespace: its objects leave the stores, and handlers get their deletions.
-
-        Raises ValueError for the last one: a cache without a namespace would follow all.
-        """
+        """Stop following a namespace: its objects leave the stores, and handlers get their deletions. Raises
+        ValueError for the last one, without which the cache would follow all."""
         if namespace not in self._namespaces:
             return
         if len(self._namespaces) == 1:

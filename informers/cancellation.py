@@ -1,9 +1,5 @@
-"""Distinguishes a requested cancellation from a CancelledError that a call merely raised.
-
-`await task` raises CancelledError if other code cancelled that task, and so do `gather`, futures and
-libraries such as grpc. In a task group such an error silently ends every other task, so each task that calls
-foreign code has to find out which of the two it got.
-"""
+"""Distinguishes a requested cancellation from a CancelledError that a call merely raised, as futures and grpc
+may: in a task group such an error silently ends every other task."""
 
 import asyncio
 import math
@@ -13,10 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 FAILURES = (Exception, asyncio.CancelledError, SystemExit)
-"""What foreign code may raise as its own failure, if nothing has asked it to end.
-
-Excludes KeyboardInterrupt, which a user sends, and GeneratorExit, which closes a coroutine.
-"""
+"""What foreign code may raise as its own failure: not a user's KeyboardInterrupt, nor GeneratorExit."""
 
 
 GRACE_SECONDS = 1.0
@@ -41,9 +34,8 @@ def cancel_requests() -> int:
 def as_failure(error: BaseException, what: str, requests: int | None = None) -> Exception | None:
     """The error of `what` as a failure; None if it must be re-raised as it is.
 
-    `requests` are the `cancel_requests` from before the call, in a task that belongs to a caller: if there
-    are more now, the caller cancelled it. Without `requests` the task is the runtime's own, and only scopes
-    end it.
+    `requests` are the `cancel_requests` from before the call, in a caller's task: if there are more now, the
+    caller cancelled it. Without them the task is the runtime's own, and only scopes end it.
     """
     if isinstance(error, Exception):
         return error
@@ -84,10 +76,7 @@ def interrupted(what: str, error: BaseException) -> Interrupted:
 
 @asynccontextmanager
 async def no_silent_end(what: str) -> AsyncIterator[None]:
-    """Wraps the body of a task: raises Interrupted if other code cancels that task.
-
-    Otherwise its task group would end as if asked to, with all its tasks.
-    """
+    """Raise Interrupted if other code cancels this task, whose group would end as if it had been asked to."""
     try:
         yield
     except asyncio.CancelledError as error:

@@ -1,7 +1,4 @@
-"""Wall time, random numbers and UUIDs, so that a test can decide all three.
-
-Durations and deadlines come from the event loop (`anyio.current_time`), which the test kit makes virtual.
-"""
+"""Wall time, random numbers and UUIDs, which a test can decide. Durations come from `anyio.current_time`."""
 
 import datetime
 import random

@@ -1,8 +1,5 @@
-"""A credential plugin of a kubeconfig: a program that prints a token or a certificate.
-
-The protocol is ExecCredential of client.authentication.k8s.io. A plugin that hangs must not hang requests,
-and must not outlive the transport that started it.
-"""
+"""A credential plugin of a kubeconfig (ExecCredential of client.authentication.k8s.io): a program that prints
+a token or a certificate. It must not hang requests, nor outlive the transport that started it."""
 
 import asyncio
 import contextlib
@@ -31,10 +28,7 @@ class PluginError(Exception):
 
 @define(eq=False)
 class Plugin:
-    """Runs one plugin, as often as it is asked.
-
-    `arguments` begin with the program. `close` kills what runs, with its child processes.
-    """
+    """Runs a plugin whenever asked. `arguments` begin with the program. `close` kills it and its children."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(repr=False)

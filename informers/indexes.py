@@ -14,10 +14,8 @@ from informers.snapshot import CompactKey, Snapshot
 _log = get_logger("informers")
 
 IndexFunction = Callable[[Snapshot], Iterable[Any]]
-"""The values under which a snapshot is found: hashable, and the same at each call.
-
-If it raises for a snapshot, that is found under none, and the error is logged.
-"""
+"""The values under which a snapshot is found: hashable, and the same at each call. If it raises, there are
+none, and the error is logged."""
 
 
 def by_owner(snapshot: Snapshot) -> Iterable[str]:

@@ -78,10 +78,9 @@ class _Part:
 class Informer:
     """A store that follows a resource of a server, and calls handlers for each change.
 
-    `options` say what is followed and how it is kept; `namespace` is short for
-    `InformerOptions(namespaces=[namespace])`. The store can be read at any time and is consistent with
-    `store.version`; it changes while `run` runs. With `reach`, the informer waits while the server is down,
-    and goes on at once when it answers again.
+    `namespace` is short for `InformerOptions(namespaces=[namespace])`. The store can be read at any time and
+    is consistent with `store.version`; it changes while `run` runs. With `reach`, the informer waits while
+    the server is down, and goes on at once when it answers again.
     """
 
     def __init__(
@@ -187,18 +186,15 @@ class Informer:
     def add_handler(self, handler: Handler, *, resync: float | None = None) -> Registration:
         """Call `handler` for all present objects before this returns, and for every later change.
 
-        It is called where the change happens, so it must be quick: slow work belongs in an asynchronous
-        handler. With `resync`, the store is replayed to it at that interval in seconds (up to a tenth
-        longer).
+        It is called where the change happens, so slow work belongs in an asynchronous handler. With `resync`,
+        the store is replayed to it at that interval in seconds (up to a tenth longer).
         """
         registration = self._handlers.add(handler, self._present())
         return self._resynced(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
-        """Await `handler` for all present objects and every later change, while the informer runs.
-
-        With `resync`, the store is replayed to it at that interval in seconds (up to a tenth longer).
-        """
+        """Await `handler` for all present objects and every later change, while the informer runs. With
+        `resync`, the store is replayed to it at that interval in seconds (up to a tenth longer)."""
         registration = self._handlers.add_async(handler, self._present())
         return self._resynced(registration, resync)
 
@@ -254,11 +250,8 @@ class Informer:
     # --- running --------------------------------------------------------------------------------
 
     async def run(self, group: TaskGroup | None = None) -> None:
-        """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`.
-
-        Its other tasks run in `group`, or in a group of its own, and end with it. Raises RuntimeError if it
-        is running already.
-        """
+        """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`. Its
+        other tasks run in `group`, or in one of its own. Raises RuntimeError if it is running already."""
         if self._tasks is not None:
             raise RuntimeError(f"the informer of {self.resource} runs already")
         if group is not None:
@@ -315,11 +308,8 @@ class Informer:
     # --- applies --------------------------------------------------------------------------------
 
     def mark_applies(self, manager: str) -> bool:
-        """From now on, mark on each arriving object what a field manager applied to it.
-
-        Returns whether an object without a mark has no field that the manager owns by apply. That is unknown
-        if objects arrived earlier, or if the server sends metadata alone.
-        """
+        """From now on, mark on arriving objects what `manager` applied. Returns whether no mark means that it
+        owns nothing by apply: unknown if objects came earlier, or if the server sends metadata alone."""
         if self.store.shape.metadata_only:
             return False
         if self._appliers is None:
@@ -343,10 +333,8 @@ class Informer:
         return _Part(namespace, reflector)
 
     def _read(self, raw: bytes) -> Snapshot | None:
-        """A state of an object, or None if it cannot be read, which is counted and logged.
-
-        Raises msgspec.DecodeError for text that is not JSON, such as the beginning of an object.
-        """
+        """An object's state; None if it cannot be read, which is counted and logged. Raises
+        msgspec.DecodeError for text that is not JSON, such as the beginning of an object."""
         try:
             snapshot = self._decode(raw)
             if snapshot.place.name and snapshot.version:

@@ -11,10 +11,7 @@ Matches = Callable[[Snapshot], bool]
 
 
 def selects(labels: str = "", fields: str = "", shard: str = "") -> Matches:
-    """What a label selector, a field selector and a shard selector together choose.
-
-    Raises ValueError, which names the selector and the reason, if an API server would not take one.
-    """
+    """What the selectors choose together. Raises ValueError, which names one that servers refuse, and why."""
     requirements = label_requirements(labels)
     try:
         terms = parse_field_selector(fields)

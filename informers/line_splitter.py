@@ -9,10 +9,7 @@ LONGEST = 64 << 20
 
 
 class LineSplitter:
-    """Turns chunks that end anywhere into whole lines.
-
-    A line of many chunks is joined once, at its end, so a long line costs no more than its length.
-    """
+    """Turns chunks into whole lines; joins each once, so that a long one costs no more than its length."""
 
     def __init__(self, longest: int | None = None) -> None:
         self._longest = LONGEST if longest is None else longest
@@ -20,10 +17,7 @@ class LineSplitter:
         self._pending = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The non-empty lines that this chunk completes, without line ends.
-
-        Raises MalformedAnswer for a line that does not end.
-        """
+        """The non-empty lines that this chunk completes. Raises MalformedAnswer for one that does not end."""
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             if self._open:

@@ -1,8 +1,5 @@
-"""structlog on top of the standard library's logging, with nothing configured on import.
-
-A record has its values twice: in the text, for handlers that format `%(message)s` alone, and as attributes,
-with `event` for the message without values.
-"""
+"""structlog on top of the standard library's logging; importing configures nothing. A record has its values
+in the text, for handlers of `%(message)s` alone, and as attributes; `event` is the message without them."""
 
 import functools
 import json
@@ -66,9 +63,8 @@ def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogge
     """A standard-library logger whose values are in the message and are passed on as `extra`.
 
     `processors` of structlog change a line before it is logged. The message is `failed key=default/web`, and
-    `record.event` is `failed`. A value whose name a log record reserves (`name`, `created`) is passed as
-    `name_`, `created_`. Where lines go and how they look is up to the application (`logging`); structlog's
-    global configuration is neither read nor written.
+    `record.event` is `failed`. A value of a reserved name (`name`, `created`) becomes `name_`, `created_`.
+    Where lines go is up to `logging`; structlog's global configuration is neither read nor written.
     """
     logger = structlog.wrap_logger(
         logging.getLogger(name),

@@ -4,10 +4,7 @@ import ipaddress
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether a host is `localhost` or a loopback address; no name is looked up.
-
-    Brackets around an IPv6 address and its zone are ignored.
-    """
+    """Whether a host, brackets and zone aside, is `localhost` or a loopback address; looks up no name."""
     if not host:
         return False
     if host == "localhost":

@@ -54,10 +54,8 @@ PAGE = 500
 WATCH_SECONDS = (300, 600)
 """A watch asks to be ended after a random time between these (s): client-go's 5 to 10 minutes."""
 SILENCE = 30.0
-"""Seconds after that time at which a stream that has not ended is closed from here.
-
-A list, streamed or paged, is given up when nothing of it has arrived for that long.
-"""
+"""Seconds after that time at which a stream that has not ended is closed from here, and after which a list,
+streamed or paged, is given up if nothing of it has arrived."""
 BATCH = 32
 """Objects of a page that are staged in one call, since single calls would cost more than the staging."""
 _LOG_AGAIN = 30.0
@@ -275,11 +273,8 @@ class Reflector:
     # --- watches --------------------------------------------------------------------------------
 
     async def _watch(self, query: Mapping[str, str], silence: float | None) -> Input | None:
-        """Read one watch to its end, passing each event to the state machine.
-
-        Returns None if the state machine continues elsewhere. `silence` is the longest pause (s) within the
-        initial events.
-        """
+        """Read one watch to its end into the state machine; None if that continues elsewhere. `silence` is
+        the longest pause (s) within the initial events."""
         low, high = WATCH_SECONDS
         limit = low + (high - low) * self._clock.random()
         started = anyio.current_time()

@@ -9,11 +9,9 @@ A state says what to do next, an input what came of it:
 
 `step` returns the next state and what to do to the store. A streaming list continues as a watch without a
 second request; if it fails, a paged list takes its place. Lists are consistent (the version is unset, never
-"0", which may be answered from the past). A watch that ends is resumed from the last version; only a version
-that the server no longer keeps, or has not reached, costs a new list. There is a rest between two requests,
-except before the first of a new list.
-
-These values are Structs because several are created for each event, and Structs are created fastest.
+"0", which may be answered from the past). A watch that ends is resumed; only a version that the server no
+longer keeps, or has not reached, costs a new list. There is a rest between two requests, except before the
+first of a new list. The values are Structs, as each event needs several and Structs are created fastest.
 """
 
 from collections.abc import Sequence
@@ -44,10 +42,7 @@ SHORT_STREAM = 1.0
 RECONNECT_JITTER = 1.0
 """Longest pause (s) after the normal end of a stream: streams of many informers tend to end together."""
 EMPTY_STREAMS_MEAN_EXPIRED = 3
-"""Short empty streams in a row after which the initial state is read again.
-
-Some servers end a watch of a version that they no longer keep without sending 410.
-"""
+"""Short empty streams in a row that cost a new list: some servers end an expired watch without a 410."""
 ABSENCES_MEAN_GONE = 2
 """404 answers in a row that empty the store: a server that has just started may send one by mistake."""
 
@@ -273,10 +268,8 @@ def _after_bookmark(state: Watching, version: int) -> Step:
 
 
 def _after_going_back(state: Watching) -> State:
-    """After an event older than the version reached, from a server that was restored or repeats itself.
-
-    Only a list can tell which.
-    """
+    """After an event older than the version reached. Only a list can tell whether the server was restored or
+    repeats itself."""
     return Resting(rest(state.failures, 0.0), Listing(failures=state.failures + 1))
 
 

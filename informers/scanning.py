@@ -1,8 +1,5 @@
-"""Splits JSON one level deep, for texts nested too deeply for a recursive decoder.
-
-Much slower than a decoder. Quotes, brackets and separators are checked; the text between them is left to the
-decoder that reads it.
-"""
+"""Splits JSON one level deep, for texts nested too deeply for a recursive decoder; much slower. Quotes,
+brackets and separators are checked, not the text between them."""
 
 import re
 from collections.abc import Iterator

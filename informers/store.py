@@ -22,9 +22,8 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a store: `old` is None for an addition, `new` is None for a deletion.
 
     `initial`: from a first list. `missed`: a deletion noticed only by an absence (from a later list, or
-    because the resource or namespace is no longer followed), with the last known state. `resync`: a replay of
-    what the store holds, with old and new equal. An object deleted and recreated between two observations is
-    one delta, with two uids.
+    because resource or namespace is no longer followed). `resync`: a replay of what the store holds, with old
+    and new equal. An object deleted and recreated between two observations is one delta, with two uids.
     """
 
     old: Snapshot | None
@@ -86,9 +85,8 @@ class _Table:
 class Store:
     """The objects of one resource, in one part for all namespaces or one for each that is followed.
 
-    Every change is applied to the objects and all indexes before handlers get it. A list is staged beside the
-    content and replaces it in one step, sharing what did not change. `shape` says what of each object is
-    kept.
+    Handlers get a change after the objects and all indexes. A list is staged beside the content and replaces
+    it in one step, sharing what did not change. `shape` says what of each object is kept.
     """
 
     def __init__(
@@ -117,10 +115,8 @@ class Store:
         return sum(table.size for table in self._tables.values())
 
     def lacks(self, pointer: str) -> bool:
-        """Whether what is stored may differ from the server's at, above or below a JSON pointer.
-
-        A write that touches it is computed from the object as it is read live.
-        """
+        """Whether the stored object may differ from the server's at, above or below a JSON pointer: then a
+        write that touches it is computed from a live read."""
         return self.shape.lacks(pointer)
 
     def get(self, key: Key) -> Snapshot | None:
@@ -156,10 +152,8 @@ class Store:
         )
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index all present and future objects.
-
-        Raises ValueError if the name is taken, and TypeError for a function that cannot take a snapshot.
-        """
+        """Index all present and future objects. Raises ValueError if the name is taken, and TypeError for a
+        function that cannot take a snapshot."""
         check_function(function, f"the index {name!r}:", "snapshot", "many")
         if name in self._functions:
             raise ValueError(f"there is an index {name!r} already")
@@ -182,10 +176,8 @@ class Store:
     # --- what is known of single objects ------------------------------------------------------------
 
     def note(self, key: Key, text: bytes) -> None:
-        """Keep `text` beside the object of that key until it leaves the store; empty text removes the note.
-
-        The object may be still to come.
-        """
+        """Keep `text` beside the object of that key, which may be still to come, until it leaves the store;
+        empty text removes the note."""
         table = self._table(key.namespace)
         if table is None:
             return
@@ -269,10 +261,8 @@ class Store:
         self._staged.pop(part, None)
 
     def commit(self, version: int, part: str = ALL) -> Sequence[Delta]:
-        """Make the staged objects the content, at `version`, in one step for readers.
-
-        Returns deletions first, then additions and updates in the order of the list.
-        """
+        """Make the staged objects the content, at `version`, in one step for readers. Returns deletions
+        first, then additions and updates in the order of the list."""
         before = self._tables[part]
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
         after.version, after.filled = version, True

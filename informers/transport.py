@@ -1,8 +1,5 @@
-"""The only connection to API servers: all requests go through a transport.
-
-Two implementations are real, one over HTTPS and one into the embedded server; a fake client is the real
-client on the second, and a fault is a wrapper around either.
-"""
+"""The only way to API servers: over HTTPS, or into the embedded server. A fake client is the real client on
+the second, and a fault is a wrapper around either."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -23,10 +20,8 @@ _last_check: ContextVar[Callable[[], None] | None] = ContextVar("last_check", de
 
 @contextmanager
 def last_check(check: Callable[[], None]) -> Iterator[None]:
-    """Have `check` called when a request made inside is about to be sent; if it raises, nothing is sent.
-
-    The check is passed beside the request, so wrappers need not know it.
-    """
+    """Have `check` called when a request made inside is about to be sent; if it raises, nothing is sent. It
+    is passed beside the request, so wrappers need not know it."""
     token = _last_check.set(check)
     try:
         yield
@@ -35,11 +30,8 @@ def last_check(check: Callable[[], None]) -> Iterator[None]:
 
 
 def about_to_send() -> None:
-    """Call the check of `last_check`, if any; raises what it raises.
-
-    For transports: right before a request is handed over, after every wait for a connection, TLS or
-    credentials.
-    """
+    """Call the check of `last_check`, if any; raises what it raises. For transports: right before a request
+    is handed over, after every wait for a connection, TLS or credentials."""
     check = _last_check.get()
     if check is not None:
         check()
@@ -93,12 +85,10 @@ async def raise_refusal(stream: StreamingResponse, request: str) -> None:
 
 
 class Transport(Protocol):
-    """Carries requests to one API server without interpreting them.
+    """Carries requests to one API server; a status of 400 or more is an answer like any other.
 
-    A status of 400 or more is an answer like any other; the caller turns it into an exception. What prevents
-    an answer is raised as an `informers.api_errors.TransportError`: `Unreachable` if the server cannot have
-    seen the request, `OutcomeUnknown` if it may have acted on it. A transport calls `about_to_send` each time
-    a request is about to be sent.
+    Raises `informers.api_errors.Unreachable` if the server cannot have seen the request, `OutcomeUnknown` if
+    it may have acted on it. Calls `about_to_send` each time a request is about to be sent.
     """
 
     @property

@@ -17,10 +17,7 @@ _FEW = 64
 
 
 class Heap(Generic[K]):
-    """Keys by rank, lowest first and first come first served within a rank. Any key may be removed.
-
-    `first` is the lowest rank, infinity without a key.
-    """
+    """Keys by rank, lowest first, then first come. `first` is the lowest rank, infinity without a key."""
 
     def __init__(self) -> None:
         self.first = math.inf
@@ -92,10 +89,8 @@ class ReadyOrder(Protocol[K]):
 
 @define(eq=False)
 class _Class(Generic[K]):
-    """The keys of one priority, in line. A raised key leaves a stale place behind.
-
-    A key comes back only at the tail, so of several places of a key the first ones are stale.
-    """
+    """The keys of one priority, in line. A raised key leaves a stale place behind, and comes back only at the
+    tail: of several places of a key the first ones are stale."""
 
     priority: int
     places: deque[K] = field(factory=deque)
@@ -170,10 +165,8 @@ class StrictOrder(ReadyOrder[K]):
 
 
 class AgeingOrder(ReadyOrder[K]):
-    """Highest priority first, where `seconds` of being ready weigh as much as one step of priority.
-
-    All ready keys age alike, so the order of two keys never changes, and no rank has to.
-    """
+    """Highest priority first, where `seconds` of being ready weigh as much as one step of priority. All ready
+    keys age alike, so no rank has to change."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -140,12 +140,10 @@ class WorkQueue(Generic[K]):
     def get(self) -> "Work[K]":
         """Wait for a key and work on it: `async with queue.get() as item: ...`.
 
-        Leaving the block ends the work. If an exception or a cancellation leaves it, the key is put back, so
-        that a dying worker loses nothing. Raises QueueClosed once the queue is closed and this worker can get
-        no more keys; during a drain, that is when the last key in work has ended, since until then it may
-        come back.
-
-        If keys are ready this does not suspend, except once per millisecond of uninterrupted hand-outs.
+        Leaving the block ends the work; if an exception or a cancellation leaves it, the key is put back.
+        Raises QueueClosed once the queue is closed and this worker can get no more keys: during a drain, when
+        the last work has ended. If keys are ready this does not suspend, except once per millisecond of
+        hand-outs.
         """
         return Work(self)
 
@@ -202,10 +200,8 @@ class WorkQueue(Generic[K]):
         )
 
     def queued(self, limit: int) -> list[tuple[Item[K], float]]:
-        """Up to `limit` keys that are ready or delayed, with the seconds until they may start; in any order.
-
-        Each is given as it would be handed out now. Keys in work are included only if they were added again.
-        """
+        """Up to `limit` keys that are ready or delayed (also in work, if added again), as they would be
+        handed out, with the seconds until they may start; in any order."""
         now = self._now()
         waiting = chain(self._queued.items(), self._again.items())
         return [
@@ -461,9 +457,6 @@ def _no_time_yet() -> float:
 
 
 def _later(now: float, delay: float) -> float:
-    """`delay` seconds after `now`, and later than `now` for any positive delay.
-
-    A tiny delay can vanish when added to a large float, and the key would come back at the same moment, for
-    ever in a virtual loop, whose time stands still while there is work.
-    """
+    """`delay` seconds after `now`, and later than `now` for any positive delay: one lost in a large float
+    would bring the key back at the same moment, for ever in a virtual loop."""
     return max(now + delay, math.nextafter(now, math.inf)) if delay else now

@@ -1,6 +1,3 @@
-"""Rules of Kubernetes' own library (k8s.io/apimachinery) that clients and servers share, as pure functions.
-
-Nothing here does I/O or imports the rest of the package, so the embedded server may take it as it is.
-"""
+"""Rules of k8s.io/apimachinery that clients and servers share: pure functions that import nothing of ours."""
 
 __all__: list[str] = []

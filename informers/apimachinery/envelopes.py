@@ -16,10 +16,7 @@ class ListMetadata(msgspec.Struct, rename="camel"):
 
 
 class ListPage(msgspec.Struct):
-    """A list, or a page of one, with its items as text.
-
-    Metadata is required: another server's `{}` must not be read as an empty list.
-    """
+    """A list, or a page of one, with its items as text. Metadata is required: `{}` is not an empty list."""
 
     metadata: ListMetadata
     items: list[msgspec.Raw] | None = None

@@ -24,10 +24,7 @@ class FieldTerm:
 
 
 def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
-    """The conditions of a field selector, all of which must be met.
-
-    Raises ValueError, which names the term, if it is not a comparison or its value is escaped wrongly.
-    """
+    """The conditions of a selector, all of which must be met. Raises ValueError, which names the bad term."""
     return tuple(_term(term, text) for term in _TERM.findall(text))
 
 

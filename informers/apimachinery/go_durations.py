@@ -1,8 +1,4 @@
-"""Durations as Go and the API write them: `1h30m`, `-1.5s`, `250ms`, `0`.
-
-durationpy is not used: it also accepts days, weeks and years, skips unreadable text between two parts, and
-adds floats (docs/explanation/dependencies.md).
-"""
+"""Go's durations: `1h30m`, `-1.5s`, `250ms`, `0`. Why not durationpy: docs/explanation/dependencies.md."""
 
 import datetime
 import re
@@ -23,10 +19,8 @@ _MICROSECONDS: Final = {
 
 
 def parse_duration(text: str) -> datetime.timedelta:
-    """A duration as Go's `time.ParseDuration` reads it, rounded to microseconds.
-
-    Raises ValueError if the text is not a duration, or one longer than a timedelta can hold.
-    """
+    """A duration as Go's `time.ParseDuration` reads it, rounded to microseconds. Raises ValueError for any
+    other text, and for a duration longer than a timedelta can hold."""
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":

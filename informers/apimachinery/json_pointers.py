@@ -2,10 +2,7 @@
 
 
 def pointer_steps(pointer: str) -> tuple[str, ...]:
-    """The steps of a pointer; none for the empty one, which means the whole document.
-
-    Raises ValueError if it does not begin with a slash.
-    """
+    """The steps of a pointer; none for the whole document. Raises ValueError if no slash comes first."""
     if pointer and not pointer.startswith("/"):
         raise ValueError(
             f"{pointer!r} is not a JSON pointer: expected /spec/template, or nothing for the whole object"
