@@ -186,8 +186,10 @@ _BY_CODE: dict[int, type[StatusError]] = {
 
 
 def parsed(read: Callable[[bytes], R], body: bytes, request: str) -> R:
-    """Read the body of an answer with `read`. Raises MalformedAnswer if that fails, without any part of the
-    body, which may hold a Secret."""
+    """Read the body of an answer with `read`. Raises MalformedAnswer if that fails.
+
+    The message has no part of the body, which may hold a Secret.
+    """
     try:
         return read(body)
     except (msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

@@ -43,8 +43,10 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Appliers:
-    """The field managers of this process whose applies to objects of one API version are marked. An apply in
-    another equals no intent: its paths belong to another schema."""
+    """The field managers of this process whose applies to objects of one API version are marked.
+
+    An apply in another API version equals no intent: its paths belong to another schema.
+    """
 
     def __init__(self, api_version: str, managers: Iterable[str] = ()) -> None:
         self.api_version = api_version
@@ -67,8 +69,10 @@ class Appliers:
         return manager in self._names and manager not in self._late
 
     def marks(self, raw: bytes, managed_fields: bytes) -> bytes:
-        """The marks of an object, concatenated, from the JSON text of its managedFields; empty if they cannot
-        be read. The mark of an unreadable entry equals that of no intent."""
+        """The marks of an object, concatenated; `managed_fields` is the JSON text of its managedFields.
+
+        Empty if they cannot be read. The mark of an unreadable entry equals that of no intent.
+        """
         if b'"Apply"' not in managed_fields or not any(
             name in managed_fields for name in self._names.values()
         ):
@@ -168,8 +172,11 @@ def _owned(fields: Mapping[str, Any], live: Any) -> Any:
 
 
 def _members(fields: Mapping[str, Any], live: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """The owned members of a map. `beside` stands in for absent ones, which a server renamed (stringData of a
-    Secret) or omits (null, a default false): any change beside them may be one of theirs."""
+    """The owned members of a map. `beside` stands in for an absent one.
+
+    A server may store a value under another name (stringData of a Secret) or omit it (null, a default false):
+    then a change of anything beside it may be a change of the value.
+    """
     owned: dict[str, Any] = {}
     for element, below in fields.items():
         name = element[2:]

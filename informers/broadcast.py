@@ -6,8 +6,11 @@ import anyio
 
 
 class Broadcast:
-    """Wakes every waiting task. Check the condition first, and wait only if it does not hold: without an
-    await in between, no change is missed."""
+    """Wakes every waiting task; costs next to nothing if none waits.
+
+    Check the condition first, and wait only if it does not hold: without an await in between, no change is
+    missed.
+    """
 
     __slots__ = ("_event",)
 

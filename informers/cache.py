@@ -87,8 +87,10 @@ class Cache:
         return tuple(self._namespaces)
 
     def declare(self, resource: APIResource, *, everywhere: bool = False) -> Informer:
-        """The informer of a resource, created at the first call and shared by all later ones. Raises
-        ValueError for `everywhere` if the resource is already followed in some namespaces only."""
+        """The informer of a resource, created at the first call and shared by all later ones.
+
+        Raises ValueError for `everywhere` if the resource is already followed in some namespaces only.
+        """
         entry = self._entries.get(resource)
         if entry is None:
             entry = self._entries[resource] = self._make(resource, everywhere)
@@ -128,8 +130,10 @@ class Cache:
         return informer
 
     def add_namespace(self, namespace: str) -> None:
-        """Follow a further namespace of every resource that the cache restricts. Raises ValueError if the
-        cache follows all namespaces."""
+        """Follow a further namespace of every resource that the cache restricts.
+
+        Raises ValueError if the cache follows all namespaces.
+        """
         if not self._namespaces:
             raise ValueError("this cache follows all namespaces already")
         if namespace in self._namespaces:
@@ -139,8 +143,10 @@ class Cache:
             entry.informer.add_namespace(namespace)
 
     async def remove_namespace(self, namespace: str) -> None:
-        """Stop following a namespace: its objects leave the stores, and handlers get their deletions. Raises
-        ValueError for the last one, without which the cache would follow all."""
+        """Stop following a namespace: its objects leave the stores, and handlers get their deletions.
+
+        Raises ValueError for the last one: a cache without a namespace would follow all.
+        """
         if namespace not in self._namespaces:
             return
         if len(self._namespaces) == 1:

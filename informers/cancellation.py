@@ -1,5 +1,9 @@
-"""Distinguishes a requested cancellation from a CancelledError that a call merely raised, as futures and grpc
-may: in a task group such an error silently ends every other task."""
+"""Distinguishes a requested cancellation from a CancelledError that a call merely raised.
+
+`await task` raises CancelledError if other code cancelled that task, and so do `gather`, futures and
+libraries such as grpc. In a task group such an error silently ends every other task, so each task that calls
+foreign code has to find out which of the two it got.
+"""
 
 import asyncio
 import math

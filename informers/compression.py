@@ -1,5 +1,7 @@
-"""Compresses stored bodies with the first body of the store as dictionary, since objects of one resource are
-alike. For costs and savings see docs/explanation/cache.md."""
+"""Compresses stored bodies with the first body of the store as dictionary.
+
+Objects of one resource are alike. For costs and savings see docs/explanation/cache.md.
+"""
 
 import threading
 import zlib

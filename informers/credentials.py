@@ -1,5 +1,8 @@
-"""Credentials for an API server. Only this module imports kubernetes-asyncio, and only when connecting. That
-reads kubeconfigs, service accounts, exec plugins and cloud tokens only once; renewing happens here."""
+"""Credentials for an API server. Only this module imports kubernetes-asyncio, and only when connecting.
+
+The library reads kubeconfigs, service accounts, exec plugins and cloud tokens, but only once. Renewing tokens
+and running plugins again happens here.
+"""
 
 import asyncio
 import base64
@@ -111,8 +114,10 @@ class Credentials:
         self.certificates = self._read_certificates()
 
     async def renew(self, refused: Proof) -> bool:
-        """Look again after a 401, once for all requests refused together; returns whether the credentials
-        differ from those that were refused."""
+        """Look again after a 401; returns whether the credentials differ from those that were refused.
+
+        Of many requests refused at once the first looks, and the others take what it found.
+        """
         async with self._renewal:
             if self._found() == refused:
                 try:
@@ -184,8 +189,11 @@ async def load(paths: Sequence[Path], context: str) -> Credentials:
 
 
 def _loader(paths: Sequence[Path], context: str) -> Any:
-    """The library's loader, but with inline keys in memory, as temporary files stay when the process is
-    killed, and with a limit for the time of a plugin."""
+    """The library's loader, which writes keys to temporary files and waits for plugins without limit.
+
+    This one keeps inline keys in memory, since such files stay when the process is killed, and limits the
+    time of a plugin.
+    """
     from kubernetes_asyncio.config.dateutil import parse_rfc3339
     from kubernetes_asyncio.config.exec_provider import ExecProvider
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger

@@ -33,8 +33,11 @@ class UnknownKind(LookupError):
 
 
 class Discovery:
-    """Maps the apiVersion and kind of a manifest to a resource. What is found is remembered for good, an
-    absence for `ABSENT_SECONDS`. Concurrent callers share one request per group."""
+    """Maps the apiVersion and kind of a manifest to a resource.
+
+    A found resource is remembered for good, its absence for `ABSENT_SECONDS`. Concurrent callers share one
+    request per group.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

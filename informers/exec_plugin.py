@@ -1,5 +1,8 @@
-"""A credential plugin of a kubeconfig (ExecCredential of client.authentication.k8s.io): a program that prints
-a token or a certificate. It must not hang requests, nor outlive the transport that started it."""
+"""A credential plugin of a kubeconfig: a program that prints a token or a certificate.
+
+The protocol is ExecCredential of client.authentication.k8s.io. A plugin that hangs must not hang requests,
+and must not outlive the transport that started it.
+"""
 
 import asyncio
 import contextlib

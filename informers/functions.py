@@ -1,5 +1,8 @@
-"""Checks functions that authors pass in, and names them in messages. What can be seen is refused at once;
-what shows only in a call (a builtin, a wrapper with `*args`) is left to the caller."""
+"""Checks functions that authors pass in, and names them in messages.
+
+What can be seen when a function is passed is refused then. A signature can be hidden (a builtin, a wrapper
+with `*args`); what shows only in a call is left to the caller.
+"""
 
 import inspect
 from collections.abc import Callable

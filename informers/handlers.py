@@ -120,8 +120,12 @@ class Registration:
 
 
 class Handlers:
-    """The handlers of one informer. A synchronous one is called where the change happens, or by `settle`, in
-    slices, if changes wait for it. An asynchronous one has an unbounded queue and, while running, a task."""
+    """The handlers of one informer.
+
+    A synchronous handler is called where the change happens. If changes already wait for it, as after a list,
+    `settle` passes them on in slices. An asynchronous one has an unbounded queue and, while the informer
+    runs, a task.
+    """
 
     def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
         self._log = log

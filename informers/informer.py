@@ -193,8 +193,10 @@ class Informer:
         return self._resynced(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
-        """Await `handler` for all present objects and every later change, while the informer runs. With
-        `resync`, the store is replayed to it at that interval in seconds (up to a tenth longer)."""
+        """Await `handler` for all present objects and every later change, while the informer runs.
+
+        With `resync`, the store is replayed to it at that interval in seconds (up to a tenth longer).
+        """
         registration = self._handlers.add_async(handler, self._present())
         return self._resynced(registration, resync)
 
@@ -250,8 +252,11 @@ class Informer:
     # --- running --------------------------------------------------------------------------------
 
     async def run(self, group: TaskGroup | None = None) -> None:
-        """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`. Its
-        other tasks run in `group`, or in one of its own. Raises RuntimeError if it is running already."""
+        """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`.
+
+        Its other tasks run in `group`, or in a group of its own, and end with it. Raises RuntimeError if it
+        is running already.
+        """
         if self._tasks is not None:
             raise RuntimeError(f"the informer of {self.resource} runs already")
         if group is not None:
@@ -308,8 +313,11 @@ class Informer:
     # --- applies --------------------------------------------------------------------------------
 
     def mark_applies(self, manager: str) -> bool:
-        """From now on, mark on arriving objects what `manager` applied. Returns whether no mark means that it
-        owns nothing by apply: unknown if objects came earlier, or if the server sends metadata alone."""
+        """From now on, mark on each arriving object what a field manager applied to it.
+
+        Returns whether an object without a mark has no field that the manager owns by apply. That is unknown
+        if objects arrived earlier, or if the server sends metadata alone.
+        """
         if self.store.shape.metadata_only:
             return False
         if self._appliers is None:
@@ -333,8 +341,10 @@ class Informer:
         return _Part(namespace, reflector)
 
     def _read(self, raw: bytes) -> Snapshot | None:
-        """An object's state; None if it cannot be read, which is counted and logged. Raises
-        msgspec.DecodeError for text that is not JSON, such as the beginning of an object."""
+        """A state of an object, or None if it cannot be read, which is counted and logged.
+
+        Raises msgspec.DecodeError for text that is not JSON, such as the beginning of an object.
+        """
         try:
             snapshot = self._decode(raw)
             if snapshot.place.name and snapshot.version:

@@ -1,5 +1,8 @@
-"""Finds the kubeconfig and its context as kubectl does, and reports problems in one line. Loading is left to
-kubernetes-asyncio (`informers.credentials`)."""
+"""Finds the kubeconfig and its context, and reports problems in one line.
+
+kubernetes-asyncio does the loading (`informers.credentials`). Which files, which context, and what to tell a
+user is decided here, as kubectl does.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +24,11 @@ class ConfigurationProblem(Exception):
 
 @frozen
 class ClusterConnection:
-    """Which cluster a transport talks to, for people to check first: `context` as the kubeconfig names it, or
-    `in-cluster`, the default `namespace`, and whether the server is on this machine (`loopback`)."""
+    """Which cluster a transport talks to, for people to check before anything is written.
+
+    `context` is the kubeconfig's name for it, or `in-cluster`; `namespace` the default one; `loopback`
+    whether the server is on this machine.
+    """
 
     context: str
     server: str
@@ -44,8 +50,11 @@ def find_kubeconfig(
     environment: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
 ) -> tuple[Path, ...] | Literal["in-cluster"]:
-    """The files to read: the argument, else those of $KUBECONFIG that exist, else the pod's own account
-    (unless a `context` asks for a kubeconfig), else ~/.kube/config."""
+    """The files to read: the argument, else $KUBECONFIG, else the pod's own account, else ~/.kube/config.
+
+    A `context` asks for a kubeconfig, so it rules out the pod's account. Files in $KUBECONFIG that do not
+    exist are left out.
+    """
     if kubeconfig is not None:
         path = Path(kubeconfig).expanduser()
         if not path.exists():

@@ -43,8 +43,12 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 @frozen
 class Timeouts:
-    """Limits in seconds: `connect` for a free connection, DNS, TCP and TLS; `answer` for a request, more than
-    a server's own 60; `headers` for the beginning of a stream, whose reader limits the rest."""
+    """Limits in seconds. A server's own limit for a request is 60; ours is longer, to get its answer.
+
+    `connect` covers the wait for a free connection, DNS, TCP and TLS; `answer` a whole request; `headers` the
+    beginning of a stream. A stream that has begun has no limit: its reader decides when it has been silent
+    too long.
+    """
 
     connect: float = 10.0
     answer: float = 65.0
@@ -55,7 +59,10 @@ async def connect(
     kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None
 ) -> "KubernetesTransport":
     """A transport to the chosen cluster: the argument, $KUBECONFIG, the pod's own account, ~/.kube/config.
-    Sends nothing yet, but may run an exec plugin. Raises `ConfigurationProblem`, one line that says why."""
+
+    Reads configuration and runs an exec plugin if one is named; sends nothing yet. Raises
+    `ConfigurationProblem` with one line that says what is wrong.
+    """
     found = find_kubeconfig(kubeconfig, context, os.environ)
     if found == "in-cluster":
         return KubernetesTransport(*load_in_cluster())
@@ -139,8 +146,11 @@ class KubernetesTransport:
         return {**headers, "Authorization": proof.authorization}
 
     async def _sessions_showing(self, proof: Proof) -> "_Sessions":
-        """Sessions that show `proof`: new certificates need new connections. What is in progress keeps the
-        old ones until the certificates change again; a stream that ends then is resumed."""
+        """A connection presents its certificate once, so new certificates need new connections.
+
+        Streams and requests in progress keep the old ones until the certificates change again, which is
+        longer than any request takes; a stream that ends then is resumed like any other.
+        """
         if proof.certificates == self._shown:
             return self._sessions
         retired = self._retired
@@ -212,8 +222,11 @@ class _Request(aiohttp.ClientRequest):
 
 @frozen
 class _Sessions:
-    """Separate sets of connections, so that Leases and reviews (`urgent`) never wait behind slow writes.
-    Those and `streams` are unlimited: they are few and long-lived."""
+    """Separate sets of connections, so that none waits for another's.
+
+    `urgent` ones carry Leases and reviews: leadership and probes must not wait behind slow writes of
+    reconcilers. Those and `streams` are unlimited: they are few and long-lived.
+    """
 
     reads: aiohttp.ClientSession
     writes: aiohttp.ClientSession

@@ -1,5 +1,8 @@
-"""structlog on top of the standard library's logging; importing configures nothing. A record has its values
-in the text, for handlers of `%(message)s` alone, and as attributes; `event` is the message without them."""
+"""structlog on top of the standard library's logging, with nothing configured on import.
+
+A record has its values twice: in the text, for handlers that format `%(message)s` alone, and as attributes,
+with `event` for the message without values.
+"""
 
 import functools
 import json

@@ -47,8 +47,10 @@ class _Collector:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector during a load, which creates no cyclic garbage: it would scan every
-    new object repeatedly."""
+    """Pause the cyclic garbage collector during a load: it would scan every new object repeatedly.
+
+    A load creates no cyclic garbage of its own.
+    """
     if _Collector.loads == 0:
         _Collector.was_enabled = gc.isenabled()
         gc.disable()

@@ -48,8 +48,10 @@ Wake: TypeAlias = Callable[[], None]
 
 @frozen
 class ReachStatus:
-    """Whether a server can be reached, for how many seconds it cannot (0: it can), and what failed. `outages`
-    counts those that have begun."""
+    """Whether a server can be reached, for how many seconds it cannot (0: it can), and what failed.
+
+    `outages` counts those that have begun.
+    """
 
     reachable: bool = True
     down_seconds: float = 0.0
@@ -220,8 +222,10 @@ class Reachability:
             )
 
     async def _probe(self, number: int) -> str | None:
-        """Send a probe; returns what is wrong, or None. Every second one asks for a followed collection: a
-        gateway may let only that through."""
+        """Send a probe; returns what is wrong, or None.
+
+        Every second probe asks for a followed collection: a gateway may let only that through.
+        """
         path = self.path() if number % 2 else ""
         request = HttpRequest("GET", path, {"limit": "1"}) if path else HttpRequest("GET", _READY)
         try:
@@ -247,8 +251,10 @@ class Reachability:
 
 
 class ReachTransport(PassingTransport):
-    """Reports the outcome of requests to a `Reachability`, and spreads them out after an outage if `paced`.
-    Streams are reported by their readers."""
+    """Reports the outcome of requests to a `Reachability`, and spreads them out after an outage.
+
+    Streams are reported by their readers. With `paced=False` nothing waits.
+    """
 
     def __init__(self, inner: Transport, reach: Reachability, *, paced: bool = True) -> None:
         super().__init__(inner)

@@ -273,8 +273,11 @@ class Reflector:
     # --- watches --------------------------------------------------------------------------------
 
     async def _watch(self, query: Mapping[str, str], silence: float | None) -> Input | None:
-        """Read one watch to its end into the state machine; None if that continues elsewhere. `silence` is
-        the longest pause (s) within the initial events."""
+        """Read one watch to its end, passing each event to the state machine.
+
+        Returns None if the state machine continues elsewhere. `silence` is the longest pause (s) within the
+        initial events.
+        """
         low, high = WATCH_SECONDS
         limit = low + (high - low) * self._clock.random()
         started = anyio.current_time()

@@ -268,8 +268,10 @@ def _after_bookmark(state: Watching, version: int) -> Step:
 
 
 def _after_going_back(state: Watching) -> State:
-    """After an event older than the version reached. Only a list can tell whether the server was restored or
-    repeats itself."""
+    """After an event older than the version reached, from a server that was restored or repeats itself.
+
+    Only a list can tell which.
+    """
     return Resting(rest(state.failures, 0.0), Listing(failures=state.failures + 1))
 
 

@@ -43,8 +43,10 @@ class APIResource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of an object, of a collection in a namespace, or of one over all namespaces. Raises
-        NotFound for a name that no object can have: a slash would lead to another path."""
+        """The path of an object, of a collection in a namespace, or of one over all namespaces.
+
+        Raises NotFound for a name that no object can have: a slash would lead to another path.
+        """
         if not (is_path_segment(name) and is_path_segment(namespace)):
             raise NotFound(404, "NotFound", f"{self.name} {namespace}/{name}: / and % are not in a name")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]

@@ -1,5 +1,8 @@
-"""Splits JSON one level deep, for texts nested too deeply for a recursive decoder; much slower. Quotes,
-brackets and separators are checked, not the text between them."""
+"""Splits JSON one level deep, for texts nested too deeply for a recursive decoder.
+
+Much slower than a decoder. Quotes, brackets and separators are checked; the text between them is left to the
+decoder that reads it.
+"""
 
 import re
 from collections.abc import Iterator

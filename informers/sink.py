@@ -22,8 +22,11 @@ from informers.store import Delta, Store
 
 @frozen(eq=False)
 class Sink:
-    """One part of a store, and the handlers of its changes. `wants` selects objects, `note_change` is called
-    for each change, and `announce` has waiting tasks look again."""
+    """One part of a store, and the handlers of its changes.
+
+    `wants` selects objects, `note_change` is called for each change, and `announce` has waiting tasks look
+    again.
+    """
 
     part: str
     store: Store

@@ -1,5 +1,9 @@
-"""One object at one version: its JSON, and the metadata needed to route it. Compact, as memory is what a
-cache costs: 16 bytes as uid, common values shared, no cycle for the garbage collector to track."""
+"""One object at one version: its JSON, and the metadata needed to route it.
+
+Memory is the cost of a cache, so snapshots are compact: bytes as body, perhaps compressed; 16 bytes as uid;
+common values (namespaces, labels, owners, finalizers) shared. Nothing in them can be part of a cycle, so the
+garbage collector need not track them.
+"""
 
 import binascii
 import re
@@ -140,8 +144,11 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS,
         appliers: Appliers | None = None,
     ) -> "Snapshot":
-        """Read an object's JSON, keeping what `shape` says; the applies of `appliers` are marked in any case.
-        Raises msgspec.DecodeError (or msgspec.ValidationError, its subclass) if the text is not an object."""
+        """Read a snapshot from an object's JSON, keeping what `shape` says.
+
+        The applies of `appliers` are marked, whatever `shape` drops. Raises msgspec.DecodeError (of which
+        msgspec.ValidationError is a subclass) if the text is not an object.
+        """
         body = shape.before(bytes(raw))
         decoded = _metadata.decode(body)
         metadata = decoded.metadata
@@ -165,8 +172,10 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @classmethod
     def from_deep_json(cls, raw: bytes, shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
-        """The same for JSON nested too deeply to be decoded, kept whole: only a run that decodes it fails.
-        Raises msgspec.DecodeError."""
+        """The same for JSON nested too deeply to be decoded; it is kept whole.
+
+        Only a run that decodes it fails. Raises msgspec.DecodeError.
+        """
         found = members(members(raw).get("metadata", b"{}"))
         small = [f'"{name}":'.encode() + found[name] for name in _SMALL if name in found]
         snapshot = cls.from_json(b'{"metadata":{' + b",".join(small) + b"}}")
@@ -222,8 +231,10 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         return decoded
 
     def same_as(self, other: "Snapshot") -> bool:
-        """Whether version and content are equal: one version has two contents if a schema's defaults change,
-        or if the server was restored from a backup."""
+        """Whether version and content are equal: one version can come with two contents.
+
+        That happens if a schema's defaults change, or if the server was restored from a backup.
+        """
         if self is other:
             return True
         if self != other:

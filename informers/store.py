@@ -115,8 +115,10 @@ class Store:
         return sum(table.size for table in self._tables.values())
 
     def lacks(self, pointer: str) -> bool:
-        """Whether the stored object may differ from the server's at, above or below a JSON pointer: then a
-        write that touches it is computed from a live read."""
+        """Whether what is stored may differ from the server's at, above or below a JSON pointer.
+
+        A write that touches it is computed from the object as it is read live.
+        """
         return self.shape.lacks(pointer)
 
     def get(self, key: Key) -> Snapshot | None:
@@ -152,8 +154,10 @@ class Store:
         )
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index all present and future objects. Raises ValueError if the name is taken, and TypeError for a
-        function that cannot take a snapshot."""
+        """Index all present and future objects.
+
+        Raises ValueError if the name is taken, and TypeError for a function that cannot take a snapshot.
+        """
         check_function(function, f"the index {name!r}:", "snapshot", "many")
         if name in self._functions:
             raise ValueError(f"there is an index {name!r} already")
@@ -176,8 +180,10 @@ class Store:
     # --- what is known of single objects ------------------------------------------------------------
 
     def note(self, key: Key, text: bytes) -> None:
-        """Keep `text` beside the object of that key, which may be still to come, until it leaves the store;
-        empty text removes the note."""
+        """Keep `text` beside the object of that key until it leaves the store; empty text removes the note.
+
+        The object may be still to come.
+        """
         table = self._table(key.namespace)
         if table is None:
             return
@@ -261,8 +267,10 @@ class Store:
         self._staged.pop(part, None)
 
     def commit(self, version: int, part: str = ALL) -> Sequence[Delta]:
-        """Make the staged objects the content, at `version`, in one step for readers. Returns deletions
-        first, then additions and updates in the order of the list."""
+        """Make the staged objects the content, at `version`, in one step for readers.
+
+        Returns deletions first, then additions and updates in the order of the list.
+        """
         before = self._tables[part]
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
         after.version, after.filled = version, True

@@ -64,8 +64,11 @@ class StoredShape:
         return any(_overlap(asked, pointer_steps(other)) for other in changed)
 
     def before(self, raw: bytes) -> bytes:
-        """The object after `transform`, from which its metadata is read. If that fails, it is kept whole and
-        logged, as the failure would block the list, with all other objects."""
+        """The object after `transform`, from which its metadata is read.
+
+        If the transform fails, the object is kept whole and the failure is logged: a list has to be read to
+        its end, so the failure would block all other objects of the resource.
+        """
         if self.transform is None:
             return raw
         decoded = _object.decode(raw)
@@ -114,8 +117,11 @@ def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def without_managed_fields(body: bytes, value: bytes) -> bytes:
-    """The object without `metadata.managedFields`, whose text is `value`: cut out if it occurs once with its
-    name before it (within a string its quotes would be escaped), else by decoding."""
+    """The object without `metadata.managedFields`, whose text within `body` is `value`.
+
+    The text is cut out if it occurs once with its name before it; no string can contain it, as its quotes
+    would be escaped there. Otherwise the object is decoded.
+    """
     member = b'"managedFields":' + value
     before, found, after = body.partition(member)
     if found and member not in after:

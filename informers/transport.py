@@ -1,5 +1,8 @@
-"""The only way to API servers: over HTTPS, or into the embedded server. A fake client is the real client on
-the second, and a fault is a wrapper around either."""
+"""The only connection to API servers: all requests go through a transport.
+
+Two implementations are real, one over HTTPS and one into the embedded server; a fake client is the real
+client on the second, and a fault is a wrapper around either.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -20,8 +23,10 @@ _last_check: ContextVar[Callable[[], None] | None] = ContextVar("last_check", de
 
 @contextmanager
 def last_check(check: Callable[[], None]) -> Iterator[None]:
-    """Have `check` called when a request made inside is about to be sent; if it raises, nothing is sent. It
-    is passed beside the request, so wrappers need not know it."""
+    """Have `check` called when a request made inside is about to be sent; if it raises, nothing is sent.
+
+    The check is passed beside the request, so wrappers need not know it.
+    """
     token = _last_check.set(check)
     try:
         yield
@@ -30,8 +35,11 @@ def last_check(check: Callable[[], None]) -> Iterator[None]:
 
 
 def about_to_send() -> None:
-    """Call the check of `last_check`, if any; raises what it raises. For transports: right before a request
-    is handed over, after every wait for a connection, TLS or credentials."""
+    """Call the check of `last_check`, if any; raises what it raises.
+
+    For transports: right before a request is handed over, after every wait for a connection, TLS or
+    credentials.
+    """
     check = _last_check.get()
     if check is not None:
         check()

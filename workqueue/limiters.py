@@ -21,8 +21,11 @@ class RateLimiter(Protocol[K_contra]):
 
 
 class TokenBucket:
-    """A limit on all keys together: `rate` retries a second in the long run, `burst` of them at once. Every
-    call takes a token; if none is left, one is taken in advance and its key waits for it."""
+    """A limit on all keys together: `rate` retries a second in the long run, `burst` of them at once.
+
+    Every call takes a token; if none is left, one is taken in advance and its key waits for it. Keeps two
+    numbers, whatever the number of keys.
+    """
 
     def __init__(self, rate: float, burst: int = 1) -> None:
         """Raises ValueError unless `rate` is positive and finite and `burst` is 1 or more."""

@@ -89,8 +89,10 @@ class ReadyOrder(Protocol[K]):
 
 @define(eq=False)
 class _Class(Generic[K]):
-    """The keys of one priority, in line. A raised key leaves a stale place behind, and comes back only at the
-    tail: of several places of a key the first ones are stale."""
+    """The keys of one priority, in line. A raised key leaves a stale place behind.
+
+    A key comes back only at the tail, so of several places of a key the first ones are stale.
+    """
 
     priority: int
     places: deque[K] = field(factory=deque)
@@ -165,8 +167,10 @@ class StrictOrder(ReadyOrder[K]):
 
 
 class AgeingOrder(ReadyOrder[K]):
-    """Highest priority first, where `seconds` of being ready weigh as much as one step of priority. All ready
-    keys age alike, so no rank has to change."""
+    """Highest priority first, where `seconds` of being ready weigh as much as one step of priority.
+
+    All ready keys age alike, so the order of two keys never changes, and no rank has to.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

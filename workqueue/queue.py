@@ -200,8 +200,10 @@ class WorkQueue(Generic[K]):
         )
 
     def queued(self, limit: int) -> list[tuple[Item[K], float]]:
-        """Up to `limit` keys that are ready or delayed (also in work, if added again), as they would be
-        handed out, with the seconds until they may start; in any order."""
+        """Up to `limit` keys that are ready or delayed, with the seconds until they may start; in any order.
+
+        Each is given as it would be handed out now. Keys in work are included only if they were added again.
+        """
         now = self._now()
         waiting = chain(self._queued.items(), self._again.items())
         return [
@@ -457,6 +459,9 @@ def _no_time_yet() -> float:
 
 
 def _later(now: float, delay: float) -> float:
-    """`delay` seconds after `now`, and later than `now` for any positive delay: one lost in a large float
-    would bring the key back at the same moment, for ever in a virtual loop."""
+    """`delay` seconds after `now`, and later than `now` for any positive delay.
+
+    A tiny delay can vanish when added to a large float, and the key would come back at the same moment, for
+    ever in a virtual loop, whose time stands still while there is work.
+    """
     return max(now + delay, math.nextafter(now, math.inf)) if delay else now

@@ -7,8 +7,11 @@ import anyio
 
 
 class Waiters:
-    """Waiting workers, woken in order of arrival. One watches the clock for the next delay: waking a hundred
-    for each delayed key would cost more than the work."""
+    """Waiting workers, woken in order of arrival; one of them watches the clock for the next delay.
+
+    There is one watcher because waking a hundred idle workers for each delayed key would cost more than the
+    work.
+    """
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[anyio.Event, None] = OrderedDict()

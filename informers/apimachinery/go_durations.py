@@ -19,8 +19,10 @@ _MICROSECONDS: Final = {
 
 
 def parse_duration(text: str) -> datetime.timedelta:
-    """A duration as Go's `time.ParseDuration` reads it, rounded to microseconds. Raises ValueError for any
-    other text, and for a duration longer than a timedelta can hold."""
+    """A duration as Go's `time.ParseDuration` reads it, rounded to microseconds.
+
+    Raises ValueError if the text is not a duration, or one longer than a timedelta can hold.
+    """
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":

@@ -1,5 +1,8 @@
-"""Label selectors: text or LabelSelector object in, requirements on labels out. Accepts what an API server
-does: the grammar of `k8s.io/apimachinery/pkg/labels`, oddities included, with its error messages."""
+"""Label selectors: text or LabelSelector object in, requirements on labels out.
+
+The grammar is that of `k8s.io/apimachinery/pkg/labels`, oddities included, with its error messages: a
+selector is accepted here if and only if an API server accepts it.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,14 +82,18 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
 
 
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
-    """The requirements of `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`, all of which must be met. Raises
-    ValueError with the server's message for a text that an API server refuses."""
+    """The requirements of `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`, all of which must be met.
+
+    Raises ValueError with the server's message for a text that an API server refuses.
+    """
     return _Parser(text).requirements()
 
 
 def requirements_of(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
     """The requirements of a LabelSelector as manifests write it; none for an empty one, which selects all.
-    Raises ValueError for an unknown operator, or a requirement that an API server refuses."""
+
+    Raises ValueError for an unknown operator, or a requirement that an API server refuses.
+    """
     equal = [requirement(key, "in", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
     return (*equal, *map(_of_expression, selector.get("matchExpressions") or ()))
 

@@ -1,5 +1,8 @@
-"""Quantities (`500m`, `1.5Gi`, `2e3`): their values, and the canonical form in which they are stored, by the
-rules of apimachinery's `resource.Quantity`: nothing finer than a billionth, nothing above 2**63 - 1."""
+"""Quantities (`500m`, `1.5Gi`, `2e3`): their values, and the canonical form in which they are stored.
+
+The rules are those of apimachinery's `resource.Quantity`: nothing finer than a billionth, nothing above 2**63
+- 1, and a canonical text with the largest suffix that leaves an integer.
+"""
 
 import re
 from decimal import ROUND_UP, Context, Decimal
@@ -24,8 +27,10 @@ _ROOM: Final = 40
 
 
 def parse_quantity(text: str) -> tuple[Decimal, QuantityFormat]:
-    """The value of a quantity, and the format in which it is written. As in an API server, less than a
-    billionth is rounded away from zero, and 2**63 - 1 is the maximum. Raises ValueError."""
+    """The value of a quantity, and the format in which it is written. Raises ValueError.
+
+    As in an API server, less than a billionth is rounded away from zero, and 2**63 - 1 is the maximum.
+    """
     match = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"{text[:_SHOWN]!r} is not a quantity: expected a number such as 2, 500m or 5Gi")
@@ -47,8 +52,11 @@ def quantity_value(text: str) -> Decimal:
 
 
 def canonical_quantity(text: str) -> str:
-    """The form in which servers store a quantity: `1` for `1000m`, `500m` for `0.5`, `1536Mi` for `1.5Gi`.
-    Only binary quantities below 1024 or with a fraction change their format. Raises ValueError."""
+    """The form in which the API server stores a quantity: no fraction, the largest suffix that fits.
+
+    `1000m` is `1`, `0.5` is `500m`, `1.5Gi` is `1536Mi`. The format stays, except for binary quantities below
+    1024 or with a fraction. Raises ValueError if the text is not a quantity.
+    """
     return quantity_text(*parse_quantity(text))
 
 

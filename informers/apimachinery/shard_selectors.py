@@ -28,8 +28,10 @@ class ShardRange:
 
 
 def parse_shard_selector(text: str) -> tuple[ShardRange, ...]:
-    """The ranges of a shard selector, one of which must contain an object; none for an empty text. Raises
-    ValueError for another text, or if it mixes ranges of uid with ranges of namespace."""
+    """The ranges of a shard selector, one of which must contain an object; none for an empty text.
+
+    Raises ValueError for another text, or if it mixes ranges of uid with ranges of namespace.
+    """
     if not text.strip():
         return ()
     ranges = tuple(_range(term, text) for term in text.split("||"))

@@ -347,10 +347,10 @@ async def carry_out_group(
     marks: Marks,
     make: Callable[[NewHost], Mapping[str, Any]],
 ) -> Result | None:
-    """Delete, then create, according to the plan; results of `make` are marked, and children of the run's
-    object.
+    """Delete, then create, according to the plan.
 
-    Returns when to look again, if time alone brings something to do. Raises the errors of requests.
+    Results of `make` are marked, and become children of the run's object. Returns when to look again, if time
+    alone brings something to do. Raises the errors of requests.
     """
 
     def unique() -> str:

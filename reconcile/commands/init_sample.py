@@ -21,10 +21,10 @@ _BY_FORMAT = {
 
 
 def sample_of(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """An object named `sample`: required fields have a default, an allowed value, or the smallest of their
-    type.
+    """An object named `sample`, with a value in each required field.
 
-    Patterns and rules are ignored, so a server may refuse it.
+    That is the default, an allowed value, or the smallest of the type. Patterns and rules are ignored, so a
+    server may refuse it.
     """
     spec = definition["spec"]
     version = stored_version(definition)

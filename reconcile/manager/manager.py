@@ -174,8 +174,9 @@ class Manager(Lifecycle):
         await self._clusters.add(controller)
 
     async def remove(self, name: str) -> None:
-        """Remove a controller. Its runs end, or are cancelled after `stop_seconds`; kinds that only it reads
-        are no longer followed. Raises LookupError.
+        """Remove a controller. Raises LookupError.
+
+        Its runs end, or are cancelled after `stop_seconds`; kinds that only it reads are no longer followed.
         """
         await self._clusters.remove(name, self.options["stop_seconds"])
 

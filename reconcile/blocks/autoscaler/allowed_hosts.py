@@ -1,5 +1,4 @@
-"""Which addresses may be asked for a page, since an object's author chooses and the manager's network
-answers.
+"""Which addresses may be asked for a page: an object's author chooses, and the manager's network answers.
 
 A name is compared with what the operator allows. An address is judged when the connection is made, so a name
 that resolves differently the second time gets no further than a literal address.

@@ -1,5 +1,6 @@
-"""HorizontalPodAutoscalers, with the status of a real controller that finds no metrics API: it keeps targets
-between `minReplicas` and `maxReplicas`, and gives the reason why it does no more.
+"""HorizontalPodAutoscalers, with the status of a real controller that finds no metrics API.
+
+It keeps targets between `minReplicas` and `maxReplicas`, and gives the reason why it does no more.
 """
 
 from collections.abc import Coroutine, Mapping

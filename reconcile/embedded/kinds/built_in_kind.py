@@ -79,8 +79,11 @@ class BuiltInKind:
     columns: tuple[CellColumn, ...] = ()
     """What `kubectl get` shows; by default Name and Age."""
     messages: Messages = field(factory=dict)
-    """Its protobuf messages. The one with its name, which may follow its version
-    (`v1.HorizontalPodAutoscaler`), is the kind's own; without one, protobuf bodies are refused."""
+    """Its protobuf messages.
+
+    The one with its name, which may follow its version (`v1.HorizontalPodAutoscaler`), is the kind's own;
+    without one, protobuf bodies are refused.
+    """
     subresource_bodies: tuple[tuple[str, str], ...] = ()
     """apiVersion and kind of the protobuf bodies of its subresources; `messages` has them by kind."""
 

@@ -1,6 +1,7 @@
-"""Protobuf bodies, which commands such as `kubectl create configmap` always send. Only kinds and fields of
-`BuiltInKind.messages` are read; others are refused by name, because an unread field would be lost. Answers
-are always JSON, which every client takes.
+"""Protobuf bodies, which commands such as `kubectl create configmap` always send.
+
+Only kinds and fields of `BuiltInKind.messages` are read; others are refused by name, because an unread field
+would be lost. Answers are always JSON, which every client takes.
 """
 
 import base64
