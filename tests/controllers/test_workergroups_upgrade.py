@@ -54,7 +54,7 @@ def test_all_pods_are_deleted_with_the_head_last_and_then_recreated() -> None:
     going = [evolve(pod, terminating=True) for pod in pods]
     then = plan_cluster(view(), going, START)
     assert then.head.create
-    assert [group.creates for group in then.groups] == [1]
+    assert [len(group.create) for group in then.groups] == [1]
     assert all(pod.owner_uid == UID for pod in pods)
 
 
