@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-TOOLS = Path(__file__).parent.parent / "tools"
+ROOT = Path(__file__).parent.parent
+TOOLS = ROOT / "tools"
 
 MODULE = """
     from mutant_plugin import MutantDict, has_mutants
@@ -117,3 +119,10 @@ def test_a_test_that_fails_or_hangs_without_a_mutant_is_named_and_does_not_block
         "not used, as without a mutant it fails: test_doubles.py::test_fails",
         "not used, as without a mutant it does not end in 2 s: test_doubles.py::test_hangs",
     ]
+
+
+def test_every_module_and_test_of_the_mutants_exists() -> None:
+    groups = tomllib.loads((TOOLS / "mutants.toml").read_text()).values()
+    patterns = [pattern for group in groups for part in group.values() for pattern in part]
+    assert patterns
+    assert [pattern for pattern in patterns if not any(ROOT.glob(pattern))] == []
