@@ -108,13 +108,20 @@ class Client(ClientView):
             dry_run,
             field_validation,
         )
-        self._set_parts(core)
-
-    def _set_parts(self, core: ClientCore) -> None:
         self._core = core
-        self._reads = ObjectReads(core)
-        self._writes = ObjectWrites(core, self._reads)
-        self._applies = ObjectApplies(core, self._reads, self._writes)
+
+    # Each run has a client of its own, and many runs neither read nor write: parts are made when used.
+    @cached_property
+    def _reads(self) -> ObjectReads:
+        return ObjectReads(self._core)
+
+    @cached_property
+    def _writes(self) -> ObjectWrites:
+        return ObjectWrites(self._core, self._reads)
+
+    @cached_property
+    def _applies(self) -> ObjectApplies:
+        return ObjectApplies(self._core, self._reads, self._writes)
 
     @cached_property
     def raw(self) -> RawClient:
@@ -390,8 +397,11 @@ def with_indexes(client: C, indexed: IndexedReads) -> C:
     return _with_core(client, client._core.changed(indexed=indexed))
 
 
+_PARTS = frozenset({"raw", "_reads", "_writes", "_applies"})
+
+
 def _with_core(client: C, core: ClientCore) -> C:
     copy = object.__new__(type(client))
-    copy.__dict__ = {name: value for name, value in client.__dict__.items() if name != "raw"}
-    copy._set_parts(core)
+    copy.__dict__ = {name: value for name, value in client.__dict__.items() if name not in _PARTS}
+    copy._core = core
     return copy
