@@ -178,13 +178,13 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def holds_list(value: Any) -> bool:
+def holds_list(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(holds_list(inner) for inner in value.values())
     return _is_list(value)
 
 
-def value_differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
+def value_differences(old: object, new: object, path: str = "") -> Iterator[Difference]:
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):

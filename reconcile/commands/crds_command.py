@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -47,7 +48,7 @@ def crds(module: str, out: Path | None, as_json: bool) -> None:
         write_files(out, {file_of(definition): as_yaml(definition) for definition in definitions})
 
 
-def models_in(module: Any) -> Sequence[type[Object]]:
+def models_in(module: ModuleType) -> Sequence[type[Object]]:
     """The kinds that a module or package defines itself, not those it imports. Raises Problem for none."""
     models = [
         value
@@ -61,16 +62,16 @@ def models_in(module: Any) -> Sequence[type[Object]]:
     return models
 
 
-def _is_of(cls: type[Any], module: Any) -> bool:
+def _is_of(cls: type[object], module: ModuleType) -> bool:
     return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
 
 
-def definitions_of_module(module: Any) -> list[dict[str, Any]]:
+def definitions_of_module(module: ModuleType) -> list[dict[str, Any]]:
     """The definitions of a module's custom kinds, in its order. Raises Problem."""
     return [_definition(module, versions) for versions in by_kind(filter(is_custom, models_in(module)))]
 
 
-def _definition(module: Any, versions: Sequence[type[Object]]) -> dict[str, Any]:
+def _definition(module: ModuleType, versions: Sequence[type[Object]]) -> dict[str, Any]:
     try:
         return definition_of(*versions)
     except (TypeError, NameError) as error:

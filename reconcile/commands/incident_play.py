@@ -111,7 +111,7 @@ async def _play_side(play: IncidentPlay, side: Logic, logic: Logic, cluster: Emb
     report("making its namespace")
     started = anyio.current_time()
     try:
-        with anyio.move_on_after(TIME_LIMIT) as limit, without_groups():
+        with anyio.move_on_after(TIME_LIMIT) as limit, without_groups(_log):
             verdict = await _play_in_namespace(
                 play.incident, f"{play.incident.name}-{side}", logic, cluster, report
             )

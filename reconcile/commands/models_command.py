@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 import yaml
@@ -59,7 +59,7 @@ def read_definition(path: Path) -> dict[str, Any]:
         documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise Problem(f"{path} cannot be read", str(error)) from None
-    definitions = [
+    definitions: list[dict[str, Any]] = [
         d for d in documents if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"
     ]
     if len(definitions) != 1:
@@ -68,4 +68,4 @@ def read_definition(path: Path) -> dict[str, Any]:
         raise Problem(
             f"{path} has apiVersion {definitions[0].get('apiVersion')}", "expected apiextensions.k8s.io/v1"
         )
-    return cast(dict[str, Any], definitions[0])
+    return definitions[0]

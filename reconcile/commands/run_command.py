@@ -208,7 +208,7 @@ async def _check_server(transport: Transport) -> None:
 
 class _NoDefinition(Exception):
     def __init__(self, resource: APIResource) -> None:
-        super().__init__(f"{resource.name} ({resource.api_version}) is not served")
+        super().__init__(f"{resource.name} ({resource.api_version}) is not served: is it installed?")
         self.resource = resource
 
 

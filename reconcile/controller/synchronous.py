@@ -68,8 +68,9 @@ def blocking_context(
             yield entered
         except BaseException as error:
             raised = (type(error), error, error.__traceback__)
-            ask(lambda: manager.__aexit__(*raised))
-            raise
+            if not ask(lambda: manager.__aexit__(*raised)):
+                raise
+            return
         ask(lambda: manager.__aexit__(None, None, None))
 
     return enter

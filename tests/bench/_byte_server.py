@@ -95,6 +95,7 @@ def _serve(make: Callable[..., Content], arguments: tuple[Any, ...], tls: bool, 
         for number, line in enumerate(content.changes):
             early = began + number / content.per_second - time.monotonic()
             if early > 0:
+                # The rate is kept against the start, so that a late change is not added to all that follow.
                 await asyncio.sleep(early)
             sent = line.replace(SENT_AT, b"%d" % time.monotonic_ns())
             for stream in list(streams):

@@ -218,6 +218,6 @@ async def test_a_scale_can_be_set_to_zero_and_back_and_left_unchanged() -> None:
 async def test_a_kind_that_is_not_cached_is_read_from_the_server() -> None:
     client = several()
     reader = cached(client)
-    assert await reader.find(Pod, "nobody", "default") is None
-    assert client.transport.requests[-1].path.endswith("/pods/nobody")
+    assert await reader.find(Pod, "absent", "default") is None
+    assert client.transport.requests[-1].path.endswith("/pods/absent")
     assert await reader.raw.snapshot(CONFIG, Key("default", "a")) is not None

@@ -163,7 +163,7 @@ async def test_a_run_for_a_missing_object_does_nothing() -> None:
     async def never(ctx: Context[Toy]) -> None:
         raise AssertionError("called for an object that is not there")
 
-    done = await run_once(controller(never), "default/nobody", FakeClient())
+    done = await run_once(controller(never), "default/absent", FakeClient())
     assert (done.error, done.writes, done.retry) == (None, [], False)
 
 

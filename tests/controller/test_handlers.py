@@ -139,7 +139,7 @@ async def test_a_recreated_owner_is_neither_woken_by_nor_credited_with_its_prede
         await world.client.create(child_of(former))
         await anyio.sleep(3)
         assert counts[-1] == 1
-        # Held by somebody else, so that garbage collection does not take it away.
+        # A finalizer holds it, so that garbage collection does not remove it.
         await world.client.modify(
             ConfigMap, "child", "default", lambda child: child.with_metadata(finalizers=("x.io/held",))
         )

@@ -41,7 +41,7 @@ async def test_a_trigger_runs_a_key_with_its_cause(world: World) -> None:
             manager.trigger(controller, key, "a webhook came")
             await anyio.sleep(1)
         manager.trigger("toy", toy, Cause("updated"), priority=3)
-        manager.trigger(controller, "default/nobody")
+        manager.trigger(controller, "default/absent")
         await anyio.sleep(1)
     assert notes.runs == [("a", "triggered: a webhook came")] * 4 + [("a", "updated")]
 

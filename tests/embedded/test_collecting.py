@@ -45,10 +45,10 @@ def test_a_cluster_wide_object_with_a_namespaced_owner_stays_and_gets_one_event(
 
 @pytest.mark.rule("api-79")
 def test_an_owner_that_never_existed_is_absent_and_one_of_an_unknown_kind_is_not(api: Api) -> None:
-    api.ok("POST", CONFIG_MAPS, config_map("nobody", ownerReferences=reference()))
+    api.ok("POST", CONFIG_MAPS, config_map("orphan", ownerReferences=reference()))
     api.ok("POST", CONFIG_MAPS, config_map("unknown", ownerReferences=reference(kind="Nothing")))
     api.settled("POST", CONFIG_MAPS, config_map("version", ownerReferences=reference(apiVersion="v9")))
-    assert api.gone(f"{CONFIG_MAPS}/nobody")
+    assert api.gone(f"{CONFIG_MAPS}/orphan")
     assert not api.gone(f"{CONFIG_MAPS}/unknown")
     assert not api.gone(f"{CONFIG_MAPS}/version")
 

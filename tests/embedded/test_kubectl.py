@@ -134,13 +134,13 @@ def test_an_object_is_described_with_its_events(kubectl: Kubectl) -> None:
     pod = kubectl.read("pod", "lonely")
     about = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "lonely.1"}, "type": "Warning"}
-    event |= {"reason": "NobodyThere", "message": "no node was found"}
+    event |= {"reason": "NoNode", "message": "no node was found"}
     kubectl("create", "-f", "-", given=json.dumps({**event, "involvedObject": {"kind": "Pod", **about}}))
     described = kubectl("describe", "pod", "lonely")
     assert "busybox" in described
     assert "no node was found" in described
     (shown,) = kubectl.table("events")
-    assert (shown["TYPE"], shown["REASON"], shown["OBJECT"]) == ("Warning", "NobodyThere", "pod/lonely")
+    assert (shown["TYPE"], shown["REASON"], shown["OBJECT"]) == ("Warning", "NoNode", "pod/lonely")
     kubectl("create", "-f", "-", given=widget("one"))
     assert "Size:" in kubectl("describe", "widget", "one")
 

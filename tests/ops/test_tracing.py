@@ -108,7 +108,7 @@ async def test_a_run_links_to_the_previous_run_and_to_the_span_that_triggered_it
         await world.make("a")
         await anyio.sleep(10)
         with traced.provider.get_tracer("test").start_as_current_span("a click"):
-            manager.trigger(controller, "default/a", "somebody clicked")
+            manager.trigger(controller, "default/a", "a button was clicked")
         await anyio.sleep(5)
     first, second, third = traced.spans("reconcile toy")
     (click,) = traced.spans("a click")

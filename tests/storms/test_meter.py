@@ -92,7 +92,7 @@ def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("then", "active"),
     [
-        (toy(generation=1, other=2), True),  # not a change of what is wanted
+        (toy(generation=1, other=2), True),  # the spec is the same
         (toy(generation=2, size=9), True),  # the field that the key itself writes
         (toy(generation=2, size=9, labels={"a": "1"}, status={"size": 1}), True),
         (toy(generation=2, other=2), False),

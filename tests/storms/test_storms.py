@@ -51,7 +51,7 @@ def test_busy_controllers_are_not_storms(capsys: pytest.CaptureFixture[str]) -> 
 
 
 async def stamp(ctx: Context[Toy]) -> None:
-    """The classic: the time of the run in what is wanted."""
+    """The classic: the time of the run in the desired state."""
     now = ctx.clock.now().isoformat()
     await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": now, "fixed": "1"}))
 
@@ -116,10 +116,10 @@ def _status_writes(world: World) -> list[str]:
 
 
 @pytest.mark.rule("storm-condition")
-@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("shown", [True, False])
 @in_world(played)
-async def test_a_storm_is_shown_in_a_condition_only_if_configured(world: World, wanted: bool) -> None:
-    controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(condition=wanted))
+async def test_a_storm_is_shown_in_a_condition_only_if_configured(world: World, shown: bool) -> None:
+    controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(condition=shown))
     async with world.running(controller) as manager:
         await world.make()
         assert await until(lambda: guard_of(manager).storming, 60)
@@ -127,13 +127,13 @@ async def test_a_storm_is_shown_in_a_condition_only_if_configured(world: World, 
         toy = await world.client.raw.snapshot(kind_of(Toy).resource, Key("default", "a"))
         assert toy is not None
         conditions = toy.to_dict().get("status", {}).get("conditions", [])
-        assert [one["type"] for one in conditions] == (["ReconcileStorm"] if wanted else [])
-        assert len(_status_writes(world)) == int(wanted)
+        assert [one["type"] for one in conditions] == (["ReconcileStorm"] if shown else [])
+        assert len(_status_writes(world)) == int(shown)
         await world.client.raw.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
         await anyio.sleep(0.5)
-        assert (len(_status_writes(world)) > 1) is wanted
+        assert (len(_status_writes(world)) > 1) is shown
         managers = await world.client.raw.managed_fields(kind_of(Toy).resource, Key("default", "a"))
-        assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is wanted
+        assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is shown
 
 
 @pytest.mark.rule("storm-recovers")
