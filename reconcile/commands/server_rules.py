@@ -28,11 +28,11 @@ def can_compile() -> bool:
 def refusals(definition: Mapping[str, Any]) -> Iterator[Finding]:
     """Each reason for which an API server would refuse a definition; CEL rules if they can be compiled."""
     try:
-        from reconcile.embedded.kinds.custom_definitions import prepare_definition, validate_definition
+        from reconcile.embedded.kinds.custom_definitions import default_definition, validate_definition
     except ImportError:
         return
     prepared = copy.deepcopy(dict(definition))
-    prepare_definition(prepared, None)
+    default_definition(prepared)
     versions = prepared["spec"]["versions"]
     for cause in validate_definition(prepared, None):
         kind = f"{prepared['spec']['names']['kind']}{_version(cause.field, versions)}"

@@ -23,7 +23,7 @@ OPENAPI = {
 }
 
 
-def paint(kettle: dict[str, Any], old: dict[str, Any] | None) -> None:
+def paint(kettle: dict[str, Any]) -> None:
     kettle.setdefault("spec", {}).setdefault("colour", "red")
 
 

@@ -29,7 +29,7 @@ _STATEFUL_SET_CHANGES = frozenset(
 )  # fmt: skip
 
 
-def _prepare_deployment(deployment: Object, old: Object | None) -> None:
+def _default_deployment(deployment: Object) -> None:
     spec = deployment["spec"]
     _complete_strategy(spec, "strategy", maxUnavailable="25%", maxSurge="25%")
     complete_template(spec)
@@ -41,7 +41,7 @@ def _complete_strategy(spec: Object, field: str, **rolling: Any) -> None:
         fill(spec[field], {"rollingUpdate": rolling})
 
 
-def _prepare_stateful_set(stateful_set: Object, old: Object | None) -> None:
+def _default_stateful_set(stateful_set: Object) -> None:
     spec = stateful_set["spec"]
     _complete_strategy(spec, "updateStrategy", partition=0)
     kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -72,10 +72,14 @@ def _validate_stateful_set(stateful_set: Object, old: Object | None) -> Iterator
         yield value_forbidden("spec", why)
 
 
-def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
+def _default_daemon_set(daemon_set: Object) -> None:
     spec = daemon_set["spec"]
     _complete_strategy(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
     complete_template(spec)
+
+
+def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
+    spec = daemon_set["spec"]
     before = ((old or {}).get("metadata") or {}).get("annotations") or {}
     count = int(before.get(_TEMPLATE_GENERATION) or 0)
     if old is None or spec["template"] != old["spec"].get("template"):
@@ -123,7 +127,7 @@ KINDS: Final = (
         "apps", "Deployment", short_names=("deploy",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE,
         fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}},
-        defaults=_prepare_deployment,
+        defaults=_default_deployment,
         first_status={},
         checks=_validate_workload,
         columns=(
@@ -154,7 +158,7 @@ KINDS: Final = (
         "apps", "ReplicaSet", short_names=("rs",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE, selectable_fields=(".status.replicas",),
         fills={"spec": {"replicas": 1}},
-        defaults=lambda replica_set, old: complete_template(replica_set["spec"]),
+        defaults=lambda replica_set: complete_template(replica_set["spec"]),
         first_status={"replicas": 0},
         checks=_validate_workload,
         columns=(
@@ -172,7 +176,7 @@ KINDS: Final = (
         "apps", "StatefulSet", short_names=("sts",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE,
         fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"}},
-        defaults=_prepare_stateful_set,
+        defaults=_default_stateful_set,
         first_status={"replicas": 0, "availableReplicas": 0},
         checks=_validate_stateful_set,
         columns=(NAMES, CellColumn("Ready", _ready_of_replicas), AGE, *OF_TEMPLATE[:2]),
@@ -182,7 +186,8 @@ KINDS: Final = (
     BuiltInKind(
         "apps", "DaemonSet", short_names=("ds",), categories=("all",), has_status=True, has_generation=True,
         fills={"spec": {"revisionHistoryLimit": 10}},
-        defaults=_prepare_daemon_set,
+        defaults=_default_daemon_set,
+        prepare=_prepare_daemon_set,
         first_status={
             "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
             "numberReady": 0,

@@ -40,19 +40,23 @@ _SCALING: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
-    """Complete an autoscaler of either version; the default metric is CPU."""
+def default_autoscaler(autoscaler: Object) -> None:
+    """Set the defaults of either version; the default metric is CPU."""
     spec = autoscaler.setdefault("spec", {})
     fill(spec, {"minReplicas": 1})
-    status: Object = {"desiredReplicas": 0, "currentMetrics": None}
     if autoscaler.get("apiVersion") == "autoscaling/v1":
-        status = {"currentReplicas": 0, "desiredReplicas": 0}
         if _METRICS_NOTE not in (autoscaler["metadata"].get("annotations") or {}):
             fill(spec, {"targetCPUUtilizationPercentage": 80})
     else:
         _complete(spec)
-    if old is None:
-        autoscaler["status"] = status
+
+
+def prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
+    """Give a new autoscaler the status of its version."""
+    if old is None and autoscaler.get("apiVersion") == "autoscaling/v1":
+        autoscaler["status"] = {"currentReplicas": 0, "desiredReplicas": 0}
+    elif old is None:
+        autoscaler["status"] = {"desiredReplicas": 0, "currentMetrics": None}
 
 
 def _complete(spec: Object) -> None:

@@ -4,7 +4,11 @@ import datetime
 from collections.abc import Mapping
 from typing import Final
 
-from reconcile.embedded.kinds.autoscaler_checks import prepare_autoscaler, validate_autoscaler
+from reconcile.embedded.kinds.autoscaler_checks import (
+    default_autoscaler,
+    prepare_autoscaler,
+    validate_autoscaler,
+)
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, spec_and_status
 from reconcile.embedded.kubectl.ages import UNKNOWN
@@ -44,7 +48,8 @@ KINDS: Final = (
         "autoscaling", "HorizontalPodAutoscaler", versions=("v2", "v1"), short_names=("hpa",),
         categories=("all",), has_status=True,
         convert=convert_autoscaler,
-        defaults=prepare_autoscaler,
+        defaults=default_autoscaler,
+        prepare=prepare_autoscaler,
         checks=validate_autoscaler,
         columns=(
             NAMES,

@@ -26,8 +26,7 @@ _CRON_FIELDS = 5
 
 
 def _prepare_job(job: Object, old: Object | None) -> None:
-    spec = job.setdefault("spec", {})
-    _default_job_spec(spec)
+    spec = job["spec"]
     if old is None and not spec.get("manualSelector"):
         uid, name = job["metadata"]["uid"], job["metadata"]["name"]
         selected = {"batch.kubernetes.io/controller-uid": uid}
@@ -127,7 +126,7 @@ KINDS: Final = (
                 "failedJobsHistoryLimit": 1, "jobTemplate": {"spec": {}},
             },
         },
-        defaults=lambda cron_job, old: complete_template(cron_job["spec"]["jobTemplate"]["spec"]),
+        defaults=lambda cron_job: complete_template(cron_job["spec"]["jobTemplate"]["spec"]),
         first_status={},
         checks=_validate_cron_job,
         columns=(
@@ -157,7 +156,8 @@ KINDS: Final = (
     BuiltInKind(
         "batch", "Job", categories=("all",), has_status=True, has_generation=True,
         selectable_fields=(".status.successful",),
-        defaults=_prepare_job,
+        defaults=lambda job: _default_job_spec(job.setdefault("spec", {})),
+        prepare=_prepare_job,
         first_status={},
         checks=_validate_job,
         columns=(

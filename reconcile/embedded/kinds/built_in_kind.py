@@ -16,7 +16,10 @@ from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.served import CellColumn, Convert, ConvertPath, ScalePaths, ServedResource
 
 Object = dict[str, Any]
-Defaults = Callable[[Object, Object | None], None]
+Defaults = Callable[[Object], None]
+Prepare = Callable[[Object, Object | None], None]
+Others = Callable[[str, str], Iterable[Object]]
+Admit = Callable[[Object, Object | None, Others], None]
 Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
 Warnings = Callable[[Object], list[str]]
 
@@ -58,15 +61,26 @@ class BuiltInKind:
     convert: Convert | None = None
     convert_path: ConvertPath | None = None
 
-    # --- what a write meets ---
+    # --- what a write meets, in this order ---
     fills: Mapping[str, Any] = field(factory=dict)
     """Defaults of fields, at any depth; for a list, those of each item."""
-    defaults: Defaults = lambda obj, old: None
-    """Completes an object in place, before it is checked."""
+    defaults: Defaults = lambda obj: None
+    """Further defaults that decoding sets, in place (SetDefaults_ of the Go type).
+
+    managedFields are computed after them, so that the writer owns them, and nothing that comes later.
+    """
+    admit: Admit | None = None
+    """What built-in admission plugins set or refuse, in place.
+
+    `others(group, plural)` are the stored objects of another kind, for plugins that depend on them
+    (PriorityClass, StorageClass). Raises Denied.
+    """
+    prepare: Prepare = lambda obj, old: None
+    """What the strategy of the kind sets, in place (PrepareForCreate and PrepareForUpdate)."""
     first_status: Mapping[str, Any] | None = None
-    """The status of a new object."""
-    defaults_with_state: Callable[[], Defaults] | None = None
-    """Creates the `defaults` of one server, for a kind whose defaults have state (Service)."""
+    """The status that the strategy gives a new object."""
+    prepare_with_state: Callable[[], Prepare] | None = None
+    """Creates the `prepare` of one server, for a kind that allocates (Service)."""
     checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
     check_name: NameCheck = subdomain_faults
@@ -118,16 +132,20 @@ class BuiltInKind:
             **{name: getattr(self, name) for name in _OF_RESOURCE},
         )
 
-    def complete(self, obj: Object, old: Object | None) -> None:
-        """Complete an object in place, before it is checked; `old` is None for a new one."""
+    def set_defaults(self, obj: Object) -> None:
+        """Set in place what decoding sets."""
         fill(obj, self.fills)
-        self.defaults(obj, old)
+        self.defaults(obj)
+
+    def complete(self, obj: Object, old: Object | None) -> None:
+        """Set in place what the strategy sets, before the object is checked; `old` is None for a new one."""
         if old is None and self.first_status is not None:
             obj["status"] = deepcopy(self.first_status)
+        self.prepare(obj, old)
 
     def for_one_server(self) -> "BuiltInKind":
-        """Itself, or a copy whose defaults have the state of one server."""
-        return self if self.defaults_with_state is None else evolve(self, defaults=self.defaults_with_state())
+        """Itself, or a copy that has the state of one server."""
+        return self if self.prepare_with_state is None else evolve(self, prepare=self.prepare_with_state())
 
 
 _OF_RESOURCE = (fields_dict(BuiltInKind).keys() & fields_dict(ServedResource).keys()) - {

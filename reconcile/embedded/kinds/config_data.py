@@ -51,7 +51,7 @@ def _validate_config_map(config: Object, old: Object | None) -> Iterator[FieldCa
     yield from _immutable_causes(config, old, "data", "binaryData")
 
 
-def _prepare_secret(secret: Object, old: Object | None) -> None:
+def _default_secret(secret: Object) -> None:
     text = secret.pop("stringData", None)
     if text:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
@@ -135,7 +135,7 @@ def _configmap_data(obj: View, _now: datetime.datetime) -> int:
 KINDS: Final = (
     BuiltInKind(
         "", "ConfigMap", short_names=("cm",),
-        defaults=lambda config_map, old: _drop_empty(config_map, "data", "binaryData"),
+        defaults=lambda config_map: _drop_empty(config_map, "data", "binaryData"),
         checks=_validate_config_map,
         metadata_fault_copies=4,
         columns=(NAMES, CellColumn("Data", _configmap_data, "integer"), AGE),
@@ -149,7 +149,7 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "", "Secret", selectable_fields=(".type",),
-        defaults=_prepare_secret,
+        defaults=_default_secret,
         checks=_validate_secret,
         metadata_fault_copies=4,
         columns=(NAMES, CellColumn("Type", at("type")), CellColumn("Data", count("data"), "integer"), AGE),

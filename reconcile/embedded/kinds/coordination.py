@@ -14,7 +14,7 @@ from reconcile.embedded.served import CellColumn
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def _prepare_lease(lease: Object, old: Object | None) -> None:
+def _default_lease(lease: Object) -> None:
     for field in ("acquireTime", "renewTime"):
         value = (lease.get("spec") or {}).get(field)
         if value and not _MICRO_TIME.fullmatch(value):
@@ -32,7 +32,7 @@ def _validate_lease(lease: Object, old: Object | None) -> Iterator[FieldCause]:
 KINDS: Final = (
     BuiltInKind(
         "coordination.k8s.io", "Lease", create_on_update=True, unconditional_update=False,
-        defaults=_prepare_lease,
+        defaults=_default_lease,
         checks=_validate_lease,
         columns=(NAMES, CellColumn("Holder", at("spec", "holderIdentity")), AGE),
     ),

@@ -95,7 +95,7 @@ KINDS: Final = (
     BuiltInKind(
         "", "Namespace", short_names=("ns",), namespaced=False, has_status=True,
         answers_object_on_delete=True, collection_deletable=False, selectable_fields=(".status.phase",),
-        defaults=_prepare_namespace,
+        prepare=_prepare_namespace,
         first_status={"phase": "Active"},
         check_name=label_faults,
         columns=(NAMES, CellColumn("Status", at("status", "phase")), AGE),

@@ -40,7 +40,7 @@ _URL = re.compile(r"[a-z]+://\S+$")
 # --- rules ------------------------------------------------------------------------------------
 
 
-def prepare_definition(definition: Object, old: Object | None) -> None:
+def default_definition(definition: Object) -> None:
     """Fill in the names that follow from others, and the conversion strategy None."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
@@ -278,7 +278,7 @@ KINDS: Final = (
         categories=("api-extensions",), namespaced=False, has_status=True, has_generation=True,
         answers_object_on_delete=True, unconditional_update=False,
         grafts={("spec", "versions", "", "schema", "openAPIV3Schema"): JSON_SCHEMA},
-        defaults=prepare_definition,
+        defaults=default_definition,
         checks=validate_definition,
         warnings=definition_warnings,
         columns=(NAMES, CREATED),

@@ -27,7 +27,7 @@ def _path_causes(path: Object, place: str) -> Iterator[FieldCause]:
         yield value_invalid(f"{place}.path", value, "must be an absolute path")
 
 
-def _prepare_network_policy(policy: Object, old: Object | None) -> None:
+def _default_network_policy(policy: Object) -> None:
     spec = policy.setdefault("spec", {})
     if spec.get("policyTypes") is None:
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
@@ -95,7 +95,7 @@ KINDS: Final = (
     BuiltInKind(
         "networking.k8s.io", "NetworkPolicy", plural="networkpolicies", short_names=("netpol",),
         has_generation=True,
-        defaults=_prepare_network_policy,
+        defaults=_default_network_policy,
         columns=(NAMES, CellColumn("Pod-Selector", labels("spec", "podSelector", "matchLabels")), AGE),
         viewed=("",),
         edited=("",),

@@ -23,10 +23,8 @@ _CONTAINER: Final = {
 
 
 def _prepare_pod(pod: Object, old: Object | None) -> None:
-    if old is not None:
-        return
-    default_pod_spec(pod.setdefault("spec", {}))
-    pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
+    if old is None:
+        pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
 
 
 def default_pod_spec(spec: Object) -> None:
@@ -194,7 +192,8 @@ KINDS: Final = (
             ".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".spec.serviceAccountName",
             ".spec.hostNetwork", ".status.phase", ".status.podIP", ".status.nominatedNodeName",
         ),
-        defaults=_prepare_pod,
+        defaults=lambda pod: default_pod_spec(pod.setdefault("spec", {})),
+        prepare=_prepare_pod,
         checks=_validate_pod,
         columns=(
             NAMES,

@@ -22,7 +22,7 @@ _HEALTH = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
 _DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/openapi/*"]
 
 
-def _prepare_binding(binding: Object, old: Object | None) -> None:
+def _default_binding(binding: Object) -> None:
     reference = binding.get("roleRef")
     if isinstance(reference, dict) and not reference.get("apiGroup"):
         reference["apiGroup"] = GROUP
@@ -111,7 +111,7 @@ KINDS: Final = (
                 name: {1: "metadata:ObjectMeta", 2: "subjects:[Subject]", 3: "roleRef:RoleRef"},
             },
             create_on_update=True,
-            defaults=_prepare_binding,
+            defaults=_default_binding,
             checks=_validate_binding,
             check_name=path_segment_faults,
             columns=(

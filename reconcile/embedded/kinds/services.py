@@ -30,25 +30,31 @@ class ClusterIPs:
         self._given = 0
 
     def prepare(self, service: Object, old: Object | None) -> None:
-        spec = service.setdefault("spec", {})
+        spec = service["spec"]
         if old is not None and (old.get("spec") or {}).get("clusterIP"):
             spec.setdefault("clusterIP", old["spec"]["clusterIP"])
-        fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
-        for port in spec.get("ports") or ():
-            fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
         if spec["type"] == "ExternalName":
             return
         if not spec.get("clusterIP"):
             spec["clusterIP"] = self._next()
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
         spec.setdefault("ipFamilies", ["IPv4"])
-        fill(spec, {"ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"})
+        fill(spec, {"ipFamilyPolicy": "SingleStack"})
 
     def _next(self) -> str:
         # The last number is never 0 or 255, which are reserved in a network.
         self._given += 1
         high, low = divmod(self._given, 254)
         return f"10.{96 + high // 256}.{high % 256}.{low + 1}"
+
+
+def _default_service(service: Object) -> None:
+    spec = service.setdefault("spec", {})
+    fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    for port in spec.get("ports") or ():
+        fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
+    if spec["type"] != "ExternalName":
+        fill(spec, {"internalTrafficPolicy": "Cluster"})
 
 
 def _validate_endpoint_slice(endpoints: Object, old: Object | None) -> Iterator[FieldCause]:
@@ -102,7 +108,8 @@ KINDS: Final = (
         "", "Service", short_names=("svc",), categories=("all",), has_status=True,
         answers_object_on_delete=True, create_on_update=True,
         selectable_fields=(".spec.clusterIP", ".spec.type"),
-        defaults_with_state=lambda: ClusterIPs().prepare,
+        defaults=_default_service,
+        prepare_with_state=lambda: ClusterIPs().prepare,
         first_status={"loadBalancer": {}},
         check_name=service_name_faults,
         metadata_fault_copies=4,

@@ -18,7 +18,7 @@ _WEBHOOK: Final = {
 }  # fmt: skip
 
 
-def _prepare_webhooks(configuration: Object, old: Object | None) -> None:
+def _default_webhooks(configuration: Object) -> None:
     for webhook in configuration.get("webhooks") or ():
         fill(webhook, _WEBHOOK)
         if configuration["kind"] == "MutatingWebhookConfiguration":
@@ -53,7 +53,7 @@ KINDS: Final = tuple(
     BuiltInKind(
         "admissionregistration.k8s.io", name, categories=("api-extensions",), namespaced=False,
         has_generation=True, unconditional_update=False,
-        defaults=_prepare_webhooks,
+        defaults=_default_webhooks,
         checks=_validate_webhooks,
         warnings=_warn_of_webhooks,
         columns=(NAMES, CellColumn("Webhooks", count("webhooks"), "integer"), AGE),

@@ -1,6 +1,6 @@
 """The steps of a write: place, complete, check, and commit an object."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,9 +8,10 @@ from attrs import define, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
-from reconcile.embedded.admission.chain import Admission, AdmissionRequest, admit
+from reconcile.embedded.admission.chain import Admission, AdmissionRequest, Denied, admit
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
+from reconcile.embedded.kinds.built_in_kind import Admit
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply, track_update
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
@@ -123,8 +124,8 @@ def require_place(write: WriteRequest, name: str) -> None:
 # --- completing -------------------------------------------------------------------------------
 
 
-async def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
-    """Set the metadata of a new object, and drop fields that clients may not set."""
+async def complete_new(write: WriteRequest, obj: dict[str, Any], *, tracked: bool = False) -> None:
+    """Complete a new object, without the fields that clients may not set."""
     engine, resource, metadata = write.engine, write.resource, obj["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
         metadata.pop(name, None)
@@ -134,27 +135,54 @@ async def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
         metadata["generation"] = 1
     if resource.has_status:
         obj.pop("status", None)
-    await complete(write, obj, None)
+    await complete(write, obj, None, None if tracked else "")
 
 
-async def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
-    """Set defaults and derived fields; 400 for a built-in kind that does not decode."""
-    if not write.resource.custom:
-        with write.reading():
+async def complete(
+    write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, tracked_as: str | None = ""
+) -> None:
+    """Set defaults, managedFields, what admission changes, and derived fields, in the real server's order.
+
+    `tracked_as` is the subresource that managedFields name; None if they are final. Raises ApiFailure: 400
+    for a built-in kind that does not decode.
+    """
+    kind = write.engine.kinds.of(write.resource)
+    with write.reading():
+        if not write.resource.custom:
             write.shape = checked_shape(write.resource, obj, old)
-    write.resource.schema.default(obj)
+        write.resource.schema.default(obj)
+        kind.set_defaults(obj)
+    _drop_duplicate_owners(write, obj)
+    if tracked_as is not None:
+        _track(write, obj, old, tracked_as)
+    if kind.admit is not None and not write.target.subresource:
+        _admit_by_kind(write, kind.admit, obj, old)
     if write.engine.is_guarded(write.resource):
         # Any write may have come while admission waited; none can between here and the commit.
         seen = write.engine.log.version
         await _admit(write, obj, old, write.engine.admission)
         if write.engine.log.version != seen:
             _require_current(write, obj["metadata"].get("name", ""))
-    with write.reading():
-        write.engine.kinds.of(write.resource).complete(obj, old)
-    warning = drop_duplicate_owners(obj["metadata"])
-    if warning:
-        write.warnings.append(warning)
+        _drop_duplicate_owners(write, obj)
+    kind.complete(obj, old)
     drop_empty(obj["metadata"])
+
+
+def _drop_duplicate_owners(write: WriteRequest, obj: dict[str, Any]) -> None:
+    if warning := drop_duplicate_owners(obj["metadata"]):
+        write.warnings.append(warning)
+
+
+def _admit_by_kind(
+    write: WriteRequest, admit: Admit, obj: dict[str, Any], old: dict[str, Any] | None
+) -> None:
+    def others(group: str, plural: str) -> Iterator[dict[str, Any]]:
+        return (stored.decode() for stored in write.engine.log.snapshot((group, plural)))
+
+    try:
+        admit(obj, old, others)
+    except Denied as denied:
+        raise forbidden(write.resource, obj["metadata"].get("name", ""), str(denied)) from None
 
 
 async def _admit(
@@ -297,9 +325,7 @@ async def kept_form(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any
     return KeptForm(resource.conversion.kept, kept)
 
 
-def track(
-    write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
-) -> None:
+def _track(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str) -> None:
     track_update(
         old,
         obj,

@@ -50,7 +50,6 @@ from reconcile.embedded.verbs.write_request import (
     kept_form,
     require_place,
     restore_system_fields,
-    track,
     validate,
 )
 
@@ -91,7 +90,6 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     validate(write, obj, None)
     if metadata.get("resourceVersion"):
         raise bare_server_error("resourceVersion should not be set on objects to be created")
-    track(write, obj, None)
     kept = await kept_form(write, obj, None)
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
     if taken is not None:
@@ -189,11 +187,9 @@ async def replace(
     _keep_other_parts(write, obj, old, part)
     restore_system_fields(obj, old)
     write.stored = stored
-    await complete(write, obj, old)
+    await complete(write, obj, old, None if tracked else through or part)
     validate(write, obj, old, subresource=part)
     bump_generation(resource, obj, old)
-    if not tracked:
-        track(write, obj, old, through or part)
     obj["metadata"]["resourceVersion"] = str(stored.version)
     kept = await kept_form(write, obj, old)
     if changes_nothing(kept.resource, stored, kept.obj, old):
@@ -346,10 +342,7 @@ def _read_intent(write: WriteRequest, *, named: bool) -> dict[str, Any]:
 async def _create_applied(write: WriteRequest, obj: dict[str, Any]) -> Response:
     metadata = obj["metadata"]
     require_place(write, metadata["name"])
-    entries = metadata.pop("managedFields", None)
     write.upserting = True
-    await complete_new(write, obj)
+    await complete_new(write, obj, tracked=True)
     validate(write, obj, None)
-    if entries:
-        metadata["managedFields"] = entries
     return await write.commit(201, await kept_form(write, obj, None))
