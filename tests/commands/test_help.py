@@ -40,6 +40,7 @@ def test_a_wrong_option_is_reported_in_one_line_with_the_next_step(
 def test_help_imports_no_command_and_no_client() -> None:
     look = "import sys; from reconcile.commands import main; main(); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", look, "--help"], capture_output=True, text=True, timeout=30)
+    assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
     loaded = set(done.stderr.split())
     heavy = {"aiohttp", "kubernetes_asyncio", "reconcile.manager", "reconcile.embedded", "rich"}
     assert not loaded & heavy

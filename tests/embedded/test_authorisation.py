@@ -135,6 +135,7 @@ def test_a_user_without_a_role_gets_a_403_that_names_verb_and_resource(api: Api)
         'configmaps "a" is forbidden: User "anna" cannot get resource "configmaps" in API group "" in the '
         'namespace "default"'
     )
+    assert "at the cluster scope" in api.send("GET", "/api/v1/configmaps", **ANNA).body["message"]
 
 
 def test_a_403_does_not_reveal_whether_an_object_exists(api: Api) -> None:

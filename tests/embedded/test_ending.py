@@ -184,7 +184,9 @@ def test_a_definition_is_removed_after_its_objects_and_ends_their_watches(api: A
     assert ending["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     condition = ending["status"]["conditions"][2]
     assert (condition["type"], condition["reason"]) == ("Terminating", "InstanceDeletionInProgress")
-    assert api.send("POST", WIDGETS, widget("b")).status == 403
+    refused = api.send("POST", WIDGETS, widget("b"))
+    assert refused.status == 403
+    assert "create not allowed while custom resource definition is terminating" in refused.body["message"]
     api.merge(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})
     api.server.settle()
     assert api.gone(f"{DEFINITIONS}/widgets.example.com")

@@ -129,6 +129,21 @@ def test_patches_of_every_type_are_accepted(kubectl: Kubectl) -> None:
     assert {container["name"] for container in containers} == {"nginx", "sidecar"}
 
 
+@pytest.mark.rule("api-57")
+def test_objects_are_scaled_and_labelled_and_deleted_with_their_namespace(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one", team="a"))
+    kubectl("create", "-f", "-", given=BUILT_INS)
+    for name in ("widget/one", "deployment/web"):
+        assert "scaled" in kubectl("scale", name, "--replicas=7")
+        kubectl("label", name, "tier=front", "team-")
+        found = kubectl.read(name)
+        assert found["spec"]["replicas"] == 7
+        assert found["metadata"]["labels"].items() - {("app", "web")} == {("tier", "front")}
+    assert kubectl.refused("scale", "widget/one", "--current-replicas=1", "--replicas=2")
+    kubectl("delete", "namespace", kubectl.namespace, "--timeout=20s")
+    assert "NotFound" in kubectl.refused("get", "namespace", kubectl.namespace)
+
+
 def test_an_object_is_described_with_its_events(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", given=BUILT_INS)
     pod = kubectl.read("pod", "lonely")

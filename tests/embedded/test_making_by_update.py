@@ -45,11 +45,11 @@ def test_other_kinds_cannot_be_created_by_an_update(api: Api) -> None:
 
 
 @pytest.mark.rule("api-47")
-def test_some_built_in_kinds_require_a_version_on_update_like_custom_ones(api: Api) -> None:
-    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-    budget = {"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
-    made = api.ok("POST", path, budget)
-    assert api.send("PUT", f"{path}/a", budget).status == 422
+@pytest.mark.parametrize("path", [WIDGETS, LEASES, "/apis/policy/v1/namespaces/default/poddisruptionbudgets"])
+def test_custom_kinds_and_some_built_in_ones_require_a_version_on_update(api: Api, path: str) -> None:
+    body = widget() if path == WIDGETS else {"metadata": {"name": "a"}, "spec": {}}
+    made = api.ok("POST", path, body)
+    assert api.send("PUT", f"{path}/a", body).status == 422
     assert api.send("PUT", f"{path}/a", made).status == 200
 
 

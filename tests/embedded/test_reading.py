@@ -154,9 +154,11 @@ def test_lists_objects_and_watches_can_be_requested_as_metadata_only(api: Api) -
     one = api.ok("GET", f"{WIDGETS}/w0", accept=PARTIAL)
     assert (one["kind"], one["metadata"]["name"]) == ("PartialObjectMetadata", "w0")
     assert "spec" not in one
-    many = api.ok("GET", WIDGETS, accept=PARTIAL.replace("Metadata;", "MetadataList;"))
+    as_list = PARTIAL.replace("Metadata;", "MetadataList;")
+    many = api.ok("GET", WIDGETS, accept=as_list)
     assert {item["kind"] for item in many["items"]} == {"PartialObjectMetadata"}
-    assert api.send("GET", WIDGETS, accept=f"{PARTIAL},application/json").status == 406
+    for path, other in ((WIDGETS, PARTIAL), (f"{WIDGETS}/w0", as_list)):
+        assert api.send("GET", path, accept=f"{other},application/json").status == 406
     unknown = "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json"
     assert api.ok("GET", WIDGETS, accept=unknown)["kind"] == "WidgetList"
     watch = api.raw("GET", WIDGETS, None, {"watch": "1"}, accept=PARTIAL)
@@ -166,7 +168,8 @@ def test_lists_objects_and_watches_can_be_requested_as_metadata_only(api: Api) -
 
 @pytest.mark.rule("api-22")
 def test_an_unknown_answer_form_or_content_type_is_refused(api: Api) -> None:
-    assert api.send("GET", WIDGETS, accept="text/csv").status == 406
+    for path in (WIDGETS, "/apis"):
+        assert api.send("GET", path, accept="text/csv").status == 406
     assert api.send("POST", WIDGETS, b"x", content_type="text/plain").status == 415
     strategic = "application/strategic-merge-patch+json"
     assert api.send("PATCH", f"{WIDGETS}/w0", {}, content_type=strategic).status == 415

@@ -27,7 +27,8 @@ QUERIES: tuple[dict[str, str], ...] = ({}, {"watch": "true"}, {"fieldSelector": 
     [
         ("GET", "/api/v1/pods", {}, "list", ""),
         ("GET", "/api/v1/pods", {"watch": "1"}, "watch", ""),
-        ("GET", "/api/v1/pods", {"watch": "false"}, "list", ""),
+        ("GET", "/api/v1/pods", {"watch": "False"}, "list", ""),
+        ("GET", "/api/v1/pods", {"watch": "0"}, "list", ""),
         ("GET", "/api/v1/namespaces/d/pods/a", {"watch": "1"}, "get", "a"),
         ("HEAD", "/api/v1/namespaces/d/pods/a", {}, "get", "a"),
         ("DELETE", "/api/v1/namespaces/d/pods", {"watch": "1"}, "deletecollection", ""),

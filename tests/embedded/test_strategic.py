@@ -37,6 +37,7 @@ A, B, C = ({"name": name, "image": f"{name}:1"} for name in "abc")
 
 def test_new_items_come_first() -> None:
     assert names(spec_after(pod(A, B), {"containers": [C]})["containers"]) == ["c", "a", "b"]
+    assert names(spec_after(pod(A, A), {"containers": [C]})["containers"]) == ["c", "a", "a"]
     merged = strategic_merge(pod(A), {"metadata": {"finalizers": ["x/3"]}}, POD)
     assert merged["metadata"]["finalizers"] == ["x/3", "x/1", "x/2"]
 

@@ -19,6 +19,7 @@ from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, MERGE, Api, Stil
 from tests.embedded.versioned_things import collection, thing, things, version
 
 NEW, OLD = collection("v1"), collection("v1alpha1")
+DEFINED = f"{DEFINITIONS}/things.shop.example.com"
 SCALE = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.ready"}}
 OLD_SCALE = {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready"}}
 Change = Callable[[dict[str, Any]], Any]
@@ -325,15 +326,21 @@ async def test_only_labels_and_annotations_are_taken_from_converted_metadata(rea
     assert not {"finalizers", "unknown"} & metadata.keys()
 
 
+def store_in_the_old_version(api: Api) -> Any:
+    """Moves the storage to v1alpha1, and returns that version."""
+    old, new = api.ok("GET", DEFINED)["spec"]["versions"]
+    old["storage"], new["storage"] = True, False
+    api.merge(DEFINED, {"spec": {"versions": [old, new]}})
+    return old
+
+
 async def test_an_object_kept_in_a_version_that_is_no_longer_defined_cannot_be_read(
     ready: Converting,
 ) -> None:
     ready.make(replicas=3)
-    path = f"{DEFINITIONS}/things.shop.example.com"
-    old, new = ready.api.ok("GET", path)["spec"]["versions"]
-    ready.api.merge(path, {"spec": {"versions": [{**old, "storage": True}, {**new, "storage": False}]}})
-    ready.api.merge(f"{path}/status", {"status": {"storedVersions": ["v1alpha1"]}})
-    ready.api.merge(path, {"spec": {"versions": [{**old, "storage": True}]}})
+    old = store_in_the_old_version(ready.api)
+    ready.api.merge(f"{DEFINED}/status", {"status": {"storedVersions": ["v1alpha1"]}})
+    ready.api.merge(DEFINED, {"spec": {"versions": [old]}})
     status, answer = await ready.send("GET", f"{OLD}/a")
     wanted = "request to convert CR from an invalid group/version: shop.example.com/v1"
     assert (status, answer["message"]) == (500, wanted)
@@ -343,9 +350,7 @@ async def test_after_a_change_of_the_storage_version_objects_are_converted_from_
     ready: Converting,
 ) -> None:
     ready.make(replicas=3)
-    path = f"{DEFINITIONS}/things.shop.example.com"
-    old, new = ready.api.ok("GET", path)["spec"]["versions"]
-    ready.api.merge(path, {"spec": {"versions": [{**old, "storage": True}, {**new, "storage": False}]}})
+    store_in_the_old_version(ready.api)
     assert (await ready.send("GET", f"{OLD}/a"))[1]["spec"] == {"size": 3}
     assert (await ready.send("PATCH", f"{OLD}/a", {"spec": {"note": 1}}))[1]["spec"] == {"size": 3, "note": 1}
     assert (await ready.send("GET", f"{NEW}/a"))[1]["spec"] == {"replicas": 3, "note": 1}
