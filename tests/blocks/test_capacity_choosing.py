@@ -27,6 +27,8 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def test_the_first_option_by_name_is_chosen_among_those_the_expanders_leave() -> None:
+    said = Priorities.parse("1:\n- b\n- c\n")
+    assert choose(options("a", "b", "c"), [said, at_random(lambda: 0.0)]).options == tuple(options("b"))
     assert choose(options("b", "a"), [least_waste]) == ExpanderChoice(tuple(options("a")))
     assert choose(options("b", "a"), []) == ExpanderChoice(tuple(options("a")))
     assert choose([], [least_waste]) == ExpanderChoice(())

@@ -12,7 +12,8 @@ from attrs import frozen
 from reconcile import Condition, Object, ObjectMeta, field, kind_of, resource
 from reconcile.errors import DecodeError
 from reconcile.kinds import Pod
-from reconcile.models import Schema, decode, encode, unstructured_kind
+from reconcile.models import Schema, decode, definition_of, encode, unstructured_kind
+from reconcile.testing import FakeClient
 
 
 class Color(enum.Enum):
@@ -42,6 +43,7 @@ class EverySpec:
     labels: Mapping[str, str] = {}
     extra: Mapping[str, Any] = {}
     pod_ip: Annotated[str, Schema(wire="podIP")] = ""
+    from_: str = ""
 
 
 @frozen
@@ -69,6 +71,7 @@ FULL = {
     "labels": {"a": "b"},
     "extra": {"deep": [1, {"x": None}]},
     "podIP": "10.0.0.1",
+    "from": "f",
 }
 
 
@@ -76,8 +79,16 @@ def body(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Every", "metadata": {"name": "e"}, "spec": spec}
 
 
-def test_every_field_round_trips_under_its_wire_name() -> None:
-    assert encode(decode(Every, body(**FULL)))["spec"] == FULL
+def test_every_field_round_trips_under_its_wire_name_and_is_stored_by_the_server() -> None:
+    every = decode(Every, body(**FULL))
+    assert encode(every)["spec"] == FakeClient().add(every)["spec"] == FULL
+
+
+def test_a_definition_has_the_values_of_an_enum_and_only_the_declared_subresources() -> None:
+    version = definition_of(Every)["spec"]["versions"][0]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert spec["color"] == {"type": "string", "enum": ["red", "blue"], "default": "red"}
+    assert version["subresources"] == {"status": {}}
 
 
 def test_an_absent_value_gives_the_default_and_null_means_absent_unless_none_is_allowed() -> None:
