@@ -113,6 +113,13 @@ class Here:
     async def deploy(self, replicas: int, name: str = "model") -> None:
         await self.user.create(deployment(name, replicas))
 
+    async def settle(self, replicas: int) -> None:
+        """An autoscaler and as many pods as their load needs."""
+        self.metrics.load = 1.0
+        await self.deploy(replicas)
+        await self.make()
+        await anyio.sleep(30)
+
     async def replicas(self, name: str = "model") -> int:
         return (await self.user.get(Deployment, name, NAMESPACE)).spec.replicas or 0
 

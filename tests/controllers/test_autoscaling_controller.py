@@ -46,10 +46,7 @@ async def test_a_deployment_follows_the_load_up_and_down_through_its_scale_alone
 @pytest.mark.rule("autoscale-quiet")
 @in_world(told)
 async def test_nothing_is_written_while_nothing_changes(here: Here) -> None:
-    here.metrics.load = 1.0
-    await here.deploy(3)
-    await here.make()
-    await anyio.sleep(60)
+    await here.settle(3)
     sent = len(here.requests.writes)
     await anyio.sleep(300)
     assert len(here.requests.writes) == sent
@@ -71,10 +68,7 @@ async def test_nothing_is_written_while_nothing_can_be_measured(here: Here) -> N
 @pytest.mark.rule("autoscale-guarded")
 @in_world(told)
 async def test_a_number_changed_by_another_writer_meanwhile_is_decided_again(here: Here) -> None:
-    here.metrics.load = 1.0
-    await here.deploy(3)
-    await here.make()
-    await anyio.sleep(30)
+    await here.settle(3)
     target = await here.user.get(Deployment, "model", NAMESPACE)
     await here.user.raw.set_scale(target, 6, expect=3)
     await anyio.sleep(30)
@@ -133,10 +127,7 @@ async def test_a_maximum_beyond_the_nodes_is_a_condition_and_not_an_error(here: 
 @pytest.mark.rule("autoscale-hold")
 @in_world(told)
 async def test_unreachable_pods_change_nothing_and_are_reported_in_a_condition(here: Here) -> None:
-    here.metrics.load = 1.0
-    await here.deploy(4)
-    await here.make()
-    await anyio.sleep(30)
+    await here.settle(4)
     here.net.hanging = set(here.net.pods)
     await anyio.sleep(120)
     assert await here.replicas() == 4
@@ -181,6 +172,18 @@ async def test_a_schedule_raises_the_minimum_and_is_shown(here: Here) -> None:
     assert await here.replicas() == 1
     shown = (await here.find()).status.scheduled_bounds
     assert shown.active_schedule is None
+
+
+@in_world(told)
+async def test_the_last_of_many_quick_changes_counts(here: Here) -> None:
+    here.metrics.load = 3.0
+    await here.deploy(2)
+    for number in range(20):
+        await here.make(maxReplicas=3 + number % 5, scalingStrategy=("KPA", "APA")[number % 2])
+        await anyio.sleep(0.1)
+    await here.make(maxReplicas=5)
+    await anyio.sleep(60)
+    assert await here.replicas() == 5
 
 
 # --- zero -----------------------------------------------------------------------------------------------

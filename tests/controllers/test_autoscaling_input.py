@@ -154,10 +154,7 @@ def test_the_aibrix_samples_run_unchanged(crd: str, name: str) -> None:
 
 @in_world(told)
 async def test_a_deleted_autoscaler_leaves_its_target_alone(here: Here) -> None:
-    here.metrics.load = 1.0
-    await here.deploy(3)
-    await here.make()
-    await anyio.sleep(30)
+    await here.settle(3)
     await here.user.delete(await here.find())
     here.metrics.load = 5.0
     await anyio.sleep(60)

@@ -59,6 +59,7 @@ def test_a_cluster_view_has_everything_that_its_set_needs() -> None:
     ("status", "second"),
     [
         ({"state": "ready", "conditions": None}, 0),
+        ({"state": "suspended"}, None),
         ({"state": "ready", "conditions": [said(HEAD_READY, 9)]}, 0),
         ({"state": "ready", "conditions": [said(PROVISIONED, 9, "False")]}, None),
         ({"conditions": [said(PROVISIONED)]}, 0),

@@ -165,10 +165,11 @@ async def test_nodes_counted_earlier_stay_counted_when_others_are_added() -> Non
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")
-async def test_removed_nodes_are_marked_and_reduce_the_size_by_their_number() -> None:
-    client, one = await three()
-    assert await delete_nodes(client, one, ["a", "c"], STAMP) == 2
-    assert (await marked(client), await sized(client)) == ({"a", "c"}, 1)
+@pytest.mark.parametrize(("names", "left"), [("ac", 1), ("abc", 0)])
+async def test_removed_nodes_are_marked_and_reduce_the_size_by_their_number(names: str, left: int) -> None:
+    client, one = await three(bounds=("0", "10"))
+    assert await delete_nodes(client, one, list(names), STAMP) == len(names)
+    assert (await marked(client), await sized(client)) == (set(names), left)
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")

@@ -100,9 +100,13 @@ def test_options_of_a_group_override_the_defaults_and_invalid_ones_are_reported(
     }
     found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
     assert (found, faults) == (GroupOptions(700, 100, 600.0, 3600.0, 1500.0, 90.0), [])
-    bad = {OPTIONS + "scaledownunneededtime": "soon", OPTIONS + "scaledownutilizationthreshold": "2"}
-    found, faults = options_of(bad)
-    assert found == GroupOptions()
+    bad = {
+        "scaledownunneededtime": "soon",
+        "scaledownutilizationthreshold": "2",
+        "maxnodeprovisiontime": "25m",
+    }
+    found, faults = options_of({OPTIONS + name: value for name, value in bad.items()})
+    assert found == GroupOptions(provision=1500.0)
     assert [fault.split()[1].rstrip(":") for fault in faults] == [
         OPTIONS + "scaledownutilizationthreshold",
         OPTIONS + "scaledownunneededtime",

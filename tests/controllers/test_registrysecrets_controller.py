@@ -252,22 +252,24 @@ async def test_the_copy_of_another_release_is_never_adopted() -> None:
 @pytest.mark.rule("kubero-removal")
 @pytest.mark.parametrize(
     ("removal", "secrets", "namespace"),
-    [(None, 0, True), ("copies", 0, True), ("keep", 2, True), ("namespaces", 0, False)],
+    [(None, 0, True), ("copies", 0, True), ("keep", 6, True), ("namespaces", 0, False)],
 )
 @pytest.mark.parametrize("how", ["phase", "pipeline"])
 async def test_the_removal_policy_decides_what_is_deleted_with_a_phase_or_a_pipeline(
     removal: str | None, secrets: int, namespace: bool, how: str
 ) -> None:
-    client = FakeClient(source(), pipeline("test", removal=removal))
+    theirs = Namespace(metadata=ObjectMeta("shop-theirs"))
+    twin = KuberoPipeline(metadata=ObjectMeta("shop", "other"), spec=pipeline("shared").spec)
+    client = FakeClient(source(), theirs, twin, pipeline("test", "theirs", "shared", removal=removal))
     await once(client)
     if how == "phase":
         await client.modify(KuberoPipeline, "shop", NAMESPACE, respec(phases=()))
     else:
         await client.delete(await client.get(KuberoPipeline, "shop", NAMESPACE))
-    await once(client)
+    made = await once(client)
     assert len(await copies(client)) == secrets
-    there = await client.find(Namespace, "shop-test")
-    assert (there is not None and not there.terminating) is namespace
+    deleted = [write for write in made.writes if write.startswith("delete namespaces")]
+    assert deleted == ([] if namespace else ["delete namespaces shop-test"])
     assert (await client.find(KuberoPipeline, "shop", NAMESPACE) is None) is (how == "pipeline")
 
 
