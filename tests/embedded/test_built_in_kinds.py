@@ -33,8 +33,15 @@ def judge_size(kettle: dict[str, Any], old: dict[str, Any] | None) -> list[Field
     return [FieldCause("FieldValueInvalid", "Invalid value: must hold something", "spec.litres")]
 
 
-def warn_of_weight(kettle: dict[str, Any]) -> list[str]:
-    return ["a full kettle is heavy"] if kettle["spec"].get("litres", 1) > 2 else []
+def judge_heat(kettle: dict[str, Any], old: dict[str, Any] | None) -> list[FieldCause]:
+    if old is None or kettle["status"].get("hot") or not (old.get("status") or {}).get("hot"):
+        return []
+    return [FieldCause("FieldValueInvalid", "Invalid value: it cools by itself", "status.hot")]
+
+
+def warn_of_weight(kettle: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+    litres = kettle["spec"].get("litres", 1)
+    return ["a full kettle is heavy"] if litres > 2 and (old is None or old["spec"] != kettle["spec"]) else []
 
 
 KETTLE = BuiltInKind(
@@ -45,6 +52,8 @@ KETTLE = BuiltInKind(
     has_status=True,
     defaults=paint,
     checks=judge_size,
+    status_checks=judge_heat,
+    status_keeps=("annotations",),
     warnings=warn_of_weight,
     columns=(
         CellColumn("Name", lambda obj, _now: obj["metadata"]["name"]),
@@ -79,7 +88,12 @@ def test_its_defaults_and_validation_come_from_its_record(api: Api) -> None:
 
 
 def test_a_write_causes_its_warning(api: Api) -> None:
-    assert "a full kettle is heavy" in api.send("POST", KETTLES, kettle(litres=3)).headers["warning"]
+    made = api.send("POST", KETTLES, kettle(litres=3))
+    assert "a full kettle is heavy" in made.headers["warning"]
+    unchanged = api.send(
+        "PUT", f"{KETTLES}/a", {**made.body, "metadata": {"name": "a", "labels": {"a": "b"}}}
+    )
+    assert (unchanged.status, "warning" in unchanged.headers) == (200, False)
 
 
 def test_kubectl_gets_its_columns_and_its_short_name(api: Api) -> None:
@@ -96,6 +110,15 @@ def test_it_has_a_separate_status(api: Api) -> None:
     api.merge(f"{KETTLES}/a/status", {"status": {"hot": True}, "spec": {"litres": 2}})
     stored = api.ok("GET", f"{KETTLES}/a")
     assert (stored["status"], stored["spec"]["litres"]) == ({"hot": True}, 1)
+
+
+def test_a_write_of_its_status_is_checked_and_takes_metadata_but_what_its_record_keeps(api: Api) -> None:
+    api.ok("POST", KETTLES, kettle(litres=1))
+    changed = {"labels": {"l": "1"}, "annotations": {"n": "1"}}
+    made = api.merge(f"{KETTLES}/a/status", {"metadata": changed, "status": {"hot": True}})
+    assert (made["metadata"]["labels"], "annotations" in made["metadata"]) == ({"l": "1"}, False)
+    cold = {**made, "status": {"hot": False}}
+    assert api.send("PUT", f"{KETTLES}/a/status", cold).causes == [("FieldValueInvalid", "status.hot")]
 
 
 async def test_its_protobuf_body_is_read_over_http(api: Api) -> None:

@@ -21,7 +21,7 @@ Prepare = Callable[[Object, Object | None], None]
 Others = Callable[[str, str], Iterable[Object]]
 Admit = Callable[[Object, Object | None, Others], None]
 Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
-Warnings = Callable[[Object], list[str]]
+Warnings = Callable[[Object, Object | None], list[str]]
 
 
 @frozen(eq=False)
@@ -83,9 +83,18 @@ class BuiltInKind:
     """Creates the `prepare` of one server, for a kind that allocates (Service)."""
     checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
+    names_missing_fields: bool = False
+    """Its checks say which fields are missing, so that nobody asks the schema.
+
+    A real server knows no schema of built-in kinds: a missing part is an empty one, whose fields are checked.
+    """
+    status_checks: Checks = lambda obj, old: ()
+    """The faults of an object whose status was written; `checks` are not asked then."""
+    status_keeps: tuple[str, ...] = ()
+    """The metadata that a write of the status leaves alone; most strategies reset the spec only."""
     check_name: NameCheck = subdomain_faults
-    warnings: Warnings = lambda obj: []
-    """Warnings for the writer of an object that is accepted."""
+    warnings: Warnings = lambda obj, old: []
+    """Warnings for the writer of an object that is accepted, except through its status."""
     metadata_fault_copies: int = 3
     """How often the real server names a fault of labels, annotations and owners in an update."""
 

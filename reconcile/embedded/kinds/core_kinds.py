@@ -80,7 +80,7 @@ def counted_resource(name: str) -> tuple[str, str] | None:
     return (group, plural)
 
 
-def _warn_of_uncounted(quota: Object) -> list[str]:
+def _warn_of_uncounted(quota: Object, old: Object | None) -> list[str]:
     spec = quota.get("spec") or {}
     if spec.get("scopes") or spec.get("scopeSelector"):
         return ["spec.scopes: the embedded server does not evaluate scopes; this quota has no effect"]

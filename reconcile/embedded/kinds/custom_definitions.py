@@ -280,7 +280,9 @@ KINDS: Final = (
         grafts={("spec", "versions", "", "schema", "openAPIV3Schema"): JSON_SCHEMA},
         defaults=default_definition,
         checks=validate_definition,
-        warnings=definition_warnings,
+        names_missing_fields=True,
+        status_keeps=("annotations", "finalizers", "labels", "ownerReferences"),
+        warnings=lambda definition, old: definition_warnings(definition),
         columns=(NAMES, CREATED),
     ),
 )  # fmt: skip

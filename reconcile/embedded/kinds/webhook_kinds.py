@@ -45,7 +45,7 @@ def _validate_webhooks(configuration: Object, old: Object | None) -> Iterator[Fi
         yield from one_of(webhook, f"{path}.sideEffects", ("None", "NoneOnDryRun"))
 
 
-def _warn_of_webhooks(configuration: Object) -> list[str]:
+def _warn_of_webhooks(configuration: Object, old: Object | None) -> list[str]:
     return [f"{configuration['metadata'].get('name', '')}: {_WEBHOOKS_UNCALLED}"]
 
 

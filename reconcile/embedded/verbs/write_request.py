@@ -10,7 +10,7 @@ from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import Admission, AdmissionRequest, Denied, admit
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
-from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
+from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.kinds.built_in_kind import Admit
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply, track_update
@@ -253,14 +253,18 @@ def validate(
         causes += check_change(obj["metadata"], old["metadata"])
     if resource.custom:
         causes += _scale_causes(obj, resource) + resource.schema.validate(obj, old)
-    elif subresource != "status":
+    elif subresource == "status":
+        causes += kind.status_checks(obj, old)
+    else:
         with write.reading():
             causes += kind.checks(obj, old)
         named = {cause.field for cause in causes}
-        causes += [cause for cause in write.shape if cause.field not in named]
+        missing = () if kind.names_missing_fields else write.shape
+        causes += [cause for cause in missing if cause.field not in named]
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
-    write.warnings.extend(kind.warnings(obj))
+    if subresource != "status":
+        write.warnings.extend(kind.warnings(obj, old))
 
 
 def checked_shape(
@@ -271,8 +275,6 @@ def checked_shape(
     for cause in causes:
         if cause.reason == _TYPE_FAULT:
             raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
-    if resource.storage_key == DEFINITIONS:
-        return []  # their own rules say what is missing, and where it is looked for
     return [cause for cause in causes if not cause.field.startswith("status")]
 
 

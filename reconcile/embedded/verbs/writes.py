@@ -203,14 +203,26 @@ async def replace(
 def _keep_other_parts(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any], part: str) -> None:
     """The main endpoint leaves the status alone; the status endpoint leaves all else alone."""
     if part == "status":
-        status = obj.get("status")
-        metadata = {name: value for name, value in obj["metadata"].items() if name in _METADATA_OF_STATUS}
+        status, metadata = obj.get("status"), _metadata_beside_status(write, obj["metadata"], old["metadata"])
         obj.clear()
         obj.update(old)
-        obj["metadata"] = {**old["metadata"], **metadata}
+        obj["metadata"] = metadata
         _set_or_drop(obj, "status", status)
     elif write.resource.has_status and part != "finalize":
         _set_or_drop(obj, "status", old.get("status"))
+
+
+def _metadata_beside_status(
+    write: WriteRequest, metadata: dict[str, Any], old: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A built-in kind takes metadata from a write of its status, apart from what its strategy resets."""
+    if write.resource.custom:
+        return {**old, **{name: metadata[name] for name in _METADATA_OF_STATUS if name in metadata}}
+    kept = write.engine.kinds.of(write.resource).status_keeps
+    return {
+        **{name: value for name, value in metadata.items() if name not in kept},
+        **{name: old[name] for name in kept if name in old},
+    }
 
 
 def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
