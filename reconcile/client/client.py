@@ -6,7 +6,7 @@ noted for the key that caused it, so that its next read sees it.
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self, TypeVar, overload
 
 import msgspec
@@ -109,21 +109,18 @@ class Client(ClientView):
             field_validation,
         )
         self._core = core
+        self._reads = ObjectReads(core)
 
-    # Each run has a client of its own, and many runs neither read nor write: parts are made when used.
-    @cached_property
-    def _reads(self) -> ObjectReads:
-        return ObjectReads(self._core)
-
-    @cached_property
+    # Each run has a client of its own, and many runs do not write: these parts are made when used.
+    @property
     def _writes(self) -> ObjectWrites:
         return ObjectWrites(self._core, self._reads)
 
-    @cached_property
+    @property
     def _applies(self) -> ObjectApplies:
         return ObjectApplies(self._core, self._reads, self._writes)
 
-    @cached_property
+    @property
     def raw(self) -> RawClient:
         """Further requests: custom patches, subresources, whole objects, stored states."""
         return RawClient(self._core, self._reads, self._writes)
@@ -397,11 +394,7 @@ def with_indexes(client: C, indexed: IndexedReads) -> C:
     return _with_core(client, client._core.changed(indexed=indexed))
 
 
-_PARTS = frozenset({"raw", "_reads", "_writes", "_applies"})
-
-
 def _with_core(client: C, core: ClientCore) -> C:
     copy = object.__new__(type(client))
-    copy.__dict__ = {name: value for name, value in client.__dict__.items() if name not in _PARTS}
-    copy._core = core
+    copy.__dict__ = {**client.__dict__, "_core": core, "_reads": ObjectReads(core)}
     return copy

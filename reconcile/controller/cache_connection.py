@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import structlog
-from attrs import define, evolve, field
+from attrs import define, field
 
 from informers import APIResource, Cache, Delta, Handler, Informer, Registration, Snapshot, Store
 from informers.cancellation import FAILURES
@@ -198,7 +198,7 @@ class CacheConnection(Generic[T]):
         if origin is Origin.SEEN:
             return
         if origin is Origin.OWN:
-            cause = evolve(cause, echo=True)
+            cause = msgspec.structs.replace(cause, echo=True)
         elif self.guard.tracking:
             self.guard.note_trigger(request, resource, delta)
         self.enqueue(request, cause, INITIAL_PRIORITY if delta.initial or delta.resync else 0)

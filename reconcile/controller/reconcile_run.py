@@ -126,10 +126,10 @@ class RunExecutor(Generic[T]):
         record = core.run
         if self.rendering or self.debug:
             record.rendered = {}
-        if client.cache is not None:
+        if core.cache is not None:
             causes = self.echoes.begin(request, causes)
         record.causes = causes
-        reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
+        reconcile_id = f"{int(core.clock.random() * _IDS):08x}"
         bind_log = partial(self._bound_log, request, reconcile_id)
         run = ReconcileRun(self, request, client, record, bind_log, reconcile_id, attempt)
         hidden = redaction.seen.set(core.secrets)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
 from attrs import define, evolve, field
@@ -139,7 +140,7 @@ class ClusterSet:
             expected = "a namespace and a name" if kind_of(kind).resource.namespaced else "a name alone"
             raise ValueError(f"{key!r} is not a key of {kind.__name__}: expected {expected}")
         reason = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
-        reason = evolve(reason, note=redacted(reason.note))
+        reason = msgspec.structs.replace(reason, note=redacted(reason.note))
         for runner in runners:
             runner.trigger(request, reason, priority)
 

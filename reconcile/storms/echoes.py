@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
-from attrs import define, evolve, field, frozen
+import msgspec
+from attrs import define, field, frozen
 
 from informers import APIResource, Delta, Key, Snapshot
 from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
@@ -131,7 +132,7 @@ class Echoes:
         same_start = cause.since == (0 if sent.base is None else sent.base.version)
         if not same_start or not is_echo(sent, sent.base, sent.written):
             return cause
-        return evolve(cause, echo=True)
+        return msgspec.structs.replace(cause, echo=True)
 
 
 @observing(lambda *_: False)

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+import msgspec
 import structlog
-from attrs import define, evolve, field
+from attrs import define, field
 
 from informers import ApiError, APIResource, Delta, Snapshot
 from reconcile.client.client import Client
@@ -164,7 +165,7 @@ class StormGuard:
             return cause
         place = cause.resource, cause.key
         if cause.echo:
-            return evolve(cause, paths=active.written.get(place, ()), manager=self.manager)
+            return msgspec.structs.replace(cause, paths=active.written.get(place, ()), manager=self.manager)
         if active.trigger is None or (active.trigger[0], active.trigger[2].key) != place:
             return cause
         old, new = active.trigger[1:]
@@ -177,7 +178,9 @@ class StormGuard:
                 fields = ()
             active.manager = writer_of(fields, paths, but=self.manager) or active.manager
             active.writes_of = place
-        return evolve(cause, paths=paths, manager=active.manager if active.writes_of == place else "")
+        return msgspec.structs.replace(
+            cause, paths=paths, manager=active.manager if active.writes_of == place else ""
+        )
 
     def _needs_read(self, active: ActiveKey, cause: Cause) -> bool:
         if active.reads >= LIVE_READS or (active.manager and active.writes_of == (cause.resource, cause.key)):

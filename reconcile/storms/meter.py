@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Sequence
 
-from attrs import define, evolve, field
+import msgspec
+from attrs import define, field
 
 from informers import APIResource, Key, Snapshot
 from reconcile.runs.run_request import Cause, Request
@@ -76,7 +77,7 @@ class ActiveKey:
     def _owned(self, cause: Cause) -> Cause:
         """Mark the end of an object that the key deleted as an echo, which no version shows."""
         if cause.verb == "deleted" and (cause.resource, cause.key) in self.deleted:
-            return evolve(cause, echo=True)
+            return msgspec.structs.replace(cause, echo=True)
         return cause
 
 

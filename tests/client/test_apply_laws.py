@@ -81,9 +81,13 @@ class Gadgets:
         items = [informer._read(msgspec.json.encode(item)) for item in listed["items"]]
         informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
 
-    def version(self) -> str:
+    def metadata(self) -> dict[str, Any]:
         answer = self.server.handle(ApiRequest("GET", PATH))
-        return str(msgspec.json.decode(answer.body)["metadata"].get("resourceVersion", ""))  # type: ignore[union-attr]
+        found: dict[str, Any] = msgspec.json.decode(answer.body)["metadata"]  # type: ignore[union-attr]
+        return found
+
+    def version(self) -> str:
+        return str(self.metadata().get("resourceVersion", ""))
 
     def apply(self, manager: str, intent: Mapping[str, Any], subresource: str = "") -> None:
         """What a client without any memory sends."""
@@ -201,8 +205,10 @@ async def check(gadgets: Gadgets, intent: dict[str, Any], subresource: str = "",
     if not sent:
         body = {name: value for name, value in intent.items() if name in ("apiVersion", "kind", "metadata")}
         part = subresource or "spec"
+        owned = "managedFields" in gadgets.metadata()
         gadgets.apply("mine", {**body, part: intent[part]}, subresource)
-        assert gadgets.version() == before, "it was left out, and would have changed something"
+        # An apply to an object that has no owner notes its fields as `before-first-apply`, and changes no more.
+        assert gadgets.version() == before or not owned, "it was left out, and would have changed something"
     elif exact:
         assert after != before, "it was sent, and changed nothing"
     gadgets.refresh()
@@ -218,7 +224,7 @@ def test_an_apply_is_skipped_exactly_if_it_would_change_nothing(acted: list[tupl
 
 @pytest.mark.rule("write-7")
 @settings(max_examples=100, deadline=None)
-@example(acted=[("mine", gadget({"tags": []}))])
+@example(acted=[("mine", gadget({"tags": []})), ("mine", gadget({"tags": []}))])
 @example(
     acted=[
         ("mine", gadget({"free": {"b": {"a": "a"}}})),
