@@ -207,7 +207,7 @@ async def check(gadgets: Gadgets, intent: dict[str, Any], subresource: str = "",
         part = subresource or "spec"
         owned = "managedFields" in gadgets.metadata()
         gadgets.apply("mine", {**body, part: intent[part]}, subresource)
-        # An apply to an object that has no owner notes its fields as `before-first-apply`, and changes no more.
+        # An apply to an object without owners notes its fields as `before-first-apply`, and changes no more.
         assert gadgets.version() == before or not owned, "it was left out, and would have changed something"
     elif exact:
         assert after != before, "it was sent, and changed nothing"
