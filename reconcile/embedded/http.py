@@ -22,6 +22,7 @@ from reconcile.embedded.listener.certificates import ServingCertificate, make_ce
 from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.server import ApiServer, failure_response
+from reconcile.embedded.verbs.bodies import WARNING
 from reconcile.embedded.verbs.watching import WatchStream
 
 PATIENCE = 30.0  # seconds for which a client may stop reading before its connection is closed
@@ -203,6 +204,10 @@ class _Handler:
 
     async def _send(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
+        if "warning" in answer.headers:  # one line each, as clients count them
+            del response.headers["warning"]
+            for warning in WARNING.findall(answer.headers["warning"]):
+                response.headers.add("warning", warning)
         if answer.status == 408:  # the rest of its body is still to come
             response.force_close()
         response.content_length = len(answer.body)

@@ -1,9 +1,11 @@
 """What run.py speaks through where there is no socket: the in-process transport, in another thread."""
 
 import queue
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from anyio.from_thread import BlockingPortal
@@ -12,26 +14,39 @@ from attrs import define, field
 from informers import HttpRequest
 from reconcile.embedded import InProcessTransport
 
+_WARNING = re.compile(r'299 - "(?:[^"\\]|\\.)*"')
 PATIENCE = 60.0
 """Seconds until an answer must have begun."""
 
 
+class Headers(dict[str, str]):
+    """Headers as the scripts read those of http.client."""
+
+    def get_all(self, name: str) -> list[str]:
+        """One item for each warning, as in the header lines over HTTP."""
+        text = self.get(name.lower(), "")
+        return _WARNING.findall(text) if name == "Warning" else [text] if text else []
+
+
 @define(eq=False)
 class Answer:
-    """An answer as run.py reads one of http.client: its status, its headers, its body line by line."""
+    """An answer as the scripts read one of http.client: status, headers, the body line by line."""
 
     status: int = 0
-    headers: dict[str, str] = field(factory=dict)
+    headers: Headers = field(factory=Headers)
     begun: "Future[None]" = field(factory=Future)
     _chunks: "queue.SimpleQueue[bytes | None]" = field(factory=queue.SimpleQueue)
 
     def begin(self, status: int, headers: dict[str, str]) -> None:
-        self.status, self.headers = status, headers
+        self.status, self.headers = status, Headers(headers)
         self.begun.set_result(None)
 
     def add(self, chunk: bytes | None) -> None:
         """More of the body; None is its end."""
         self._chunks.put(chunk)
+
+    def getheader(self, name: str) -> str | None:
+        return self.headers.get(name.lower())
 
     def getheaders(self) -> list[tuple[str, str]]:
         return list(self.headers.items())
@@ -111,3 +126,28 @@ class InProcessClient:
                     answer.add(chunk)
         finally:
             answer.add(None)
+
+
+@define
+class InProcessConnection:
+    """A connection as the replaying scripts hold one of http.client."""
+
+    client: InProcessClient
+    _answer: Answer | None = field(default=None, init=False)
+
+    def request(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> None:
+        url = urlsplit(target)
+        asked = {
+            "method": method,
+            "path": unquote(url.path),
+            "query": dict(parse_qsl(url.query, keep_blank_values=True)),
+            "headers": headers,
+        }
+        self._answer = self.client.send(asked | ({} if body is None else {"raw": body}))[0]
+
+    def getresponse(self) -> Answer:
+        assert self._answer is not None
+        return self._answer
+
+    def close(self) -> None:
+        pass

@@ -6,43 +6,23 @@ connections stands in not_in_process.txt.
 """
 
 import gc
-import importlib.util
-import sys
 import warnings
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from copy import deepcopy
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.embedded.http import serve
+from reconcile.embedded import InProcessTransport
 from tests.conformance.in_process import InProcessClient
-from tests.helpers.tasks import beside
+from tests.conformance.served import HERE, TOKEN, load_script, running, serving
 
-HERE = Path(__file__).parent
-TOKEN = "conformance"
 SIDE_BY_SIDE = 32
 PATIENCE = 3.0
 
 Results = dict[str, list[tuple[str, str]]]
 """The differences found, by scenario: at which step, and what."""
-
-
-def _load_runner() -> ModuleType:
-    """run.py, which is a script and no module of a package."""
-    spec = importlib.util.spec_from_file_location("conformance_run", HERE / "run.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
 
 
 def _listed(name: str) -> dict[str, str]:
@@ -52,24 +32,10 @@ def _listed(name: str) -> dict[str, str]:
     return {title: reason.strip() for title, _, reason in entries}
 
 
-RUN = _load_runner()
+RUN = load_script("run.py")
 NOT_YET = _listed("not_yet.txt")
 NOT_IN_PROCESS = _listed("not_in_process.txt")
 SCENARIOS: dict[str, Any] = {s.title: s for s in RUN.load(HERE / "scenarios", "*", "rare")}
-
-
-@asynccontextmanager
-async def _running() -> AsyncIterator[ApiServer]:
-    server = ApiServer()
-    async with beside(server.run):
-        yield server
-
-
-@asynccontextmanager
-async def _serving() -> AsyncIterator[str]:
-    """The embedded server over HTTP, and its URL."""
-    async with _running() as server, serve(server, tls=False, token=TOKEN) as face:
-        yield face.url
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +44,7 @@ def over_http(request: pytest.FixtureRequest) -> Results:
     with warnings.catch_warnings():
         # run.py leaves its sockets to the end of the process
         warnings.simplefilter("ignore", ResourceWarning)
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving()) as url:
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving()) as url:
             results = _converse(RUN.Client(url, TOKEN), _asked_for(request, "over_http"))
         gc.collect()
     return results
@@ -87,7 +53,7 @@ def over_http(request: pytest.FixtureRequest) -> Results:
 @pytest.fixture(scope="session")
 def in_process(request: pytest.FixtureRequest) -> Results:
     """The differences found in process in each scenario that this session asks for."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_running()) as server:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running()) as server:
         client = InProcessClient(portal, InProcessTransport(server), RUN.Client.read)
         return _converse(client, _asked_for(request, "in_process"))
 

@@ -105,6 +105,12 @@ async def test_an_object_is_created_read_listed_and_deleted_over_one_connection(
     assert len(client.connector._conns) == 1  # type: ignore[union-attr]
 
 
+async def test_each_warning_has_a_header_line_of_its_own(client: aiohttp.ClientSession) -> None:
+    unknown = {"metadata": {"name": "a"}, "first": 1, 'second "quoted", ': 2}
+    async with client.post(CONFIG_MAPS, json=unknown) as answer:
+        assert len(answer.headers.getall("warning")) == 2
+
+
 @pytest.mark.rule("api-23")
 async def test_a_body_above_three_mebibytes_is_refused_with_and_without_a_declared_length(
     client: aiohttp.ClientSession,

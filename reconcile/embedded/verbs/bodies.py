@@ -42,6 +42,8 @@ MAX_MANAGER_LENGTH = 128
 MAX_WARNINGS = 4096
 MAX_LONG_WARNING = 256
 READABLE = ("application/json", "application/yaml")
+WARNING = re.compile(r'299 - "(?:[^"\\]|\\.)*"')
+"""One warning of a Warning header."""
 
 _SHOWN = 40
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
