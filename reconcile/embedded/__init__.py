@@ -1,11 +1,11 @@
 """A Kubernetes API server in this process, for tests, demos and single machines."""
 
-from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest, Denied
+from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.kinds import BuiltInKind
-from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, Denied, FieldCause
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import (
     CellColumn,

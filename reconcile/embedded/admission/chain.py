@@ -6,15 +6,12 @@ from typing import Any, Literal, Protocol, TypeVar
 from attrs import field, frozen
 
 from reconcile.embedded.auth import User
+from reconcile.embedded.protocol.api_failure import Denied
 from reconcile.embedded.refusals import forbidden, must_wait
 from reconcile.embedded.served import ServedResource
 
 T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
-
-
-class Denied(Exception):
-    """Raised by an admission to refuse a request; the text reaches the client in a 403."""
 
 
 @frozen

@@ -5,11 +5,12 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.admission.chain import AdmissionRequest, Denied
+from reconcile.embedded.admission.chain import AdmissionRequest
 from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.role_rules import RoleRule, uncovered
 from reconcile.embedded.auth.roles import GROUP, Access
 from reconcile.embedded.auth.users import User
+from reconcile.embedded.protocol.api_failure import Denied
 from reconcile.embedded.served import ServedResource
 
 

@@ -183,6 +183,13 @@ def fill(place: Object, values: Mapping[str, Any]) -> None:
             place[name] = value
 
 
+def fill_empty(place: Object, **values: Any) -> None:
+    """Set the fields that are missing, null or zero: Go knows the difference of pointers only."""
+    for name, value in values.items():
+        if not place.get(name):
+            place[name] = value
+
+
 def fixed(obj: Object, old: Object | None, *fields: str) -> Iterator[FieldCause]:
     """The causes for fields that may not change and did."""
     for name in fields:

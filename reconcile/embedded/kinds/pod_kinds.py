@@ -5,7 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, one_of, required
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, one_of, required
+from reconcile.embedded.kinds.pod_admission import admit_pod
+from reconcile.embedded.kinds.pod_defaults import complete_template, default_pod
+from reconcile.embedded.kinds.pod_resources import qos_class
 from reconcile.embedded.kinds.pod_status import pod_ready, pod_restarts, pod_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, Cell, View, at, joined, met_conditions, pick
 from reconcile.embedded.kubectl.protobuf import Messages
@@ -13,43 +16,12 @@ from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_duplicate, value_forbidden, value_invalid
 from reconcile.embedded.served import CellColumn
 
-_POD_SPEC: Final = {
-    "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
-    "securityContext": {}, "schedulerName": "default-scheduler",
-}  # fmt: skip
-_CONTAINER: Final = {
-    "resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
-}  # fmt: skip
+__all__ = ["KINDS", "OF_TEMPLATE", "POD_MESSAGES", "complete_template", "template_causes"]
 
 
 def _prepare_pod(pod: Object, old: Object | None) -> None:
     if old is None:
-        pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
-
-
-def default_pod_spec(spec: Object) -> None:
-    fill(spec, _POD_SPEC)
-    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
-        fill(container, _CONTAINER)
-        image = container.get("image", "")
-        tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-        latest = tag == "latest" or (not tag and "@" not in image)
-        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-        fill(container, {"ports": [{"protocol": "TCP"}]})
-
-
-def _qos_class(spec: Object) -> str:
-    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
-    demands = [container.get("resources") or {} for container in containers]
-    if not any(demand.get("requests") or demand.get("limits") for demand in demands):
-        return "BestEffort"
-    return "Guaranteed" if all(_is_guaranteed(demand) for demand in demands) else "Burstable"
-
-
-def _is_guaranteed(demand: Object) -> bool:
-    limits, requests = demand.get("limits") or {}, demand.get("requests") or {}
-    named = {"cpu", "memory"} <= limits.keys()
-    return named and all(requests.get(name, limits[name]) == limits[name] for name in ("cpu", "memory"))
+        pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
 
 
 def _validate_pod(pod: Object, old: Object | None) -> Iterator[FieldCause]:
@@ -92,11 +64,6 @@ def _only_images_differ(spec: Object, old: Object) -> bool:
         return [[{**container, "image": ""} for container in part] for part in parts]
 
     return without_images(spec) == without_images(old)
-
-
-def complete_template(spec: Object) -> None:
-    fill(spec, {"template": {"spec": {}}})
-    default_pod_spec(spec["template"]["spec"])
 
 
 def template_causes(template: Object, path: str, policies: Sequence[str]) -> Iterator[FieldCause]:
@@ -192,7 +159,8 @@ KINDS: Final = (
             ".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".spec.serviceAccountName",
             ".spec.hostNetwork", ".status.phase", ".status.podIP", ".status.nominatedNodeName",
         ),
-        defaults=lambda pod: default_pod_spec(pod.setdefault("spec", {})),
+        defaults=default_pod,
+        admit=admit_pod,
         prepare=_prepare_pod,
         checks=_validate_pod,
         columns=(

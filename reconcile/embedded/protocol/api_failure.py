@@ -23,6 +23,10 @@ class FieldCause:
         return {name: value for name, value in parts if value}
 
 
+class Denied(Exception):
+    """Raised by an admission to refuse a request; the text reaches the client in a 403."""
+
+
 @frozen
 class ApiFailure(Exception):
     """A refused request, with the contents of the Status that answers it.

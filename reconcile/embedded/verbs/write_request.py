@@ -8,13 +8,13 @@ from attrs import define, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
-from reconcile.embedded.admission.chain import Admission, AdmissionRequest, Denied, admit
+from reconcile.embedded.admission.chain import Admission, AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.kinds.built_in_kind import Admit
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply, track_update
-from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, Denied, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.refusals import bad_request, forbidden, invalid, unreadable_patch
