@@ -31,9 +31,14 @@ KINDS = {
     "v1 Secret": "V1Secret",
     "v1 Service": "V1Service",
     "v1 ServiceAccount": "V1ServiceAccount",
+    "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy": "V1MutatingAdmissionPolicy",
+    "admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding": "V1MutatingAdmissionPolicyBinding",
     "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration": "V1MutatingWebhookConfiguration",
+    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": "V1ValidatingAdmissionPolicy",
+    "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": "V1ValidatingAdmissionPolicyBinding",
     "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration": "V1ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1 CustomResourceDefinition": "V1CustomResourceDefinition",
+    "apiregistration.k8s.io/v1 APIService": "V1APIService",
     "apps/v1 ControllerRevision": "V1ControllerRevision",
     "apps/v1 DaemonSet": "V1DaemonSet",
     "apps/v1 Deployment": "V1Deployment",
@@ -69,6 +74,7 @@ OPAQUE_TYPES = {"V1JSONSchemaProps"}
 """Types that are kept unchanged; JSONSchemaProps refers to itself."""
 
 KEYED_LISTS = {
+    "V1APIServiceStatus.conditions": ["type"],
     "V1Container.env": ["name"],
     "V1Container.ports": ["containerPort", "protocol"],
     "V1Container.volumeDevices": ["devicePath"],
@@ -81,6 +87,8 @@ KEYED_LISTS = {
     "V1EphemeralContainer.ports": ["containerPort", "protocol"],
     "V1EphemeralContainer.volumeDevices": ["devicePath"],
     "V1EphemeralContainer.volumeMounts": ["mountPath"],
+    "V1MutatingAdmissionPolicySpec.matchConditions": ["name"],
+    "V1MutatingWebhook.matchConditions": ["name"],
     "V1MutatingWebhookConfiguration.webhooks": ["name"],
     "V1NamespaceStatus.conditions": ["type"],
     "V1NodeStatus.addresses": ["type"],
@@ -106,6 +114,10 @@ KEYED_LISTS = {
     "V1ServiceSpec.ports": ["port", "protocol"],
     "V1ServiceStatus.conditions": ["type"],
     "V1StatefulSetStatus.conditions": ["type"],
+    "V1ValidatingAdmissionPolicySpec.matchConditions": ["name"],
+    "V1ValidatingAdmissionPolicySpec.variables": ["name"],
+    "V1ValidatingAdmissionPolicyStatus.conditions": ["type"],
+    "V1ValidatingWebhook.matchConditions": ["name"],
     "V1ValidatingWebhookConfiguration.webhooks": ["name"],
     "V2HorizontalPodAutoscalerStatus.conditions": ["type"],
 }
@@ -116,6 +128,7 @@ SETS = {
     "V1NodeSpec.podCIDRs",
     "V1UncountedTerminatedPods.failed",
     "V1UncountedTerminatedPods.succeeded",
+    "V1ValidatingAdmissionPolicyBindingSpec.validationActions",
 }
 
 MERGE_KEYS = {
@@ -134,7 +147,11 @@ STRATEGIES = {
 }
 """Strategies of strategic patches other than `merge` for keyed lists."""
 
-REPLACED_BY_PATCHES = {"V1CustomResourceDefinitionStatus.conditions", "V1ResourceRequirements.claims"}
+REPLACED_BY_PATCHES = {
+    "V1CustomResourceDefinitionStatus.conditions",
+    "V1ResourceRequirements.claims",
+    "V1ValidatingAdmissionPolicyStatus.conditions",
+}
 """Lists with keys for apply that a strategic patch nevertheless replaces."""
 
 ATOMIC_MAPS = {
@@ -143,10 +160,14 @@ ATOMIC_MAPS = {
     "V1FileKeySelector",
     "V1LabelSelector",
     "V1LocalObjectReference",
+    "V1MatchResources",
+    "V1NamedRuleWithOperations",
     "V1NodeSelector",
     "V1NodeSelectorTerm",
     "V1ObjectFieldSelector",
     "V1ObjectReference",
+    "V1ParamKind",
+    "V1ParamRef",
     "V1PersistentVolumeClaimSpec.dataSourceRef",
     "V1PodSpec.nodeSelector",
     "V1ResourceFieldSelector",
@@ -158,6 +179,7 @@ ATOMIC_MAPS = {
     "V1ServiceSpec.selector",
     "V1TypedLocalObjectReference",
     "V1TopologySelectorTerm",
+    "V1Variable",
     "CoreV1EndpointPort",
     "DiscoveryV1EndpointPort",
     "RbacV1Subject",
@@ -215,6 +237,7 @@ QUANTITY_MAPS = {
 }
 
 BYTES = {
+    "V1APIServiceSpec.caBundle",
     "V1ConfigMap.binaryData",
     "AdmissionregistrationV1WebhookClientConfig.caBundle",
     "ApiextensionsV1WebhookClientConfig.caBundle",

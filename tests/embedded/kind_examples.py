@@ -14,6 +14,7 @@ WEBHOOK = {
     "admissionReviewVersions": ["v1"],
     "rules": [RULE],
 }
+MATCH = {"resourceRules": [RULE]}
 
 OBJECTS: dict[str, dict[str, Any]] = {
     "/apis/apps/v1/namespaces/default/statefulsets": {
@@ -42,6 +43,22 @@ OBJECTS: dict[str, dict[str, Any]] = {
     "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies": {"spec": {"podSelector": {}}},
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": {"webhooks": [WEBHOOK]},
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {"webhooks": [WEBHOOK]},
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies": {
+        "spec": {"matchConstraints": MATCH, "validations": [{"expression": "object.spec.replicas < 5"}]}
+    },
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies": {
+        "spec": {
+            "matchConstraints": MATCH,
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}
+            ],
+        }
+    },
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": {
+        "spec": {"policyName": "a", "validationActions": ["Deny"]}
+    },
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings": {"spec": {"policyName": "a"}},
     "/api/v1/namespaces/default/persistentvolumeclaims": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     },

@@ -6,6 +6,8 @@ To add a kind, write its `BuiltInKind` into the file of its group and, for a new
 from typing import Final
 
 from reconcile.embedded.kinds import (
+    admission_policies,
+    api_services,
     apps_kinds,
     autoscaling,
     batch_kinds,
@@ -29,8 +31,9 @@ from reconcile.embedded.kinds.catalogue import Catalogue
 __all__ = ["BUILT_IN", "CONVERTIBLE", "BuiltInKind", "Catalogue"]
 
 _FILES: Final = (
-    apps_kinds, autoscaling, batch_kinds, config_data, coordination, core_kinds, events, networking,
-    pod_kinds, policy_kinds, rbac, review_kinds, services, storage, webhook_kinds,
+    admission_policies, api_services, apps_kinds, autoscaling, batch_kinds, config_data, coordination,
+    core_kinds, events, networking, pod_kinds, policy_kinds, rbac, review_kinds, services, storage,
+    webhook_kinds,
 )  # fmt: skip
 _NOT_DEFINITIONS: Final = tuple(kind for file in _FILES for kind in file.KINDS)
 BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.KINDS, *_NOT_DEFINITIONS)

@@ -2,17 +2,18 @@
 
 import datetime
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal
 
-from informers.apimachinery.name_rules import path_segment_faults
+from informers.apimachinery.name_rules import path_segment_faults, subdomain_faults
 from reconcile.embedded.auth.roles import GROUP
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, one_of, required
+from reconcile.embedded.kinds.label_selectors import is_parsable, selector_causes
 from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, Cell, View, pick
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported, value_required
 from reconcile.embedded.served import CellColumn
 
 _READ = ["get", "list", "watch"]
@@ -23,8 +24,8 @@ _DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/open
 
 
 def _default_binding(binding: Object) -> None:
-    reference = binding.get("roleRef")
-    if isinstance(reference, dict) and not reference.get("apiGroup"):
+    reference = binding.setdefault("roleRef", {})
+    if not reference.get("apiGroup"):
         reference["apiGroup"] = GROUP
     for subject in binding.get("subjects") or ():
         if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
@@ -34,31 +35,68 @@ def _default_binding(binding: Object) -> None:
 def _validate_binding(binding: Object, old: Object | None) -> Iterator[FieldCause]:
     reference = binding.get("roleRef") or {}
     clusterwide = binding["kind"] != "RoleBinding"
+    yield from one_of(reference, "roleRef.apiGroup", (GROUP,))
     yield from one_of(reference, "roleRef.kind", ("ClusterRole",) if clusterwide else ("Role", "ClusterRole"))
+    name = reference.get("name") or ""
     yield from required(reference, "roleRef", "name")
+    yield from (value_invalid("roleRef.name", name, fault) for fault in path_segment_faults(name))
     for index, subject in enumerate(binding.get("subjects") or ()):
-        path = f"subjects[{index}]"
-        yield from required(subject, path, "name")
-        yield from one_of(subject, f"{path}.kind", ("ServiceAccount", "User", "Group"))
-        if subject.get("kind") == "ServiceAccount" and clusterwide:
+        yield from _subject_causes(subject, f"subjects[{index}]", clusterwide)
+    if old is not None and (old.get("roleRef") or {}) != reference:
+        yield value_invalid("roleRef", reference, "cannot change roleRef")
+
+
+def _subject_causes(subject: Mapping[str, Any], path: str, clusterwide: bool) -> Iterator[FieldCause]:
+    kind, name, group = (subject.get(field) or "" for field in ("kind", "name", "apiGroup"))
+    yield from required(subject, path, "name")
+    if kind == "ServiceAccount":
+        for fault in subdomain_faults(name) if name else ():
+            yield value_invalid(f"{path}.name", name, fault)
+        if group:
+            yield value_not_supported(f"{path}.apiGroup", group, ("",))
+        if clusterwide:
             yield from required(subject, path, "namespace")
-    if old is not None and old.get("roleRef") != binding.get("roleRef"):
-        yield value_invalid("roleRef", "", "cannot change roleRef")
+    elif kind in ("User", "Group"):
+        yield from one_of(subject, f"{path}.apiGroup", (GROUP,))
+    else:
+        yield value_not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))
 
 
 def _validate_role(role: Object, old: Object | None) -> Iterator[FieldCause]:
     for index, rule in enumerate(role.get("rules") or ()):
-        path = f"rules[{index}]"
-        if not rule.get("verbs"):
-            yield value_required(f"{path}.verbs", "verbs must contain at least one value")
-        if rule.get("nonResourceURLs"):
-            if role["kind"] == "Role":
-                why = "namespaced rules cannot apply to non-resource URLs"
-                yield value_invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
-            continue
-        for name, what in (("apiGroups", "api group"), ("resources", "resource")):
-            if not rule.get(name):
-                yield value_required(f"{path}.{name}", f"resource rules must supply at least one {what}")
+        yield from _rule_causes(rule, f"rules[{index}]", namespaced=role["kind"] == "Role")
+    aggregation = role.get("aggregationRule")
+    if aggregation is not None:
+        yield from _aggregation_causes(aggregation, "aggregationRule.clusterRoleSelectors")
+
+
+def _aggregation_causes(aggregation: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    selectors = aggregation.get("clusterRoleSelectors") or ()
+    if not selectors:
+        yield value_required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+    for index, selector in enumerate(selectors):
+        yield from selector_causes(selector, f"{path}[{index}]")
+        if not is_parsable(selector):
+            yield value_invalid(f"{path}[{index}]", selector, "invalid label selector.")
+
+
+def _rule_causes(rule: Mapping[str, Any], path: str, *, namespaced: bool) -> Iterator[FieldCause]:
+    if not rule.get("verbs"):
+        yield value_required(f"{path}.verbs", "verbs must contain at least one value")
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        if namespaced:
+            why = "namespaced rules cannot apply to non-resource URLs"
+            yield value_invalid(f"{path}.nonResourceURLs", urls, why)
+        if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+            why = "rules cannot apply to both regular resources and non-resource URLs"
+            yield value_invalid(f"{path}.nonResourceURLs", urls, why)
+        return
+    for name, what in (("apiGroups", "api group"), ("resources", "resource")):
+        if not rule.get(name):
+            yield value_required(f"{path}.{name}", f"resource rules must supply at least one {what}")
+    if rule.get("resourceNames") and len(rule.get("resources") or ()) > 1:
+        yield value_required(f"{path}.resourceNames", "resource names cannot apply to multiple resources")
 
 
 def _subjects(kind: str) -> Cell:
@@ -84,6 +122,7 @@ _SUBJECTS: Final[Messages] = {
 }
 _ROLE: Final[dict[str, Any]] = {
     "create_on_update": True,
+    "names_missing_fields": True,
     "checks": _validate_role,
     "check_name": path_segment_faults,
     "columns": (NAMES, CREATED),
@@ -112,6 +151,7 @@ KINDS: Final = (
             },
             create_on_update=True,
             defaults=_default_binding,
+            names_missing_fields=True,
             checks=_validate_binding,
             check_name=path_segment_faults,
             columns=(

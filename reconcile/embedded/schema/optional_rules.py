@@ -56,3 +56,12 @@ def has_rules(schema: Any) -> bool:
     return bool(schema.get("x-kubernetes-validations")) or any(
         has_rules(member) for _, member in subschemas(schema)
     )
+
+
+def admission_expressions() -> ModuleType | None:
+    """The compiler of the expressions of admission; None without the extra `embedded`."""
+    try:
+        import reconcile.embedded.schema.cel.admission_expressions as expressions
+    except ImportError:
+        return None
+    return expressions

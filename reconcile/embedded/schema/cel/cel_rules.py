@@ -95,7 +95,7 @@ class Checker:
         if compiled(self._environment(rule), words).return_type() != wanted:
             raise RuleError(why)
         compiled(running_environment(), rule.wrapped(runnable(text)))
-        _check_literals(text)
+        check_literals(text)
         if self.marked is not None and adds(text):
             self.marked.refuse_additions(rule, words)
 
@@ -129,7 +129,7 @@ def _checking_config(*, binds: bool) -> cel.EnvConfig:
     return cel.NewEnvConfigFromYaml(checking_config(binds=binds))
 
 
-def _check_literals(text: str) -> None:
+def check_literals(text: str) -> None:
     """Raises RuleError if a time or a pattern that is a literal is malformed."""
     for name, literal in literal_calls(text):
         pattern = name not in ("duration", "timestamp")

@@ -5,7 +5,7 @@ field is found when the schema is defined.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from attrs import frozen
@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 _PACKAGE: Final = "object"
 KEYED_LIST: Final = f"{_PACKAGE}.KeyedList"
 """The type of lists of type set and map where types are `marked`."""
-_WELL_KNOWN: Final = (struct_pb2, timestamp_pb2, duration_pb2, wrappers_pb2)
+WELL_KNOWN: Final = (struct_pb2, timestamp_pb2, duration_pb2, wrappers_pb2)
 _RESERVED: Final = frozenset(
     {
         *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in"),
@@ -94,12 +94,14 @@ class Types:
     """The types of one schema: call `shape` for every place first, then `pool`.
 
     With `marked`, lists of type set and map have a type of their own, which shows what rules do with them.
+    With `plain_names`, rules read fields by their own names, also those that are words of CEL.
     """
 
-    def __init__(self, *, marked: bool = False) -> None:
+    def __init__(self, *, marked: bool = False, plain_names: bool = False) -> None:
         self._marked = marked
+        self._name = str if plain_names else escaped
         self._file = FileDescriptorProto(name="object.proto", package=_PACKAGE, syntax="proto2")
-        self._file.dependency.extend(module.DESCRIPTOR.name for module in _WELL_KNOWN)
+        self._file.dependency.extend(module.DESCRIPTOR.name for module in WELL_KNOWN)
         self._shapes: dict[int, CelShape | None] = {}
         if marked:
             self._file.message_type.add(name=KEYED_LIST.partition(".")[2])
@@ -107,10 +109,14 @@ class Types:
     def pool(self) -> DescriptorPool:
         """The messages of all shapes."""
         pool = DescriptorPool()
-        for module in _WELL_KNOWN:
-            pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-        pool.AddSerializedFile(self._file.SerializeToString())
+        for data in self.files():
+            pool.AddSerializedFile(data)
         return pool
+
+    def files(self) -> Iterator[bytes]:
+        """The descriptions of the messages of all shapes, and of what they refer to."""
+        yield from (module.DESCRIPTOR.serialized_pb for module in WELL_KNOWN)
+        yield self._file.SerializeToString()
 
     def shape(self, schema: Mapping[str, Any], *, is_object: bool = False) -> CelShape | None:
         """The shape of a schema; None if rules cannot read its values."""
@@ -156,7 +162,7 @@ class Types:
         message = self._file.message_type.add(name=name)
         message.options.deprecated_legacy_json_field_conflicts = True
         for member, schema in members.items():
-            shape, field = self.shape(schema), escaped(member)
+            shape, field = self.shape(schema), self._name(member)
             if shape is not None and field is not None:
                 _add_field(message, field, shape)
         return CelShape("message", name=f"{_PACKAGE}.{name}")
@@ -175,18 +181,18 @@ def cel_type(shape: CelShape) -> cel.Type:
 def _add_field(message: DescriptorProto, name: str, shape: CelShape) -> None:
     entry_name = _entry_name(name)
     if shape.kind == "map" and any(entry.name == entry_name for entry in message.nested_type):
-        _declare(message, name, DYN)
+        declare(message, name, DYN)
     elif shape.kind == "map":
         entry = message.nested_type.add(name=entry_name)
         entry.options.map_entry = True
-        _declare(entry, "key", CelShape("string"))
-        _declare(entry, "value", shape.inner or DYN)
+        declare(entry, "key", CelShape("string"))
+        declare(entry, "value", shape.inner or DYN)
         where = f".{_PACKAGE}.{message.name}.{entry.name}"
-        _declare(message, name, CelShape("message", name=where[1:]), repeated=True)
+        declare(message, name, CelShape("message", name=where[1:]), repeated=True)
     elif shape.kind == "list":
-        _declare(message, name, shape.inner or DYN, repeated=True)
+        declare(message, name, shape.inner or DYN, repeated=True)
     else:
-        _declare(message, name, shape)
+        declare(message, name, shape)
 
 
 def _entry_name(field: str) -> str:
@@ -194,7 +200,7 @@ def _entry_name(field: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in field.split("_")) + "Entry"
 
 
-def _declare(message: DescriptorProto, name: str, shape: CelShape, *, repeated: bool = False) -> None:
+def declare(message: DescriptorProto, name: str, shape: CelShape, *, repeated: bool = False) -> None:
     # Maps and lists within maps and lists have no type here: their content is checked when a rule runs.
     number = len(message.field) + 1
     field = message.field.add(name=name, number=number, json_name=f"field{number}")

@@ -35,6 +35,9 @@ MAX_VISITS: Final = 1_000_000
 BUDGET_EXCEEDED: Final = "Iteration budget exceeded"
 """The error of an evaluation that takes too many steps, as the CEL library words it."""
 
+AUTHORIZATION: Final = "kubernetes.authorization"
+"""Where the types of `authorizer` are."""
+
 _EXTENSIONS: Final = ("sets", "optional", "two-var-comprehensions", "lists")
 _INT_RANGE: Final = range(-(2**63), 2**63)
 _PRE_RELEASE: Final = re.compile(r"[+-]")
@@ -89,8 +92,8 @@ def _overload(arguments: tuple[_Type, ...], result: _Type, target: _Type | None 
     return made if target is None else {**made, "target": target}
 
 
-def checking_config(*, binds: bool) -> str:
-    """The configuration of the checker, as the CEL library reads it.
+def checking_config(*, binds: bool, patches: bool = False) -> str:
+    """The configuration of the checker, as the CEL library reads it; `patches` for those that make some.
 
     Numbers of different types can be compared, which the library's own checker refuses.
     """
@@ -100,8 +103,10 @@ def checking_config(*, binds: bool) -> str:
         arguments = tuple(_checked(name) for name in signature.arguments)
         made = _overload(arguments, _checked(signature.result), target)
         functions.setdefault(signature.name, []).append(made)
-    for name, overloads in _generic_overloads():
+    for name, overloads in (*_generic_overloads(), *_authorization_overloads()):
         functions.setdefault(name, []).extend(overloads)
+    if patches:
+        functions["jsonpatch.escapeKey"] = [_overload((_named("string"),), _named("string"))]
     listed = [
         {"name": name, "overloads": [{"id": f"{name}-{at}", **made} for at, made in enumerate(overloads)]}
         for name, overloads in functions.items()
@@ -137,6 +142,24 @@ def _generic_overloads() -> Iterator[tuple[str, list[_Type]]]:
     of_format = _named("kubernetes.Format")
     yield "validate", [_overload((text,), _optional(_list(text)), of_format)]
     yield "format.named", [_overload((text,), _optional(of_format))]
+
+
+def _authorization_overloads() -> Iterator[tuple[str, list[_Type]]]:
+    """What the variable `authorizer` of admission expressions has."""
+    text, flag = _named("string"), _named("bool")
+    authorizer, of_path, of_group, of_resource, decision = (
+        _named(f"{AUTHORIZATION}.{name}")
+        for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+    )
+    yield "path", [_overload((text,), of_path, authorizer)]
+    yield "group", [_overload((text,), of_group, authorizer)]
+    yield "serviceAccount", [_overload((text, text), authorizer, authorizer)]
+    yield "resource", [_overload((text,), of_resource, of_group)]
+    for name in ("subresource", "namespace", "name", "fieldSelector", "labelSelector"):
+        yield name, [_overload((text,), of_resource, of_resource)]
+    yield "check", [_overload((text,), decision, checked) for checked in (of_path, of_resource)]
+    for name, result in (("errored", flag), ("error", text), ("allowed", flag), ("reason", text)):
+        yield name, [_overload((), result, decision)]
 
 
 # --- as rules run -----------------------------------------------------------------------------

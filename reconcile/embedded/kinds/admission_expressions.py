@@ -1,0 +1,84 @@
+"""The CEL expressions in the objects of admission: match conditions, variables, validations, mutations."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from informers.apimachinery.name_rules import label_key_faults
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import (
+    value_duplicate,
+    value_invalid,
+    value_required,
+    value_too_many,
+)
+from reconcile.embedded.schema.optional_rules import admission_expressions
+
+# validateMatchConditions in pkg/apis/admissionregistration/validation.
+MAX_MATCH_CONDITIONS = 64
+
+
+@frozen
+class ExpressionRules:
+    """What the expressions of one webhook or policy may read, and the faults of each.
+
+    Without the extra `embedded` there is no CEL, and every expression is accepted.
+    """
+
+    params: bool = False
+    composes: bool = False
+    _known: Any = None
+
+    def fault(self, text: str, result: str, *, authorizer: bool = True) -> str:
+        """Why an expression is refused; empty if it is not."""
+        cel = admission_expressions()
+        if cel is None:
+            return ""
+        try:
+            self._compiler(cel).check(text, result, authorizer=authorizer)
+        except cel.RuleError as error:
+            return str(error)
+        return ""
+
+    def after(self, variables: Sequence[Mapping[str, Any]]) -> "ExpressionRules":
+        """The same, for expressions that come after these variables."""
+        cel = admission_expressions()
+        if cel is None:
+            return self
+        known = self._compiler(cel)
+        for variable in variables:
+            known = known.with_variable(variable.get("name") or "", variable.get("expression") or "")
+        return ExpressionRules(self.params, self.composes, known)
+
+    def _compiler(self, cel: Any) -> Any:
+        return self._known or cel.Expressions(self.params, self.composes)
+
+
+def match_condition_causes(
+    conditions: Sequence[Mapping[str, Any]], path: str, rules: ExpressionRules
+) -> Iterator[FieldCause]:
+    if len(conditions) > MAX_MATCH_CONDITIONS:
+        yield value_too_many(path, len(conditions), MAX_MATCH_CONDITIONS)
+    names: set[str] = set()
+    for index, condition in enumerate(conditions):
+        where, name = f"{path}[{index}]", condition.get("name") or ""
+        yield from expression_causes(condition, f"{where}.expression", rules, "condition")
+        if not name:
+            yield value_required(f"{where}.name")
+            continue
+        yield from (value_invalid(f"{where}.name", name, fault) for fault in label_key_faults(name))
+        if name in names:
+            yield value_duplicate(f"{where}.name", name)
+        names.add(name)
+
+
+def expression_causes(
+    holder: Mapping[str, Any], path: str, rules: ExpressionRules, result: str
+) -> Iterator[FieldCause]:
+    """The faults of a required expression; `holder` has the last field of `path`."""
+    text = holder.get(path.rpartition(".")[2]) or ""
+    if not text.strip():
+        yield value_required(path)
+    elif fault := rules.fault(text, result):
+        yield value_invalid(path, text, fault)

@@ -1,0 +1,107 @@
+"""The rules for how a webhook is reached, and for the versions of reviews that it accepts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from informers.apimachinery.name_rules import service_name_faults, subdomain_faults
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+
+_FORM = "; desired format: https://host[/path]"
+_MAX_PORT = 65535
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+
+
+def client_causes(client: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    """The faults of a `clientConfig`, of which `path` is the place."""
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        yield value_required(path, "exactly one of url or service is required")
+    elif url is not None:
+        yield from _url_causes(url, f"{path}.url")
+    elif service is not None:
+        yield from _service_causes(service, f"{path}.service")
+
+
+def _url_causes(url: str, path: str) -> Iterator[FieldCause]:
+    parts = _split(url)
+    if parts is None:
+        yield value_required(path, f"url must be a valid URL: {url}{_FORM}")
+        return
+    if parts.scheme != "https":
+        yield value_invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    user, at, host = parts.netloc.rpartition("@")
+    if not host:
+        yield value_invalid(path, host, f"host must be specified{_FORM}")
+    for found, value, what in (
+        (bool(at), user, "user information is not"),
+        (bool(parts.fragment), parts.fragment, "fragments are not"),
+        (bool(parts.query), parts.query, "query parameters are not"),
+    ):
+        if found:
+            yield value_invalid(path, value, f"{what} permitted in the URL")
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None if Go's url.Parse refuses it."""
+    if any(ord(sign) < 0x20 or ord(sign) == 0x7F for sign in url) or url.startswith(":"):
+        return None
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return None if " " in parts.netloc else parts
+
+
+def _service_causes(service: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    # ValidateWebhookService takes the namespace before the name, and both its callers pass them the other way
+    # round, so that a real server says of a missing name that the namespace is missing.
+    for field, missing in (("name", "namespace"), ("namespace", "name")):
+        if not service.get(missing):
+            yield value_required(f"{path}.{field}")
+    port = service.get("port") or 0
+    yield from port_causes(port, f"{path}.port")
+    url_path = service.get("path")
+    if url_path is not None:
+        yield from _path_causes(url_path, f"{path}.path")
+
+
+def port_causes(port: int, path: str) -> Iterator[FieldCause]:
+    if not 1 <= port <= _MAX_PORT:
+        yield value_invalid(path, port, f"port is not valid: must be between 1 and {_MAX_PORT}, inclusive")
+
+
+def _path_causes(url_path: str, path: str) -> Iterator[FieldCause]:
+    if url_path in ("", "/"):
+        return
+    if url_path == "//":
+        yield value_invalid(path, url_path, "segment[0] may not be empty")
+        return
+    if not url_path.startswith("/"):
+        yield value_invalid(path, url_path, "must start with a '/'")
+    for index, segment in enumerate(url_path[1:].removesuffix("/").split("/")):
+        faults = subdomain_faults(segment) if segment else ["may not be empty"]
+        yield from (value_invalid(path, url_path, f"segment[{index}]: {fault}") for fault in faults)
+
+
+def knows_review(versions: Sequence[str]) -> bool:
+    """Whether the server can send one of these versions of reviews."""
+    return any(version in _REVIEW_VERSIONS for version in versions)
+
+
+def review_version_causes(versions: Sequence[str], path: str, *, known: bool) -> Iterator[FieldCause]:
+    """The faults of the versions of reviews that a webhook accepts; `known` if the server must know one."""
+    accepted = ", ".join(_REVIEW_VERSIONS)
+    if not versions:
+        yield value_required(path, f"must specify one of {accepted}")
+        return
+    for index, version in enumerate(versions):
+        where = f"{path}[{index}]"
+        if version in versions[:index]:
+            yield value_invalid(where, version, "duplicate version")
+            continue
+        yield from (value_invalid(where, version, fault) for fault in service_name_faults(version))
+    if known and not knows_review(versions):
+        yield value_invalid(path, versions, f"must include at least one of {accepted}")
