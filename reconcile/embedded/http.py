@@ -240,7 +240,8 @@ class _Handler:
             return user
         if self.token is None and given.count(".") != _DOTS_IN_JWT:
             return ADMIN  # no token is asked for, so any other credentials are ignored
-        if request.path in _OPEN_PATHS:
+        # With RBAC the roles decide what an anonymous request may do; without, nothing would hold it back.
+        if not given and (self.server.access.enforced or request.path in _OPEN_PATHS):
             return ANONYMOUS
         raise unauthorized()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.verbs.patches import json_patch, merge_into, merge_patch
+from reconcile.embedded.verbs.patches import json_patch, merge_into, merge_patch, without_nulls
 
 DOC: dict[str, Any] = {
     "metadata": {"name": "a"},
@@ -28,12 +28,6 @@ OPERATIONS = st.fixed_dictionaries(
     {"op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test"]), "path": POINTERS},
     optional={"from": POINTERS, "value": JSON},
 )
-
-
-def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: without_nulls(member) for name, member in value.items() if member is not None}
-    return value
 
 
 def diff(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -63,6 +57,7 @@ def test_a_merge_patch_removes_nulls_merges_maps_and_replaces_lists() -> None:
         "a/b": {"~": 1},
     }
     assert merge_patch({}, {"spec": {"a": None, "b": {"c": None}}}) == {"spec": {"b": {}}}
+    assert merge_patch({"a": [1]}, {"a": [None, {"b": None, "c": 1}]}) == {"a": [{"c": 1}]}
 
 
 @pytest.mark.parametrize("patch", [[], "x", None, 1])

@@ -20,7 +20,8 @@ from reconcile.embedded.kubectl.discovery_documents import (
     api_versions,
     groups_of,
 )
-from reconcile.embedded.kubectl.openapi import OpenApi
+from reconcile.embedded.kubectl.openapi import OpenApi, group_document
+from reconcile.embedded.kubectl.openapi_v2 import swagger
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import method_not_allowed, no_such_resource, not_acceptable
 from reconcile.embedded.registry import ResourceRegistry
@@ -32,9 +33,10 @@ EMULATES = (1, 36, 2)
 _PLAIN = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 _NOT_FOUND = Response(404, _PLAIN, b"404 page not found\n")
 _OK = Response(200, _PLAIN, b"ok")
+_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_V2 = Response(
     200,
-    {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"},
+    {"content-type": _V2_PROTOBUF},
     # swagger: "2.0", info: {title: "none", version: "v1.0"}, paths: {}. kubectl requests it when version 3
     # lacks a kind, and can name the missing kind only if the answer is a document in protobuf.
     b"\x0a\x032.0\x12\x0c\x0a\x04none\x12\x04v1.0\x42\x00",
@@ -85,11 +87,18 @@ class Routes:
             case ["apis", group, version] if group in groups and version in groups[group].versions and group:
                 return _listed(groups[group], version)
             case ["openapi", "v2"]:
-                return _OPENAPI_V2
+                return self._openapi_v2(request, groups)
             case ["openapi", "v3", *rest]:
                 return self._schemas(groups, rest)
             case _:
                 return None
+
+    def _openapi_v2(self, request: ApiRequest, groups: Mapping[str, Group]) -> Response:
+        """Empty in protobuf, and whole in JSON."""
+        if _V2_PROTOBUF in request.headers.get("accept", ""):
+            return _OPENAPI_V2
+        documents = (group_document(path, resources) for path, resources in _by_path(groups).items())
+        return _tagged(request, "application/json", _encode(swagger(_version()["gitVersion"], documents)))
 
     def _schemas(self, groups: Mapping[str, Group], rest: list[str]) -> Response | None:
         by_path = _by_path(groups)

@@ -48,8 +48,17 @@ def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
             value = doc.get(name)
             doc[name] = merge_into(value if isinstance(value, dict) else {}, member)
         else:
-            doc[name] = member
+            doc[name] = without_nulls(member) if isinstance(member, list) else member
     return doc
+
+
+def without_nulls(value: Any) -> Any:
+    """A new list of a merge patch as the API server's library takes it, which the RFC would keep whole."""
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value if item is not None]
+    if isinstance(value, dict):
+        return {name: without_nulls(member) for name, member in value.items() if member is not None}
+    return value
 
 
 def strategic_merge(doc: dict[str, Any], patch: dict[str, Any], schema: ResourceSchema) -> dict[str, Any]:
