@@ -1,7 +1,8 @@
 """Write reconcile/embedded/schema/builtin_types.json: the shapes of the built-in kinds.
 
-The fields come from the models of kubernetes_asyncio; how lists and maps merge, which the models do not
-say, comes from the tables below. Run it with `python tools/builtin_types.py` after either has changed.
+The fields come from the models of kubernetes_asyncio. How lists and maps merge, which the models do not
+say, comes from the tables below, and how Go writes a field from go_fields.py. Run it with
+`python tools/builtin_types.py` after any of them has changed.
 """
 
 import inspect
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from go_fields import NOT_WRITTEN, POINTERS, WRITTEN
 from kubernetes_asyncio.client import models
 
 TARGET = Path(__file__).parent.parent / "reconcile" / "embedded" / "schema" / "builtin_types.json"
@@ -70,6 +72,8 @@ KINDS = {
     "storage.k8s.io/v1 StorageClass": "V1StorageClass",
 }
 
+STRUCTS_OF_KINDS = {"metadata", "spec", "status"}
+
 OPAQUE_TYPES = {"V1JSONSchemaProps"}
 """Types that are kept unchanged; JSONSchemaProps refers to itself."""
 
@@ -79,6 +83,7 @@ KEYED_LISTS = {
     "V1Container.ports": ["containerPort", "protocol"],
     "V1Container.volumeDevices": ["devicePath"],
     "V1Container.volumeMounts": ["mountPath"],
+    "V1ContainerStatus.allocatedResourcesStatus": ["name"],
     "V1ContainerStatus.volumeMounts": ["mountPath"],
     "V1CustomResourceDefinitionStatus.conditions": ["type"],
     "V1DaemonSetStatus.conditions": ["type"],
@@ -110,6 +115,7 @@ KEYED_LISTS = {
     "V1ReplicaSetStatus.conditions": ["type"],
     "V1ReplicationControllerStatus.conditions": ["type"],
     "V1ResourceRequirements.claims": ["name"],
+    "V1ResourceStatus.resources": ["resourceID"],
     "V1ServiceAccount.secrets": ["name"],
     "V1ServiceSpec.ports": ["port", "protocol"],
     "V1ServiceStatus.conditions": ["type"],
@@ -124,8 +130,11 @@ KEYED_LISTS = {
 """Lists of type map, with their keys, for server-side apply. Lists in none of the tables are atomic."""
 
 SETS = {
+    "V1ContainerRestartRuleOnExitCodes.values",
     "V1Endpoint.addresses",
+    "V1NodeAllocatableResourceClaimStatus.containers",
     "V1NodeSpec.podCIDRs",
+    "V1PodFailurePolicyOnExitCodesRequirement.values",
     "V1UncountedTerminatedPods.failed",
     "V1UncountedTerminatedPods.succeeded",
     "V1ValidatingAdmissionPolicyBindingSpec.validationActions",
@@ -151,11 +160,13 @@ REPLACED_BY_PATCHES = {
     "V1CustomResourceDefinitionStatus.conditions",
     "V1ResourceRequirements.claims",
     "V1ValidatingAdmissionPolicyStatus.conditions",
+    "V1ResourceStatus.resources",
 }
 """Lists with keys for apply that a strategic patch nevertheless replaces."""
 
 ATOMIC_MAPS = {
     "V1ConfigMapKeySelector",
+    "V1CrossVersionObjectReference",
     "V1EndpointAddress",
     "V1FileKeySelector",
     "V1LabelSelector",
@@ -168,8 +179,8 @@ ATOMIC_MAPS = {
     "V1ObjectReference",
     "V1ParamKind",
     "V1ParamRef",
-    "V1PersistentVolumeClaimSpec.dataSourceRef",
     "V1PodSpec.nodeSelector",
+    "V1ReplicationControllerSpec.selector",
     "V1ResourceFieldSelector",
     "V1RoleRef",
     "V1ScopeSelector",
@@ -183,11 +194,31 @@ ATOMIC_MAPS = {
     "CoreV1EndpointPort",
     "DiscoveryV1EndpointPort",
     "RbacV1Subject",
-    "V2CrossVersionObjectReference",
 }
 
-DEFAULTS = {"V1ContainerPort.protocol": "TCP", "V1ServicePort.protocol": "TCP"}
-"""Defaults that are part of a list's key."""
+DEFAULTS = {
+    "V1AzureDiskVolumeSource.cachingMode": "ReadWrite",
+    "V1AzureDiskVolumeSource.fsType": "ext4",
+    "V1AzureDiskVolumeSource.kind": "Shared",
+    "V1AzureDiskVolumeSource.readOnly": False,
+    "V1ContainerPort.protocol": "TCP",
+    "V1FileKeySelector.optional": False,
+    "V1GRPCAction.service": "",
+    "V1ISCSIPersistentVolumeSource.iscsiInterface": "default",
+    "V1ISCSIVolumeSource.iscsiInterface": "default",
+    "V1RBDPersistentVolumeSource.keyring": "/etc/ceph/keyring",
+    "V1RBDPersistentVolumeSource.pool": "rbd",
+    "V1RBDPersistentVolumeSource.user": "admin",
+    "V1RBDVolumeSource.keyring": "/etc/ceph/keyring",
+    "V1RBDVolumeSource.pool": "rbd",
+    "V1RBDVolumeSource.user": "admin",
+    "V1ScaleIOPersistentVolumeSource.fsType": "xfs",
+    "V1ScaleIOPersistentVolumeSource.storageMode": "ThinProvisioned",
+    "V1ScaleIOVolumeSource.fsType": "xfs",
+    "V1ScaleIOVolumeSource.storageMode": "ThinProvisioned",
+    "V1ServicePort.protocol": "TCP",
+}
+"""The `+default` markers; those of protocols are part of a list's key."""
 
 INT_OR_STRING = {
     "V1HTTPGetAction.port",
@@ -314,6 +345,10 @@ def collect(name: str, types: dict[str, Any], *, in_status: bool) -> None:
         entry["extensions"] = extras
     if name in ATOMIC_MAPS:
         entry["atomic"] = True
+    if written := written_fields(name, model):
+        entry["written"] = written
+    if name in POINTERS:
+        entry["pointers"] = POINTERS[name].split()
     types[name] = entry
     for attribute, kind in model.openapi_types.items():
         for part in re.findall(r"\w+", kind):
@@ -322,11 +357,23 @@ def collect(name: str, types: dict[str, Any], *, in_status: bool) -> None:
 
 
 def required_fields(name: str, model: Any) -> list[str]:
+    """The members that the server requires."""
+    return [field for field in required_by_model(model) if f"{name}.{field}" not in NOT_REQUIRED]
+
+
+def required_by_model(model: Any) -> list[str]:
     """The members that the model's setters require."""
     pattern = r"client_side_validation and (\w+) is None"
     attributes = dict.fromkeys(re.findall(pattern, inspect.getsource(model)))
-    fields = [model.attribute_map[attribute] for attribute in attributes]
-    return sorted(field for field in fields if f"{name}.{field}" not in NOT_REQUIRED)
+    return sorted(model.attribute_map[attribute] for attribute in attributes)
+
+
+def written_fields(name: str, model: Any) -> list[str]:
+    """The members that Go writes even if they are absent."""
+    fields = {*required_by_model(model), *WRITTEN.get(name, "").split()}
+    if "metadata" in model.attribute_map.values():
+        fields |= STRUCTS_OF_KINDS & set(model.attribute_map.values())
+    return sorted(fields - set(NOT_WRITTEN.get(name, "").split()))
 
 
 def expression(owner: str, field: str, kind: str) -> str:
@@ -388,6 +435,12 @@ def check_tables(types: dict[str, Any]) -> None:
         BYTES,
     )
     places = {place for table in (*tables, ATOMIC_MAPS, NOT_REQUIRED) for place in table}
+    places |= {
+        f"{name}.{field}"
+        for table in (WRITTEN, NOT_WRITTEN, POINTERS)
+        for name in table.keys() & types.keys()
+        for field in table[name].split()
+    }
     known = set(types) | {f"{name}.{field}" for name, entry in types.items() for field in entry["fields"]}
     if unknown := sorted(places - known):
         raise SystemExit(f"not in the models: {', '.join(unknown)}")

@@ -49,7 +49,7 @@ def object_in(stored: Stored, resource: ServedResource) -> dict[str, Any]:
 def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
     obj = stored.decode()
     if resource.convert is not None:
-        return resource.convert(obj, resource.api_version)
+        return _completed(resource.schema, resource.convert(obj, resource.api_version))
     if resource.conversion is not None:
         return _completed(resource.schema, obj)
     return from_storage(resource, obj)

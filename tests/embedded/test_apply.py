@@ -240,7 +240,7 @@ def test_built_in_lists_merge_by_their_keys() -> None:
     )
     assert fields_of(failure) == ['.spec.template.spec.containers[name="app"].image']
     left = applied(live, "two", {"kind": "Deployment", "metadata": {"name": "a"}}, schema=DEPLOYMENT)
-    assert left["spec"]["template"]["spec"]["containers"] == [app]
+    assert left["spec"]["template"]["spec"]["containers"] == [{**app, "resources": {}}]
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,9 @@ def test_invalid_annotations_of_the_older_version_are_ignored(api: Api, note: st
         assert not any("resource" in one for one in newer["status"]["conditions"])
 
 
-def test_a_condition_without_a_type_ends_field_tracking_and_nothing_else(api: Api) -> None:
+def test_a_condition_without_a_type_is_tracked_by_an_empty_one(api: Api) -> None:
     api.ok("POST", V2, autoscaler())
     made = api.merge(f"{V2}/a/status", {"status": {"conditions": [{"status": "True"}]}})
-    assert "managedFields" not in made["metadata"]
+    of_status = made["metadata"]["managedFields"][-1]["fieldsV1"]["f:status"]
+    assert 'k:{"type":""}' in of_status["f:conditions"]
     assert conditions(api) == {"AbleToScale": ("False", "FailedGetScale")}

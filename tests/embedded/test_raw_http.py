@@ -222,7 +222,7 @@ async def test_bytes_that_are_not_utf8_are_a_bad_request() -> None:
 
 
 async def test_a_warning_with_characters_that_headers_forbid_is_still_one_header() -> None:
-    body = msgspec.json.encode({"metadata": {"name": "a"}, 'odd\r\n"\\\x00\x7f': 1, "é": 2})
+    body = msgspec.json.encode({"metadata": {"name": "a"}, 'odd\r\n"\\\x00\x7fé': 1})
     path = "/api/v1/namespaces/default/configmaps"
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     answer = await answer_to(head.encode() + body)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,10 +65,17 @@ specs = st.fixed_dictionaries(
 )
 
 
-@given(specs)
-def test_the_fields_of_a_new_object_are_its_difference_from_nothing(spec: dict[str, Any]) -> None:
+ZERO = {"spec": {"size": 0, "keyed": None, "plain": None, "whole": {}, "labels": {}}}
+
+
+@pytest.mark.parametrize("zero", [{}, {"spec": {}}, ZERO])
+@given(spec=specs)
+def test_the_fields_of_a_new_object_are_its_difference_from_its_zero_value(
+    zero: dict[str, Any], spec: dict[str, Any]
+) -> None:
     obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
-    assert new_fields(NODE, obj) == compare(NODE, {}, obj).added
+    difference = compare(NODE, zero, obj)
+    assert new_fields(NODE, zero, obj) == difference.added.union(difference.modified)
 
 
 @given(specs, specs)

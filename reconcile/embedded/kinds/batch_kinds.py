@@ -28,7 +28,7 @@ _CRON_FIELDS = 5
 def _prepare_job(job: Object, old: Object | None) -> None:
     spec = job["spec"]
     if old is None and not spec.get("manualSelector"):
-        uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+        uid, name = job["metadata"]["uid"], job["metadata"].get("name", "")
         selected = {"batch.kubernetes.io/controller-uid": uid}
         labels = {**selected, "batch.kubernetes.io/job-name": name, "controller-uid": uid, "job-name": name}
         template = spec["template"]["metadata"] = spec["template"].get("metadata") or {}

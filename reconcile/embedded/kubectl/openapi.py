@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from reconcile.embedded.api import patch_types
 from reconcile.embedded.schema.builtin_schemas import component_name, published
+from reconcile.embedded.schema.go_structs import GO_STRUCT
 from reconcile.embedded.schema.object_meta import OBJECT_META_SCHEMA
 from reconcile.embedded.served import ServedResource
 
@@ -58,10 +59,22 @@ _DESCRIPTIONS = {
     "deletionGracePeriodSeconds": "Set by the server.",
     "selfLink": "No longer filled in.",
 }
-_FIELDS: Document = OBJECT_META_SCHEMA["properties"]
+
+
+def _public(schema: Any) -> Any:
+    """A schema without the keyword of this server."""
+    if isinstance(schema, list):
+        return [_public(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {keyword: _public(value) for keyword, value in schema.items() if keyword != GO_STRUCT}
+
+
+_METADATA: Document = _public(OBJECT_META_SCHEMA)
+_FIELDS: Document = _METADATA["properties"]
 _OWNER: Document = _FIELDS["ownerReferences"]["items"]
 _OBJECT_META: Document = {
-    **OBJECT_META_SCHEMA,
+    **_METADATA,
     "description": "ObjectMeta is the metadata that all persisted resources have.",
     "properties": {
         **{name: {**_FIELDS[name], "description": text} for name, text in _DESCRIPTIONS.items()},

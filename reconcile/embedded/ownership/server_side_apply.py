@@ -108,7 +108,7 @@ def track_update(
         if managers or old is not None:
             updated = _updated(managers, _unmanaged(old) if old is not None else {}, new, edit)
         else:
-            updated = _owned_from_the_start(new, edit)
+            updated = _owned_from_the_start(schema.zero, new, edit)
     except SchemaMismatch:
         return
     if entries := encode(updated):
@@ -125,9 +125,12 @@ class _Edit:
     time: str
 
 
-def _owned_from_the_start(new: dict[str, Any], edit: _Edit) -> FieldManagers:
-    """What `_updated` returns for a new object, in one walk."""
-    fields = new_fields(edit.node, tracked_part(new))
+def _owned_from_the_start(zero: Mapping[str, Any], new: dict[str, Any], edit: _Edit) -> FieldManagers:
+    """What `_updated` returns for a new object, in one walk.
+
+    `zero` is what the real server compares with: an empty object of the Go type.
+    """
+    fields = new_fields(edit.node, zero, tracked_part(new))
     if not fields:
         return {}
     metadata = fields.children.get("f:metadata")

@@ -148,9 +148,21 @@ def _list_fields(node: SchemaNode, value: list[Any]) -> FieldSet:
     return FieldSet(children=children)
 
 
-def new_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
-    """What `compare` finds added to an empty object, in one walk."""
-    return FieldSet(children=_new_members(node, value))
+def new_fields(node: SchemaNode, zero: Mapping[str, Any], value: dict[str, Any]) -> FieldSet:
+    """What `compare` finds added to `zero` or modified in it, in one walk. `zero` has no keyed lists."""
+    children: dict[str, FieldSet] = {}
+    for name, member in value.items():
+        child, before = node.child(name) or ANYTHING, zero.get(name, ABSENT)
+        if before is ABSENT:
+            children[f"f:{name}"] = _all_new(child, member)
+        elif isinstance(before, dict) and is_granular_map(child, member):
+            if below := new_fields(child, before, member):
+                children[f"f:{name}"] = below
+        elif before is None and member and is_granular_list(child, member):
+            children[f"f:{name}"] = FieldSet(children=_all_new(child, member).children)
+        elif not same(before, member):
+            children[f"f:{name}"] = FieldSet.LEAF
+    return FieldSet(children=children)
 
 
 def _new_members(node: SchemaNode, value: dict[str, Any]) -> dict[str, FieldSet]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import field, frozen
 
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.schema.cleaning import fill_defaults, prune
+from reconcile.embedded.schema.cleaning import EmptyLists, fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
 from reconcile.embedded.schema.object_meta import OBJECT_META
 from reconcile.embedded.schema.object_validation import duplicates, validate
@@ -69,12 +69,20 @@ class ResourceSchema:
         )
 
     @cached_property
+    def zero(self) -> Mapping[str, Any]:
+        """The object that the Go type of a built-in kind is without values; empty for custom resources."""
+        return {} if self.root.go is None else self.root.go.zero
+
+    @cached_property
     def _rules(self) -> "RuleNode | None":
         cel = cel_for(self._openapi)
         return None if cel is None else cel.rule_tree(self._openapi)
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
-        """Remove unknown fields in place. Returns their paths, such as `spec.items[0].x`."""
+        """Remove unknown fields in place. Returns their paths, such as `spec.items[0].x`.
+
+        In built-in kinds null is removed too, as Go does not tell it from an absent field.
+        """
         removed: list[str] = []
         held = {name: obj.pop(name) for name in _ROOT_FIELDS if name in obj}
         prune(self.root, obj, "", removed)
@@ -83,9 +91,13 @@ class ResourceSchema:
         obj.update(held | body)
         return removed
 
-    def default(self, obj: dict[str, Any]) -> None:
-        """Fill in defaults and remove nulls where they are not allowed, in place."""
-        fill_defaults(self.root, obj)
+    def default(self, obj: dict[str, Any]) -> EmptyLists:
+        """Fill in defaults and remove nulls where they are not allowed, in place.
+
+        Objects of built-in kinds take the form in which Go writes them. Returns their lists that are empty
+        until they are stored, and then null.
+        """
+        return fill_defaults(self.root, obj)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldCause]:
         """The faults of an object; with `old`, only those that `old` does not have."""

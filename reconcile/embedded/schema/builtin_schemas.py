@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from reconcile.embedded.schema.builtin_descriptions import field_descriptions
+from reconcile.embedded.schema.go_structs import GO_STRUCT
 from reconcile.embedded.schema.object_meta import OBJECT_META_SCHEMA
 
 __all__ = ["component_name", "published", "schema_for"]
@@ -44,6 +45,8 @@ class _Type(msgspec.Struct, frozen=True):
     required: list[str] = []
     extensions: dict[str, dict[str, Any]] = {}
     atomic: bool = False
+    written: list[str] = []
+    pointers: list[str] = []
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -80,6 +83,7 @@ def _type_of(group: str, version: str, kind: str) -> str:
 def _described(name: str, references: Mapping[str, str], waiting: list[str]) -> dict[str, Any]:
     entry, texts = _document().types[name], field_descriptions(name)
     schema = {**_type_schema(name), "properties": {}}
+    del schema[GO_STRUCT]
     for member, expression in entry.fields.items():
         typed = _prefixed(_referring(expression, references, waiting), entry.extensions.get(member))
         schema["properties"][member] = typed | ({"description": texts[member]} if member in texts else {})
@@ -126,6 +130,7 @@ def _type_schema(name: str) -> dict[str, Any]:
         schema["required"] = entry.required
     if entry.atomic:
         schema["x-kubernetes-map-type"] = "atomic"
+    schema[GO_STRUCT] = {"written": entry.written, "pointers": entry.pointers}
     return schema
 
 

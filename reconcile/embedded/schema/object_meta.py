@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from reconcile.embedded.schema.go_structs import GO_STRUCT
 from reconcile.embedded.schema.schema_nodes import SchemaNode, compile_node
 
 _STRING: dict[str, Any] = {"type": "string"}
@@ -11,8 +12,9 @@ _BOOLEAN: dict[str, Any] = {"type": "boolean"}
 _STRINGS: dict[str, Any] = {"type": "object", "additionalProperties": _STRING}
 
 
-def _object(**members: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": members}
+def _struct(written: str, pointers: str, **members: Any) -> dict[str, Any]:
+    facts = {"written": written.split(), "pointers": pointers.split()}
+    return {"type": "object", "properties": members, GO_STRUCT: facts}
 
 
 def _list(items: dict[str, Any], **extensions: Any) -> dict[str, Any]:
@@ -20,7 +22,9 @@ def _list(items: dict[str, Any], **extensions: Any) -> dict[str, Any]:
     return {"type": "array", "items": items, **named}
 
 
-_OWNER_REFERENCE: dict[str, Any] = {"type": "object", "x-kubernetes-map-type": "atomic"} | _object(
+_OWNER_REFERENCE: dict[str, Any] = {"type": "object", "x-kubernetes-map-type": "atomic"} | _struct(
+    "apiVersion kind name uid",
+    "blockOwnerDeletion controller",
     apiVersion=_STRING,
     blockOwnerDeletion=_BOOLEAN,
     controller=_BOOLEAN,
@@ -28,7 +32,9 @@ _OWNER_REFERENCE: dict[str, Any] = {"type": "object", "x-kubernetes-map-type": "
     name=_STRING,
     uid=_STRING,
 )
-_MANAGED_FIELDS_ENTRY = _object(
+_MANAGED_FIELDS_ENTRY = _struct(
+    "",
+    "",
     apiVersion=_STRING,
     fieldsType=_STRING,
     fieldsV1={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -38,7 +44,9 @@ _MANAGED_FIELDS_ENTRY = _object(
     time=_TIME,
 )
 
-OBJECT_META_SCHEMA: Final = _object(
+OBJECT_META_SCHEMA: Final = _struct(
+    "",
+    "deletionGracePeriodSeconds",
     annotations=_STRINGS,
     creationTimestamp=_TIME,
     deletionGracePeriodSeconds=_INTEGER,

@@ -7,6 +7,7 @@ import msgspec
 from attrs import define, field, frozen
 
 from reconcile.embedded.schema.checks import Check, is_quantity, value_checks
+from reconcile.embedded.schema.go_structs import GO_STRUCT, TIMES, UNTYPED, GoStruct, go_struct, zero_of
 
 ABSENT: Final[Any] = object()
 """Stands for a missing value, which differs from null."""
@@ -42,8 +43,14 @@ class SchemaNode:
     int_or_string: bool = False
     quantity: bool = False
     """Whether this is a Quantity of a built-in kind; those of custom resources are plain strings."""
-    holds_quantities: bool = False
-    """Whether any members or items are quantities."""
+    time: str = ""
+    """date-time or micro-time if this is a time of a built-in kind; those of custom resources are strings."""
+    holds_rewritten: bool = False
+    """Whether any members or items are quantities or times, which take their canonical form."""
+    go: GoStruct | None = None
+    """The Go struct of a built-in kind that is decoded here."""
+    zero: Any = UNTYPED
+    """The zero value of the Go type of a place in a built-in kind; not to be changed."""
     list_type: str = "atomic"
     """atomic, set or map, for server-side apply."""
     map_keys: tuple[str, ...] = ()
@@ -133,11 +140,30 @@ def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
         (name, member.default) for name, member in node.properties.items() if member.default is not None
     )
     node.flat = bool(node.properties) and all(member.type in _SCALARS for member in node.properties.values())
-    node.holds_quantities = any(child.quantity for child in _children(node))
+    node.go = _typed_struct(node, schema)
+    node.holds_rewritten = any(child.quantity or child.time for child in _children(node))
     node.has_keyed_lists = node.list_type != "atomic" or any(
         child.has_keyed_lists for child in _children(node)
     )
     return node
+
+
+def _typed_struct(node: SchemaNode, schema: Mapping[str, Any]) -> GoStruct | None:
+    """The Go struct that the schema names, after its members have got their zero values."""
+    if GO_STRUCT not in schema:
+        return None
+    for name, member in node.properties.items():
+        _set_zeros(member, schema["properties"][name])
+    return go_struct(schema, {name: member.zero for name, member in node.properties.items()})
+
+
+def _set_zeros(node: SchemaNode, schema: Mapping[str, Any]) -> None:
+    node.zero = zero_of(schema, node.go)
+    node.time = found if (found := schema.get("format", "")) in TIMES else ""
+    for keyword, below in (("items", node.items), ("additionalProperties", node.additional)):
+        if below is not None and keyword in schema:
+            _set_zeros(below, schema[keyword])
+            node.holds_rewritten = below.quantity or bool(below.time)
 
 
 def _children(node: SchemaNode) -> list[SchemaNode]:

@@ -150,11 +150,13 @@ async def complete(
     with write.reading():
         if not write.resource.custom:
             write.shape = checked_shape(write.resource, obj, old)
-        write.resource.schema.default(obj)
+        empty = write.resource.schema.default(obj)
         kind.set_defaults(obj)
     _drop_duplicate_owners(write, obj)
     if tracked_as is not None:
         _track(write, obj, old, tracked_as)
+    for struct, name in () if write.options.dry_run else empty:
+        struct[name] = struct.get(name) or None
     if kind.admit is not None and not write.target.subresource:
         _admit_by_kind(write, kind.admit, obj, old)
     if write.engine.is_guarded(write.resource):

@@ -320,6 +320,8 @@ async def _apply(write: WriteRequest) -> Response:
     live = object_in(stored, resource) if stored is not None else None
     reset = ("status",) if resource.has_status and not target.subresource else ()
     obj = applied(write, live, intent, target.subresource, reset)
+    if not resource.custom:
+        resource.schema.prune(obj)  # nulls of the intent, which managedFields name
     if stored is None:
         require_create(write)
         return await _create_applied(write, obj)
