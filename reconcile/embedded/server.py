@@ -193,6 +193,7 @@ class ApiServer:
 
     def _answer(self, request: ApiRequest) -> Answer | Coroutine[Any, Any, Answer]:
         """The answer, or a coroutine for it: reads that need not wait cost no coroutine."""
+        target: RequestTarget | None = None
         try:
             info = request_info(request.method, request.path, request.query)
             request = self._admit(request, info)
@@ -205,9 +206,10 @@ class ApiServer:
                 return self._served(outcome, target)
             return self._wait(outcome, request, info, target)
         except Unconverted:
+            target = target_at(info.place, self._engine.registry)
             return self._wait(self._begin_again(request, info, target), request, info, target)
         except _REFUSALS as refusal:
-            return _refused(refusal)
+            return _refused(refusal, target)
 
     async def _wait(
         self, answering: Awaitable[Answer], request: ApiRequest, info: RequestInfo, target: RequestTarget
@@ -223,7 +225,7 @@ class ApiServer:
                 target = target_at(info.place, self._engine.registry)
                 answering = self._begin_again(request, info, target)
         except _REFUSALS as refusal:
-            return _refused(refusal)
+            return _refused(refusal, target)
 
     async def _begin_again(self, request: ApiRequest, info: RequestInfo, target: RequestTarget) -> Answer:
         outcome = act_for(info, request, target)(self._engine, request, target)
@@ -234,9 +236,7 @@ class ApiServer:
         if isinstance(answer, WatchStream):
             self._register(answer)
             return answer
-        if target.resource.deprecation:
-            return _with_warning(answer, target.resource.deprecation)
-        return answer
+        return _with_deprecation(answer, target)
 
     # --- watches ---
 
@@ -278,7 +278,13 @@ def _end_watches(
                 watch.finish()
 
 
-def _refused(refusal: Exception) -> Response:
+def _refused(refusal: Exception, target: RequestTarget | None) -> Response:
+    """The answer to a refused request; `target` is None if the request did not get that far."""
+    response = _refusal(refusal)
+    return response if target is None else _with_deprecation(response, target)
+
+
+def _refusal(refusal: Exception) -> Response:
     match refusal:
         case ApiFailure():
             return failure_response(refusal)
@@ -296,6 +302,11 @@ def failure_response(failure: ApiFailure) -> Response:
     details = failure.details or {}
     after = details.get("retryAfterSeconds")
     return json_response(failure.code, failure.to_json(), {"retry-after": str(after)} if after else None)
+
+
+def _with_deprecation(answer: Response, target: RequestTarget) -> Response:
+    text = target.resource.deprecation
+    return _with_warning(answer, text) if text else answer
 
 
 def _with_warning(response: Response, text: str) -> Response:

@@ -24,6 +24,18 @@ Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
 Warnings = Callable[[Object, Object | None], list[str]]
 
 
+@frozen
+class Siblings:
+    """The stored objects of the kind that is written."""
+
+    every: Callable[[], Iterable[Object]]
+    named: Callable[[str, str], Object | None]
+    """The one with this namespace and name."""
+
+
+Allocate = Callable[[Object, Object | None, Siblings], Iterable[FieldCause]]
+
+
 @frozen(eq=False)
 class BuiltInKind:
     """A kind that the server has without a CustomResourceDefinition, with everything specific to it.
@@ -75,12 +87,17 @@ class BuiltInKind:
     `others(group, plural)` are the stored objects of another kind, for plugins that depend on them
     (PriorityClass, StorageClass). Raises Denied.
     """
+    allocate: Allocate | None = None
+    """What is taken from a pool of the server, set in place before `prepare` (BeginCreate and BeginUpdate).
+
+    If it yields causes, the write is refused with these alone. It is not called for subresources.
+    """
+    allocate_with_state: Callable[[], Allocate] | None = None
+    """Creates the `allocate` of one server."""
     prepare: Prepare = lambda obj, old: None
     """What the strategy of the kind sets, in place (PrepareForCreate and PrepareForUpdate)."""
     first_status: Mapping[str, Any] | None = None
     """The status that the strategy gives a new object."""
-    prepare_with_state: Callable[[], Prepare] | None = None
-    """Creates the `prepare` of one server, for a kind that allocates (Service)."""
     checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
     names_missing_fields: bool = False
@@ -95,6 +112,8 @@ class BuiltInKind:
     check_name: NameCheck = subdomain_faults
     warnings: Warnings = lambda obj, old: []
     """Warnings for the writer of an object that is accepted, except through its status."""
+    status_warnings: Warnings = lambda obj, old: []
+    """Warnings for the writer of a status that is accepted."""
     metadata_fault_copies: int = 3
     """How often the real server names a fault of labels, annotations and owners in an update."""
 
@@ -154,7 +173,7 @@ class BuiltInKind:
 
     def for_one_server(self) -> "BuiltInKind":
         """Itself, or a copy that has the state of one server."""
-        return self if self.prepare_with_state is None else evolve(self, prepare=self.prepare_with_state())
+        return self if self.allocate_with_state is None else evolve(self, allocate=self.allocate_with_state())
 
 
 _OF_RESOURCE = (fields_dict(BuiltInKind).keys() & fields_dict(ServedResource).keys()) - {

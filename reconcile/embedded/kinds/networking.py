@@ -1,40 +1,25 @@
 """Ingresses, IngressClasses and NetworkPolicies."""
 
 import datetime
-from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, one_of, spec_and_status
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, spec_and_status
+from reconcile.embedded.kinds.ingress_checks import (
+    admit_ingress,
+    default_ingress_class,
+    ingress_status_warnings,
+    ingress_warnings,
+    validate_ingress,
+    validate_ingress_class,
+    validate_ingress_status,
+)
+from reconcile.embedded.kinds.network_policy_checks import (
+    default_network_policy,
+    network_policy_warnings,
+    validate_network_policy,
+)
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, first_three, labels, pick
-from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
-
-
-def _validate_ingress(ingress: Object, old: Object | None) -> Iterator[FieldCause]:
-    spec = ingress.get("spec") or {}
-    if not spec.get("rules") and not spec.get("defaultBackend"):
-        yield value_invalid("spec", "", "either `defaultBackend` or `rules` must be specified")
-    for index, rule in enumerate(spec.get("rules") or ()):
-        for number, path in enumerate((rule.get("http") or {}).get("paths") or ()):
-            yield from _path_causes(path, f"spec.rules[{index}].http.paths[{number}]")
-
-
-def _path_causes(path: Object, place: str) -> Iterator[FieldCause]:
-    value = path.get("path") or ""
-    yield from one_of(path, f"{place}.pathType", ("Exact", "ImplementationSpecific", "Prefix"))
-    if path.get("pathType") in ("Exact", "Prefix") and not value.startswith("/"):
-        yield value_invalid(f"{place}.path", value, "must be an absolute path")
-
-
-def _default_network_policy(policy: Object) -> None:
-    spec = policy.setdefault("spec", {})
-    if spec.get("policyTypes") is None:
-        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
-    fill(spec, {"podSelector": {}})
-    for rule in [*(spec.get("ingress") or ()), *(spec.get("egress") or ())]:
-        for port in rule.get("ports") or ():
-            fill(port, {"protocol": "TCP"})
 
 
 def _hosts(obj: View, _now: datetime.datetime) -> str:
@@ -51,8 +36,13 @@ KINDS: Final = (
     BuiltInKind(
         "networking.k8s.io", "Ingress", plural="ingresses", short_names=("ing",), has_status=True,
         has_generation=True,
+        admit=admit_ingress,
         first_status={"loadBalancer": {}},
-        checks=_validate_ingress,
+        checks=validate_ingress,
+        status_checks=validate_ingress_status,
+        names_missing_fields=True,
+        warnings=ingress_warnings,
+        status_warnings=ingress_status_warnings,
         columns=(
             NAMES,
             CellColumn("Class", at("spec", "ingressClassName", default=NONE)),
@@ -85,6 +75,9 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "networking.k8s.io", "IngressClass", plural="ingressclasses", namespaced=False, has_generation=True,
+        defaults=default_ingress_class,
+        checks=validate_ingress_class,
+        names_missing_fields=True,
         columns=(
             NAMES,
             CellColumn("Controller", at("spec", "controller")),
@@ -95,7 +88,10 @@ KINDS: Final = (
     BuiltInKind(
         "networking.k8s.io", "NetworkPolicy", plural="networkpolicies", short_names=("netpol",),
         has_generation=True,
-        defaults=_default_network_policy,
+        defaults=default_network_policy,
+        checks=validate_network_policy,
+        names_missing_fields=True,
+        warnings=network_policy_warnings,
         columns=(NAMES, CellColumn("Pod-Selector", labels("spec", "podSelector", "matchLabels")), AGE),
         viewed=("",),
         edited=("",),

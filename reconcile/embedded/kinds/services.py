@@ -1,11 +1,25 @@
 """Services, Endpoints and EndpointSlices."""
 
 import datetime
-from collections.abc import Iterator
 from typing import Final
 
-from informers.apimachinery.name_rules import service_name_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fixed, one_of, spec_and_status
+from informers.apimachinery.name_rules import label_faults
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, spec_and_status
+from reconcile.embedded.kinds.endpoint_checks import (
+    endpoints_warnings,
+    prepare_endpoint_slice,
+    slice_warnings,
+    validate_endpoint_slice,
+    validate_endpoints,
+)
+from reconcile.embedded.kinds.service_checks import (
+    service_status_warnings,
+    service_warnings,
+    validate_service,
+    validate_service_status,
+)
+from reconcile.embedded.kinds.service_defaults import default_service, prepare_service
+from reconcile.embedded.kinds.service_pools import ServicePools
 from reconcile.embedded.kubectl.printing import (
     AGE,
     NAMES,
@@ -18,51 +32,7 @@ from reconcile.embedded.kubectl.printing import (
     labels,
     pick,
 )
-from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.served import CellColumn
-
-
-class ClusterIPs:
-    """Hands out the addresses of services, 10.96.0.0/12, in order. An address never changes."""
-
-    def __init__(self) -> None:
-        self._given = 0
-
-    def prepare(self, service: Object, old: Object | None) -> None:
-        spec = service["spec"]
-        if old is not None and (old.get("spec") or {}).get("clusterIP"):
-            spec.setdefault("clusterIP", old["spec"]["clusterIP"])
-        if spec["type"] == "ExternalName":
-            return
-        if not spec.get("clusterIP"):
-            spec["clusterIP"] = self._next()
-        spec.setdefault("clusterIPs", [spec["clusterIP"]])
-        spec.setdefault("ipFamilies", ["IPv4"])
-        fill(spec, {"ipFamilyPolicy": "SingleStack"})
-
-    def _next(self) -> str:
-        # The last number is never 0 or 255, which are reserved in a network.
-        self._given += 1
-        high, low = divmod(self._given, 254)
-        return f"10.{96 + high // 256}.{high % 256}.{low + 1}"
-
-
-def _default_service(service: Object) -> None:
-    spec = service.setdefault("spec", {})
-    fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
-    for port in spec.get("ports") or ():
-        fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
-    if spec["type"] != "ExternalName":
-        fill(spec, {"internalTrafficPolicy": "Cluster"})
-
-
-def _validate_endpoint_slice(endpoints: Object, old: Object | None) -> Iterator[FieldCause]:
-    yield from fixed(endpoints, old, "addressType")
-    if endpoints.get("addressType"):
-        yield from one_of(endpoints, "addressType", ("IPv4", "IPv6", "FQDN"))
-    else:
-        yield value_required("addressType")
 
 
 def _external_ip(obj: View, _now: datetime.datetime) -> str:
@@ -108,10 +78,16 @@ KINDS: Final = (
         "", "Service", short_names=("svc",), categories=("all",), has_status=True,
         answers_object_on_delete=True, create_on_update=True,
         selectable_fields=(".spec.clusterIP", ".spec.type"),
-        defaults=_default_service,
-        prepare_with_state=lambda: ClusterIPs().prepare,
+        defaults=default_service,
+        allocate_with_state=lambda: ServicePools().allocate,
+        prepare=prepare_service,
         first_status={"loadBalancer": {}},
-        check_name=service_name_faults,
+        checks=validate_service,
+        status_checks=validate_service_status,
+        names_missing_fields=True,
+        check_name=label_faults,
+        warnings=service_warnings,
+        status_warnings=service_status_warnings,
         metadata_fault_copies=4,
         columns=(
             NAMES,
@@ -147,6 +123,9 @@ KINDS: Final = (
         "", "Endpoints", plural="endpoints", short_names=("ep",), create_on_update=True,
         deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         fills={"subsets": [{"ports": [{"protocol": "TCP"}]}]},
+        checks=validate_endpoints,
+        names_missing_fields=True,
+        warnings=endpoints_warnings,
         columns=(NAMES, CellColumn("Endpoints", _endpoints), AGE),
         viewed=("",),
         edited=("",),
@@ -154,7 +133,10 @@ KINDS: Final = (
     BuiltInKind(
         "discovery.k8s.io", "EndpointSlice", has_generation=True,
         fills={"ports": [{"name": "", "protocol": "TCP"}]},
-        checks=_validate_endpoint_slice,
+        prepare=prepare_endpoint_slice,
+        checks=validate_endpoint_slice,
+        names_missing_fields=True,
+        warnings=slice_warnings,
         columns=(
             NAMES,
             CellColumn("AddressType", at("addressType")),

@@ -174,11 +174,11 @@ def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[Fi
     return causes * 2
 
 
-def label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
+def label_causes(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldCause]:
     causes: list[FieldCause] = []
     for key, value in labels.items():
-        causes += [value_invalid("metadata.labels", key, fault) for fault in label_key_faults(key)]
-        causes += [value_invalid("metadata.labels", value, fault) for fault in label_value_faults(value)]
+        causes += [value_invalid(path, key, fault) for fault in label_key_faults(key)]
+        causes += [value_invalid(path, value, fault) for fault in label_value_faults(value)]
     return causes
 
 

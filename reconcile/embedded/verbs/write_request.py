@@ -11,7 +11,7 @@ from informers.transport import Response
 from reconcile.embedded.admission.chain import Admission, AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import NAMESPACES, Engine
-from reconcile.embedded.kinds.built_in_kind import Admit
+from reconcile.embedded.kinds.built_in_kind import Admit, Allocate, Siblings
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply, track_update
 from reconcile.embedded.protocol.api_failure import ApiFailure, Denied, FieldCause
@@ -166,6 +166,8 @@ async def complete(
         if write.engine.log.version != seen:
             _require_current(write, obj["metadata"].get("name", ""))
         _drop_duplicate_owners(write, obj)
+    if kind.allocate is not None and not write.target.subresource:
+        _allocate(write, kind.allocate, obj, old)
     kind.complete(obj, old)
     drop_empty(obj["metadata"])
 
@@ -185,6 +187,20 @@ def _admit_by_kind(
         admit(obj, old, others)
     except Denied as denied:
         raise forbidden(write.resource, obj["metadata"].get("name", ""), str(denied)) from None
+
+
+def _allocate(
+    write: WriteRequest, allocate: Allocate, obj: dict[str, Any], old: dict[str, Any] | None
+) -> None:
+    log, key = write.engine.log, write.resource.storage_key
+
+    def named(namespace: str, name: str) -> dict[str, Any] | None:
+        stored = log.get(key, Key(namespace, name))
+        return None if stored is None else stored.decode()
+
+    siblings = Siblings(lambda: (stored.decode() for stored in log.snapshot(key)), named)
+    if causes := list(allocate(obj, old, siblings)):
+        raise invalid(write.resource, obj["metadata"].get("name", ""), causes)
 
 
 async def _admit(
@@ -265,8 +281,8 @@ def validate(
         causes += [cause for cause in missing if cause.field not in named]
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
-    if subresource != "status":
-        write.warnings.extend(kind.warnings(obj, old))
+    warn = kind.status_warnings if subresource == "status" else kind.warnings
+    write.warnings.extend(warn(obj, old))
 
 
 def checked_shape(
