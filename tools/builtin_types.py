@@ -247,6 +247,7 @@ QUANTITIES = {
     "V1EmptyDirVolumeSource.sizeLimit",
     "V1PodSpec.overhead",
     "V1ResourceFieldSelector.divisor",
+    "V2HPAScalingRules.tolerance",
     "V2MetricTarget.averageValue",
     "V2MetricTarget.value",
     "V2MetricValueStatus.averageValue",

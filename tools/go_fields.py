@@ -225,7 +225,7 @@ POINTERS: Final[Mapping[str, str]] = {
     "V1VolumeMountStatus": "recursiveReadOnly",
     "V1VolumeNodeResources": "count",
     "V1WindowsSecurityContextOptions": "gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName",
-    "V2HPAScalingRules": "selectPolicy stabilizationWindowSeconds",
+    "V2HPAScalingRules": "policies selectPolicy stabilizationWindowSeconds",
     "V2HorizontalPodAutoscalerSpec": "minReplicas",
     "V2HorizontalPodAutoscalerStatus": "observedGeneration",
     "V2MetricTarget": "averageUtilization",

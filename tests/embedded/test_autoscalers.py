@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, definition, widget
+from tests.embedded.api_client import DEFINITIONS, MERGE, WIDGETS, Api, definition, widget
 
 V2 = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 V1 = V2.replace("v2", "v1")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+NOTES = "autoscaling.alpha.kubernetes.io/"
 CPU = {"type": "Utilization", "averageUtilization": 50}
 
 
@@ -36,11 +37,13 @@ def test_an_autoscaler_created_in_one_version_is_readable_in_the_other(api: Api)
     assert (made["apiVersion"], made["spec"]["minReplicas"]) == ("autoscaling/v1", 1)
     newer = api.ok("GET", f"{V2}/a")
     assert newer["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": CPU}}]
-    pods = {"type": "Pods", "pods": {"metric": {"name": "asks"}, "target": {"type": "AverageValue"}}}
+    target = {"type": "AverageValue", "averageValue": "3"}
+    pods = {"type": "Pods", "pods": {"metric": {"name": "asks"}, "target": target}}
     changed = api.merge(f"{V2}/a", {"spec": {"metrics": [*newer["spec"]["metrics"], pods], "maxReplicas": 7}})
     older = api.ok("GET", f"{V1}/a")
     assert (older["spec"]["targetCPUUtilizationPercentage"], older["spec"]["maxReplicas"]) == (50, 7)
-    assert json.loads(older["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"]) == [pods]
+    kept = {"type": "Pods", "pods": {"metricName": "asks", "targetAverageValue": "3"}}
+    assert json.loads(older["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"]) == [kept]
     api.merge(f"{V1}/a", {"spec": {"minReplicas": 2}})
     assert api.ok("GET", f"{V2}/a")["spec"]["metrics"] == changed["spec"]["metrics"]
     assert "annotations" not in api.ok("GET", f"{V2}/a")["metadata"]
@@ -104,11 +107,23 @@ def test_a_target_without_a_selector_gets_a_condition_and_a_settled_one_no_write
 
 
 PODS = {"metric": {"name": "asks"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+DESCRIBED = {"kind": "Ingress", "name": "a"}
 REQUIRED, INVALID, ENUM = "FieldValueRequired", "FieldValueInvalid", "FieldValueNotSupported"
 
 
 def resource_metric(**target: Any) -> dict[str, Any]:
     return {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", **target}}}
+
+
+def source(kind: str, **more: Any) -> dict[str, Any]:
+    described = {"describedObject": DESCRIBED} if kind == "Object" else {}
+    return {"type": kind, kind.lower(): {**described, **PODS, **more}}
+
+
+def in_container(**more: Any) -> dict[str, Any]:
+    held = {"name": "cpu", "container": "a", "target": {"type": "Utilization", "averageUtilization": 1}}
+    return {"type": "ContainerResource", "containerResource": {**held, **more}}
 
 
 RESOURCE = resource_metric(averageUtilization=1)
@@ -121,13 +136,55 @@ SLOW = {"type": "Pods", "value": 1, "periodSeconds": 1801}
 @pytest.mark.parametrize(
     ("spec", "reason", "field"),
     [
-        ({"scaleTargetRef": {"kind": "Deployment"}}, REQUIRED, "scaleTargetRef.name"),
+        ({"scaleTargetRef": {**TARGET, "name": ""}}, REQUIRED, "scaleTargetRef.name"),
+        ({"scaleTargetRef": {**TARGET, "name": "a/b"}}, INVALID, "scaleTargetRef.name"),
+        ({"scaleTargetRef": {**TARGET, "apiVersion": ""}}, INVALID, "scaleTargetRef.apiVersion"),
+        ({"scaleTargetRef": {**TARGET, "apiVersion": "v1"}}, INVALID, "scaleTargetRef.apiVersion"),
+        ({"scaleTargetRef": {**TARGET, "apiVersion": "a/b/c"}}, INVALID, "scaleTargetRef.apiVersion"),
         ({"minReplicas": 6}, INVALID, "maxReplicas"),
-        ({"metrics": [{"type": "Nope"}]}, ENUM, "metrics[0].type"),
         ({"metrics": [{"type": "Pods"}]}, REQUIRED, "metrics[0].pods"),
         ({"metrics": [resource_metric()]}, REQUIRED, SHARE),
         ({"metrics": [resource_metric(averageUtilization=0)]}, INVALID, SHARE),
         ({"metrics": [{**RESOURCE, "pods": PODS}]}, "FieldValueForbidden", "metrics[0].pods"),
+        ({"metrics": [{"type": "Pods", "resource": RESOURCE["resource"]}]}, REQUIRED, "metrics[0].pods"),
+        ({"metrics": [source("Pods", metric={"name": "a/b"})]}, INVALID, "metrics[0].pods.metric.name"),
+        ({"metrics": [source("Pods", metric={})]}, REQUIRED, "metrics[0].pods.metric.name"),
+        (
+            {"metrics": [source("Pods", target={"type": "Value", "value": "1"})]},
+            REQUIRED,
+            "metrics[0].pods.target.averageValue",
+        ),
+        (
+            {"metrics": [source("Pods", target={"type": "AverageValue", "averageValue": "0"})]},
+            INVALID,
+            "metrics[0].pods.target.averageValue",
+        ),
+        (
+            {"metrics": [source("External", target={"type": "Value"})]},
+            REQUIRED,
+            "metrics[0].external.target.averageValue",
+        ),
+        (
+            {"metrics": [source("External", target={"type": "Value", "value": "1", "averageValue": "1"})]},
+            "FieldValueForbidden",
+            "metrics[0].external.target.value",
+        ),
+        (
+            {"metrics": [source("Object", describedObject={"kind": "A", "name": ""})]},
+            REQUIRED,
+            "metrics[0].object.describedObject.name",
+        ),
+        (
+            {"metrics": [source("Object", describedObject={**DESCRIBED, "apiVersion": "a/b/c"})]},
+            INVALID,
+            "metrics[0].object.describedObject.apiVersion",
+        ),
+        ({"metrics": [in_container(container="")]}, REQUIRED, "metrics[0].containerResource.container"),
+        ({"metrics": [in_container(container="A")]}, INVALID, "metrics[0].containerResource.container"),
+        ({"metrics": [in_container(name="odd")]}, INVALID, "metrics[0].containerResource.name"),
+        ({"metrics": [in_container(name="")]}, REQUIRED, "metrics[0].containerResource.name"),
+        ({"behavior": {"scaleUp": {"tolerance": "-1"}}}, INVALID, "behavior.scaleUp.tolerance"),
+        ({"behavior": {"scaleUp": {"policies": []}}}, REQUIRED, "behavior.scaleUp.policies"),
         ({"behavior": {"scaleUp": {"selectPolicy": "Any"}}}, ENUM, "behavior.scaleUp.selectPolicy"),
         ({"behavior": {"scaleDown": {WINDOW: 3601}}}, INVALID, f"behavior.scaleDown.{WINDOW}"),
         (
@@ -142,6 +199,64 @@ def test_a_bad_autoscaler_is_refused_at_the_field(
 ) -> None:
     answer = api.send("POST", V2, autoscaler(**spec))
     assert (answer.status, answer.causes) == (422, [(reason, f"spec.{field}")])
+
+
+@pytest.mark.parametrize(
+    ("spec", "causes"),
+    [
+        ({"maxReplicas": 0}, [(INVALID, "spec.maxReplicas"), (REQUIRED, "spec.maxReplicas")]),
+        ({"maxReplicas": -1}, [(INVALID, "spec.maxReplicas")] * 2),
+        ({"metrics": [{"type": "Nope"}]}, [(ENUM, "spec.metrics[0].type")] * 2),
+        (
+            {"scaleTargetRef": {}},
+            [
+                (INVALID, "spec.scaleTargetRef.apiVersion"),
+                (REQUIRED, "spec.scaleTargetRef.kind"),
+                (REQUIRED, "spec.scaleTargetRef.name"),
+            ],
+        ),
+    ],
+)
+def test_some_faults_of_an_autoscaler_are_named_twice_or_at_several_fields(
+    api: Api, spec: dict[str, Any], causes: list[tuple[str, str]]
+) -> None:
+    assert sorted(api.send("POST", V2, autoscaler(**spec)).causes) == causes
+
+
+def test_a_replication_controller_is_of_the_group_without_a_name(api: Api) -> None:
+    target = {"apiVersion": "v1", "kind": "ReplicationController", "name": "web"}
+    assert api.send("POST", V2, autoscaler(scaleTargetRef=target)).status == 201
+
+
+def test_a_negative_number_in_the_status_of_an_autoscaler_is_refused(api: Api) -> None:
+    api.ok("POST", V2, autoscaler())
+    status = {"status": {"currentReplicas": -1, "desiredReplicas": -1}}
+    answer = api.send("PATCH", f"{V2}/a/status", status, content_type=MERGE)
+    assert answer.causes == [(INVALID, "status.currentReplicas"), (INVALID, "status.desiredReplicas")]
+
+
+EVERY_METRIC = [
+    source("Object", target={"type": "Value", "value": "2k"}),
+    source("Object", target={"type": "AverageValue", "value": "1", "averageValue": "1"}),
+    source("Pods"),
+    source("External", target={"type": "Value", "value": "30"}),
+    source("External", metric={"name": "a", "selector": {"matchLabels": {"a": "b"}}}),
+    in_container(),
+    {"type": "Resource", "resource": {"name": "memory", "target": PODS["target"]}},
+]
+
+
+def test_metrics_and_behavior_survive_the_older_version(api: Api) -> None:
+    behavior = {"scaleUp": {"tolerance": "0.05"}, "scaleDown": {"selectPolicy": "Min"}}
+    newer = api.ok("POST", V2, autoscaler(metrics=EVERY_METRIC, behavior=behavior))["spec"]
+    older = api.ok("GET", f"{V1}/a")
+    notes = older["metadata"]["annotations"]
+    assert json.loads(notes[f"{NOTES}behavior"])["ScaleUp"]["Tolerance"] == "50m"
+    assert {one["type"] for one in json.loads(notes[f"{NOTES}metrics"])} == {
+        one["type"] for one in EVERY_METRIC
+    }
+    api.ok("PUT", f"{V1}/a", older)
+    assert api.ok("GET", f"{V2}/a")["spec"] == newer
 
 
 def test_a_bad_percentage_of_the_older_version_is_refused_too(api: Api) -> None:
@@ -162,7 +277,6 @@ def test_a_behavior_gets_its_defaults(api: Api) -> None:
     }
 
 
-NOTES = "autoscaling.alpha.kubernetes.io/"
 NONSENSE = ("{", "1", "[1]", "[null]", '{"a": 1}', '[{"type": 1}]', '[{"type": "Resource", "resource": [1]}]')
 
 

@@ -83,7 +83,7 @@ def test_the_server_fills_in_omitted_fields(
         ("poddisruptionbudgets", {"spec": {"minAvailable": "\u00b2%"}}, {("FieldValueInvalid", "spec.minAvailable")}),  # noqa: E501
         ("priorityclasses", {"value": 8}, {("FieldValueInvalid", "value")}),
         ("storageclasses", {"provisioner": "b"}, {("FieldValueForbidden", "provisioner")}),
-        ("endpointslices", {"addressType": "IPv6"}, {("FieldValueInvalid", "addressType")}),
+        ("endpointslices", {"addressType": "FQDN", "endpoints": []}, {("FieldValueInvalid", "addressType")}),
         ("ingresses", {"spec": {"defaultBackend": None}}, {("FieldValueInvalid", "spec")}),
         ("validatingwebhookconfigurations", {"webhooks": [{**WEBHOOK, "name": "a", "sideEffects": "Some"}]}, {
             ("FieldValueInvalid", "webhooks[0].name"), ("FieldValueNotSupported", "webhooks[0].sideEffects"),

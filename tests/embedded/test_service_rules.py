@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from reconcile.embedded import AdmissionFor, AdmissionRequest
 from reconcile.embedded.kinds.service_pools import ADDRESSES, NODE_PORTS
 from tests.embedded.api_client import MERGE, Answer, Api
 
@@ -432,3 +433,14 @@ def test_the_writer_of_a_service_is_warned_of_what_is_deprecated_or_ignored(
     answer = make(api, spec)
     assert answer.status == 201, answer.body
     assert answer.headers.get("warning", "").count("299 - ") == count
+
+
+def test_defaults_are_filled_in_again_after_admission(api: Api) -> None:
+    def bind_to_clients(request: AdmissionRequest) -> None:
+        assert request.object is not None
+        request.object["spec"] |= {"sessionAffinity": "ClientIP", "type": ""}
+
+    api.server.admission.append(AdmissionFor("services", bind_to_clients))
+    spec = made(api, WEB)
+    assert spec["type"] == "ClusterIP"
+    assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}

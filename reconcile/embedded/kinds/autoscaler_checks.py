@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from informers.apimachinery.quantities import quantity_value
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.built_in_kind import Object, fill, one_of, required
+from reconcile.embedded.kinds.autoscaler_metrics import metric_causes, reference_causes, version_causes
+from reconcile.embedded.kinds.built_in_kind import Object, fill, not_negative, one_of
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
-    value_forbidden,
     value_invalid,
     value_not_supported,
     value_required,
@@ -19,14 +20,6 @@ MAX_WINDOW: Final = 3600
 MAX_PERIOD: Final = 1800
 
 _METRICS_NOTE: Final = "autoscaling.alpha.kubernetes.io/metrics"
-_SOURCES: Final = {
-    "ContainerResource": "containerResource",
-    "External": "external",
-    "Object": "object",
-    "Pods": "pods",
-    "Resource": "resource",
-}
-_TARGETS: Final = ("Utilization", "Value", "AverageValue")
 _SELECTIONS: Final = ("Disabled", "Max", "Min")
 _POLICIES: Final = ("Percent", "Pods")
 _ALL_AT_ONCE: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
@@ -63,7 +56,7 @@ def _complete(spec: Object) -> None:
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    if not spec.get("behavior"):
+    if spec.get("behavior") is None:
         return
     for name, rules in _SCALING.items():
         given = spec["behavior"].get(name) or {}
@@ -72,62 +65,52 @@ def _complete(spec: Object) -> None:
 
 def validate_autoscaler(autoscaler: Object, old: Object | None) -> Iterator[FieldCause]:
     """The faults of an autoscaler, with the field names of autoscaling/v2 for both versions."""
-    spec = convert_autoscaler(autoscaler, "autoscaling/v2")["spec"]
+    spec = _newer_spec(autoscaler)
+    before = {} if old is None else _newer_spec(old)
     yield from _replica_causes(spec)
-    if isinstance(spec.get("scaleTargetRef"), Mapping):
-        yield from required(spec["scaleTargetRef"], "spec.scaleTargetRef", "kind", "name")
+    yield from _target_causes(spec.get("scaleTargetRef") or {}, before.get("scaleTargetRef"))
+    any_version = any(_has_bad_version(metric) for metric in before.get("metrics") or ())
     for index, metric in enumerate(spec.get("metrics") or ()):
-        yield from _metric_causes(metric, f"spec.metrics[{index}]")
+        yield from metric_causes(metric, f"spec.metrics[{index}]", any_version=any_version)
     yield from _behavior_causes(spec.get("behavior") or {})
+
+
+def validate_autoscaler_status(autoscaler: Object, old: Object | None) -> Iterator[FieldCause]:
+    """Numbers of replicas below zero."""
+    status = autoscaler.get("status") or {}
+    return not_negative(status, "status", "currentReplicas", "desiredReplicas")
+
+
+def _newer_spec(autoscaler: Object) -> Object:
+    spec: Object = convert_autoscaler(autoscaler, "autoscaling/v2").get("spec") or {}
+    return spec
 
 
 def _replica_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
     least, most = spec["minReplicas"], spec.get("maxReplicas") or 0
     if least < 1:
         yield value_invalid("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most < 1:
+    if most == 0:
+        yield value_required("spec.maxReplicas")
+    elif most < 1:
         yield value_invalid("spec.maxReplicas", most, "must be greater than 0")
     if most < least:
         yield value_invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
 
 
-def _metric_causes(metric: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
-    kind = metric.get("type") or ""
-    if not kind:
-        yield value_required(f"{path}.type", "must specify a metric source type")
-    elif kind not in _SOURCES:
-        yield value_not_supported(f"{path}.type", kind, sorted(_SOURCES))
-    else:
-        member = _SOURCES[kind]
-        if not metric.get(member):
-            yield value_required(f"{path}.{member}", "must populate information for the given metric source")
-        for other in _SOURCES.values():
-            if other != member and metric.get(other) is not None:
-                yield value_forbidden(f"{path}.{other}", "must populate the given metric source only")
-        if metric.get(member):
-            yield from _source_causes(kind, metric[member], f"{path}.{member}")
+def _target_causes(target: Object, before: Object | None) -> Iterator[FieldCause]:
+    kind = target.get("kind") or ""
+    # What was accepted before apiVersions were checked may stay.
+    if before is None or any(target.get(name) != before.get(name) for name in ("apiVersion", "kind")):
+        # Of what can be scaled only this is in the core group, which has no name.
+        in_core = kind == "ReplicationController"
+        yield from version_causes(target, "spec.scaleTargetRef", needs_group=not in_core)
+    yield from reference_causes(target, "spec.scaleTargetRef")
 
 
-def _source_causes(kind: str, source: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
-    if kind in ("Resource", "ContainerResource") and not source.get("name"):
-        yield value_required(f"{path}.name", "must specify a resource name")
-    target = source.get("target") or {}
-    if not target.get("type"):
-        yield value_required(f"{path}.target.type", "must specify a metric target type")
-    elif target["type"] not in _TARGETS:
-        why = "must be either Utilization, Value, or AverageValue"
-        yield value_invalid(f"{path}.target.type", target["type"], why)
-    share = target.get("averageUtilization")
-    if share is not None and share < 1:
-        yield value_invalid(f"{path}.target.averageUtilization", share, "must be greater than 0")
-    if kind not in ("Resource", "ContainerResource"):
-        return
-    if share is None and target.get("averageValue") is None:
-        why = "must set either a target raw value or a target utilization"
-        yield value_required(f"{path}.target.averageUtilization", why)
-    elif share is not None and target.get("averageValue") is not None:
-        why = "may not set both a target raw value and a target utilization"
-        yield value_forbidden(f"{path}.target.averageValue", why)
+def _has_bad_version(metric: Object) -> bool:
+    described = (metric.get("object") or {}).get("describedObject")
+    return described is not None and any(version_causes(described, "", needs_group=False))
 
 
 def _behavior_causes(behavior: Mapping[str, Any]) -> Iterator[FieldCause]:
@@ -140,6 +123,7 @@ def _behavior_causes(behavior: Mapping[str, Any]) -> Iterator[FieldCause]:
             yield from _bounded(f"{path}.stabilizationWindowSeconds", window, 0, MAX_WINDOW)
         if selection is not None and selection not in _SELECTIONS:
             yield value_not_supported(f"{path}.selectPolicy", selection, _SELECTIONS)
+        yield from _tolerance_causes(rules, path)
         if not rules.get("policies"):
             yield value_required(f"{path}.policies", "must specify at least one Policy")
         for index, policy in enumerate(rules.get("policies") or ()):
@@ -151,6 +135,12 @@ def _policy_causes(policy: Mapping[str, Any], path: str) -> Iterator[FieldCause]
     if (policy.get("value") or 0) < 1:
         yield value_invalid(f"{path}.value", policy.get("value", 0), "must be greater than zero")
     yield from _bounded(f"{path}.periodSeconds", policy.get("periodSeconds") or 0, 1, MAX_PERIOD)
+
+
+def _tolerance_causes(rules: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    tolerance = rules.get("tolerance")
+    if tolerance is not None and quantity_value(str(tolerance)) < 0:
+        yield value_invalid(f"{path}.tolerance", tolerance, "must be greater than or equal to zero")
 
 
 def _bounded(path: str, value: int, least: int, most: int) -> Iterator[FieldCause]:

@@ -1,11 +1,17 @@
 """Conversion of HorizontalPodAutoscalers between their two versions."""
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
 
+from reconcile.embedded.kinds.autoscaler_notes import (
+    newer_behavior,
+    newer_metrics,
+    older_behavior,
+    older_metrics,
+)
 from reconcile.embedded.schema import ResourceSchema, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 
@@ -15,11 +21,12 @@ _SAME_IN: Final = {
     "spec": ("scaleTargetRef", "minReplicas", "maxReplicas"),
     "status": ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas"),
 }
-_KEPT_AS_NOTES: Final = {
-    "metrics": ("spec", "metrics"),
-    "behavior": ("spec", "behavior"),
-    "current-metrics": ("status", "currentMetrics"),
-    "conditions": ("status", "conditions"),
+_CURRENT_PERCENTAGE: Final = "currentCPUUtilizationPercentage"
+_KEPT_AS_NOTES: Final[Mapping[str, tuple[str, str, Callable[[Any], Any]]]] = {
+    "metrics": ("spec", "metrics", newer_metrics),
+    "behavior": ("spec", "behavior", newer_behavior),
+    "current-metrics": ("status", "currentMetrics", partial(newer_metrics, status=True)),
+    "conditions": ("status", "conditions", lambda held: held),
 }
 
 _Object = dict[str, Any]
@@ -34,14 +41,22 @@ def convert_autoscaler(autoscaler: _Object, api_version: str) -> _Object:
 
 
 def _to_v1(newer: _Object) -> _Object:
-    spec, made = newer.get("spec") or {}, _in_both(newer)
-    metrics = list(spec.get("metrics") or ())
-    cpu = next((metric for metric in metrics if _percentage(metric) is not None), None)
-    if cpu is not None:
-        made["spec"][_PERCENTAGE] = _percentage(cpu)
-        metrics.remove(cpu)
-    left = {name: (newer.get(part) or {}).get(field) for name, (part, field) in _KEPT_AS_NOTES.items()}
-    left["metrics"] = metrics
+    spec, status, made = newer.get("spec") or {}, newer.get("status") or {}, _in_both(newer)
+    metrics = spec.get("metrics") or ()
+    percentages = [share for share in map(_percentage, metrics) if share is not None]
+    if percentages:
+        made["spec"][_PERCENTAGE] = percentages[0]
+    current = status.get("currentMetrics") or ()
+    used = [metric["resource"]["current"]["averageUtilization"] for metric in current if _is_cpu_use(metric)]
+    if used:
+        made["status"][_CURRENT_PERCENTAGE] = used[0]
+    others = [metric for metric in metrics if _percentage(metric) is None]
+    left = {
+        "behavior": None if spec.get("behavior") is None else older_behavior(spec["behavior"]),
+        "conditions": status.get("conditions"),
+        "current-metrics": older_metrics(current, status=True),
+        "metrics": older_metrics(others),
+    }
     notes = {f"{_NOTES}{name}": msgspec.json.encode(part).decode() for name, part in left.items() if part}
     return {**newer, **made, "metadata": _annotated(newer["metadata"], notes)}
 
@@ -50,8 +65,8 @@ def _to_v2(older: _Object) -> _Object:
     spec, made = older.get("spec") or {}, _in_both(older)
     made["status"].setdefault("currentMetrics", None)
     notes = dict(older["metadata"].get("annotations") or {})
-    for name, (part, field) in _KEPT_AS_NOTES.items():
-        held = _read(notes.pop(f"{_NOTES}{name}", ""))
+    for name, (part, field, read) in _KEPT_AS_NOTES.items():
+        held = read(_read(notes.pop(f"{_NOTES}{name}", "")))
         if held is not None and _fits({part: {field: held}}):
             made[part][field] = held
     _newer_schema().prune(made)
@@ -94,10 +109,16 @@ def _newer_schema() -> ResourceSchema:
 
 def _percentage(metric: Mapping[str, Any]) -> int | None:
     resource = metric.get("resource") or {}
-    target = resource.get("target") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None
-    return target.get("averageUtilization") if target.get("type") == "Utilization" else None
+    share: int | None = (resource.get("target") or {}).get("averageUtilization")
+    return share
+
+
+def _is_cpu_use(metric: Mapping[str, Any]) -> bool:
+    resource = metric.get("resource") or {}
+    measured = (resource.get("current") or {}).get("averageUtilization") is not None
+    return metric.get("type") == "Resource" and resource.get("name") == "cpu" and measured
 
 
 def _cpu_metric(percentage: int) -> _Object:

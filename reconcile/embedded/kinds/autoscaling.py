@@ -8,6 +8,7 @@ from reconcile.embedded.kinds.autoscaler_checks import (
     default_autoscaler,
     prepare_autoscaler,
     validate_autoscaler,
+    validate_autoscaler_status,
 )
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, spec_and_status
@@ -51,6 +52,8 @@ KINDS: Final = (
         defaults=default_autoscaler,
         prepare=prepare_autoscaler,
         checks=validate_autoscaler,
+        status_checks=validate_autoscaler_status,
+        names_missing_fields=True,
         columns=(
             NAMES,
             CellColumn("Reference", _scale_target),

@@ -39,6 +39,7 @@ KINDS: Final = (
         admit=admit_ingress,
         first_status={"loadBalancer": {}},
         checks=validate_ingress,
+        metadata_fault_copies=4,
         status_checks=validate_ingress_status,
         names_missing_fields=True,
         warnings=ingress_warnings,
@@ -77,6 +78,7 @@ KINDS: Final = (
         "networking.k8s.io", "IngressClass", plural="ingressclasses", namespaced=False, has_generation=True,
         defaults=default_ingress_class,
         checks=validate_ingress_class,
+        metadata_fault_copies=4,
         names_missing_fields=True,
         columns=(
             NAMES,

@@ -3,7 +3,17 @@
 from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fixed, spec_and_status
+from informers.apimachinery.name_rules import path_segment_faults
+from reconcile.embedded.kinds.built_in_kind import (
+    BuiltInKind,
+    Object,
+    fixed,
+    not_negative,
+    one_of,
+    spec_and_status,
+)
+from reconcile.embedded.kinds.condition_checks import condition_causes
+from reconcile.embedded.kinds.label_selectors import selector_causes
 from reconcile.embedded.kubectl.printing import AGE, NAMES, Cell, at, truth
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
@@ -20,6 +30,17 @@ def _validate_budget(budget: Object, old: Object | None) -> Iterator[FieldCause]
         yield value_invalid("spec", "", "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         yield from _amount_causes(spec.get(field), f"spec.{field}")
+    yield from selector_causes(spec.get("selector"), "spec.selector")
+    if spec.get("unhealthyPodEvictionPolicy") is not None:
+        yield from one_of(spec, "spec.unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"))
+
+
+def _validate_budget_status(budget: Object, old: Object | None) -> Iterator[FieldCause]:
+    status = budget.get("status") or {}
+    yield from condition_causes(status.get("conditions"), "status.conditions")
+    yield from not_negative(
+        status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"
+    )
 
 
 def _amount_causes(value: object, path: str) -> Iterator[FieldCause]:
@@ -57,6 +78,11 @@ KINDS: Final = (
             "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
         },
         checks=_validate_budget,
+        status_checks=_validate_budget_status,
+        names_missing_fields=True,
+        # A real server does not look at their metadata beyond what it asks of every object.
+        check_name=path_segment_faults,
+        metadata_fault_copies=2,
         columns=(
             NAMES,
             CellColumn("Min Available", _amount("minAvailable")),

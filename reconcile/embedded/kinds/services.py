@@ -124,6 +124,7 @@ KINDS: Final = (
         deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         fills={"subsets": [{"ports": [{"protocol": "TCP"}]}]},
         checks=validate_endpoints,
+        metadata_fault_copies=4,
         names_missing_fields=True,
         warnings=endpoints_warnings,
         columns=(NAMES, CellColumn("Endpoints", _endpoints), AGE),

@@ -155,7 +155,7 @@ async def complete(
     _drop_duplicate_owners(write, obj)
     if tracked_as is not None:
         _track(write, obj, old, tracked_as)
-    for struct, name in () if write.options.dry_run else empty:
+    for struct, name in empty:
         struct[name] = struct.get(name) or None
     if kind.admit is not None and not write.target.subresource:
         _admit_by_kind(write, kind.admit, obj, old)
@@ -165,6 +165,8 @@ async def complete(
         await _admit(write, obj, old, write.engine.admission)
         if write.engine.log.version != seen:
             _require_current(write, obj["metadata"].get("name", ""))
+        if write.engine.admission:
+            kind.set_defaults(obj)  # again, as after the webhooks of a real server
         _drop_duplicate_owners(write, obj)
     if kind.allocate is not None and not write.target.subresource:
         _allocate(write, kind.allocate, obj, old)
