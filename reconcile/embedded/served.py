@@ -92,6 +92,8 @@ class ServedResource:
     has_status: bool = False
     scale: ScalePaths | None = None
     has_generation: bool = True
+    generation_follows: tuple[str, ...] = ()
+    """The metadata whose changes increase the generation too (annotations of a Deployment)."""
     custom: bool = False
     """From a CustomResourceDefinition; some errors differ from those of built-in kinds."""
     create_on_update: bool = False

@@ -21,6 +21,9 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "spec": {"selector": SELECTOR, "template": TEMPLATE, "serviceName": "a"}
     },
     "/apis/apps/v1/namespaces/default/daemonsets": {"spec": {"selector": SELECTOR, "template": TEMPLATE}},
+    "/api/v1/namespaces/default/replicationcontrollers": {
+        "spec": {"selector": SELECTOR["matchLabels"], "template": TEMPLATE}
+    },
     "/apis/apps/v1/namespaces/default/controllerrevisions": {"revision": 1, "data": {"a": 1}},
     "/apis/batch/v1/namespaces/default/jobs": {"spec": {"template": ENDING}},
     "/apis/batch/v1/namespaces/default/cronjobs": {

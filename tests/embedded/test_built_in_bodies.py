@@ -146,5 +146,5 @@ def test_the_pod_template_of_a_job_has_containers_and_terminates(api: Api) -> No
     answer = api.send("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
     assert answer.causes == [
         (REQUIRED, "spec.template.spec.containers"),
-        ("FieldValueNotSupported", "spec.template.spec.restartPolicy"),
+        (REQUIRED, "spec.template.spec.restartPolicy"),
     ]

@@ -48,7 +48,7 @@ def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api, path: s
     made = api.ok("POST", path, {"metadata": {"name": "a"}, **OBJECTS[path]})
     assert api.ok("GET", f"{path}/a") == made
     changed = api.merge(f"{path}/a", {"metadata": {"labels": {"k": "v"}}})
-    assert changed["metadata"]["labels"] == {"k": "v"}
+    assert changed["metadata"]["labels"] == {**made["metadata"].get("labels", {}), "k": "v"}
     assert {**changed, "metadata": None} == {**made, "metadata": None}
     table = api.send("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     assert [row["cells"][0] for row in table["rows"]] == ["a"]
@@ -103,7 +103,7 @@ def test_a_change_that_the_kind_forbids_is_invalid(
 def test_a_job_whose_pods_always_restart_is_refused(api: Api) -> None:
     body = {"metadata": {"name": "a"}, "spec": {"template": {"spec": POD}}}
     answer = api.send("POST", path_of("jobs"), body)
-    assert answer.causes == [("FieldValueNotSupported", "spec.template.spec.restartPolicy")]
+    assert answer.causes == [("FieldValueRequired", "spec.template.spec.restartPolicy")]
 
 
 def test_a_daemon_set_counts_the_changes_of_its_template(api: Api) -> None:

@@ -20,6 +20,7 @@ from reconcile.embedded.kinds import (
     pod_kinds,
     policy_kinds,
     rbac,
+    replication_controllers,
     review_kinds,
     services,
     storage,
@@ -32,8 +33,8 @@ __all__ = ["BUILT_IN", "CONVERTIBLE", "BuiltInKind", "Catalogue"]
 
 _FILES: Final = (
     admission_policies, api_services, apps_kinds, autoscaling, batch_kinds, config_data, coordination,
-    core_kinds, events, networking, pod_kinds, policy_kinds, rbac, review_kinds, services, storage,
-    webhook_kinds,
+    core_kinds, events, networking, pod_kinds, policy_kinds, rbac, replication_controllers, review_kinds,
+    services, storage, webhook_kinds,
 )  # fmt: skip
 _NOT_DEFINITIONS: Final = tuple(kind for file in _FILES for kind in file.KINDS)
 BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.KINDS, *_NOT_DEFINITIONS)

@@ -1,32 +1,35 @@
 """Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions."""
 
 import datetime
-from collections.abc import Iterator
 from typing import Any, Final
 
-from reconcile.embedded.kinds.built_in_kind import (
-    BuiltInKind,
-    Object,
-    fill,
-    fixed,
-    not_negative,
-    required,
-    spec_and_status,
+from informers.apimachinery.name_rules import label_faults
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fixed, spec_and_status
+from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template
+from reconcile.embedded.kinds.stateful_sets import (
+    default_stateful_set,
+    prepare_stateful_set,
+    stateful_set_causes,
+    stateful_set_warnings,
 )
-from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
+from reconcile.embedded.kinds.workload_checks import (
+    daemon_set_causes,
+    deployment_causes,
+    name_warnings,
+    replica_set_causes,
+)
+from reconcile.embedded.kinds.workload_status import (
+    daemon_set_status_causes,
+    deployment_status_causes,
+    replica_set_status_causes,
+    stateful_set_status_causes,
+)
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
-from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
 from reconcile.embedded.served import CellColumn, ScalePaths
 
 _APPS_SCALE = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_STATEFUL_SET_CHANGES = frozenset(
-    {
-        "minReadySeconds", "ordinals", "persistentVolumeClaimRetentionPolicy", "replicas",
-        "revisionHistoryLimit", "template", "updateStrategy",
-    }
-)  # fmt: skip
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+_INT64_DIGITS: Final = 19
 
 
 def _default_deployment(deployment: Object) -> None:
@@ -36,76 +39,33 @@ def _default_deployment(deployment: Object) -> None:
 
 
 def _complete_strategy(spec: Object, field: str, **rolling: Any) -> None:
-    fill(spec, {field: {"type": "RollingUpdate"}})
-    if spec[field]["type"] == "RollingUpdate":
-        fill(spec[field], {"rollingUpdate": rolling})
-
-
-def _default_stateful_set(stateful_set: Object) -> None:
-    spec = stateful_set["spec"]
-    _complete_strategy(spec, "updateStrategy", partition=0)
-    kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-    claim = {
-        "kind": "PersistentVolumeClaim",
-        "apiVersion": "v1",
-        "status": {"phase": "Pending"},
-        "spec": {"volumeMode": "Filesystem"},
-    }
-    fill(spec, {"persistentVolumeClaimRetentionPolicy": kept, "volumeClaimTemplates": [claim]})
-    complete_template(spec)
-
-
-def _validate_stateful_set(stateful_set: Object, old: Object | None) -> Iterator[FieldCause]:
-    for cause in _validate_workload(stateful_set, None):
-        if old is None or not cause.field:
-            yield cause
-    if old is None:
-        return
-    spec, before = stateful_set["spec"], old["spec"]
-    changed = {name for name in {*spec, *before} if spec.get(name) != before.get(name)}
-    if not changed <= _STATEFUL_SET_CHANGES:
-        why = (
-            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-            "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-            "'minReadySeconds' are forbidden"
-        )
-        yield value_forbidden("spec", why)
+    strategy = spec[field] = spec.get(field) or {}
+    strategy["type"] = strategy.get("type") or "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        fill(strategy, {"rollingUpdate": rolling})
 
 
 def _default_daemon_set(daemon_set: Object) -> None:
     spec = daemon_set["spec"]
     _complete_strategy(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
     complete_template(spec)
+    # A field of the server's own type, which every version shows as an annotation.
+    metadata = daemon_set["metadata"]
+    metadata["annotations"] = {_TEMPLATE_GENERATION: "0", **(metadata.get("annotations") or {})}
 
 
 def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
-    spec = daemon_set["spec"]
-    before = ((old or {}).get("metadata") or {}).get("annotations") or {}
-    count = int(before.get(_TEMPLATE_GENERATION) or 0)
-    if old is None or spec["template"] != old["spec"].get("template"):
-        count += 1
-    metadata = daemon_set["metadata"]
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
+    annotations = daemon_set["metadata"]["annotations"]
+    if old is None:
+        annotations[_TEMPLATE_GENERATION] = str(max(_template_generation(daemon_set), 1))
+        return
+    changed = daemon_set["spec"]["template"] != old["spec"].get("template")
+    annotations[_TEMPLATE_GENERATION] = str(_template_generation(old) + changed)
 
 
-def _validate_workload(workload: Object, old: Object | None) -> Iterator[FieldCause]:
-    spec = workload["spec"]
-    selector = spec.get("selector") or {}
-    yield from required(spec, "spec", "selector")
-    labels = ((spec["template"].get("metadata") or {}).get("labels")) or {}
-    matched = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in matched.items()):
-        why = "`selector` does not match template `labels`"
-        yield value_invalid("spec.template.metadata.labels", labels, why)
-    yield from template_causes(spec["template"], "spec.template", ("Always",))
-    if old is not None and _filled(old["spec"].get("selector")) != _filled(spec.get("selector")):
-        yield value_invalid("spec.selector", selector, "field is immutable")
-    yield from not_negative(spec, "spec", "replicas")
-
-
-def _filled(selector: Object | None) -> Object:
-    """A selector without its empty members, which mean the same as missing ones."""
-    return {name: value for name, value in (selector or {}).items() if value}
+def _template_generation(daemon_set: Object) -> int:
+    text = (daemon_set["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _INT64_DIGITS else 0
 
 
 def _ready_of_replicas(obj: View, _now: datetime.datetime) -> str:
@@ -129,7 +89,12 @@ KINDS: Final = (
         fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}},
         defaults=_default_deployment,
         first_status={},
-        checks=_validate_workload,
+        names_missing_fields=True,
+        checks=deployment_causes,
+        status_checks=deployment_status_causes,
+        status_keeps=("labels",),
+        generation_follows=("annotations",),
+        warnings=name_warnings,
         columns=(
             NAMES,
             CellColumn("Ready", _ready_of_replicas),
@@ -160,7 +125,10 @@ KINDS: Final = (
         fills={"spec": {"replicas": 1}},
         defaults=lambda replica_set: complete_template(replica_set["spec"]),
         first_status={"replicas": 0},
-        checks=_validate_workload,
+        names_missing_fields=True,
+        checks=replica_set_causes,
+        status_checks=replica_set_status_causes,
+        warnings=name_warnings,
         columns=(
             NAMES,
             CellColumn("Desired", at("spec", "replicas", default=0), "integer"),
@@ -175,10 +143,15 @@ KINDS: Final = (
     BuiltInKind(
         "apps", "StatefulSet", short_names=("sts",), categories=("all",), has_status=True,
         has_generation=True, scale=_APPS_SCALE,
-        fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"}},
-        defaults=_default_stateful_set,
+        fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10}},
+        defaults=default_stateful_set,
+        prepare=prepare_stateful_set,
         first_status={"replicas": 0, "availableReplicas": 0},
-        checks=_validate_stateful_set,
+        names_missing_fields=True,
+        checks=stateful_set_causes,
+        status_checks=stateful_set_status_causes,
+        check_name=label_faults,
+        warnings=stateful_set_warnings,
         columns=(NAMES, CellColumn("Ready", _ready_of_replicas), AGE, *OF_TEMPLATE[:2]),
         viewed=("", "scale", "status"),
         edited=("", "scale"),
@@ -192,7 +165,9 @@ KINDS: Final = (
             "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
             "numberReady": 0,
         },
-        checks=_validate_workload,
+        names_missing_fields=True,
+        checks=daemon_set_causes,
+        status_checks=daemon_set_status_causes,
         columns=(
             NAMES,
             CellColumn("Desired", at("status", "desiredNumberScheduled", default=0), "integer"),

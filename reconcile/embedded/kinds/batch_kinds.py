@@ -1,82 +1,114 @@
 """Jobs and CronJobs."""
 
 import datetime
-from collections.abc import Iterator
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import (
-    BuiltInKind,
-    Object,
-    fill,
-    not_negative,
-    one_of,
-    required,
-    spec_and_status,
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, spec_and_status
+from reconcile.embedded.kinds.cron_jobs import cron_job_causes
+from reconcile.embedded.kinds.job_changes import changed_job_causes
+from reconcile.embedded.kinds.job_checks import (
+    CONTROLLER_UID,
+    JOB_NAME,
+    LEGACY_CONTROLLER_UID,
+    LEGACY_JOB_NAME,
 )
-from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
+from reconcile.embedded.kinds.job_status import job_status_causes
+from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template
+from reconcile.embedded.kinds.workload_checks import labels_of, name_warnings
 from reconcile.embedded.kubectl.ages import age, human_duration, parse_time
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, count, met_conditions, pick
 from reconcile.embedded.kubectl.protobuf import Messages
-from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
 
-_ENDING_POLICIES = ("OnFailure", "Never")
-_CRON_FIELDS = 5
+# math.MaxInt32: with a limit for each index there is none for all of them, unless it is asked for.
+_NO_LIMIT: Final = 2**31 - 1
+
+
+def _default_job(job: Object) -> None:
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    per_index, failure_policy = spec.get("backoffLimitPerIndex"), spec.get("podFailurePolicy")
+    fill(
+        spec,
+        {
+            "parallelism": 1,
+            "backoffLimit": 6 if per_index is None else _NO_LIMIT,
+            "completionMode": "NonIndexed",
+            "suspend": False,
+            "podReplacementPolicy": "TerminatingOrFailed" if failure_policy is None else "Failed",
+            "manualSelector": False,
+        },
+    )
+    _default_patterns(spec)
+    complete_template(spec)
+    if not metadata.get("labels") and labels_of(spec["template"]):
+        # Shared, not copied, as in Go: the Job then gets the labels that are made for its pods, too.
+        metadata["labels"] = spec["template"]["metadata"]["labels"]
+
+
+def _default_patterns(spec: Object) -> None:
+    if policy := spec.get("podFailurePolicy"):
+        fill(policy, {"rules": [{"onPodConditions": [{"status": "True"}]}]})
 
 
 def _prepare_job(job: Object, old: Object | None) -> None:
-    spec = job["spec"]
-    if old is None and not spec.get("manualSelector"):
-        uid, name = job["metadata"]["uid"], job["metadata"].get("name", "")
-        selected = {"batch.kubernetes.io/controller-uid": uid}
-        labels = {**selected, "batch.kubernetes.io/job-name": name, "controller-uid": uid, "job-name": name}
-        template = spec["template"]["metadata"] = spec["template"].get("metadata") or {}
-        template["labels"] = {**(template.get("labels") or {}), **labels}
-        spec["selector"] = {"matchLabels": selected}
-
-
-def _default_job_spec(spec: Object) -> None:
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec["completions"] = 1
-    fill(spec, {"parallelism": 1, "backoffLimit": 6, "suspend": False, "completionMode": "NonIndexed"})
-    fill(spec, {"podReplacementPolicy": "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"})
-    complete_template(spec)
-
-
-def _validate_job(job: Object, old: Object | None) -> Iterator[FieldCause]:
-    spec = job["spec"]
-    yield from template_causes(spec["template"], "spec.template", _ENDING_POLICIES)
-    yield from not_negative(
-        spec, "spec", "parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"
-    )
-    if old is None:
+    spec, metadata = job["spec"], job["metadata"]
+    if old is not None or spec["manualSelector"]:
         return
-    before = old["spec"]
-    names = ["selector", "completionMode"]
-    if not before.get("suspend"):
-        names.append("template")
+    uid, name = metadata["uid"], metadata.get("name", "")
+    template = spec["template"]["metadata"] = spec["template"].get("metadata") or {}
+    labels = template["labels"] = template.get("labels") or {}
+    for key, value in (
+        (LEGACY_JOB_NAME, name), (JOB_NAME, name), (LEGACY_CONTROLLER_UID, uid), (CONTROLLER_UID, uid),
+    ):  # fmt: skip
+        labels.setdefault(key, value)
+    selector = spec["selector"] = spec.get("selector") or {}
+    selector["matchLabels"] = {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})}
+    # What the server stores it reads again, and then it has these defaults.
+    metadata["labels"] = metadata.get("labels") or dict(labels)
+
+
+def _default_cron_job(cron_job: Object) -> None:
+    spec = cron_job["spec"]
+    spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
+    _default_patterns(spec["jobTemplate"]["spec"])
+    complete_template(spec["jobTemplate"]["spec"])
+
+
+# completionsSoftLimit and parallelismSoftLimitForUnlimitedCompletions in pkg/api/job/warnings.go.
+_MANY_COMPLETIONS: Final = 100_000
+_MANY_AT_ONCE: Final = 10_000
+
+
+def _warn_of_many_indexes(spec: Object, path: str) -> list[str]:
     if spec.get("completionMode") != "Indexed":
-        names.append("completions")
-    for name in names:
-        if spec.get(name) != before.get(name):
-            yield value_invalid(f"spec.{name}", "", "field is immutable")
+        return []
+    if (spec.get("completions") or 0) <= _MANY_COMPLETIONS or (spec.get("parallelism") or 0) <= _MANY_AT_ONCE:
+        return []
+    why = (
+        "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+        "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+    )
+    return [f"{path}: {why}"]
 
 
-def _validate_cron_job(cron_job: Object, old: Object | None) -> Iterator[FieldCause]:
-    spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
-    template, place = spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template"
-    yield from template_causes(template, place, _ENDING_POLICIES)
-    # A Job is named after its CronJob with 11 characters more, and its name is a label of at most 63.
-    if len(name) > 52:
-        yield value_invalid("metadata.name", name, "must be no more than 52 characters")
-    yield from required(spec, "spec", "schedule")
-    schedule = spec.get("schedule") or "@"
-    fields = schedule.split()
-    if not schedule.startswith("@") and len(fields) != _CRON_FIELDS:
-        why = f"expected exactly 5 fields, found {len(fields)}: {fields}"
-        yield value_invalid("spec.schedule", schedule, why)
-    yield from one_of(spec, "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
+def _job_warnings(job: Object, old: Object | None) -> list[str]:
+    if old is not None and old["spec"] == job["spec"]:
+        return []
+    return name_warnings(job, old) + _warn_of_many_indexes(job["spec"], "spec")
+
+
+def _cron_job_warnings(cron_job: Object, old: Object | None) -> list[str]:
+    spec = cron_job["spec"]
+    if old is not None and old["spec"] == spec:
+        return []
+    warnings = name_warnings(cron_job, old)
+    warnings += _warn_of_many_indexes(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+    if "TZ" in spec.get("schedule", ""):
+        place = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        warnings.append(f"spec.schedule: CRON_TZ or TZ used in it is not officially supported, see {place}")
+    return warnings
 
 
 def _job_status(obj: View, _now: datetime.datetime) -> str:
@@ -122,13 +154,15 @@ KINDS: Final = (
         "batch", "CronJob", short_names=("cj",), categories=("all",), has_status=True, has_generation=True,
         fills={
             "spec": {
-                "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
-                "failedJobsHistoryLimit": 1, "jobTemplate": {"spec": {}},
+                "suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1,
+                "jobTemplate": {"spec": {}},
             },
         },
-        defaults=lambda cron_job: complete_template(cron_job["spec"]["jobTemplate"]["spec"]),
+        defaults=_default_cron_job,
         first_status={},
-        checks=_validate_cron_job,
+        names_missing_fields=True,
+        checks=cron_job_causes,
+        warnings=_cron_job_warnings,
         columns=(
             NAMES,
             CellColumn("Schedule", at("spec", "schedule")),
@@ -156,10 +190,15 @@ KINDS: Final = (
     BuiltInKind(
         "batch", "Job", categories=("all",), has_status=True, has_generation=True,
         selectable_fields=(".status.successful",),
-        defaults=lambda job: _default_job_spec(job.setdefault("spec", {})),
+        fills={"spec": {}},
+        defaults=_default_job,
         prepare=_prepare_job,
         first_status={},
-        checks=_validate_job,
+        names_missing_fields=True,
+        checks=changed_job_causes,
+        status_checks=job_status_causes,
+        warnings=_job_warnings,
+        metadata_fault_copies=4,
         columns=(
             NAMES,
             CellColumn("Status", _job_status),

@@ -61,6 +61,7 @@ class BuiltInKind:
     namespaced: bool = True
     has_status: bool = False
     has_generation: bool = False
+    generation_follows: tuple[str, ...] = ()
     scale: ScalePaths | None = None
     selectable_fields: tuple[str, ...] = ()
     create_on_update: bool = False

@@ -148,9 +148,11 @@ def _scale_of(obj: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
 
 
 def _selector_text(selector: Any) -> str:
-    """Custom resources store text, built-in ones a label selector."""
+    """Custom resources store text, built-in ones a label selector or, the oldest, plain labels."""
     if not isinstance(selector, Mapping):
         return selector if isinstance(selector, str) else ""
+    if all(isinstance(value, str) for value in selector.values()):
+        selector = {"matchLabels": selector}
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]

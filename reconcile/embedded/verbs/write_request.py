@@ -412,10 +412,15 @@ def _timeless(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "managedFields": entries}
 
 
-def bump_generation(resource: ServedResource, obj: dict[str, Any], old: Mapping[str, Any]) -> None:
+def bump_generation(
+    resource: ServedResource, obj: dict[str, Any], old: Mapping[str, Any], subresource: str
+) -> None:
     """Increase the generation if anything but metadata (and a separate status) has changed."""
     if not resource.has_generation:
         return
     hidden = {"metadata": None, "status": None} if resource.has_status else {"metadata": None}
-    if {**obj, **hidden} != {**old, **hidden}:
+    followed = () if subresource == "status" else resource.generation_follows
+    if {**obj, **hidden} != {**old, **hidden} or any(
+        obj["metadata"].get(name) != old["metadata"].get(name) for name in followed
+    ):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

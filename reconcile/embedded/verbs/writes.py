@@ -189,7 +189,7 @@ async def replace(
     write.stored = stored
     await complete(write, obj, old, None if tracked else through or part)
     validate(write, obj, old, subresource=part)
-    bump_generation(resource, obj, old)
+    bump_generation(resource, obj, old, part)
     obj["metadata"]["resourceVersion"] = str(stored.version)
     kept = await kept_form(write, obj, old)
     if changes_nothing(kept.resource, stored, kept.obj, old):
