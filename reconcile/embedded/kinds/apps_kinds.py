@@ -4,7 +4,14 @@ import datetime
 from typing import Any, Final
 
 from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fixed, spec_and_status
+from reconcile.embedded.kinds.built_in_kind import (
+    BuiltInKind,
+    Object,
+    fill,
+    fill_empty,
+    fixed,
+    spec_and_status,
+)
 from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, POD_MESSAGES, complete_template
 from reconcile.embedded.kinds.stateful_sets import (
     default_stateful_set,
@@ -40,7 +47,7 @@ def _default_deployment(deployment: Object) -> None:
 
 def _complete_strategy(spec: Object, field: str, **rolling: Any) -> None:
     strategy = spec[field] = spec.get(field) or {}
-    strategy["type"] = strategy.get("type") or "RollingUpdate"
+    fill_empty(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         fill(strategy, {"rollingUpdate": rolling})
 

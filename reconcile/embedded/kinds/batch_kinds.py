@@ -3,7 +3,7 @@
 import datetime
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, spec_and_status
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, fill, fill_empty, spec_and_status
 from reconcile.embedded.kinds.cron_jobs import cron_job_causes
 from reconcile.embedded.kinds.job_changes import changed_job_causes
 from reconcile.embedded.kinds.job_checks import (
@@ -48,8 +48,9 @@ def _default_job(job: Object) -> None:
 
 
 def _default_patterns(spec: Object) -> None:
-    if policy := spec.get("podFailurePolicy"):
-        fill(policy, {"rules": [{"onPodConditions": [{"status": "True"}]}]})
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            fill_empty(pattern, status="True")
 
 
 def _prepare_job(job: Object, old: Object | None) -> None:
@@ -71,7 +72,7 @@ def _prepare_job(job: Object, old: Object | None) -> None:
 
 def _default_cron_job(cron_job: Object) -> None:
     spec = cron_job["spec"]
-    spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
+    fill_empty(spec, concurrencyPolicy="Allow")
     _default_patterns(spec["jobTemplate"]["spec"])
     complete_template(spec["jobTemplate"]["spec"])
 

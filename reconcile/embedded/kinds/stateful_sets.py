@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import Object, fill, not_negative
+from reconcile.embedded.kinds.built_in_kind import Object, fill, fill_empty, not_negative
 from reconcile.embedded.kinds.int_or_percent import above_all_causes, amount_causes, is_nothing
 from reconcile.embedded.kinds.label_selectors import is_parsable
 from reconcile.embedded.kinds.pod_kinds import complete_template
@@ -37,7 +37,7 @@ _CLAIM: Final = {
 def default_stateful_set(stateful_set: Object) -> None:
     """Set in place what SetDefaults_StatefulSet sets."""
     spec = stateful_set["spec"]
-    spec["podManagementPolicy"] = spec.get("podManagementPolicy") or "OrderedReady"
+    fill_empty(spec, podManagementPolicy="OrderedReady")
     strategy = spec["updateStrategy"] = spec.get("updateStrategy") or {}
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
@@ -45,9 +45,7 @@ def default_stateful_set(stateful_set: Object) -> None:
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         fill(strategy, {"rollingUpdate": {"partition": 0}})
     fill(spec, {"persistentVolumeClaimRetentionPolicy": {}, "volumeClaimTemplates": [_CLAIM]})
-    retention = spec["persistentVolumeClaimRetentionPolicy"]
-    for name in ("whenDeleted", "whenScaled"):
-        retention[name] = retention.get(name) or "Retain"
+    fill_empty(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
     complete_template(spec)
 
 
