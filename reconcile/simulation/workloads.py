@@ -33,6 +33,8 @@ KINDS = (Deployment, StatefulSet, Job)
 """The kinds whose pods are created."""
 
 _MARKS = Marks.of("simulated.reconcile-runtime")
+_DECIDED = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""The condition without which the server refuses an end."""
 
 T = TypeVar("T", bound=Object)
 
@@ -153,12 +155,15 @@ async def _keep_job(ctx: Context[Job]) -> Result | None:
     named, behaviour = {"generateName": f"{job.name}-"}, {BEHAVIOUR: "succeed"}
     for _ in range(plan.create):
         await ctx.create(_pod_of(job.spec.template, named, annotations=behaviour))
-    ctx.status(active=plan.active, succeeded=plan.succeeded, failed=plan.failed)
+    # Pods that somebody deletes stay counted: the server refuses a counter that decreases.
+    succeeded, failed = max(plan.succeeded, job.status.succeeded), max(plan.failed, job.status.failed)
+    ctx.status(active=plan.active, succeeded=succeeded, failed=failed)
     if job.status.start_time is None and not job.spec.suspend:
         ctx.status(start_time=ctx.clock.now())
     if plan.ended == "Complete":
         ctx.status(completion_time=ctx.clock.now())
     if plan.ended:
+        ctx.condition(_DECIDED[plan.ended], True, reason=plan.why)
         ctx.condition(plan.ended, True, reason=plan.why)
     return None if plan.after is None else Result(requeue_after=plan.after)
 

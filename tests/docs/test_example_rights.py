@@ -22,6 +22,12 @@ GROUP = "rbac.authorization.k8s.io"
 POD = {"containers": [{"name": "main", "image": "report:1"}], "restartPolicy": "Never"}
 STORAGE = FakeStorage()
 HERE = ObjectMeta("a", "default")
+NOON = "2026-01-01T12:00:00Z"
+DONE = {
+    "startTime": NOON,
+    "completionTime": NOON,
+    "conditions": [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")],
+}
 CASES: dict[str, tuple[list[Controller[Any]], list[Object]]] = {
     "cronjob": (
         [cron_jobs],
@@ -70,8 +76,8 @@ def test_an_example_is_refused_nothing_from_the_first_run_to_the_deletion(exampl
             await anyio.sleep(130)
             STORAGE.end()
             for job in await admin.list(Job):
-                done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
-                await admin.raw.merge(job, done, subresource="status")
+                if not job.finished:
+                    await admin.raw.merge(job, {"status": DONE}, subresource="status")
             await anyio.sleep(60)
             for obj in reversed(objects):
                 await admin.delete(await admin.get(type(obj), obj.name, obj.namespace))

@@ -254,7 +254,8 @@ async def test_a_job_whose_pods_fail_waits_longer_each_time_and_fails(client: Cl
     await anyio.sleep(60)
     failed = await client.get(Job, "job", "default")
     assert [(c.type, c.status, c.reason) for c in failed.status.conditions] == [
-        ("Failed", "True", "BackoffLimitExceeded")
+        ("FailureTarget", "True", "BackoffLimitExceeded"),
+        ("Failed", "True", "BackoffLimitExceeded"),
     ]
     times = [pod.metadata.creation_timestamp for pod in await pods(client)]
     made = sorted(time for time in times if time is not None)

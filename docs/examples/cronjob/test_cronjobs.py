@@ -30,10 +30,15 @@ SPEC = CronJobSpec("*/10 * * * *", JobSpec(template={"spec": POD}))
 REPORT = CronJob(metadata=ObjectMeta("report", "default"), spec=SPEC)
 MINUTE = timedelta(minutes=1)
 DUE = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOON = "2026-01-01T12:00:00Z"
 
 
 def ended(how: str) -> dict[str, Any]:
-    return {"status": {"conditions": [{"type": how, "status": "True"}]}}
+    """As the API server demands it: what decided the end comes first, and an end has its times."""
+    times = {"startTime": NOON, "completionTime": NOON} if how == "Complete" else {"startTime": NOON}
+    decided = "SuccessCriteriaMet" if how == "Complete" else "FailureTarget"
+    conditions = [{"type": kind, "status": "True"} for kind in (decided, how)]
+    return {"status": {**times, "conditions": conditions}}
 
 
 async def minutes_later(client: FakeClient, minutes: float) -> RunReport:

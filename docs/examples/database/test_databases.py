@@ -16,7 +16,9 @@ EVERY = timedelta(minutes=10)
 RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None  # of the sweep; 0: all
 SHOP = Database(metadata=ObjectMeta("shop", "default"), spec=DatabaseSpec("saver:1", EVERY, keep_jobs=1))
 UP = {"status": {"replicas": 1, "readyReplicas": 1}}
-COMPLETE = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+TIMES = {"startTime": "2026-01-01T12:00:00Z", "completionTime": "2026-01-01T12:00:00Z"}
+CONDITIONS = [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")]
+COMPLETE = {"status": {**TIMES, "conditions": CONDITIONS}}
 
 
 async def with_its_server_up() -> FakeClient:
