@@ -3,6 +3,8 @@
 from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, User, service_account
+from reconcile.embedded.durable.data_folder import DataFolder, Repair
+from reconcile.embedded.durable.files import DataFault
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.kinds import BuiltInKind
 from reconcile.embedded.protocol.api_failure import ApiFailure, Denied, FieldCause
@@ -32,10 +34,13 @@ __all__ = [
     "ConversionFailed",
     "ConversionRequest",
     "Converter",
+    "DataFault",
+    "DataFolder",
     "Denied",
     "FieldCause",
     "InProcessTransport",
     "PathColumn",
+    "Repair",
     "ResourceRegistry",
     "ScalePaths",
     "ServedResource",

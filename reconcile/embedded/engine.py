@@ -6,15 +6,13 @@ from typing import Any
 
 from attrs import Factory, define, field
 
-from informers.apimachinery.field_selectors import text_at
 from informers.clock import Clock
 from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.kubectl.tables import Tables
-from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
-from reconcile.embedded.protocol.object_metadata import owners_of
+from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange, state_of
 from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import Converter, ServedResource
@@ -68,12 +66,12 @@ class Engine:
     def put(self, resource: ServedResource, obj: dict[str, Any]) -> Stored:
         """Commit an object in its storage version, and set its `metadata.resourceVersion` in place.
 
-        Raises ApiFailure (500) if the object or the whole store is too large, as etcd does.
+        Raises ApiFailure (500) if the object or the whole store is too large, as etcd does, or while the disk
+        takes no writes.
         """
         metadata = obj["metadata"]
-        version = self.log.version + 1
+        version = self.log.next_version
         metadata["resourceVersion"] = str(version)
-        key = Key(metadata.get("namespace", ""), metadata["name"])
         kept = to_storage(resource, obj)
         # Lists of built-in kinds rely on the kind coming first, and the apiVersion next.
         body = encode({"kind": kept["kind"], "apiVersion": kept["apiVersion"], **kept})
@@ -81,22 +79,8 @@ class Engine:
             raise bare_server_error("etcdserver: request is too large")
         if self.log.stored + len(body) > MAX_STORE_BYTES:
             raise bare_server_error("etcdserver: mvcc: database space exceeded")
-        stored = Stored(
-            key=key,
-            uid=metadata["uid"],
-            version=version,
-            body=body,
-            encoded_by=resource,
-            labels=metadata.get("labels") or {},
-            owners=owners_of(metadata),
-            finalizers=tuple(metadata.get("finalizers") or ()),
-            deleting="deletionTimestamp" in metadata,
-            # Those of another storage version are looked up later.
-            fields={}
-            if resource.storage_schema is not None
-            else {path.lstrip("."): text_at(obj, path) for path in resource.selectable_fields},
-        )
-        self.log.append(resource.storage_key, key, stored)
+        stored = state_of(resource, obj, version, body)
+        self.log.append(resource.storage_key, stored.key, stored)
         return stored
 
     def remove(self, storage_key: StorageKey, key: Key) -> StoredChange:

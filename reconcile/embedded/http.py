@@ -18,7 +18,7 @@ from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
 from reconcile.embedded.auth.attributes import unauthorized
 from reconcile.embedded.kubectl import protobuf
-from reconcile.embedded.listener.certificates import ServingCertificate, make_certificate
+from reconcile.embedded.listener.certificates import Authority, ServingCertificate, make_certificate
 from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.server import ApiServer, failure_response
@@ -83,13 +83,15 @@ async def serve(
     allow_remote: bool = False,
     patience: float = PATIENCE,
     max_in_flight: int = MAX_IN_FLIGHT,
+    authority: Authority | None = None,
 ) -> AsyncIterator[ServerHandle]:
     """Serve `server` until the context is left; the caller runs its controllers (`server.run()`).
 
     Port 0 takes a free one. `token` is the administrator's; without it, requests that carry no other token
     act as the administrator. `users` maps further tokens to users; tokens of service accounts are always
     accepted. While `max_in_flight` requests are in progress (arrived whole, watches not counted), others get
-    429. Leaving the context ends open watches cleanly and takes at most half a second.
+    429. `authority` signs the certificate; without it, a new one does. Leaving the context ends open watches
+    cleanly and takes at most half a second.
 
     Raises:
         NotLoopback: Other machines can reach the host, and `allow_remote` is not set.
@@ -99,7 +101,7 @@ async def serve(
         raise NotLoopback(
             f"{host} can be reached from other machines; the embedded server serves loopback only"
         )
-    certificate = make_certificate(host) if tls else None
+    certificate = make_certificate(host, authority=authority) if tls else None
     tokens = {**(users or {}), **({token: ADMIN} if token is not None else {})}
     handler = _Handler(server, token, patience, max_in_flight)
     with server.tokens.knowing(tokens):

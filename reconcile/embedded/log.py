@@ -2,19 +2,23 @@
 
 A list shows the current objects, perhaps with the changes after a version undone; a watch replays the changes
 of one resource after a version. 410 (Expired) means that the log no longer reaches back that far.
+
+With a journal, further writes see a change at once, and watches see it once it is on disk. A change that
+cannot be written is taken back.
 """
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from attrs import define, evolve, field
 
+from informers.apimachinery.field_selectors import text_at
 from informers.resource import Key
-from reconcile.embedded.protocol.object_metadata import StoredOwner
+from reconcile.embedded.protocol.object_metadata import StoredOwner, owners_of
 from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]  # group and plural: all versions of a resource share one set of objects
@@ -47,6 +51,26 @@ class Stored:
     def decode(self) -> dict[str, Any]:
         decoded: dict[str, Any] = msgspec.json.decode(self.body)
         return decoded
+
+
+def state_of(resource: ServedResource, obj: Mapping[str, Any], version: int, body: bytes) -> Stored:
+    """The state of `obj`, which `resource` shows so and stores as `body`."""
+    metadata = obj["metadata"]
+    return Stored(
+        key=Key(metadata.get("namespace", ""), metadata["name"]),
+        uid=metadata["uid"],
+        version=version,
+        body=body,
+        encoded_by=resource,
+        labels=metadata.get("labels") or {},
+        owners=owners_of(metadata),
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        deleting="deletionTimestamp" in metadata,
+        # Those of another storage version are looked up later.
+        fields={}
+        if resource.storage_schema is not None
+        else {path.lstrip("."): text_at(obj, path) for path in resource.selectable_fields},
+    )
 
 
 @define(eq=False)
@@ -82,7 +106,7 @@ class Timeline:
     """The changes of one resource that are still in the log. Positions count from the very first change."""
 
     dropped: int = 0
-    end: int = 0  # the position after the newest change
+    end: int = 0  # the position after the newest change that is shown
     _changes: list[StoredChange] = field(factory=list)
     _gone: int = 0
 
@@ -92,12 +116,25 @@ class Timeline:
         return self.dropped + at - self._gone
 
     def since(self, position: int) -> list[StoredChange]:
-        """The changes from `position` on, which must not have been dropped."""
-        return self._changes[position - self.dropped + self._gone :]
+        """The changes from `position` on that are shown; it must not have been dropped."""
+        first = self._gone - self.dropped
+        return self._changes[first + position : first + self.end]
 
-    def append(self, change: StoredChange) -> None:
+    def after(self, version: int) -> list[StoredChange]:
+        """The changes later than `version`, also those that are not shown yet."""
+        return self._changes[self.position_after(version) - self.dropped + self._gone :]
+
+    def append(self, change: StoredChange, *, shown: bool) -> None:
         self._changes.append(change)
+        self.end += shown
+
+    def show(self) -> None:
+        """Show the oldest change that is not shown yet."""
         self.end += 1
+
+    def take_back(self) -> None:
+        """Remove the newest change, which is not shown yet."""
+        del self._changes[-1]
 
     def drop_first(self) -> StoredChange:
         """Remove the oldest change and return it."""
@@ -110,16 +147,28 @@ class Timeline:
         return oldest
 
 
+class Journal(Protocol):
+    """Writes changes to disk."""
+
+    def keep(self, change: StoredChange) -> None:
+        """Begin to write a change. Raises ApiFailure (500) while nothing can be written."""
+        ...
+
+
 class Log:
     """All objects, and their last `history` changes as far as `history_bytes` allow.
 
-    `version` is that of the newest change. `first_version` must be later than any version that an earlier run
-    of the same server gave out.
+    `version` is that of the newest change, and `shown` that of the newest one that watches may see.
+    `first_version` must be later than any version that an earlier run of the same server gave out, or the one
+    that it ended with.
     """
 
     def __init__(self, first_version: int, history: int, history_bytes: int = MAX_HISTORY_BYTES) -> None:
-        self.version = first_version
+        self.version = self.shown = first_version
         self.trimmed = first_version
+        self._given = first_version  # no version is given out twice, even if its change is taken back
+        self._pending: deque[StoredChange] = deque()
+        self._journal: Journal | None = None
         self._history = history
         self._history_bytes = history_bytes
         self.kept = 0  # about the bytes of the changes that are kept
@@ -130,6 +179,7 @@ class Log:
         self._sorted: dict[StorageKey, list[Stored]] = {}
         self._snapshots: OrderedDict[tuple[StorageKey, int], list[Stored]] = OrderedDict()
         self._listeners: list[Callable[[StoredChange], None]] = []
+        self._watchers: list[Callable[[StoredChange], None]] = []
 
     def copy(self) -> "Log":
         """A separate log of the current objects, without the changes that led to them."""
@@ -139,14 +189,22 @@ class Log:
         return other
 
     def on_change(self, listener: Callable[[StoredChange], None]) -> None:
-        """Call `listener` with every change, in order, once it is committed."""
+        """Call `listener` with every change, in order, once it is committed.
+
+        A change that is taken back is followed by its reverse, at an older version.
+        """
         self._listeners.append(listener)
+
+    def on_shown(self, listener: Callable[[StoredChange], None]) -> None:
+        """Call `listener` with every change, in order, once watches may see it."""
+        self._watchers.append(listener)
 
     def forget(self, listener: Callable[[StoredChange], None]) -> None:
         self._listeners.remove(listener)
 
     def forget_all(self) -> None:
         self._listeners.clear()
+        self._watchers.clear()
 
     def get(self, resource: StorageKey, key: Key) -> Stored | None:
         return self._objects.get(resource, {}).get(key)
@@ -158,24 +216,109 @@ class Log:
         """All resources that have objects."""
         return (resource for resource, objects in list(self._objects.items()) if objects)
 
+    @property
+    def next_version(self) -> int:
+        """The version of the next change."""
+        return self._given + 1
+
     def append(self, resource: StorageKey, key: Key, new: Stored | None) -> StoredChange:
-        """Commit that the object is now `new` (at `self.version + 1`), or removed if that is None."""
+        """Commit that the object is now `new` (at `self.next_version`), or removed if that is None.
+
+        Raises ApiFailure (500), and then nothing has changed, while the journal cannot write.
+        """
         objects = self._objects.setdefault(resource, {})
-        change = StoredChange(self.version + 1, resource, key, objects.get(key), new)
-        self.kept += change.weight
-        self.stored += _length(new) - _length(change.old)
-        if new is None:
-            del objects[key]
+        old = objects[key] if new is None else objects.get(key)
+        change = StoredChange(self._given + 1, resource, key, old, new)
+        if self._journal is None:
+            self._enter(change, shown=True)
         else:
-            objects[key] = new
-        self._sorted.pop(resource, None)
-        self.version = change.version
-        self.timeline(resource).append(change)
-        self._order.append(resource)
-        self._trim()
+            self._journal.keep(change)
+            self._pending.append(change)
+            self._enter(change, shown=False)
         for listener in self._listeners:
             listener(change)
+        if self._journal is None:
+            for listener in self._watchers:
+                listener(change)
         return change
+
+    def _enter(self, change: StoredChange, *, shown: bool) -> None:
+        self.kept += change.weight
+        self._set(change.resource, change.key, change.new)
+        self.version = self._given = change.version
+        if shown:
+            self.shown = change.version
+        self.timeline(change.resource).append(change, shown=shown)
+        self._order.append(change.resource)
+        self._trim()
+
+    def _set(self, resource: StorageKey, key: Key, state: Stored | None) -> None:
+        objects = self._objects.setdefault(resource, {})
+        self.stored += _length(state) - _length(objects.get(key))
+        if state is None:
+            del objects[key]
+        else:
+            objects[key] = state
+        self._sorted.pop(resource, None)
+
+    # --- with a journal ---
+
+    def keep_in(self, journal: Journal) -> None:
+        """Hand every further change to `journal`, and show none before `show` is called."""
+        self._journal = journal
+
+    def show(self, version: int) -> None:
+        """Show the changes up to `version`, which are on disk."""
+        while self._pending and self._pending[0].version <= version:
+            change = self._pending.popleft()
+            self._timelines[change.resource].show()
+            self.shown = change.version
+            for listener in self._watchers:
+                listener(change)
+
+    def take_back(self) -> None:
+        """Undo all changes that are not shown, the newest first."""
+        self._snapshots.clear()
+        while self._pending:
+            change = self._pending.pop()
+            self._set(change.resource, change.key, change.old)
+            self._timelines[change.resource].take_back()
+            self._order.pop()
+            self.kept -= change.weight
+            self.version = self._pending[-1].version if self._pending else self.shown
+            undone = StoredChange(self.version, change.resource, change.key, change.new, change.old)
+            for listener in self._listeners:
+                listener(undone)
+
+    # --- from disk ---
+
+    def restore(self, resource: StorageKey, state: Stored) -> None:
+        """Take over an object whose history is not known."""
+        self._set(resource, state.key, state)
+
+    def replay(self, resource: StorageKey, key: Key, version: int, new: Stored | None) -> None:
+        """Take over a change that an earlier run committed, without telling anybody."""
+        old = self.get(resource, key)
+        self._enter(StoredChange(version, resource, key, old, new), shown=True)
+
+    def begin_anew(self, version: int) -> None:
+        """Forget all history, and continue after `version`."""
+        self._timelines.clear()
+        self._order.clear()
+        self.kept = 0
+        self.version = self.shown = self.trimmed = self._given = version
+
+    def retell(self) -> None:
+        """Tell all listeners of the current objects, oldest first, as if they were being created."""
+        found = [
+            (state.version, resource, state)
+            for resource, objects in self._objects.items()
+            for state in objects.values()
+        ]
+        for version, resource, state in sorted(found, key=lambda one: one[0]):
+            change = StoredChange(version, resource, state.key, None, state)
+            for listener in self._listeners:
+                listener(change)
 
     def timeline(self, resource: StorageKey) -> Timeline:
         timeline = self._timelines.get(resource)
@@ -209,8 +352,7 @@ class Log:
         return found
 
     def _as_of(self, resource: StorageKey, version: int) -> list[Stored]:
-        timeline = self.timeline(resource)
-        later = timeline.since(timeline.position_after(version))
+        later = self.timeline(resource).after(version)
         if not later:
             return self._now(resource)
         objects = dict(self._objects.get(resource, {}))
@@ -223,7 +365,10 @@ class Log:
 
     def _trim(self) -> None:
         while len(self._order) > self._history or (self.kept > self._history_bytes and len(self._order) > 1):
-            timeline = self._timelines[self._order.popleft()]
+            timeline = self._timelines[self._order[0]]
+            if timeline.end == timeline.dropped:
+                return  # even the oldest is not on disk yet
+            self._order.popleft()
             dropped = timeline.drop_first()
             self.trimmed = dropped.version
             self.kept -= dropped.weight

@@ -124,6 +124,8 @@ class ServedResource:
     """Group and plural of the resource that stores these objects (Events of both groups)."""
     conversion: "Conversion | None" = None
     """For definitions with conversion webhooks."""
+    made_from: str = ""
+    """Which state of its definition it is made from: uid and generation. Empty for built-in kinds."""
     convert: Convert | None = None
     """For built-in kinds that are stored in another version."""
     convert_path: ConvertPath | None = None

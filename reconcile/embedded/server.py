@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from informers.clock import Clock, SystemClock
+from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.admission.role_escalation import RoleGuard
@@ -23,7 +24,10 @@ from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
 from reconcile.embedded.controllers.quotas import Quotas
 from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
-from reconcile.embedded.engine import Engine
+from reconcile.embedded.durable.data_folder import DataFolder
+from reconcile.embedded.durable.journal import FileJournal
+from reconcile.embedded.durable.restoring import restore
+from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.kinds import BUILT_IN, CONVERTIBLE, BuiltInKind, Catalogue
 from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
@@ -41,6 +45,7 @@ from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_READS = frozenset({"GET", "HEAD"})
 # Errors that become answers. The last two are raised where hostile JSON is decoded or encoded.
 _REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
 
@@ -56,6 +61,10 @@ class ApiServer:
     `ApiRequest.user` sends a request, by default the administrator. With `rbac` other users have the rights
     of the roles bound to them; without it they may do everything. `kinds` are served as if built in.
     `converter` converts custom resources; without one, definitions with conversion webhooks are refused.
+
+    With `data`, it continues where the server of that folder ended. No answer and no event of a watch is
+    given before what it shows is on disk: `respond` awaits that, and `handle` blocks. A write that cannot be
+    kept is a 500 and leaves no trace. Close the folder after the server.
     """
 
     def __init__(
@@ -67,17 +76,20 @@ class ApiServer:
         rbac: bool = True,
         kinds: Iterable[BuiltInKind] = (),
         converter: Converter | None = None,
+        data: DataFolder | None = None,
     ) -> None:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
         catalogue = Catalogue((*(BUILT_IN if converter is None else CONVERTIBLE), *kinds))
         registry = ResourceRegistry(catalogue.resources)
         access = Access(log, enforced=rbac)
-        self._begin(Engine(clock, log, registry, catalogue, access, converter))
+        self._journal = self._begin(Engine(clock, log, registry, catalogue, access, converter), data)
         self._make_first_namespaces()
         self._make_default_roles()
+        if self._journal is not None:
+            self._journal.flush()
 
-    def _begin(self, engine: Engine) -> None:
+    def _begin(self, engine: Engine, data: DataFolder | None = None) -> FileJournal | None:
         self._engine = engine
         self.log = engine.log
         """All objects and their changes, for observers in this process."""
@@ -99,7 +111,21 @@ class ApiServer:
         self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
         self._routes = Routes(engine.registry)
-        engine.log.on_change(lambda change: self._wake(change.resource))
+        engine.log.on_shown(lambda change: self._wake(change.resource))
+        return None if data is None else self._take_up(data)
+
+    def _take_up(self, data: DataFolder) -> FileJournal:
+        """Continue where the server of that folder ended."""
+        engine = self._engine
+        if data.found.tail is not None:
+            restore(data.found, engine.log, engine.registry, self._definitions.resume)
+        journal = data.begin(engine.log)
+        journal.on_loss = self._definitions.follow
+        journal.on_retry = self._garbage.wake
+        engine.tokens.sign_with(data.signing_key())
+        self._garbage.resume(engine.log.version)
+        engine.log.retell()
+        return journal
 
     def copy(self, clock: Clock) -> "ApiServer":
         """A separate server with the objects and definitions of this one, and its own clock.
@@ -111,7 +137,9 @@ class ApiServer:
         other = ApiServer.__new__(ApiServer)
         log, registry, kinds = engine.log.copy(), engine.registry.copy(), Catalogue(engine.kinds.kinds)
         access = Access(log, enforced=engine.access.enforced)
-        other._begin(Engine(clock, log, registry, kinds, access, engine.converter, list(engine.admission)))
+        other._journal = other._begin(
+            Engine(clock, log, registry, kinds, access, engine.converter, list(engine.admission))
+        )
         other._garbage.take_over(self._garbage)
         other._definitions.take_over(self._definitions)
         return other
@@ -126,21 +154,55 @@ class ApiServer:
 
         If admission or conversion would have to wait, the answer is a 500: await `respond` then.
         """
+        losses = 0 if self._journal is None else self._journal.losses
         answer = self._answer(request)
-        if isinstance(answer, (Response, WatchStream)):
+        if not isinstance(answer, (Response, WatchStream)):
+            try:
+                answer = finished(answer)
+            except ApiFailure as failure:
+                return failure_response(failure)
+        if self._journal is None:
             return answer
         try:
-            return finished(answer)
+            self._journal.flush()
+            self._journal.require_no_loss_since(losses)
         except ApiFailure as failure:
-            return failure_response(failure)
+            _drop(answer)
+            return self.handle(request) if request.method in _READS else failure_response(failure)
+        return answer
 
     async def respond(self, request: ApiRequest) -> Response | WatchStream:
         """Answer a request, and wait for admission and conversion where they do.
 
         Nothing is locked meanwhile, and cancelling the wait changes nothing.
         """
+        if self._journal is not None:
+            return await self._respond_durably(request, self._journal)
         answer = self._answer(request)
         return answer if isinstance(answer, (Response, WatchStream)) else await answer
+
+    async def _respond_durably(self, request: ApiRequest, journal: FileJournal) -> Response | WatchStream:
+        """Answer once everything that the answer may show is on disk.
+
+        If that fails, a read is answered again from what is left. Anything else is a 500: even a refusal may
+        have come from a change that was taken back.
+        """
+        while True:
+            losses = journal.losses
+            answer = self._answer(request)
+            if not isinstance(answer, (Response, WatchStream)):
+                answer = await answer
+            try:
+                await journal.until(self.log.version)
+                journal.require_no_loss_since(losses)
+                return answer
+            except ApiFailure as failure:
+                _drop(answer)
+                if request.method not in _READS:
+                    return failure_response(failure)
+            except BaseException:
+                _drop(answer)
+                raise
 
     def settle(self) -> None:
         """Do all work of the controllers that is due now.
@@ -148,6 +210,8 @@ class ApiServer:
         They collect garbage, finish deleting namespaces and definitions, create default accounts, expire
         events, and keep the status of quotas, budgets and autoscalers.
         """
+        if self._journal is not None and self._journal.refusing:
+            return  # no work is forgotten: what was taken back is due again
         # Definitions first: collecting garbage needs to know which kinds are served, and may end one.
         self._definitions.sync()
         self._garbage.settle()
@@ -160,6 +224,8 @@ class ApiServer:
 
     async def run(self) -> None:
         """Settle after every change, and when work falls due, until cancelled."""
+        if self._journal is not None:
+            self._journal.attend()
         await self._garbage.run(self.settle)
 
     def close(self) -> None:
@@ -232,7 +298,8 @@ class ApiServer:
         return outcome if isinstance(outcome, (Response, WatchStream)) else await outcome
 
     def _served(self, answer: Answer, target: RequestTarget) -> Answer:
-        self._definitions.sync()
+        if self._journal is None or not self._journal.refusing:
+            self._definitions.sync()
         if isinstance(answer, WatchStream):
             self._register(answer)
             return answer
@@ -255,15 +322,19 @@ class ApiServer:
 
     def _make_first_namespaces(self) -> None:
         for name in FIRST_NAMESPACES:
+            if self.log.get(NAMESPACES, Key("", name)) is not None:
+                continue
             body = b'{"metadata":{"name":"%s"}}' % name.encode()
             headers = {"user-agent": "kube-apiserver"}
-            self.handle(ApiRequest("POST", "/api/v1/namespaces", headers=headers, body=body))
+            made = self._answer(ApiRequest("POST", "/api/v1/namespaces", headers=headers, body=body))
+            if not isinstance(made, (Response, WatchStream)):
+                finished(made)
         self._accounts.sync()
 
     def _make_default_roles(self) -> None:
         for obj in (*default_roles(self._engine.kinds.kinds), *default_bindings()):
             resource = self._engine.registry.by_kind("rbac.authorization.k8s.io", obj["kind"])
-            if resource is not None:
+            if resource is not None and self._engine.get(resource, "", obj["metadata"]["name"]) is None:
                 obj["metadata"]["creationTimestamp"] = self._engine.now()
                 self._engine.put(resource, obj)
         self._aggregation.sync()
@@ -276,6 +347,12 @@ def _end_watches(
         for watch in list(watches.get(resource.storage_key, ())):
             if watch.resource is resource:
                 watch.finish()
+
+
+def _drop(answer: Answer) -> None:
+    """Nobody gets the answer: end it if it is a watch."""
+    if isinstance(answer, WatchStream):
+        answer.close()
 
 
 def _refused(refusal: Exception, target: RequestTarget | None) -> Response:

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer, WatchStream
+from reconcile.embedded.durable.data_folder import DataFolder
 from tests.helpers import definitions
 from tests.helpers.definitions import ANYTHING, INTEGER, SCALE, STRING, object_of
 
@@ -73,11 +74,13 @@ class Api:
 
     clock: StillClock = field(factory=StillClock)
     history: int = 100_000
+    data: DataFolder | None = None
     server: ApiServer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.server = ApiServer(clock=self.clock, history=self.history)
-        self.ok("POST", DEFINITIONS, definition())
+        self.server = ApiServer(clock=self.clock, history=self.history, data=self.data)
+        if self.server.resources.by_kind("example.com", "Widget") is None:
+            self.ok("POST", DEFINITIONS, definition())
 
     def send(
         self,

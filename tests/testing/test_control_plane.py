@@ -162,7 +162,7 @@ while not (pathlib.Path(sys.argv[0]).parent / "etcd.json").exists():
     time.sleep(0.05)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(options["tls-cert-file"], options["tls-private-key-file"])
-http.make_certificate = lambda *_: ServingCertificate(context, b"")
+http.make_certificate = lambda *_, **__: ServingCertificate(context, b"")
 token = pathlib.Path(options["token-auth-file"]).read_text().partition(",")[0]
 
 async def main():

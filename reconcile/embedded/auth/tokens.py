@@ -34,6 +34,10 @@ class Tokens:
         self._key = b""
         self._given: dict[str, User] = {}
 
+    def sign_with(self, key: bytes) -> None:
+        """Sign with this key, so that tokens of an earlier run that had it stay good."""
+        self._key = key
+
     @contextmanager
     def knowing(self, given: Mapping[str, User]) -> Iterator[None]:
         """Accept these tokens too, until the context is left."""

@@ -52,6 +52,7 @@ class GarbageCollector:
         self._unknown: dict[Place, None] = {}
         self._unknown_since = 0
         self._woken: anyio.Event | None = None
+        self._resumed = 0  # the version with which an earlier run ended
         engine.log.on_change(self._note)
 
     def take_over(self, other: "GarbageCollector") -> None:
@@ -59,6 +60,15 @@ class GarbageCollector:
         self._places = dict(other._places)
         self._dependents = {uid: dict(places) for uid, places in other._dependents.items()}
         self._expiries = deque(other._expiries)
+
+    def resume(self, version: int) -> None:
+        """Know that everything up to `version` was written by an earlier run."""
+        self._resumed = version
+
+    def wake(self) -> None:
+        """Let `run` settle."""
+        if self._woken is not None:
+            self._woken.set()
 
     async def run(self, settle: Callable[[], None]) -> None:
         """Call `settle` after every change, and when something falls due, until cancelled."""
@@ -98,10 +108,21 @@ class GarbageCollector:
         if change.resource == DEFINITIONS and change.new is not None and change.new.deleting:
             self._definitions[change.key.name] = None
         if change.resource == EVENTS and change.new is not None:
-            due = self._engine.clock.now() + EVENT_LIFETIME
-            self._expiries.append(_Expiry(due, place, change.version))
-        if self._woken is not None:
-            self._woken.set()
+            due = self._written(change.new) + EVENT_LIFETIME
+            self._expiries.append(_Expiry(due, place, change.new.version))
+        self.wake()
+
+    def _written(self, event: Stored) -> datetime.datetime:
+        """When an event was written: now, unless it comes from an earlier run."""
+        now = self._engine.clock.now()
+        if event.version > self._resumed:
+            return now
+        metadata = event.decode()["metadata"]
+        times = [
+            metadata.get("creationTimestamp"),
+            *(one.get("time") for one in metadata.get("managedFields", ())),
+        ]
+        return max((datetime.datetime.fromisoformat(time) for time in times if time), default=now)
 
     def _index(self, place: Place, old: Stored | None, new: Stored | None) -> None:
         before = old.owners if old is not None else ()

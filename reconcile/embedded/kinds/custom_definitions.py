@@ -305,15 +305,25 @@ def resources_of(
     served.sort(key=lambda version: by_priority(version["name"]))
     storage = next(version for version in spec["versions"] if version.get("storage"))
     kept = compile_schema(storage["schema"]["openAPIV3Schema"])
-    resources = tuple(_resource(spec, version, storage["name"], kept) for version in served)
+    metadata = definition.get("metadata") or {}
+    made_from = f"{metadata.get('uid', '')}/{metadata.get('generation', 1)}"
+    resources = tuple(
+        evolve(_resource(spec, version, storage["name"], kept), made_from=made_from) for version in served
+    )
     if converter is None or spec["conversion"]["strategy"] != "Webhook":
         return resources
-    conversion = _conversion(spec, converter, _resource(spec, storage, storage["name"], kept))
+    stored = evolve(_resource(spec, storage, storage["name"], kept), made_from=made_from)
+    conversion = _conversion(spec, converter, stored)
     return tuple(evolve(resource, conversion=conversion) for resource in resources)
 
 
 def _conversion(spec: Mapping[str, Any], converter: Converter, storage: ServedResource) -> Conversion:
-    kept = evolve(storage, storage_schema=storage.schema, storage_api_version=storage.api_version)
+    kept = evolve(
+        storage,
+        storage_schema=storage.schema,
+        storage_api_version=storage.api_version,
+        made_from=f"{storage.made_from}/converted",  # its bodies lack the defaults of the storage version
+    )
     schemas = {
         f"{spec['group']}/{version['name']}": compile_schema(version["schema"]["openAPIV3Schema"])
         for version in spec["versions"]

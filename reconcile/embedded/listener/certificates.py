@@ -1,12 +1,20 @@
-"""The certificate authority that the embedded server creates at every start.
+"""The certificate authority of the embedded server: a new one at every start, or one that is kept.
 
-It lives as long as the process and needs no configuration, so trustme is enough.
+It needs no configuration, so trustme is enough.
 """
 
 import ssl
 
 import trustme
-from attrs import frozen
+from attrs import field, frozen
+
+
+@frozen
+class Authority:
+    """A certificate authority and its key, as PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
 
 
 @frozen
@@ -15,15 +23,20 @@ class ServingCertificate:
     ca_pem: bytes
 
 
-def make_certificate(*hosts: str) -> ServingCertificate:
-    """A new CA, and its certificate for `hosts` (names or addresses) and for loopback.
+def make_authority() -> Authority:
+    made = trustme.CA(organization_name="reconcile-runtime embedded API server")
+    return Authority(made.cert_pem.bytes(), made.private_key_pem.bytes())
 
-    The CA's key is dropped. The server's key stays in memory, except while `ssl` reads it: it can read it
-    only from a file, which is private and removed at once.
+
+def make_certificate(*hosts: str, authority: Authority | None = None) -> ServingCertificate:
+    """A certificate for `hosts` (names or addresses) and for loopback, of `authority` or of a new one.
+
+    The key of a new authority is dropped. The server's key stays in memory, except while `ssl` reads it: it
+    can read it only from a file, which is private and removed at once.
     """
-    authority = trustme.CA(organization_name="reconcile-runtime embedded API server")
+    authority = authority or make_authority()
     names = dict.fromkeys((*hosts, "127.0.0.1", "::1", "localhost"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    authority.issue_cert(*names).configure_cert(context)
-    return ServingCertificate(context, authority.cert_pem.bytes())
+    trustme.CA.from_pem(authority.certificate, authority.key).issue_cert(*names).configure_cert(context)
+    return ServingCertificate(context, authority.certificate)

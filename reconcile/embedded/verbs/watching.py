@@ -202,7 +202,7 @@ class WatchStream:
         return _event_line(kind.encode(), body)
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
-        version = max(self._log.version, self._after)
+        version = max(self._log.shown, self._after)
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if annotations:
             metadata["annotations"] = annotations

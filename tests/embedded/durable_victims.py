@@ -1,0 +1,46 @@
+"""Servers to be killed. This process imports everything once, and forks a server for each line that it reads.
+
+A line is JSON: the data folder, and the sizes at which the log is parted and folded. The server answers with
+its process and its URL.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from reconcile.embedded import ApiServer
+from reconcile.embedded.durable import folding, segments
+from reconcile.embedded.durable.data_folder import DataFolder
+from reconcile.embedded.http import serve
+
+
+async def run(asked: dict[str, Any]) -> None:
+    with DataFolder(Path(asked["folder"])) as folder:
+        server = ApiServer(data=folder)
+        async with serve(server, tls=False) as face, anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            print(json.dumps({"process": os.getpid(), "url": face.url}), flush=True)
+            await anyio.sleep_forever()
+
+
+def victim(asked: dict[str, Any]) -> None:
+    for module, name in ((segments, "SEGMENT_BYTES"), (folding, "KEPT_BYTES"), (folding, "_WASTE")):
+        setattr(module, name, asked[name])
+    anyio.run(run, asked)
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    for line in sys.stdin:
+        if os.fork() == 0:
+            victim(json.loads(line))
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
