@@ -12,8 +12,14 @@ from pathlib import Path
 import anyio
 import click
 
-from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster, writing_kubeconfig
+from reconcile.commands.embedded_cluster import (
+    EmbeddedCluster,
+    embedded_cluster,
+    opened_data,
+    writing_kubeconfig,
+)
 from reconcile.commands.problems import Problem
+from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.listener.admin_kubeconfig import check_kubeconfig_target
 from reconcile.manager.signals import on_signal
 from reconcile.ops.log_setup import configure_logging
@@ -38,7 +44,7 @@ _NODES = 1000
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where to write the kubeconfig. Default: a temporary file, removed at the end.",
+    help="Where to write the kubeconfig. Default: in the folder of --data, or a temporary file.",
 )
 @click.option(
     "--nodes",
@@ -57,6 +63,15 @@ _NODES = 1000
     default=True,
     help="Whether users other than the administrator need roles. Default: they do.",
 )
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder that keeps everything for the next start, made if needed. Default: nothing is kept.",
+)
+@click.option(
+    "--repair", is_flag=True, help="Cut a damaged log of --data before the damage, and say what is dropped."
+)
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP, without a token unless one is given.")
 @click.option("--json", "as_json", is_flag=True, help="Print its address as one line of JSON once it is up.")
 def apiserver(
@@ -67,18 +82,23 @@ def apiserver(
     nodes: int,
     workloads: bool,
     rbac: bool,
+    data: Path | None,
+    repair: bool,
     insecure_http: bool,
     as_json: bool,
 ) -> None:
     """Run the embedded API server by itself, until Ctrl-C.
 
-    It serves this machine only and keeps everything in memory. kubectl and other clients reach it
-    with a kubeconfig of its own; yours is neither read nor written.
+    It serves this machine only, and keeps everything in memory unless --data names a folder.
+    kubectl and other clients reach it with a kubeconfig of its own; yours is neither read nor
+    written.
     """
     if token is not None and token_file is not None:
         raise Problem("--token and --token-file were both given", "use one of them")
     if workloads and not nodes:
         raise Problem("--workloads makes pods, and there is no node to run them", "add --nodes 3")
+    if repair and data is None:
+        raise Problem("--repair mends the log of a data folder, and none is named", "add --data DIR")
     if token_file is not None:
         token = _read_token(token_file)
     if token is not None:
@@ -86,7 +106,7 @@ def apiserver(
     configure_logging()
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # the simulated nodes log each pod
 
-    async def serve_until_stopped(kubeconfig: Path) -> None:
+    async def serve_until_stopped(kubeconfig: Path, folder: DataFolder | None) -> None:
         with anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with embedded_cluster(
                 kubeconfig,
@@ -96,12 +116,13 @@ def apiserver(
                 tls=not insecure_http,
                 token=token,
                 rbac=rbac,
+                data=folder,
             ) as cluster:
-                _greet(cluster, as_json, token_unused=insecure_http and token is not None)
+                _greet(cluster, as_json, data, token_unused=insecure_http and token is not None)
                 await anyio.sleep_forever()
 
-    with _kubeconfig_path(kubeconfig_out) as path:
-        anyio.run(serve_until_stopped, path)
+    with opened_data(data, repair=repair) as folder, _kubeconfig_path(kubeconfig_out, data) as path:
+        anyio.run(serve_until_stopped, path, folder)
     if not as_json:
         click.echo("\nstopped")
 
@@ -125,7 +146,9 @@ def _check_token(token: str, source: str) -> None:
 
 
 @contextmanager
-def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
+def _kubeconfig_path(asked: Path | None, data: Path | None) -> Iterator[Path]:
+    if asked is None and data is not None:
+        asked = data / "kubeconfig"
     if asked is not None:
         with writing_kubeconfig(asked):
             check_kubeconfig_target(asked)
@@ -135,7 +158,7 @@ def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
         yield Path(folder) / "kubeconfig"
 
 
-def _greet(cluster: EmbeddedCluster, as_json: bool, *, token_unused: bool) -> None:
+def _greet(cluster: EmbeddedCluster, as_json: bool, data: Path | None, *, token_unused: bool) -> None:
     url, kubeconfig = cluster.url, str(cluster.kubeconfig)
     if as_json:
         click.echo(json.dumps({"url": url, "kubeconfig": kubeconfig, "process": os.getpid()}))
@@ -144,4 +167,5 @@ def _greet(cluster: EmbeddedCluster, as_json: bool, *, token_unused: bool) -> No
     click.echo(f"export KUBECONFIG={shlex.quote(kubeconfig)}")
     if token_unused:
         click.echo("kubectl sends no token over plain HTTP: leave out --token, or use another client")
-    click.echo("Ctrl-C stops it; its objects are then lost.")
+    end = "its objects are then lost" if data is None else f"its objects stay in {data}"
+    click.echo(f"Ctrl-C stops it; {end}.")

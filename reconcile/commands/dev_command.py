@@ -16,10 +16,12 @@ from rich.console import Console
 from informers import ApiError
 from reconcile.commands.dev_screen import DevLines, Shown, view_of
 from reconcile.commands.dev_sources import Sources
-from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
+from reconcile.commands.dev_world import own_world
+from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster, opened_data
 from reconcile.commands.problems import Problem
 from reconcile.commands.screens import showing
 from reconcile.commands.targets import Operator
+from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import on_signal
 from reconcile.models import definition_of, kind_of
@@ -44,29 +46,40 @@ _OBJECTS = 100
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
 )
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder that keeps the objects between runs. Default: .reconcile/MODULE.",
+)
+@click.option("--fresh", is_flag=True, help="Forget the objects of earlier runs first.")
 @click.option("--verbose", is_flag=True, help="Log debug lines too, and show tracebacks of failed runs.")
-def dev(module: str, nodes: int, workloads: bool, port: int, verbose: bool) -> None:
+def dev(
+    module: str, nodes: int, workloads: bool, port: int, data: Path | None, fresh: bool, verbose: bool
+) -> None:
     """Run the operator of MODULE while you write it, until Ctrl-C.
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager. It runs on an API
     server in this process, with simulated nodes and workloads; the path of its kubeconfig is printed, and
     yours is neither read nor written. Use --no-workloads for an operator that makes the pods of
     Deployments, StatefulSets or Jobs itself. When a file of the operator changes, the operator is imported
-    and started again; the objects stay. If the import fails, the error is shown and the operator keeps
-    running as it was.
+    and started again; the objects stay, also for the next run. If the import fails, the error is shown
+    and the operator keeps running as it was.
     """
     sys.dont_write_bytecode = True  # bytecode could hide a change within the same second
     sources = Sources(module)
     operator = sources.load()
     _check(operator)
     with tempfile.TemporaryDirectory(prefix="reconcile-dev-") as folder, ExitStack() as stack:
+        world = data or own_world(module)
+        kept = stack.enter_context(opened_data(world, fresh=fresh))
         console = Console(highlight=False)
         terminal = console.is_terminal and not console.is_dumb_terminal
         log = Path(folder) / "dev.log"
         stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
         configure_logging(stream, format="text", level="DEBUG" if verbose else "INFO")
         work = Development(sources, operator, console, log if terminal else None, verbose)
-        anyio.run(work.run, Path(folder) / "kubeconfig", nodes, workloads, port)
+        anyio.run(work.run, world.absolute() / "kubeconfig", nodes, workloads, port, kept)
     click.echo("\nstopped")
 
 
@@ -89,10 +102,14 @@ class Development:
     _starts: int = field(default=0, init=False)
     _address: str = field(default="", init=False)
 
-    async def run(self, kubeconfig: Path, nodes: int, workloads: bool, port: int) -> None:
+    async def run(
+        self, kubeconfig: Path, nodes: int, workloads: bool, port: int, data: DataFolder | None = None
+    ) -> None:
         with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with (
-                embedded_cluster(kubeconfig, port=port, nodes=nodes, workloads=workloads) as cluster,
+                embedded_cluster(
+                    kubeconfig, port=port, nodes=nodes, workloads=workloads, data=data
+                ) as cluster,
                 anyio.create_task_group() as group,
             ):
                 group.start_soon(self._show, cluster)

@@ -84,7 +84,7 @@ def test_an_operator_runs_is_reloaded_and_ends(greeter: Path, command: Command) 
 
     assert command.seconds_to_end(signal.SIGINT) < 5
     assert command.process.returncode == 0
-    assert not Path(kubeconfig).exists()
+    assert Path(kubeconfig) == greeter / ".reconcile" / "greeter" / "kubeconfig"
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
