@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each sets up what it needs, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench compared fuzz chaos soak sweep coverage mutants newcomer uvloop lock rules clean
+.PHONY: help setup run test check docs format bench compared fuzz chaos kills soak sweep coverage mutants newcomer uvloop lock rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -49,6 +49,10 @@ fuzz: setup-test ## 50,000 bad requests to the embedded server, half over socket
 
 chaos: setup-test ## half an hour of lies, kills and freezes between two replicas and their server; ARGS="--seconds 60 --seed N"
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+KILLS ?= 200
+kills: setup-test ## the durable server under SIGKILL, 200 times, each compared with what clients were told; KILLS=20 for a part
+	@KILLS=$(KILLS) $(BIN)/python -m pytest -s -q tests/embedded/test_durable_kills.py $(ARGS)
 
 soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)

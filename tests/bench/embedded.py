@@ -1,4 +1,4 @@
-"""What the embedded API server costs: its start, creates, lists, watches, validation, memory.
+"""What the embedded API server costs: its start, creates, lists, watches, validation, memory, what it keeps.
 
 Objects are custom resources of 2 KB with a schema and managedFields, prepared before anything is timed. Each
 measurement runs in a process of its own; over HTTP the server has one and the client another.
@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
@@ -26,7 +27,7 @@ import yaml
 
 from informers import Response
 from informers.clock import SystemClock
-from reconcile.embedded import ApiRequest, ApiServer, WatchStream
+from reconcile.embedded import ApiRequest, ApiServer, DataFolder, WatchStream
 from reconcile.embedded.http import serve
 from reconcile.embedded.schema import compile_schema
 from tests.bench._harness import Figures, measured, resident
@@ -38,6 +39,7 @@ JSON = {"content-type": "application/json", "user-agent": "bench/1"}
 CREATES = 4_000
 OBJECTS = 20_000
 CLIENTS = 8
+WAITING = 100
 WATCHERS = 10
 EVENTS = 2_000
 VALIDATIONS = 300
@@ -252,6 +254,49 @@ def first_answer() -> float:
     return elapsed
 
 
+# --- on disk --------------------------------------------------------------------------------------
+
+
+async def durable(path: str) -> float:
+    """Durable creates a second, by wall time, `WAITING` of them at a time."""
+    with DataFolder(Path(path)) as folder:
+        server = ApiServer(data=folder)
+        ask(server, "POST", DEFINITIONS, msgspec.json.encode(DEFINITION))
+        rest = iter([ApiRequest("POST", GADGETS, {}, JSON, gadget(number)) for number in range(OBJECTS)])
+
+        async def create() -> None:
+            for request in rest:
+                answer = await server.respond(request)
+                assert isinstance(answer, Response)
+                assert answer.status == 201, answer.body
+
+        gc.collect()
+        before = time.perf_counter()
+        await asyncio.gather(*(create() for _ in range(WAITING)))
+        return OBJECTS / (time.perf_counter() - before)
+
+
+def durable_start(path: str) -> float:
+    """Milliseconds from opening a folder with `OBJECTS` objects to an answer with one of them."""
+    before = time.perf_counter()
+    with DataFolder(Path(path)) as folder:
+        server = ApiServer(data=folder)
+        ask(server, "GET", f"{GADGETS}/gadget-1")
+        elapsed = time.perf_counter() - before
+        assert server.log.count(("bench.example.com", "gadgets")) == OBJECTS
+    return elapsed * 1e3
+
+
+def on_disk() -> Figures:
+    """Both, on the disk of this repository: a folder for temporary files may be in memory."""
+    place = Path(__file__).parents[2] / ".cache"
+    place.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=place, prefix="bench-") as folder:
+        data = f"{folder}/data"
+        creates = measured(__name__, "durable", data)
+        return {"creates": creates, "ms": min(measured(__name__, "durable_start", data) for _ in range(3))}
+
+
 # --- over HTTP ------------------------------------------------------------------------------------
 
 
@@ -346,12 +391,15 @@ async def fanout() -> float:
 
 def figures() -> Figures:
     held, start = measured(__name__, "holding"), measured(__name__, "starting")
+    disk = on_disk()
     return {
         "embedded.import_ms": start["import_ms"],
         "embedded.start_ms": start["ms"],
         "embedded.process_start_ms": start["process_ms"],
         "embedded.creates_per_s_inprocess": measured(__name__, "inprocess"),
         "embedded.creates_per_s_http": measured(__name__, "http"),
+        "embedded.durable_creates_per_s": disk["creates"],
+        "embedded.durable_start_ms": disk["ms"],
         "embedded.validate_us": measured(__name__, "validating"),
         "embedded.list_20k_ms": held["list_ms"],
         "embedded.memory_ratio": held["memory_ratio"],
