@@ -74,6 +74,7 @@ def test_a_service_is_completed(api: Api, spec: dict[str, Any], wanted: dict[str
     ("spec", "without"),
     [
         (WEB, ["externalTrafficPolicy", "allocateLoadBalancerNodePorts", "healthCheckNodePort"]),
+        ({**OUTSIDE, "internalTrafficPolicy": "Local"}, ["internalTrafficPolicy"]),
         (OUTSIDE, ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]),
         ({**WEB, "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 9}}}, ["sessionAffinityConfig"]),
         (BALANCER, ["healthCheckNodePort"]),
@@ -300,6 +301,7 @@ def test_a_load_balancer_that_becomes_another_type_loses_what_it_had(api: Api) -
             ["FieldValueInvalid spec.ipFamilies[1]"],
         ),
         ({"type": "ExternalName"}, ["FieldValueRequired spec.externalName"]),
+        ({**OUTSIDE, "internalTrafficPolicy": "x"}, ["FieldValueNotSupported spec.internalTrafficPolicy"]),
         ({**OUTSIDE, "externalName": "a_b"}, ["FieldValueInvalid spec.externalName"]),
         ({**OUTSIDE, "clusterIP": "10.96.7.7"}, ["FieldValueForbidden spec.clusterIPs"]),
         (

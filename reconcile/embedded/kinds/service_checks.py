@@ -14,6 +14,7 @@ from reconcile.embedded.kinds.port_rules import (
 )
 from reconcile.embedded.kinds.service_addresses import address_causes, address_change_causes
 from reconcile.embedded.kinds.service_defaults import (
+    TRAFFIC_POLICIES,
     balanced_points,
     externally_accessible,
     is_headless,
@@ -41,7 +42,6 @@ from reconcile.embedded.protocol.object_metadata import label_causes
 MAX_AFFINITY_SECONDS: Final = 86_400
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES: Final = ("ClientIP", "None")
-_TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameNode", "PreferSameZone")
 _TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 _TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
@@ -207,7 +207,7 @@ def _balancer_causes(spec: Object) -> Iterator[FieldCause]:
 def _traffic_causes(spec: Object) -> Iterator[FieldCause]:
     policy, port = spec.get("externalTrafficPolicy") or "", spec.get("healthCheckNodePort") or 0
     if externally_accessible(spec):
-        yield from one_of(spec, "spec.externalTrafficPolicy", _TRAFFIC_POLICIES)
+        yield from one_of(spec, "spec.externalTrafficPolicy", TRAFFIC_POLICIES)
     elif policy:
         why = "may only be set for externally-accessible services"
         yield value_invalid("spec.externalTrafficPolicy", policy, why)
@@ -217,7 +217,7 @@ def _traffic_causes(spec: Object) -> Iterator[FieldCause]:
         why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         yield value_invalid("spec.healthCheckNodePort", port, why)
     for name, supported in (
-        ("internalTrafficPolicy", _TRAFFIC_POLICIES),
+        ("internalTrafficPolicy", TRAFFIC_POLICIES),
         ("trafficDistribution", _DISTRIBUTIONS),
     ):
         if spec.get(name) is not None:

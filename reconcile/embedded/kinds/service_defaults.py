@@ -5,6 +5,7 @@ from typing import Any, Final
 from reconcile.embedded.kinds.built_in_kind import Object
 
 WITH_ADDRESS: Final = ("ClusterIP", "LoadBalancer", "NodePort")
+TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 WITH_NODE_PORTS: Final = ("LoadBalancer", "NodePort")
 # DefaultClientIPServiceAffinitySeconds in k8s.io/api/core/v1: three hours.
 AFFINITY_SECONDS: Final = 10_800
@@ -65,17 +66,19 @@ def node_ports(spec: Object) -> list[int]:
 
 
 def prepare_service(service: Object, old: Object | None) -> None:
-    """Drop what the new type of a service has no use for, if the writer left it as it was.
+    """Drop what the type of a service has no use for, after a change of it if the writer left it as it was.
 
     What was changed as well is left, and refused by the checks.
     """
+    if service["spec"]["type"] == "ExternalName":
+        _hide_internal_policy(service["spec"])
     if old is None:
         return
     spec, before = service["spec"], old["spec"]
     if spec["type"] == "ExternalName" != before["type"]:
         _drop_unchanged(spec, before, "clusterIP", "clusterIPs")
-        for name in ("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
-            _drop_unchanged(spec, before, name)
+        _drop_unchanged(spec, before, "ipFamilies")
+        _drop_unchanged(spec, before, "ipFamilyPolicy")
     if before["type"] in WITH_NODE_PORTS and spec["type"] not in WITH_NODE_PORTS:
         _drop_node_ports(spec, before)
     if needs_health_check(before) and not needs_health_check(spec):
@@ -86,6 +89,12 @@ def prepare_service(service: Object, old: Object | None) -> None:
         service["status"] = {**(service.get("status") or {}), "loadBalancer": {}}
     if externally_accessible(before) and not externally_accessible(spec):
         _drop_unchanged(spec, before, "externalTrafficPolicy")
+
+
+def _hide_internal_policy(spec: Object) -> None:
+    # A real server keeps it and never shows it; a value that there is not is left for the checks.
+    if spec.get("internalTrafficPolicy") in TRAFFIC_POLICIES:
+        del spec["internalTrafficPolicy"]
 
 
 def _drop_unchanged(spec: Object, before: Object, *names: str) -> None:
