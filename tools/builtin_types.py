@@ -206,6 +206,7 @@ DEFAULTS = {
     "V1GRPCAction.service": "",
     "V1ISCSIPersistentVolumeSource.iscsiInterface": "default",
     "V1ISCSIVolumeSource.iscsiInterface": "default",
+    "V1LocalObjectReference.name": "",
     "V1RBDPersistentVolumeSource.keyring": "/etc/ceph/keyring",
     "V1RBDPersistentVolumeSource.pool": "rbd",
     "V1RBDPersistentVolumeSource.user": "admin",

@@ -118,7 +118,7 @@ def test_preconditions_apply_to_each_object_of_a_collection(api: Api) -> None:
         ({"containers": [{"name": "A_", "image": "a"}]}, [(INVALID, "containers[0].name")]),
         (
             {"containers": [{"name": "a", "image": "a"}, {"name": "a", "image": ""}]},
-            [("FieldValueDuplicate", "containers[1].name"), (REQUIRED, "containers[1].image")],
+            [(REQUIRED, "containers[1].image"), ("FieldValueDuplicate", "containers[1].name")],
         ),
         (
             {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"},

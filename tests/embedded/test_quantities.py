@@ -9,11 +9,11 @@ def limited(**limits: object) -> dict[str, object]:
 
 
 def test_quantities_of_built_in_kinds_are_stored_in_canonical_form() -> None:
-    made = Api().ok("POST", PODS, limited(cpu="1000m", memory="1024Mi", gpu=0.5))
+    made = Api().ok("POST", PODS, limited(cpu="1000m", memory="1024Mi", **{"hugepages-2Mi": 2097152.0}))
     assert made["spec"]["containers"][0]["resources"]["limits"] == {
         "cpu": "1",
         "memory": "1Gi",
-        "gpu": "500m",
+        "hugepages-2Mi": "2097152",
     }
 
 

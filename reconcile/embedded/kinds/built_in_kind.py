@@ -19,7 +19,7 @@ Object = dict[str, Any]
 Defaults = Callable[[Object], None]
 Prepare = Callable[[Object, Object | None], None]
 Others = Callable[[str, str], Iterable[Object]]
-Admit = Callable[[Object, Object | None, Others], None]
+Admit = Callable[[Object, Object | None, Others], Iterable[str] | None]
 Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
 Warnings = Callable[[Object, Object | None], list[str]]
 
@@ -34,6 +34,15 @@ class Siblings:
 
 
 Allocate = Callable[[Object, Object | None, Siblings], Iterable[FieldCause]]
+
+
+@frozen
+class ObjectPart:
+    """A part of an object that has an endpoint of its own (`pods/resize`), through which only it changes."""
+
+    prepare: Callable[[Object, Object], None]
+    """Drops in place what is not of this part, after managedFields were computed."""
+    checks: Callable[[Object, Object], Iterable[FieldCause]]
 
 
 @frozen(eq=False)
@@ -86,7 +95,7 @@ class BuiltInKind:
     """What built-in admission plugins set or refuse, in place.
 
     `others(group, plural)` are the stored objects of another kind, for plugins that depend on them
-    (PriorityClass, StorageClass). Raises Denied.
+    (PriorityClass, StorageClass). It may return warnings for the writer. Raises Denied.
     """
     allocate: Allocate | None = None
     """What is taken from a pool of the server, set in place before `prepare` (BeginCreate and BeginUpdate).
@@ -110,6 +119,8 @@ class BuiltInKind:
     """The faults of an object whose status was written; `checks` are not asked then."""
     status_keeps: tuple[str, ...] = ()
     """The metadata that a write of the status leaves alone; most strategies reset the spec only."""
+    parts: Mapping[str, ObjectPart] = field(factory=dict)
+    """Its parts by the names of their subresources; they are read as the whole object."""
     check_name: NameCheck = subdomain_faults
     warnings: Warnings = lambda obj, old: []
     """Warnings for the writer of an object that is accepted, except through its status."""
@@ -235,3 +246,23 @@ def not_negative(spec: Mapping[str, Any], place: str, *fields: str) -> Iterator[
         value = spec.get(name)
         if isinstance(value, int) and value < 0:
             yield value_invalid(f"{place}.{name}", value, "must be greater than or equal to 0")
+
+
+def immutable(value: object, old: object, path: str) -> Iterator[FieldCause]:
+    """The cause for a value that may not change and did."""
+    if not same(value, old):
+        yield value_invalid(path, "" if isinstance(value, dict | list) else value, "field is immutable")
+
+
+def same(value: object, other: object) -> bool:
+    """Whether two decoded values mean the same to Go: what is null or an empty list or map may be missing."""
+    return _meaning(value) == _meaning(other)
+
+
+def _meaning(value: object) -> object:
+    if isinstance(value, dict):
+        members = ((name, _meaning(member)) for name, member in value.items())
+        return {name: member for name, member in members if member is not None} or None
+    if isinstance(value, list):
+        return [_meaning(item) for item in value] or None
+    return value

@@ -3,7 +3,10 @@
 from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import Object, Others
+from reconcile.embedded.kinds.pod_limits import apply_limits
 from reconcile.embedded.kinds.pod_parts import each, part
+from reconcile.embedded.kinds.pod_security import secure_pod
+from reconcile.embedded.kinds.pod_strategy import app_armor_warnings
 from reconcile.embedded.protocol.api_failure import Denied
 
 # defaultTolerationSeconds: five minutes on a node that is not ready or cannot be reached.
@@ -14,15 +17,18 @@ _SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node
 _PREEMPTING: Final = "PreemptLowerPriority"
 
 
-def admit_pod(pod: Object, old: Object | None, others: Others) -> None:
-    """Complete a pod as the plugins that are on by default do. Raises Denied."""
+def admit_pod(pod: Object, old: Object | None, others: Others) -> list[str]:
+    """Complete a pod as the plugins that are on by default do; returns warnings. Raises Denied."""
     spec = pod["spec"]
     if old is None:
         _set_priority(spec, others)
         _apply_runtime_class(spec, others)
+        apply_limits(pod, others)
     else:
         _keep_priority(spec, part(old, "spec"))
     _add_tolerations(spec)
+    warnings = app_armor_warnings(pod) if old is None else []
+    return [*warnings, *secure_pod(pod, old, others)]
 
 
 # --- Priority ---------------------------------------------------------------------------------

@@ -1,75 +1,30 @@
 """Pods, alone and as templates."""
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, one_of, required
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
 from reconcile.embedded.kinds.pod_admission import admit_pod
+from reconcile.embedded.kinds.pod_changes import PARTS, update_causes
+from reconcile.embedded.kinds.pod_checks import new_pod_causes, pod_causes
 from reconcile.embedded.kinds.pod_defaults import complete_template, default_pod
-from reconcile.embedded.kinds.pod_resources import qos_class
 from reconcile.embedded.kinds.pod_status import pod_ready, pod_restarts, pod_status
+from reconcile.embedded.kinds.pod_status_rules import status_causes
+from reconcile.embedded.kinds.pod_strategy import prepare_pod
+from reconcile.embedded.kinds.pod_templates import template_causes
+from reconcile.embedded.kinds.pod_warnings import pod_warnings, status_warnings
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, Cell, View, at, joined, met_conditions, pick
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_duplicate, value_forbidden, value_invalid
 from reconcile.embedded.served import CellColumn
 
 __all__ = ["KINDS", "OF_TEMPLATE", "POD_MESSAGES", "complete_template", "template_causes"]
 
 
-def _prepare_pod(pod: Object, old: Object | None) -> None:
-    if old is None:
-        pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
-
-
-def _validate_pod(pod: Object, old: Object | None) -> Iterator[FieldCause]:
-    spec = pod.get("spec") or {}
-    if old is None:
-        yield from container_causes(spec, "spec")
-        return
-    before = old.get("spec", {})
-    changed = {name for name in {*spec, *before} if spec.get(name) != before.get(name)}
-    free = {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates"}
-    if _only_images_differ(spec, before):
-        free |= {"containers", "initContainers"}
-    if not changed <= free:
-        why = (
-            "pod updates may not change fields other than `spec.containers[*].image`,"
-            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions "
-            "to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
-            "was previously negative)"
-        )
-        yield value_forbidden("spec", why)
-
-
-def container_causes(spec: Object, place: str) -> Iterator[FieldCause]:
-    yield from required(spec, place, "containers")
-    seen: set[str] = set()
-    for index, container in enumerate(spec.get("containers") or ()):
-        name, path = container.get("name") or "", f"{place}.containers[{index}]"
-        yield from required(container, path, "name")
-        if name and name in seen:
-            yield value_duplicate(f"{path}.name", name)
-        elif name:
-            yield from (value_invalid(f"{path}.name", name, fault) for fault in label_faults(name))
-        yield from required(container, path, "image")
-        seen.add(name)
-
-
-def _only_images_differ(spec: Object, old: Object) -> bool:
-    def without_images(held: Object) -> list[list[Object]]:
-        parts = (held.get(name) or () for name in ("containers", "initContainers"))
-        return [[{**container, "image": ""} for container in part] for part in parts]
-
-    return without_images(spec) == without_images(old)
-
-
-def template_causes(template: Object, path: str, policies: Sequence[str]) -> Iterator[FieldCause]:
-    spec = template.get("spec") or {}
-    yield from container_causes(spec, f"{path}.spec")
-    yield from one_of(spec, f"{path}.spec.restartPolicy", policies)
+def _pod_causes(pod: Object, old: Object | None) -> Iterator[FieldCause]:
+    yield from pod_causes(pod)
+    yield from new_pod_causes(pod) if old is None else update_causes(pod, old)
 
 
 # --- columns ---------------------------------------------------------------------------------
@@ -161,8 +116,14 @@ KINDS: Final = (
         ),
         defaults=default_pod,
         admit=admit_pod,
-        prepare=_prepare_pod,
-        checks=_validate_pod,
+        prepare=prepare_pod,
+        checks=_pod_causes,
+        names_missing_fields=True,
+        status_checks=status_causes,
+        status_keeps=("ownerReferences",),
+        warnings=pod_warnings,
+        status_warnings=status_warnings,
+        parts=PARTS,
         columns=(
             NAMES,
             CellColumn("Ready", lambda obj, _now: pod_ready(obj)),

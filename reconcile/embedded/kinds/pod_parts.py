@@ -33,11 +33,11 @@ def all_containers(spec: Object, path: str = "spec") -> Iterator[tuple[str, Obje
 
 def hooks_of(container: Object) -> Iterator[Object]:
     lifecycle = part(container, "lifecycle")
-    yield from (lifecycle[name] for name in HOOKS if lifecycle.get(name))
+    yield from (lifecycle[name] for name in HOOKS if lifecycle.get(name) is not None)
 
 
 def probes_of(container: Object) -> Iterator[Object]:
-    yield from (container[name] for name in PROBES if container.get(name))
+    yield from (container[name] for name in PROBES if container.get(name) is not None)
 
 
 def is_sidecar(container: Object) -> bool:

@@ -144,7 +144,10 @@ def _list_fields(node: SchemaNode, value: list[Any]) -> FieldSet:
     children: dict[str, FieldSet] = {}
     for item in value:
         element, below = item_element(node, item), field_set(node.item(), item)
-        children[element] = below if below.owned else FieldSet(True, below.children)
+        if element in children:  # as in `_all_new`
+            children[element] = FieldSet.LEAF
+        else:
+            children[element] = below if below.owned else FieldSet(True, below.children)
     return FieldSet(children=children)
 
 
@@ -181,7 +184,12 @@ def _all_new(node: SchemaNode, value: Any) -> FieldSet:
         return FieldSet(True, _new_members(node, value))
     if is_granular_list(node, value):
         item_node = node.item()
-        return FieldSet(True, {item_element(node, item): _all_new(item_node, item) for item in value})
+        children: dict[str, FieldSet] = {}
+        for item in value:
+            element = item_element(node, item)
+            # Of items with the same key, only the key is owned.
+            children[element] = FieldSet.LEAF if element in children else _all_new(item_node, item)
+        return FieldSet(True, children)
     return FieldSet.LEAF
 
 

@@ -1,12 +1,21 @@
 """Faults of fields, worded as in kube-apiserver."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 
 
 def value_invalid(field: str, value: object, why: str) -> FieldCause:
     return FieldCause("FieldValueInvalid", f"Invalid value: {_quoted(value)}: {why}", field)
+
+
+def all_invalid(field: str, value: object, faults: Iterable[str]) -> list[FieldCause]:
+    """A cause for each thing that is wrong with a value."""
+    return [value_invalid(field, value, fault) for fault in faults]
+
+
+def value_not_found(field: str, value: object) -> FieldCause:
+    return FieldCause("FieldValueNotFound", f"Not found: {_quoted(value)}", field)
 
 
 def value_required(field: str, why: str = "") -> FieldCause:

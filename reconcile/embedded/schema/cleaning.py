@@ -157,7 +157,8 @@ def _fill_struct(node: SchemaNode, struct: GoStruct, value: dict[str, Any], room
     for name in empty:
         del value[name]
     for name, default in node.defaulted:
-        if name not in value:
+        # A default that Go does not write is that of the key of a list.
+        if name not in value and (default.value or name in kept):
             filled = room.copy_of(default)
             if filled is not ABSENT:
                 value[name] = filled

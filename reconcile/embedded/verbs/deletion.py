@@ -217,7 +217,10 @@ def remove(
     if not held:
         if not options.dry_run:
             engine.remove(resource.storage_key, stored.key)
-        return old, True
+        if not _is_graceful(resource):
+            return old, True
+        _mark(engine, resource, obj, 0)
+        return obj, True
     _mark(engine, resource, obj, grace)
     if obj != old and not options.dry_run:
         engine.put(resource, obj)
@@ -255,10 +258,14 @@ def _add_finalizers(resource: ServedResource, obj: dict[str, Any], options: Dele
         metadata.pop("finalizers", None)
 
 
+def _is_graceful(resource: ServedResource) -> bool:
+    return (resource.group, resource.kind) == ("", "Pod")
+
+
 def _grace_period(resource: ServedResource, obj: Mapping[str, Any], options: DeleteOptions) -> int:
     """Seconds for which the object stays: 0 except for pods that run on a node."""
     spec = obj.get("spec") or {}
-    if (resource.group, resource.kind) != ("", "Pod") or not spec.get("nodeName"):
+    if not _is_graceful(resource) or not spec.get("nodeName"):
         return 0
     if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0

@@ -22,9 +22,7 @@ Answer = Response | WatchStream
 Act = Callable[[Engine, ApiRequest, RequestTarget], Answer | Coroutine[Any, Any, Answer]]
 """Reads answer at once, unless conversion waits. Writes are coroutines, since admission may wait."""
 
-_UNSUPPORTED: Final = frozenset(
-    {"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}
-)
+_UNSUPPORTED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _OBJECT_ACTS: Final[Mapping[str, Act]] = {
     "get": reads.get,
     "watch": reads.watch,
@@ -32,7 +30,7 @@ _OBJECT_ACTS: Final[Mapping[str, Act]] = {
     "patch": writes.patch,
     "delete": deletion.delete,
 }
-_STATUS_ACTS: Final[Mapping[str, Act]] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
+_PART_ACTS: Final[Mapping[str, Act]] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
 _SCALE_ACTS: Final[Mapping[str, Act]] = {
     "get": subresources.get_scale,
     "update": subresources.put_scale,
@@ -41,7 +39,9 @@ _SCALE_ACTS: Final[Mapping[str, Act]] = {
 _OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
     ("", "namespaces", "finalize"): {"update": subresources.finalize},
     ("", "pods", "binding"): {"create": subresources.bind},
+    ("", "pods", "ephemeralcontainers"): _PART_ACTS,
     ("", "pods", "eviction"): {"create": eviction.evict},
+    ("", "pods", "resize"): _PART_ACTS,
     ("", "serviceaccounts", "token"): {"create": reviewing.request_token},
 }
 
@@ -98,7 +98,7 @@ def _object_act(verb: str, target: RequestTarget) -> Act:
 def _subresource_act(verb: str, target: RequestTarget) -> Act:
     resource, subresource = target.resource, target.subresource
     if subresource == "status" and resource.has_status:
-        acts = _STATUS_ACTS
+        acts = _PART_ACTS
     elif subresource == "scale" and resource.scale is not None:
         acts = _SCALE_ACTS
     elif (resource.group, resource.plural, subresource) in _OTHER_ACTS:

@@ -170,7 +170,10 @@ async def complete(
         _drop_duplicate_owners(write, obj)
     if kind.allocate is not None and not write.target.subresource:
         _allocate(write, kind.allocate, obj, old)
-    kind.complete(obj, old)
+    if old is not None and write.target.subresource in kind.parts:
+        kind.parts[write.target.subresource].prepare(obj, old)
+    else:
+        kind.complete(obj, old)
     drop_empty(obj["metadata"])
 
 
@@ -186,7 +189,7 @@ def _admit_by_kind(
         return (stored.decode() for stored in write.engine.log.snapshot((group, plural)))
 
     try:
-        admit(obj, old, others)
+        write.warnings.extend(admit(obj, old, others) or ())
     except Denied as denied:
         raise forbidden(write.resource, obj["metadata"].get("name", ""), str(denied)) from None
 
@@ -275,6 +278,8 @@ def validate(
         causes += _scale_causes(obj, resource) + resource.schema.validate(obj, old)
     elif subresource == "status":
         causes += kind.status_checks(obj, old)
+    elif old is not None and subresource in kind.parts:
+        causes += kind.parts[subresource].checks(obj, old)
     else:
         with write.reading():
             causes += kind.checks(obj, old)
