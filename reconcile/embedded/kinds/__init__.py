@@ -28,6 +28,7 @@ from reconcile.embedded.kinds import (
 )
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind
 from reconcile.embedded.kinds.catalogue import Catalogue
+from reconcile.embedded.kinds.pod_templates import with_template
 
 __all__ = ["BUILT_IN", "CONVERTIBLE", "BuiltInKind", "Catalogue"]
 
@@ -36,7 +37,7 @@ _FILES: Final = (
     core_kinds, events, networking, pod_kinds, policy_kinds, rbac, replication_controllers, review_kinds,
     services, storage, webhook_kinds,
 )  # fmt: skip
-_NOT_DEFINITIONS: Final = tuple(kind for file in _FILES for kind in file.KINDS)
+_NOT_DEFINITIONS: Final = tuple(with_template(kind) for file in _FILES for kind in file.KINDS)
 BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.KINDS, *_NOT_DEFINITIONS)
 CONVERTIBLE: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.CONVERTIBLE_KINDS, *_NOT_DEFINITIONS)
 """The kinds of a server with a converter."""
