@@ -81,6 +81,7 @@ NOT_WRITTEN: Final[Mapping[str, str]] = {
     "V1ImageVolumeStatus": "imageRef",
     "V1PodCertificateProjection": "keyType signerName",
     "V1TokenReviewSpec": "token",
+    "V1ValidatingAdmissionPolicyBindingSpec": "policyName validationActions",
 }
 """Required fields that are left out when they are empty."""
 

@@ -28,11 +28,13 @@ def can_compile() -> bool:
 def refusals(definition: Mapping[str, Any]) -> Iterator[Finding]:
     """Each reason for which an API server would refuse a definition; CEL rules if they can be compiled."""
     try:
-        from reconcile.embedded.kinds.custom_definitions import default_definition, validate_definition
+        from reconcile.embedded.kinds.custom_definitions import default_definition, prepare_definition
+        from reconcile.embedded.kinds.definition_rules import validate_definition
     except ImportError:
         return
     prepared = copy.deepcopy(dict(definition))
     default_definition(prepared)
+    prepare_definition(prepared, None)
     versions = prepared["spec"]["versions"]
     for cause in validate_definition(prepared, None):
         kind = f"{prepared['spec']['names']['kind']}{_version(cause.field, versions)}"

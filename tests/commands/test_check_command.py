@@ -75,7 +75,7 @@ from reconcile.models import Rule
 
 @frozen
 class Spec:
-    low: Annotated[int, Schema(rules=Rule("self < 'a'"))] = 1
+    low: Annotated[int, Schema(rules=Rule("self < 'a'"))]
     high: int = 2
     ports: Annotated[tuple[int, ...], Schema(rules="self.all(port, port >")] = ()
 
@@ -91,7 +91,7 @@ class Ruled(Object):
 SOUND = (
     RULED.replace("self < 'a'", "self > 0").replace("port >", "port > 0)").replace("spec.lower", "spec.low")
 )
-NO_COLUMN = SOUND.replace("rules=(", 'columns={"Low": ".spec.low["}, rules=(')
+NO_COLUMN = SOUND.replace("rules=(", 'columns={"Low": "spec.low"}, rules=(')
 VERSIONS = f"""{HEAD}
 @frozen
 class Spec:
@@ -136,7 +136,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     [
         (GOOD, 0, "no faults"),
         (CLASH, 2, "Spec.pod_ip and .other are both 'podIp' in JSON"),
-        (NO_COLUMN, 1, "Ruled definition.spec.additionalPrinterColumns[0].jsonPath: an API server"),
+        (NO_COLUMN, 1, "Ruled definition.spec.additionalPrinterColumns[0].JSONPath: an API server"),
     ],
 )
 def test_the_result_decides_the_exit_status(run: Run, text: str, status: int, words: str) -> None:

@@ -36,6 +36,9 @@ MEMBERS: dict[str, Any] = {
 }
 
 
+COSTLY = "FieldValueForbidden"
+
+
 def schema(rule: str, **more: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"spec": spec(rule, **more)}}
 
@@ -46,7 +49,8 @@ def spec(rule: str, **more: Any) -> dict[str, Any]:
 
 def ruled(rule: str, **more: Any) -> ResourceSchema:
     openapi = schema(rule, **more)
-    assert check_structural(openapi, PATH) == []
+    # What rules cost by their schema alone is another matter.
+    assert [cause for cause in check_structural(openapi, PATH) if cause.reason != COSTLY] == []
     return compile_schema(openapi)
 
 

@@ -25,9 +25,8 @@ def defined(part: str, value: Any, *, versions: int = 1) -> list[tuple[str, str]
 @pytest.mark.parametrize(
     ("column", "reason", "place"),
     [
-        ({**COLUMN, "jsonPath": ".spec["}, INVALID, "jsonPath"),
-        ({**COLUMN, "jsonPath": "spec size"}, INVALID, "jsonPath"),
-        ({"name": "Size", "type": "integer"}, REQUIRED, "jsonPath"),
+        ({**COLUMN, "jsonPath": "spec size"}, INVALID, "JSONPath"),
+        ({"name": "Size", "type": "integer"}, REQUIRED, "JSONPath"),
         ({**COLUMN, "type": "text"}, INVALID, "type"),
         ({"name": "Size", "jsonPath": ".spec.size"}, REQUIRED, "type"),
         ({**COLUMN, "name": ""}, REQUIRED, "name"),
@@ -45,8 +44,18 @@ def test_a_column_that_cannot_be_printed_is_refused(column: dict[str, Any], reas
 def test_a_fault_in_a_column_names_the_version_that_has_it() -> None:
     bad = [{**COLUMN, "jsonPath": "["}]
     assert defined("additionalPrinterColumns", bad, versions=2) == [
-        (INVALID, "spec.versions[0].additionalPrinterColumns[0].jsonPath")
+        (INVALID, "spec.versions[0].additionalPrinterColumns[0].JSONPath")
     ]
+
+
+def test_a_version_with_a_malformed_column_shows_the_usual_columns() -> None:
+    api = Api()
+    made = definition(names=THINGS)
+    made["spec"]["versions"][0]["additionalPrinterColumns"] = [{**COLUMN, "jsonPath": ".spec["}]
+    api.ok("POST", DEFINITIONS, made)
+    path = "/apis/example.com/v1/namespaces/default/things"
+    table = api.send("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
 
 
 @pytest.mark.rule("api-97")
@@ -64,16 +73,29 @@ def test_a_fault_in_a_column_names_the_version_that_has_it() -> None:
 def test_only_a_scalar_field_of_the_schema_can_be_selectable(path: str, reason: str) -> None:
     assert defined("selectableFields", [{"jsonPath": ".spec.color"}]) == []
     assert defined("selectableFields", [{"jsonPath": path}]) == [
-        (reason, "spec.versions[0].selectableFields[0].jsonPath")
+        (reason, "spec.selectableFields[0].jsonPath")
     ]
 
 
 @pytest.mark.rule("api-97")
 def test_a_field_is_selectable_only_once_and_at_most_eight_are() -> None:
     color = {"jsonPath": ".spec.color"}
-    place = "spec.versions[0].selectableFields"
+    place = "spec.selectableFields"
     assert defined("selectableFields", [color, color]) == [("FieldValueDuplicate", f"{place}[1].jsonPath")]
-    assert ("FieldValueTooMany", place) in defined("selectableFields", [color] * 9)
+    made = definition(names=THINGS)
+    (version,) = made["spec"]["versions"]
+    members = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    members |= {f"text{number}": {"type": "string"} for number in range(9)}
+    version["selectableFields"] = [{"jsonPath": f".spec.text{number}"} for number in range(9)]
+    assert Api().send("POST", DEFINITIONS, made).causes == [("FieldValueTooMany", place)]
+
+
+def test_fields_are_selectable_only_beside_the_schema_that_has_them() -> None:
+    # With one schema for all versions, and other fields for each, a real server misses the schema.
+    assert defined("selectableFields", [{"jsonPath": ".spec.size"}], versions=2) == [
+        (INVALID, "spec.versions[0].selectableFields"),
+        (INVALID, "spec.versions[1].selectableFields"),
+    ]
 
 
 @pytest.mark.rule("api-56")
@@ -140,6 +162,7 @@ def test_community_groups_need_an_approval(group: str, approval: str, causes: li
 
 def test_unknown_fields_can_be_preserved_only_through_the_schema() -> None:
     made = definition(names=THINGS, preserveUnknownFields=True)
-    assert Api().send("POST", DEFINITIONS, made).causes == [(INVALID, "spec.preserveUnknownFields")]
+    # Once for itself, once for the defaults in the schema.
+    assert Api().send("POST", DEFINITIONS, made).causes == [(INVALID, "spec.preserveUnknownFields")] * 2
     made["spec"]["preserveUnknownFields"] = False
     Api().ok("POST", DEFINITIONS, made)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.embedded.schema import check_structural, compile_schema
-from tests.embedded.rule_schemas import MEMBERS, PATH, RULE, holds, ruled, schema, spec
+from tests.embedded.rule_schemas import COSTLY, MEMBERS, PATH, RULE, holds, ruled, schema, spec
 
 INVALID, REQUIRED, FORBIDDEN = "FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"
 FAILED = "failed rule: self.size > 1"
@@ -147,7 +147,7 @@ def test_items_of_a_keyed_list_are_compared_with_their_own_old_values() -> None:
     ports, rule = MEMBERS["ports"], {"rule": "self.name == oldSelf.name"}
     member = {**ports, "items": {**ports["items"], "x-kubernetes-validations": [rule]}}
     openapi = {"type": "object", "properties": {"ports": member}}
-    assert check_structural(openapi, PATH) == []
+    assert [cause for cause in check_structural(openapi, PATH) if cause.reason != COSTLY] == []
     old = {"ports": [{"port": 1, "name": "a"}, {"port": 2, "name": "b"}]}
     moved = {"ports": [{"port": 3, "name": "c"}, {"port": 2, "name": "b"}, {"port": 1, "name": "a"}]}
     renamed = {"ports": [{"port": 2, "name": "b"}, {"port": 1, "name": "x"}]}
@@ -198,7 +198,7 @@ def test_a_rule_at_the_root_sees_only_the_name_of_the_metadata() -> None:
         ("self.size > 1", {"message": "a\nb"}, INVALID, ".message"),
         ("self.size > 1", {"message": " "}, INVALID, ".message"),
         ("self.size > 1", {"messageExpression": "self.size"}, INVALID, ".messageExpression"),
-        ("self.size > 1", {"messageExpression": ""}, REQUIRED, ".messageExpression"),
+        ("self.size > 1", {"messageExpression": " "}, REQUIRED, ".messageExpression"),
         ("self.size > 1", {"reason": "Because"}, "FieldValueNotSupported", ".reason"),
         ("self.size > 1", {"fieldPath": "size["}, INVALID, ".fieldPath"),
         ("self.size > 1", {"fieldPath": ".nothing"}, INVALID, ".fieldPath"),
@@ -223,7 +223,7 @@ def test_a_field_path_can_go_through_properties_and_maps(path: str) -> None:
 def test_items_without_a_key_have_no_old_value() -> None:
     item = {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
     openapi = {"type": "object", "properties": {"words": {"type": "array", "items": item}}}
-    (cause,) = check_structural(openapi, PATH)
+    (cause,) = (cause for cause in check_structural(openapi, PATH) if cause.reason != COSTLY)
     assert cause.field == f"{PATH}.properties[words].items.x-kubernetes-validations[0].rule"
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded.schema import check_structural, compile_schema
+from reconcile.embedded.schema.wellformed import decoded
 
 PATH = "spec.validation.openAPIV3Schema"
 STRING = {"type": "string"}
@@ -42,6 +43,8 @@ def faults(schema: dict[str, Any]) -> list[tuple[str, str]]:
     [
         STRING,
         {"x-kubernetes-int-or-string": True},
+        {"x-kubernetes-int-or-string": True, "type": "string"},
+        {"type": "object", "additionalProperties": False},
         {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
         {PRESERVE: True},
         {"type": "object", "additionalProperties": STRING},
@@ -68,7 +71,6 @@ def test_a_structural_schema_has_no_fault(member: dict[str, Any]) -> None:
         ({"type": "object", "properties": {}, "default": {"b": 1}}, INVALID, ".default"),
         ({"type": "array"}, REQUIRED, ".items"),
         ({"type": "array", "items": {}}, REQUIRED, ".items.type"),
-        ({"type": "object", "additionalProperties": False}, FORBIDDEN, ".additionalProperties"),
         (
             {"type": "object", "additionalProperties": STRING, "properties": {"a": STRING}},
             FORBIDDEN,
@@ -80,18 +82,48 @@ def test_a_structural_schema_has_no_fault(member: dict[str, Any]) -> None:
         ({"type": "string", "pattern": "(?=a)"}, INVALID, ".pattern"),
         ({"type": "object", "anyOf": [{"type": "object"}]}, FORBIDDEN, ".anyOf[0].type"),
         ({"type": "object", "not": {"description": "x"}}, FORBIDDEN, ".not.description"),
-        ({"type": "object", "allOf": [{"properties": {"a": {}}}]}, REQUIRED, ".allOf[0].properties[a]"),
-        ({"type": "string", "x-kubernetes-int-or-string": True}, FORBIDDEN, ".type"),
+        ({"x-kubernetes-int-or-string": True, PRESERVE: True}, INVALID, f".{PRESERVE}"),
+        (
+            {
+                "type": "object",
+                "anyOf": [{"properties": {"metadata": {}}}],
+                "properties": {"metadata": {"type": "object"}},
+            },
+            FORBIDDEN,
+            ".anyOf[0].properties[metadata]",
+        ),
+        ({EMBEDDED: True, PRESERVE: True}, REQUIRED, ".type"),
+        (
+            {"type": "object", EMBEDDED: True, "properties": {"kind": {"type": "integer"}}},
+            INVALID,
+            ".properties[kind].type",
+        ),
+        ({"type": "array", "items": None}, REQUIRED, ".items"),
+        ({"type": "string", MAP_TYPE: "atomic"}, INVALID, ".type"),
+        (
+            keyed(["a"], required=["a"], properties={"a": {**STRING, "nullable": True}}),
+            FORBIDDEN,
+            ".items.properties[a].nullable",
+        ),
+        (
+            {"type": "array", "items": {**STRING, "nullable": True}, LIST_TYPE: "set"},
+            FORBIDDEN,
+            ".items.nullable",
+        ),
         ({"type": "object", PRESERVE: False}, INVALID, f".{PRESERVE}"),
         ({"type": "object", EMBEDDED: True}, REQUIRED, ".properties"),
         ({"type": "object", MAP_TYPE: "set"}, UNSUPPORTED, f".{MAP_TYPE}"),
         ({"type": "array", "items": STRING, LIST_TYPE: "bag"}, UNSUPPORTED, f".{LIST_TYPE}"),
         (keyed([], properties={}), REQUIRED, f".{MAP_KEYS}"),
-        (keyed(["b"], properties={"a": STRING}), INVALID, f".{MAP_KEYS}[0]"),
+        (keyed(["b"], properties={"a": STRING}), INVALID, f".{MAP_KEYS}"),
         (keyed(["a"], properties={"a": STRING}), REQUIRED, ".items.properties[a].default"),
-        (keyed(["a"], properties={"a": {"type": "object"}}), INVALID, ".items.properties[a].type"),
+        (
+            keyed(["a"], required=["a"], properties={"a": {"type": "object"}}),
+            INVALID,
+            ".items.properties[a].type",
+        ),
         ({"type": "array", "items": {"type": "object"}, LIST_TYPE: "set"}, INVALID, f".items.{MAP_TYPE}"),
-        ({"type": "array", "items": STRING, MAP_KEYS: ["a"]}, INVALID, f".{LIST_TYPE}"),
+        ({"type": "array", "items": STRING, MAP_KEYS: ["a"]}, REQUIRED, f".{LIST_TYPE}"),
     ],
 )
 def test_a_fault_is_reported_with_its_path(member: dict[str, Any], reason: str, place: str) -> None:
@@ -112,6 +144,9 @@ def test_a_fault_is_reported_with_its_path(member: dict[str, Any], reason: str, 
         ),
         (rooted("kind", {"type": "integer"}), INVALID, ".properties[kind].type"),
         (rooted("kind", {**STRING, "default": "X"}), FORBIDDEN, ".properties[kind].default"),
+        ({"type": "object", "additionalProperties": STRING}, FORBIDDEN, ".additionalProperties"),
+        ({"type": "object", "$schema": "x"}, INVALID, ""),
+        ({"type": "object", "allOf": [{"properties": {"a": {}}}]}, REQUIRED, ".properties[a]"),
     ],
 )
 def test_the_root_is_an_object_with_ordinary_metadata(
@@ -124,13 +159,11 @@ def test_the_root_is_an_object_with_ordinary_metadata(
     ("member", "place"),
     [
         ([], ""),
-        (None, ""),
         ({"type": ["string", "null"]}, ".type"),
         ({"type": "object", "properties": []}, ".properties"),
         ({"type": "object", "properties": {"a": "string"}}, ".properties[a]"),
         ({"type": "object", "required": "a"}, ".required"),
         ({"type": "object", "required": [1]}, ".required[0]"),
-        ({"type": "array", "items": None}, ".items"),
         ({"type": "string", "pattern": 1}, ".pattern"),
         ({"type": "string", "maxLength": "5"}, ".maxLength"),
         ({"type": "string", "enum": "a"}, ".enum"),
@@ -174,4 +207,29 @@ SCHEMAS = st.recursive(
 def test_any_schema_is_either_refused_or_usable(schema: dict[str, Any]) -> None:
     obj = {"a": {"b": [1, "x"]}, "b": None}
     faulty = bool(check_structural(schema, PATH))
-    assert faulty or isinstance(compile_schema(schema).validate(obj), list)
+    assert faulty or isinstance(compile_schema(decoded(schema)).validate(obj), list)
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"type": "object", "x-kubernetes-map-type": "atomic"}, ""),
+        ({"type": "object", "properties": {"a": STRING}, "anyOf": [{"required": ["a"]}]}, ""),
+        ({"type": "object", "description": "x", PRESERVE: True, "required": ["spec"]}, None),
+    ],
+)
+def test_beside_a_status_the_root_says_only_what_can_be_split(
+    schema: dict[str, Any], place: str | None
+) -> None:
+    assert faults(schema) == []
+    found = [(cause.reason, cause.field) for cause in check_structural(schema, PATH, status=True)]
+    assert found == ([] if place is None else [(INVALID, f"{PATH}{place}")])
+
+
+def test_empty_values_that_say_nothing_are_no_part_of_a_schema() -> None:
+    empty = {"nullable": False, "description": "", "required": [], "properties": {"a": None}, "enum": None}
+    assert decoded({"type": "object", **empty, "maxLength": 0}) == {
+        "type": "object",
+        "properties": {"a": {}},
+        "maxLength": 0,
+    }

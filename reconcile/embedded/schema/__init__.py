@@ -127,12 +127,6 @@ class ResourceSchema:
         missing = ("any x-kubernetes-validations: the extra `embedded` is not installed",) if rules else ()
         return (*missing, *_unevaluated(self._openapi, ""))
 
-    @cached_property
-    def costly_rules(self) -> tuple[str, ...]:
-        """The places of rules that a real server is likely to refuse as too costly."""
-        cel = cel_for(self._openapi)
-        return () if cel is None else tuple(cel.costly_rules(self._openapi))
-
 
 def compile_schema(
     openapi: Mapping[str, Any] | None,

@@ -41,12 +41,53 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f".{keyword}", schema[keyword]
 
 
+_DROPPED_IF_EMPTY: Final = frozenset(
+    {
+        "id", "$schema", "description", "type", "format", "title", "pattern", "exclusiveMaximum",
+        "exclusiveMinimum", "uniqueItems", "nullable", "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string", "enum", "required", "allOf", "oneOf", "anyOf",
+        "x-kubernetes-list-map-keys", "x-kubernetes-validations", "properties", "patternProperties",
+        "dependencies", "definitions",
+    }
+)  # fmt: skip
+"""The keywords whose empty values a real server does not keep (omitempty without a pointer)."""
+_MAPS_OF_SCHEMAS: Final = ("properties", "patternProperties", "definitions")
+
+
+def decoded(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A well-formed schema as a real server decodes it: without nulls and empty values that say nothing."""
+    return {
+        keyword: _decoded(keyword, value)
+        for keyword, value in schema.items()
+        if value is not None and (value or keyword not in _DROPPED_IF_EMPTY)
+    }
+
+
+def _decoded(keyword: str, value: Any) -> Any:
+    if keyword in _MAPS_OF_SCHEMAS:
+        return {name: decoded(member or {}) for name, member in value.items()}
+    if keyword in _LISTS_OF_SCHEMAS or (keyword == "items" and isinstance(value, list)):
+        return [decoded(part or {}) for part in value]
+    if keyword in ("items", "not", "additionalProperties", "additionalItems") and isinstance(value, Mapping):
+        return decoded(value)
+    if keyword == "x-kubernetes-validations":
+        return [_decoded_rule(rule or {}) for rule in value]
+    return value
+
+
+def _decoded_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in rule.items() if value is not None and value != ""}
+    return {"rule": "", **kept}
+
+
 def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
     if not isinstance(schema, Mapping):
         yield _wrong_type(schema, ("object",), path)
         return
     for keyword, value in schema.items():
         where = f"{path}.{keyword}"
+        if value is None:
+            continue
         if type_name(value) not in KEYWORDS.get(keyword, (type_name(value),)):
             yield _wrong_type(value, KEYWORDS[keyword], where)
         elif keyword == "multipleOf" and is_number(value) and value <= 0:
@@ -59,10 +100,10 @@ def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
 def _below(keyword: str, value: Any, path: str) -> Iterator[FieldCause]:
     if keyword == "properties":
         for name, member in value.items():
-            yield from malformed(member, f"{path}[{name}]")
+            yield from () if member is None else malformed(member, f"{path}[{name}]")
     elif keyword in _LISTS_OF_SCHEMAS:
         for index, part in enumerate(value):
-            yield from malformed(part, f"{path}[{index}]")
+            yield from () if part is None else malformed(part, f"{path}[{index}]")
     elif keyword == "x-kubernetes-validations":
         for index, rule in enumerate(value):
             yield from _malformed_rule(rule, f"{path}[{index}]")
@@ -80,7 +121,7 @@ def _malformed_rule(rule: Any, path: str) -> Iterator[FieldCause]:
         return
     for keyword, value in rule.items():
         expected = RULE_KEYWORDS.get(keyword)
-        if expected is not None and type_name(value) not in expected:
+        if value is not None and expected is not None and type_name(value) not in expected:
             yield _wrong_type(value, expected, f"{path}.{keyword}")
 
 

@@ -11,16 +11,17 @@ from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.schema.cel.cel_types import KEYED_LIST, CelShape, Types, cel_type
+from reconcile.embedded.schema.cel.checked_tree import checked_tree
 from reconcile.embedded.schema.cel.cost import Actual, cost, depends_on_sizes
+from reconcile.embedded.schema.cel.declared import Declared, declared
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
 from reconcile.embedded.schema.cel.rewriting import adds, checkable, literal_calls, runnable
+from reconcile.embedded.schema.cel.rule_costs import Checked, RulePlace, TotalCost, places
+from reconcile.embedded.schema.cel.static_cost import static_cost
 from reconcile.embedded.schema.cel.syntax import Expr, tree
-from reconcile.embedded.schema.checks import invalid, listed, not_supported
-from reconcile.embedded.schema.wellformed import subschemas
+from reconcile.embedded.schema.checks import invalid
 
-REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 MAX_RULES: Final = 1000
 """How many rules a schema may have; each takes about a millisecond to compile."""
 
@@ -77,27 +78,33 @@ class Checker:
 
     pool: DescriptorPool
     shape: CelShape
+    declared: Declared
     marked: "Checker | None" = None
     """The same, where lists of type set and map have a type without operations."""
     _environments: dict[tuple[str, ...], cel.Env] = field(factory=dict)
 
-    def check(self, rule: CelRule) -> None:
-        """Raises RuleError if the rule does not compile or is not a bool."""
-        self._expect(rule, rule.text, cel.Type.BOOL, "cel expression must evaluate to a bool")
+    def check(self, rule: CelRule) -> Checked:
+        """The compiled rule. Raises RuleError if it does not compile or is not a bool."""
+        return self._expect(rule, rule.text, cel.Type.BOOL, "cel expression must evaluate to a bool")
 
-    def check_message(self, rule: CelRule) -> None:
-        """Raises RuleError if its `messageExpression` does not compile or is not a string."""
+    def check_message(self, rule: CelRule) -> Checked:
+        """Its compiled `messageExpression`. Raises RuleError if it does not compile or is not a string."""
         why = "messageExpression must evaluate to a string"
-        self._expect(rule, rule.message_expression, cel.Type.STRING, why)
+        return self._expect(rule, rule.message_expression, cel.Type.STRING, why)
 
-    def _expect(self, rule: CelRule, text: str, wanted: cel.Type, why: str) -> None:
+    def _expect(self, rule: CelRule, text: str, wanted: cel.Type, why: str) -> Checked:
         words = rule.wrapped(checkable(text))
-        if compiled(self._environment(rule), words).return_type() != wanted:
+        expression = compiled(self._environment(rule), words)
+        if expression.return_type() != wanted:
             raise RuleError(why)
         compiled(running_environment(), rule.wrapped(runnable(text)))
         check_literals(text)
         if self.marked is not None and adds(text):
             self.marked.refuse_additions(rule, words)
+        tree = checked_tree(expression)
+        # The rule is the result of the binding that holds its old value.
+        held = tree.parts[-1] if rule.optional_old else tree
+        return Checked(static_cost(held, self.declared), self.declared)
 
     def refuse_additions(self, rule: CelRule, words: str) -> None:
         """Raises RuleError if a rule adds to a list of type set or map; the types must be marked."""
@@ -208,31 +215,41 @@ class BoundRule:
 # --- when a schema is defined -----------------------------------------------------------------
 
 
-def check_rules(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+def check_rules(
+    openapi: Mapping[str, Any], path: str, blocked: Sequence[str] = (), *, costs: bool = True
+) -> Iterator[FieldCause]:
     """The faults of the rules of a schema; `path` is its place, with which the causes begin.
 
+    Rules are not compiled where something at or below their place is `blocked`, which has other faults.
     A rule that a real server accepts and this one cannot evaluate is a fault too, whose message says so.
     """
-    for cause in _faults_of(msgspec.json.encode(openapi)):
+    below = tuple(place.removeprefix(path) for place in blocked if place.startswith(path))
+    for cause in _faults_of(msgspec.json.encode(openapi), below, costs):
         yield evolve(cause, field=path + cause.field)
 
 
 @lru_cache(maxsize=16)
-def _faults_of(encoded: bytes) -> tuple[FieldCause, ...]:
+def _faults_of(encoded: bytes, blocked: tuple[str, ...], costs: bool) -> tuple[FieldCause, ...]:
     # Cached, since a definition is checked several times for one write, and compiling takes time.
     openapi = msgspec.json.decode(encoded)
-    found = list(places(openapi, ""))
-    count = sum(len(schema["x-kubernetes-validations"]) for _, schema, _ in found)
+    found = [place for place in places(openapi) if not any(_is_at(place.path, at) for at in blocked)]
+    count = sum(len(place.schema["x-kubernetes-validations"]) for place in found)
     if count > MAX_RULES:
         why = f"Too many: {count}: a schema may have at most {MAX_RULES} rules"
         return (FieldCause("FieldValueTooMany", why, ""),)
-    checkers = _checkers(openapi, [schema for _, schema, _ in found])
-    return tuple(
+    checkers = _checkers(openapi, [place.schema for place in found])
+    total = TotalCost(each=costs)
+    faults = [
         cause
-        for (place, schema, comparable), checker in zip(found, checkers, strict=True)
-        if checker is not None
-        for cause in _place_faults(checker, schema, place, comparable=comparable)
-    )
+        for place, checker in zip(found, checkers, strict=True)
+        for cause in _place_faults(checker, place, total)
+    ]
+    return (*faults, *total.causes())
+
+
+def _is_at(place: str, blocked: str) -> bool:
+    """Whether a fault is at a place or below."""
+    return blocked == place or blocked.startswith((f"{place}.", f"{place}["))
 
 
 def _checkers(openapi: Mapping[str, Any], ruled: Sequence[Mapping[str, Any]]) -> list[Checker | None]:
@@ -252,84 +269,43 @@ def _typed(
     types = Types(marked=marked)
     shapes = [types.shape(schema, is_object=schema is openapi) for schema in ruled]
     pool = types.pool()
-    return [None if shape is None else Checker(pool, shape) for shape in shapes]
+    kinds = [declared(schema, is_object=schema is openapi) for schema in ruled]
+    return [
+        None if shape is None or kind is None else Checker(pool, shape, kind)
+        for shape, kind in zip(shapes, kinds, strict=True)
+    ]
 
 
-def _place_faults(
-    checker: Checker, schema: Mapping[str, Any], place: str, *, comparable: bool
-) -> Iterator[FieldCause]:
-    for index, entry in enumerate(schema["x-kubernetes-validations"]):
-        where = f"{place}.x-kubernetes-validations[{index}]"
-        yield from _field_faults(schema, entry, where)
-        yield from _rule_faults(checker, entry, where, comparable=comparable)
-
-
-def places(
-    schema: Mapping[str, Any], path: str, *, comparable: bool = True
-) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """The parts of a schema that have rules, and whether a value there can be compared with its old value."""
-    if schema.get("x-kubernetes-validations"):
-        yield path, schema, comparable
-    for step, member in subschemas(schema):
-        matched = step != ".items" or schema.get("x-kubernetes-list-type") == "map"
-        yield from places(member, path + step, comparable=comparable and matched)
+def _place_faults(checker: Checker | None, place: RulePlace, total: TotalCost) -> Iterator[FieldCause]:
+    if checker is None:
+        why = "Internal error: failed to construct type information for x-kubernetes-validations rules"
+        yield FieldCause("InternalError", why, f"{place.path}.x-kubernetes-validations")
+        return
+    for index, entry in enumerate(place.schema["x-kubernetes-validations"]):
+        where = f"{place.path}.x-kubernetes-validations[{index}]"
+        yield from _rule_faults(checker, entry, where, place, total)
 
 
 def _rule_faults(
-    checker: Checker, entry: Mapping[str, Any], where: str, *, comparable: bool
+    checker: Checker, entry: Mapping[str, Any], where: str, place: RulePlace, total: TotalCost
 ) -> Iterator[FieldCause]:
-    rule = CelRule.read(entry)
-    yield from _faults(rule, entry, where, comparable=comparable)
-    if not rule.text.strip():
-        return
-    for check, keyword, text in (
-        (checker.check, "rule", rule.text),
-        (checker.check_message, "messageExpression", rule.message_expression),
-    ):
-        try:
-            if text.strip():
-                check(rule)
-        except RuleError as error:
-            yield invalid(f"{where}.{keyword}", text, str(error))
-
-
-def _faults(rule: CelRule, entry: Mapping[str, Any], where: str, *, comparable: bool) -> Iterator[FieldCause]:
-    if not rule.text.strip():
-        yield value_required(f"{where}.rule", "rule is not specified")
-    if "\n" in rule.text.strip() and not rule.message.strip():
-        why = "message must be specified if rule contains line breaks"
-        yield value_required(f"{where}.message", why)
-    if "message" in entry and not rule.message.strip():
-        why = "message must be non-empty if specified"
-        yield invalid(f"{where}.message", rule.message, why)
-    if "\n" in rule.message.strip():
-        yield invalid(f"{where}.message", rule.message, "message must not contain line breaks")
-    if "messageExpression" in entry and not rule.message_expression.strip():
-        why = "messageExpression must be non-empty if specified"
-        yield value_required(f"{where}.messageExpression", why)
-    if rule.reason not in REASONS:
-        yield not_supported(f"{where}.reason", rule.reason, listed(REASONS))
-    if rule.uses_old and not comparable:
-        why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
-        yield invalid(f"{where}.rule", rule.text, why)
-    if rule.optional_old and not rule.uses_old:
-        why = "may not be set unless the rule uses oldSelf"
-        yield invalid(f"{where}.optionalOldSelf", True, why)
-
-
-def _field_faults(schema: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> Iterator[FieldCause]:
-    path = entry.get("fieldPath", "")
-    steps = field_steps(path)
-    if steps is None:
-        yield invalid(f"{where}.fieldPath", path, "fieldPath must be a valid path")
-        return
-    at: Any = schema
-    for step in steps:
-        at = at.get("properties", {}).get(step) or at.get("additionalProperties")
-        if not isinstance(at, Mapping):
-            why = "fieldPath must be a valid path: does not refer to a valid field"
-            yield invalid(f"{where}.fieldPath", path, why)
-            return
+    rule, field, text, compiles = CelRule.read(entry), f"{where}.rule", entry.get("rule", ""), True
+    try:
+        yield from total.add(field, checker.check(rule), place)
+        if rule.message_expression.strip():
+            field, text = f"{where}.messageExpression", rule.message_expression
+            yield from total.add(field, checker.check_message(rule), place, repeats=False)
+    except RuleError as error:
+        # A message of a rule that does not compile is not looked at.
+        compiles = field.endswith("messageExpression")
+        yield invalid(field, text, str(error))
+    if compiles and rule.uses_old:
+        if not place.comparable:
+            why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
+            yield invalid(f"{where}.rule", rule.text, why)
+    elif entry.get("optionalOldSelf") is not None:
+        why = "may not be set if oldSelf is not used in rule"
+        yield invalid(f"{where}.optionalOldSelf", entry["optionalOldSelf"], why)
 
 
 _FIELD_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)\"\]")

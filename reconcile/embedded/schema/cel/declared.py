@@ -1,101 +1,132 @@
-"""How large values may be by their schema, for the cost of rules without an object.
+"""How large values may be by their schema, for the cost of rules without an object (SchemaDeclType).
 
-Where a schema has no bound, the limit is what fits into a request, as in a real server.
+Where a schema has no bound, the limit is what fits into a request.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
-from reconcile.embedded.schema.cel.cel_rules import (
-    FORMER,
-    CelRule,
-    RuleError,
-    compiled,
-    places,
-    running_environment,
-)
-from reconcile.embedded.schema.cel.cost import SCALAR, Bound, cost, text_of
-from reconcile.embedded.schema.cel.rewriting import runnable
-from reconcile.embedded.schema.cel.syntax import tree
+from reconcile.embedded.schema.cel.cel_types import OBJECT_FIELDS, escaped
 
-MAX_ESTIMATE: Final = 100_000_000
-"""Units above which a rule is reported: ten times a real server's limit, as costs here are upper bounds."""
+MAX_REQUEST: Final = 3 * 1024 * 1024
+"""Bytes of the largest request (MaxRequestSizeBytes of k8s.io/apiserver)."""
 
-_REQUEST: Final = 3 * 1024 * 1024
 _BYTES_OF_A_CHARACTER: Final = 4
+_OF_FORMATS: Final[Mapping[str, tuple[str, int, int]]] = {
+    "duration": ("duration", 3, 32),
+    "date": ("timestamp", 12, 12),
+    "date-time": ("timestamp", 21, 32),
+}
+"""The kinds of formatted texts, with the fewest and the most bytes of their JSON."""
+_OF_SCALARS: Final[Mapping[str, tuple[str, int]]] = {
+    "boolean": ("bool", 4),
+    "number": ("double", 1),
+    "integer": ("int", 1),
+}
 
 
-@frozen(slots=False, eq=False)
-class Declared(Bound):
-    schema: Mapping[str, Any]
+@frozen(eq=False)
+class Declared:
+    """The type of a place of a schema, as rules see it."""
 
-    @cached_property
-    def size(self) -> int:  # type: ignore[override]
-        match self.schema.get("type"):
-            case "string":
-                return self.text
-            case "array":
-                return int(self.schema.get("maxItems", _REQUEST // (_least(self.schema.get("items")) + 1)))
-            case "object" if isinstance(self.schema.get("additionalProperties"), Mapping):
-                least = _least(self.schema["additionalProperties"])
-                return int(self.schema.get("maxProperties", _REQUEST // (least + 6)))
-            case _:
-                return 1
+    kind: str
+    """As in CEL; `struct` for an object."""
+    least: int = 2
+    """The fewest bytes of its JSON."""
+    most: int = 0
+    """The most elements or characters; 0 for what has none."""
+    inner: "Declared | None" = None
+    """The type of items or values."""
+    members: Mapping[str, "Declared"] = field(factory=dict)
 
-    @cached_property
-    def text(self) -> int:  # type: ignore[override]
-        if self.schema.get("type") != "string":
-            return 0
-        if "enum" in self.schema:
-            return max((len(str(value)) for value in self.schema["enum"]), default=0)
-        return min(_REQUEST, int(self.schema.get("maxLength", _REQUEST)) * _BYTES_OF_A_CHARACTER)
+    def at(self, path: Sequence[str]) -> "Declared | None":
+        """The type at a path within; steps to items, keys and values begin with `@`."""
+        found: Declared | None = self
+        for step in path:
+            if found is None:
+                return None
+            found = found._below(step)
+        return found
 
-    @cached_property
-    def whole(self) -> int:  # type: ignore[override]
-        if self.schema.get("type") == "string":
-            return text_of(self.text).whole
-        members = sum(Declared(member).whole for member in self.schema.get("properties", {}).values())
-        return min(_REQUEST, 1 + members + (self.size * self.item.whole if self.item is not SCALAR else 0))
-
-    @cached_property
-    def item(self) -> Bound:
-        inner = self.schema.get("items") or self.schema.get("additionalProperties")
-        return Declared(inner) if isinstance(inner, Mapping) else SCALAR
-
-    @cached_property
-    def key(self) -> Bound:
-        return text_of(_REQUEST // max(1, self.size)) if self.schema.get("additionalProperties") else SCALAR
-
-    def member(self, name: str) -> Bound:
-        inner = self.schema.get("properties", {}).get(name)
-        return Declared(inner) if isinstance(inner, Mapping) else self.item
+    def _below(self, step: str) -> "Declared | None":
+        if step in ("@items", "@values"):
+            return self.inner
+        if step == "@keys":
+            return _KEY if self.kind == "map" else None
+        return self.members.get(step)
 
 
-def _least(schema: Any) -> int:
-    """The fewest bytes of a value of a schema."""
-    if not isinstance(schema, Mapping):
-        return 1
-    if schema.get("type") == "object":
-        members, required = schema.get("properties", {}), schema.get("required", ())
-        return 2 + sum(len(name) + 4 + _least(members.get(name)) for name in required)
-    return {"string": 2, "array": 2, "boolean": 4}.get(schema.get("type", ""), 1)
+_KEY: Final = Declared("string")
 
 
-def costly_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
-    """The places of rules that a real server is likely to refuse as too costly."""
-    for place, schema, _ in places(openapi, ""):
-        bound = Declared(schema)
-        for index, entry in enumerate(schema["x-kubernetes-validations"]):
-            if "(" in entry.get("rule", "") and _estimate(CelRule.read(entry), bound) > MAX_ESTIMATE:
-                yield f"{place}.x-kubernetes-validations[{index}]".lstrip(".")
+def declared(schema: Mapping[str, Any], *, is_object: bool = False) -> Declared | None:
+    """The type of a schema; None if rules cannot read its values."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return Declared("dyn", 1, _longest(schema))
+    kind = schema.get("type", "")
+    if kind == "array":
+        return _list(schema)
+    if kind == "object":
+        return _object(schema, is_object=is_object or bool(schema.get("x-kubernetes-embedded-resource")))
+    if kind == "string":
+        return _text(schema)
+    found = _OF_SCALARS.get(kind)
+    return None if found is None else Declared(*found)
 
 
-def _estimate(rule: CelRule, bound: Bound) -> int:
-    try:
-        program = compiled(running_environment(), rule.wrapped(runnable(rule.text)))
-    except RuleError:
-        return 0
-    return cost(tree(program), {"self": bound, "oldSelf": bound, FORMER: bound})
+def _list(schema: Mapping[str, Any]) -> Declared | None:
+    items = schema.get("items")
+    inner = declared(items) if isinstance(items, Mapping) else None
+    if inner is None:
+        return None
+    return Declared(
+        "list", most=_at_most(schema, "maxItems", (MAX_REQUEST - 2) // (inner.least + 1)), inner=inner
+    )
+
+
+def _object(schema: Mapping[str, Any], *, is_object: bool) -> Declared | None:
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        inner = declared(additional)
+        if inner is None:
+            return None
+        return Declared(
+            "map", most=_at_most(schema, "maxProperties", (MAX_REQUEST - 2) // (inner.least + 6)), inner=inner
+        )
+    least, required = 2, schema.get("required", ())
+    members: dict[str, Declared] = {}
+    parts = {**schema.get("properties", {}), **(OBJECT_FIELDS if is_object else {})}
+    for name, member in parts.items():
+        found, shown = declared(member), escaped(name)
+        if found is None:
+            continue
+        if shown is not None:
+            members[shown] = found
+        if name in required and "default" not in member:
+            least += len(name) + found.least + 4
+    return Declared("struct", least, members=members)
+
+
+def _text(schema: Mapping[str, Any]) -> Declared:
+    form = schema.get("format", "")
+    if form in _OF_FORMATS:
+        return Declared(*_OF_FORMATS[form])
+    if form == "byte":
+        return Declared("bytes", 2, _at_most(schema, "maxLength", MAX_REQUEST - 2))
+    if schema.get("enum") and "maxLength" not in schema:
+        values = (value for value in schema["enum"] if isinstance(value, str))
+        return Declared("string", 2, max((len(value.encode()) for value in values), default=0))
+    return Declared("string", 2, _longest(schema))
+
+
+def _longest(schema: Mapping[str, Any]) -> int:
+    """The most bytes of a text."""
+    if "maxLength" not in schema:
+        return MAX_REQUEST - 2
+    return max(0, int(schema["maxLength"])) * _BYTES_OF_A_CHARACTER
+
+
+def _at_most(schema: Mapping[str, Any], keyword: str, otherwise: int) -> int:
+    return max(0, int(schema[keyword])) if keyword in schema else otherwise

@@ -61,6 +61,11 @@ def rule_tree(openapi: Mapping[str, Any]) -> RuleNode | None:
     return _tree(openapi, is_object=True)
 
 
+def tree_of(schema: Mapping[str, Any]) -> RuleNode | None:
+    """The rules of a part of such a schema."""
+    return _tree(schema, is_object=bool(schema.get("x-kubernetes-embedded-resource")))
+
+
 def _tree(schema: Mapping[str, Any], *, is_object: bool = False) -> RuleNode | None:
     members = {
         name: node
