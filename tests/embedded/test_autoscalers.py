@@ -206,6 +206,7 @@ def test_a_bad_autoscaler_is_refused_at_the_field(
     [
         ({"maxReplicas": 0}, [(INVALID, "spec.maxReplicas"), (REQUIRED, "spec.maxReplicas")]),
         ({"maxReplicas": -1}, [(INVALID, "spec.maxReplicas")] * 2),
+        ({"minReplicas": 0}, [("FieldValueForbidden", "spec.metrics"), (INVALID, "spec.minReplicas")]),
         ({"metrics": [{"type": "Nope"}]}, [(ENUM, "spec.metrics[0].type")] * 2),
         (
             {"scaleTargetRef": {}},

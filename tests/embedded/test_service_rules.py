@@ -446,3 +446,12 @@ def test_defaults_are_filled_in_again_after_admission(api: Api) -> None:
     spec = made(api, WEB)
     assert spec["type"] == "ClusterIP"
     assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
+
+
+def test_a_bad_label_is_named_as_often_as_layers_look_at_it(api: Api) -> None:
+    made(api, WEB)
+    change = {"metadata": {"labels": {"a": "b c"}}}
+    whole = api.send("PATCH", f"{SERVICES}/a", change, content_type=MERGE)
+    assert refused(whole) == ["FieldValueInvalid metadata.labels"] * 4
+    status = api.send("PATCH", f"{SERVICES}/a/status", change, content_type=MERGE)
+    assert refused(status) == ["FieldValueInvalid metadata.labels"] * 3

@@ -10,6 +10,7 @@ from reconcile.embedded.kinds.autoscaler_metrics import metric_causes, reference
 from reconcile.embedded.kinds.built_in_kind import Object, fill, not_negative, one_of
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
+    value_forbidden,
     value_invalid,
     value_not_supported,
     value_required,
@@ -69,6 +70,11 @@ def validate_autoscaler(autoscaler: Object, old: Object | None) -> Iterator[Fiel
     before = {} if old is None else _newer_spec(old)
     yield from _replica_causes(spec)
     yield from _target_causes(spec.get("scaleTargetRef") or {}, before.get("scaleTargetRef"))
+    if spec["minReplicas"] == 0 and not any(
+        metric.get("type") in ("External", "Object") for metric in spec.get("metrics") or ()
+    ):
+        why = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield value_forbidden("spec.metrics", why)
     any_version = any(_has_bad_version(metric) for metric in before.get("metrics") or ())
     for index, metric in enumerate(spec.get("metrics") or ()):
         yield from metric_causes(metric, f"spec.metrics[{index}]", any_version=any_version)
