@@ -11,9 +11,9 @@ from informers.apimachinery.name_rules import (
     subdomain_faults,
     wildcard_subdomain_faults,
 )
+from reconcile.embedded.kinds.balancer_points import point_causes
 from reconcile.embedded.kinds.built_in_kind import Object, Others, one_of
 from reconcile.embedded.kinds.port_rules import label_name_causes, port_number_causes
-from reconcile.embedded.kinds.service_checks import point_causes
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,

@@ -12,6 +12,7 @@ MAX_PORT: Final = 65_535
 
 
 def port_number_causes(path: str, number: int) -> Iterator[FieldCause]:
+    """For a port that has to have a number."""
     if not 1 <= number <= MAX_PORT:
         yield value_invalid(path, number, f"must be between 1 and {MAX_PORT}, inclusive")
 

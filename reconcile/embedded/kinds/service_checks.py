@@ -1,9 +1,10 @@
 """The faults of Services, and what their writers are warned of."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from informers.apimachinery.name_rules import label_key_faults, subdomain_faults
+from reconcile.embedded.kinds.balancer_points import point_causes
 from reconcile.embedded.kinds.built_in_kind import Object, one_of
 from reconcile.embedded.kinds.port_rules import (
     PROTOCOLS,
@@ -34,7 +35,6 @@ from reconcile.embedded.protocol.ip_rules import (
     endpoint_ip_causes,
     ip_causes,
     ip_warnings,
-    parse_ip,
 )
 from reconcile.embedded.protocol.object_metadata import label_causes
 
@@ -239,18 +239,6 @@ def validate_service_status(service: Object, old: Object | None) -> Iterator[Fie
         path = f"status.loadBalancer.ingress[{index}]"
         yield from point_causes(point, path, kept)
         yield from _mode_causes(point, path)
-
-
-def point_causes(point: Object, path: str, kept: list[Any]) -> Iterator[FieldCause]:
-    """The faults of the address and the host name of a load balancer."""
-    if point.get("ip"):
-        yield from ip_causes(f"{path}.ip", point["ip"], kept)
-    if not (name := point.get("hostname")):
-        return
-    for fault in subdomain_faults(name):
-        yield value_invalid(f"{path}.hostname", name, fault)
-    if parse_ip(name) is not None:
-        yield value_invalid(f"{path}.hostname", name, "must be a DNS name, not an IP address")
 
 
 def _mode_causes(point: Object, path: str) -> Iterator[FieldCause]:

@@ -58,10 +58,12 @@ def needs_health_check(spec: Object) -> bool:
 
 
 def is_headless(spec: Object) -> bool:
+    """Whether it has no address of its own, because its writer wants none."""
     return spec.get("clusterIPs") == ["None"]
 
 
 def node_ports(spec: Object) -> list[int]:
+    """Those of its ports that have one."""
     return [port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")]
 
 

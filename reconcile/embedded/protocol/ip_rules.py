@@ -50,6 +50,7 @@ def _is_mapped(address: Address) -> bool:
 
 
 def is_ipv6(text: str) -> bool:
+    """Whether it is an IPv6 address, and not a mapped IPv4 one."""
     address = parse_ip(text)
     return address is not None and plain(address).version == 6
 
