@@ -164,6 +164,9 @@ REPLACED_BY_PATCHES = {
 }
 """Lists with keys for apply that a strategic patch nevertheless replaces."""
 
+GRANULAR_MAPS = {"V1PersistentVolumeSpec.claimRef"}
+"""Members that are owned part by part although their type is atomic elsewhere."""
+
 ATOMIC_MAPS = {
     "V1ConfigMapKeySelector",
     "V1CrossVersionObjectReference",
@@ -413,6 +416,8 @@ def extensions(place: str) -> dict[str, Any]:
         found["list-type"] = "set"
     if place in ATOMIC_MAPS:
         found["map-type"] = "atomic"
+    if place in GRANULAR_MAPS:
+        found["map-type"] = "granular"
     merge_key = MERGE_KEYS.get(place) or (keys[0] if keys else "")
     if merge_key and place not in REPLACED_BY_PATCHES:
         found |= {"patch-strategy": "merge", "patch-merge-key": merge_key}
@@ -436,7 +441,7 @@ def check_tables(types: dict[str, Any]) -> None:
         QUANTITIES,
         BYTES,
     )
-    places = {place for table in (*tables, ATOMIC_MAPS, NOT_REQUIRED) for place in table}
+    places = {place for table in (*tables, ATOMIC_MAPS, GRANULAR_MAPS, NOT_REQUIRED) for place in table}
     places |= {
         f"{name}.{field}"
         for table in (WRITTEN, NOT_WRITTEN, POINTERS)

@@ -24,6 +24,7 @@ from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
 from reconcile.embedded.controllers.quotas import Quotas
 from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
+from reconcile.embedded.controllers.storage_protection import StorageProtection
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.durable.journal import FileJournal
 from reconcile.embedded.durable.restoring import restore
@@ -105,6 +106,7 @@ class ApiServer:
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
         self._garbage = GarbageCollector(self._engine)
         self._accounts = DefaultAccounts(self._engine)
+        self._storage = StorageProtection(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
         self._disruptions = Disruptions(self._engine)
@@ -207,14 +209,16 @@ class ApiServer:
     def settle(self) -> None:
         """Do all work of the controllers that is due now.
 
-        They collect garbage, finish deleting namespaces and definitions, create default accounts, expire
-        events, and keep the status of quotas, budgets and autoscalers.
+        They collect garbage, let unused volumes and claims end, finish deleting namespaces and definitions,
+        create default accounts, expire events, and keep the status of quotas, budgets and autoscalers.
         """
         if self._journal is not None and self._journal.refusing:
             return  # no work is forgotten: what was taken back is due again
         # Definitions first: collecting garbage needs to know which kinds are served, and may end one.
         self._definitions.sync()
         self._garbage.settle()
+        while self._storage.sync():
+            self._garbage.settle()  # namespaces and owners may have waited for the claims
         self._accounts.sync()
         self._definitions.sync()
         self._aggregation.sync()

@@ -72,14 +72,22 @@ def victims() -> Iterator["subprocess.Popen[str]"]:
             process.terminate()
 
 
-async def begun(template: "subprocess.Popen[str]", folder: Path) -> dict[str, Any]:
+def ask(template: "subprocess.Popen[str]", folder: Path) -> None:
     assert template.stdin is not None
-    assert template.stdout is not None
     template.stdin.write(json.dumps({"folder": str(folder), **SIZES}) + "\n")
     template.stdin.flush()
-    line = await asyncio.to_thread(template.stdout.readline)
-    said: dict[str, Any] = json.loads(line)
+
+
+async def next_line(template: "subprocess.Popen[str]") -> dict[str, Any]:
+    assert template.stdout is not None
+    said: dict[str, Any] = json.loads(await asyncio.to_thread(template.stdout.readline))
     return said
+
+
+async def begun(template: "subprocess.Popen[str]", folder: Path) -> dict[str, Any]:
+    """Start a server; returns its process and URL."""
+    ask(template, folder)
+    return await next_line(template)
 
 
 def state_of(obj: dict[str, Any]) -> State:
@@ -165,10 +173,11 @@ async def play(folder: Path, kills: int, seed: int) -> Tally:
         since = "0"
         for _ in range(kills):
             if chance.random() < 0.2:
-                await interrupt_start(template, folder, chance)
+                process = await interrupt_start(template, folder, chance)
                 tally.at_start += 1
             else:
                 said = await begun(template, folder)
+                process = said["process"]
                 async with aiohttp.ClientSession(said["url"]) as client:
                     since = await version(client)
                     tasks = [
@@ -177,16 +186,16 @@ async def play(folder: Path, kills: int, seed: int) -> Tally:
                     ]
                     tasks.append(asyncio.create_task(listener(client, story, since)))
                     await asyncio.sleep(chance.uniform(0.02, 0.6))
-                    os.kill(said["process"], signal.SIGKILL)
+                    os.kill(process, signal.SIGKILL)
                     await asyncio.gather(*tasks)
-            await until_free(folder)
+            await until_gone(process)
             found = load(folder)
             tally.torn += found.tail is not None and bool(found.tail.torn)
             said = await begun(template, folder)
             async with aiohttp.ClientSession(said["url"]) as client:
                 await compare(client, story, since, tally)
             os.kill(said["process"], signal.SIGKILL)
-            await until_free(folder)
+            await until_gone(said["process"])
             tally.answers += story.answers
             tally.heard += len(story.heard)
             story.heard, story.answers = [], 0
@@ -194,49 +203,35 @@ async def play(folder: Path, kills: int, seed: int) -> Tally:
     return tally
 
 
-async def interrupt_start(template: "subprocess.Popen[str]", folder: Path, chance: random.Random) -> None:
-    """Kill a server that may not have begun to listen."""
-    starting = asyncio.create_task(begun(template, folder))
+async def interrupt_start(template: "subprocess.Popen[str]", folder: Path, chance: random.Random) -> int:
+    """Kill a server that may not have begun to listen; returns its process."""
     lock = folder / "lock"
+    before = lock.read_text() if lock.exists() else ""
+    starting = asyncio.create_task(begun(template, folder))
     async with asyncio.timeout(20):
-        while not starting.done() and not (lock.exists() and lock.read_text().isdigit() and held(lock)):
+        while not starting.done() and not (lock.exists() and lock.read_text() not in ("", before)):
             await asyncio.sleep(0.001)
     await asyncio.sleep(chance.uniform(0, 0.03))
     process = int(lock.read_text())
     os.kill(process, signal.SIGKILL)
-    assert template.stdin is not None
-    # Its line may never come: a second server, on a folder of its own, says one, which ends the wait.
     if not starting.done():
-        other = folder.with_name("other")
-        said = await begun_beside(template, other, starting)
+        # Its line may come or not. That of a second server, on a folder of its own, is the last one.
+        ask(template, folder.with_name("other"))
+        said = await starting
+        while said["process"] == process:
+            said = await next_line(template)
         os.kill(said["process"], signal.SIGKILL)
+        await until_gone(said["process"])
+    return process
 
 
-async def begun_beside(
-    template: "subprocess.Popen[str]", folder: Path, starting: "asyncio.Task[dict[str, Any]]"
-) -> dict[str, Any]:
-    assert template.stdin is not None
-    template.stdin.write(json.dumps({"folder": str(folder), **SIZES}) + "\n")
-    template.stdin.flush()
-    return await starting
-
-
-def held(lock: Path) -> bool:
-    import fcntl
-
-    with lock.open("r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
-
-
-async def until_free(folder: Path) -> None:
+async def until_gone(process: int) -> None:
     """Wait until a killed server has let go of its folder."""
     async with asyncio.timeout(20):
-        while held(folder / "lock"):
-            await asyncio.sleep(0.002)
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(process, 0)
+                await asyncio.sleep(0.002)
 
 
 @pytest.mark.timeout(60 + 10 * KILLS)

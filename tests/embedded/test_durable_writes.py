@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,7 +38,6 @@ class Disk:
     at: str = "write"
     syncs: int = 0
     part: int = 0  # bytes that are written all the same
-    held: "asyncio.Event | None" = None
     _write: Callable[[int, bytes], None] = field(default=segments.write_all)
     _sync: Callable[[int], None] = field(default=segments.sync)
 
@@ -123,15 +124,15 @@ def test_a_write_that_cannot_be_kept_is_a_500_that_leaves_no_trace(
 
 
 def copy_of(tmp_path: Path) -> Path:
-    import shutil
-
     return Path(shutil.copytree(tmp_path / "data", tmp_path / "copy"))
 
 
 async def test_reads_go_on_while_writes_are_refused_and_writes_work_again_by_themselves(
-    api: Api, disk: Disk
+    api: Api, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 3600)
     server = api.server
+    assert server._journal is not None
     assert await status(server, post("a")) == 201
     disk.broken = FULL
     read = ApiRequest("GET", CONFIG_MAPS)
@@ -141,10 +142,11 @@ async def test_reads_go_on_while_writes_are_refused_and_writes_work_again_by_the
     assert await status(server, post("d")) == 500
     assert await status(server, read) == 200
     assert disk.syncs == syncs  # refused at once, without another try
-    await asyncio.sleep(0.1)
+    server._journal._try_again()
     assert await status(server, post("d")) == 500
+    assert disk.syncs > syncs
     disk.broken = None
-    await asyncio.sleep(0.1)
+    server._journal._try_again()
     assert await status(server, post("e")) == 201
     assert sorted(key[-1] for key in objects(server) if key[1] == "configmaps") == ["a", "e"]
 
@@ -172,18 +174,14 @@ async def test_writes_that_wait_together_are_synced_together(api: Api, disk: Dis
 async def test_nothing_is_shown_before_it_is_on_disk(
     api: Api, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import threading
-
-    gate = threading.Event()
-    through = segments.sync
+    gate, through = threading.Event(), segments.sync
 
     def slowly(descriptor: int) -> None:
         assert gate.wait(20)
         through(descriptor)
 
+    watch = api.watch(CONFIG_MAPS, resourceVersion=str(api.server.version))
     monkeypatch.setattr(segments, "sync", slowly)
-    watch = api.watch(CONFIG_MAPS, resourceVersion=str(api.server.version)) if gate.set() else None
-    gate.clear()
     writing = asyncio.create_task(status(api.server, post("a")))
     await asyncio.sleep(0.05)
     reading = [
@@ -192,11 +190,12 @@ async def test_nothing_is_shown_before_it_is_on_disk(
         asyncio.create_task(opened(api.server)),
     ]
     await asyncio.sleep(0.05)
-    assert watch is None
+    assert watch.take() == []
     assert not any(task.done() for task in (writing, *reading))
     gate.set()
     assert await writing == 201
     assert [await task for task in reading] == [200, 200, 1]
+    assert [obj["metadata"]["name"] for _, obj in events(watch)] == ["a"]
 
 
 async def opened(server: ApiServer) -> int:
@@ -304,9 +303,10 @@ import resource, sys, json
 from pathlib import Path
 from reconcile.embedded.durable.data_folder import DataFolder
 from tests.embedded.api_client import Api, CONFIG_MAPS, config_map
-resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, 80_000))
 with DataFolder(Path(sys.argv[1])) as folder:
     api = Api(data=folder)
+    most = (Path(sys.argv[1]) / "segment-00000001.log").stat().st_size + 50_000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     maps = [config_map(f"m{n}", {"a": "x" * 3000}) for n in range(40)]
     answers = [api.send("POST", CONFIG_MAPS, one).status for one in maps]
     listed = len(api.ok("GET", CONFIG_MAPS)["items"])

@@ -81,8 +81,8 @@ def test_the_server_fills_in_omitted_fields(
         ("poddisruptionbudgets", {"spec": {"maxUnavailable": 1}}, {("FieldValueInvalid", "spec")}),
         ("poddisruptionbudgets", {"spec": {"minAvailable": "half"}}, {("FieldValueInvalid", "spec.minAvailable")}),  # noqa: E501
         ("poddisruptionbudgets", {"spec": {"minAvailable": "\u00b2%"}}, {("FieldValueInvalid", "spec.minAvailable")}),  # noqa: E501
-        ("priorityclasses", {"value": 8}, {("FieldValueInvalid", "value")}),
-        ("storageclasses", {"provisioner": "b"}, {("FieldValueForbidden", "provisioner")}),
+        ("priorityclasses", {"value": 8}, {("FieldValueForbidden", "value")}),
+        ("storageclasses", {"provisioner": "b"}, {("FieldValueInvalid", "provisioner")}),
         ("endpointslices", {"addressType": "FQDN", "endpoints": []}, {("FieldValueInvalid", "addressType")}),
         ("ingresses", {"spec": {"defaultBackend": None}}, {("FieldValueInvalid", "spec")}),
         ("validatingwebhookconfigurations", {"webhooks": [{**WEBHOOK, "name": "a", "sideEffects": "Some"}]}, {

@@ -10,6 +10,7 @@ from reconcile.embedded.kinds.pod_warnings import pod_warnings, template_warning
 from reconcile.embedded.protocol.api_failure import Denied
 from tests.embedded.api_client import PODS, Api, pod
 
+LABEL = "pod-security.kubernetes.io/"
 LIMITS = "/api/v1/namespaces/default/limitranges"
 CAPABLE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -17,7 +18,7 @@ SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 def namespace(**labels: str) -> Any:
     """The stored objects of a server with one namespace."""
-    labelled = {f"pod-security.kubernetes.io/{mode}": level for mode, level in labels.items()}
+    labelled = {f"{LABEL}{mode}": level for mode, level in labels.items()}
     return lambda group, plural: [{"metadata": {"name": "default", "labels": labelled}}]
 
 
@@ -232,6 +233,30 @@ def test_a_pod_whose_name_is_no_label_is_warned_of() -> None:
     made["metadata"]["name"] = "a.b"
     assert len(pod_warnings(made, None)) == 1
     assert template_warnings(made, "spec.template") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        ("/apis/apps/v1/namespaces/default/deployments", {"selector": {"matchLabels": {"a": "b"}}}),
+        ("/api/v1/namespaces/default/replicationcontrollers", {}),
+    ],
+)
+def test_the_writer_of_a_workload_is_warned_of_its_template(
+    api: Api, path: str, spec: dict[str, Any]
+) -> None:
+    api.merge("/api/v1/namespaces/default", {"metadata": {"labels": {f"{LABEL}warn": "restricted"}}})
+    inner = {"containers": [container()], "nodeSelector": {"beta.kubernetes.io/os": "linux"}}
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {**inner, "schedulingGroup": {"podGroupName": "g"}},
+    }
+    answer = api.send("POST", path, {"metadata": {"name": "w"}, "spec": {**spec, "template": template}})
+    assert "would violate PodSecurity" in answer.headers["warning"]
+    assert "spec.template.spec.nodeSelector[beta.kubernetes.io/os]" in answer.headers["warning"]
+    assert "schedulingGroup" not in answer.body["spec"]["template"]["spec"]
+    unchanged = api.send("PUT", f"{path}/w", answer.body)
+    assert "nodeSelector" not in unchanged.headers["warning"]
 
 
 def test_annotations_without_effect_are_warned_of() -> None:

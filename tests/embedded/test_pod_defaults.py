@@ -215,9 +215,9 @@ def test_a_pod_has_the_priority_of_its_class(api: Api) -> None:
     assert made(api, name="b", priorityClassName="system-node-critical")["priority"] == 2000001000
 
 
-def test_the_least_default_class_is_that_of_pods_without_one(api: Api) -> None:
-    for name, value in (("much", 9), ("less", 5)):
-        api.ok("POST", CLASSES, priority_class(name, value, globalDefault=True))
+def test_the_default_class_is_that_of_pods_without_one(api: Api) -> None:
+    for name, value, default in (("much", 9, False), ("less", 5, True)):
+        api.ok("POST", CLASSES, priority_class(name, value, globalDefault=default))
     spec = made(api)
     assert (spec["priorityClassName"], spec["priority"]) == ("less", 5)
 

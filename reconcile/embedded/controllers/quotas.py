@@ -11,7 +11,7 @@ from attrs import frozen
 from informers.resource import Key
 from reconcile.embedded.admission.chain import AdmissionRequest
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.kinds.core_kinds import counted_resource
+from reconcile.embedded.kinds.resource_quotas import counted_resource
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.api_failure import Denied
 from reconcile.embedded.served import ServedResource

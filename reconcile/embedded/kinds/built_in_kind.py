@@ -18,6 +18,7 @@ from reconcile.embedded.served import CellColumn, Convert, ConvertPath, ScalePat
 Object = dict[str, Any]
 Defaults = Callable[[Object], None]
 Prepare = Callable[[Object, Object | None], None]
+Stamp = Callable[[Object, Object | None, str], None]
 Others = Callable[[str, str], Iterable[Object]]
 Admit = Callable[[Object, Object | None, Others], Iterable[str] | None]
 Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
@@ -108,6 +109,10 @@ class BuiltInKind:
     """What the strategy of the kind sets, in place (PrepareForCreate and PrepareForUpdate)."""
     first_status: Mapping[str, Any] | None = None
     """The status that the strategy gives a new object."""
+    keeps_first_status: bool = False
+    """Whether a new object has the status that its writer gives it."""
+    stamp: Stamp = lambda obj, old, time: None
+    """What the strategy sets that depends on the time of the write, in place."""
     checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
     names_missing_fields: bool = False
@@ -128,6 +133,8 @@ class BuiltInKind:
     """Warnings for the writer of a status that is accepted."""
     metadata_fault_copies: int = 3
     """How often the real server names a fault of labels, annotations and owners in an update."""
+    change_fault_copies: int = 2
+    """How often it names a change of metadata that may not change."""
 
     # --- kubectl ---
     columns: tuple[CellColumn, ...] = ()
@@ -177,11 +184,12 @@ class BuiltInKind:
         fill(obj, self.fills)
         self.defaults(obj)
 
-    def complete(self, obj: Object, old: Object | None) -> None:
+    def complete(self, obj: Object, old: Object | None, time: str) -> None:
         """Set in place what the strategy sets, before the object is checked; `old` is None for a new one."""
         if old is None and self.first_status is not None:
             obj["status"] = deepcopy(self.first_status)
         self.prepare(obj, old)
+        self.stamp(obj, old, time)
 
     def for_one_server(self) -> "BuiltInKind":
         """Itself, or a copy that has the state of one server."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.key_pairs import key_pair_fault
 from reconcile.embedded.kubectl.printing import AGE, NAMES, View, at, count
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
@@ -27,9 +28,9 @@ _JSON_DATA = {
     "kubernetes.io/dockercfg": ".dockercfg",
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
 }
+_TLS = "kubernetes.io/tls"
 _REQUIRED_DATA = {
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
-    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    _TLS: ("tls.crt", "tls.key"),
     **{kind: (key,) for kind, key in _JSON_DATA.items()},
 }
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -78,6 +79,8 @@ def _validate_secret(secret: Object, old: Object | None) -> Iterator[FieldCause]
 
 def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> Iterator[FieldCause]:
     kind = secret["type"]
+    if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
+        yield value_required("data[ssh-privatekey]")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         yield value_required("data[username]")
         yield value_required("data[password]")
@@ -86,12 +89,25 @@ def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> Iterator[Fie
         if not (secret["metadata"].get("annotations") or {}).get(annotation):
             yield value_required(f"metadata.annotations[{annotation}]")
     key = _JSON_DATA.get(kind)
-    if key is None or key not in data:
-        return
+    if key is not None and key in data and not _is_json_object(_decoded(data[key], f"data.{key}")):
+        yield value_invalid(f"data[{key}]", "<secret contents redacted>", "is not a valid JSON object")
+
+
+def _is_json_object(text: bytes) -> bool:
+    """Whether Go reads the text into a map, into which null goes too."""
     try:
-        msgspec.json.decode(_decoded(data[key], f"data.{key}"))
+        return isinstance(msgspec.json.decode(text), dict | None)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        yield value_invalid(f"data[{key}]", "<secret contents redacted>", "is not valid JSON")
+        return False
+
+
+def _secret_warnings(secret: Object, _old: Object | None) -> list[str]:
+    if secret["type"] != _TLS:
+        return []
+    data = secret.get("data") or {}
+    certificate, key = (_decoded(data.get(name), f"data.{name}") for name in _REQUIRED_DATA[_TLS])
+    fault = key_pair_fault(certificate, key)
+    return [fault] if fault else []
 
 
 def _drop_empty(obj: Object, *members: str) -> None:
@@ -137,6 +153,7 @@ KINDS: Final = (
         "", "ConfigMap", short_names=("cm",),
         defaults=lambda config_map: _drop_empty(config_map, "data", "binaryData"),
         checks=_validate_config_map,
+        names_missing_fields=True,
         metadata_fault_copies=4,
         columns=(NAMES, CellColumn("Data", _configmap_data, "integer"), AGE),
         messages={
@@ -151,6 +168,8 @@ KINDS: Final = (
         "", "Secret", selectable_fields=(".type",),
         defaults=_default_secret,
         checks=_validate_secret,
+        names_missing_fields=True,
+        warnings=_secret_warnings,
         metadata_fault_copies=4,
         columns=(NAMES, CellColumn("Type", at("type")), CellColumn("Data", count("data"), "integer"), AGE),
         messages={

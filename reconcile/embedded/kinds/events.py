@@ -4,13 +4,19 @@ import datetime
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, required
+from informers.apimachinery.name_rules import path_segment_faults
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.event_rules import (
+    event_causes,
+    event_change_causes,
+    new_event_causes,
+)
 from reconcile.embedded.kubectl.ages import age
 from reconcile.embedded.kubectl.printing import View, at, pick
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
 
+CORE = "v1"
 NEW = "events.k8s.io/v1"
 _TO_NEW = {
     "involvedObject": "regarding",
@@ -38,23 +44,17 @@ def event_path(path: str, api_version: str) -> str:
     return f"{names.get(head, head)}{dot}{rest}"
 
 
-def _validate_core_event(event: Object, old: Object | None) -> Iterator[FieldCause]:
-    involved = event.get("involvedObject") or {}
-    namespace, own = involved.get("namespace") or "", event["metadata"].get("namespace", "")
-    if (namespace or "default") != own:
-        yield value_invalid("involvedObject.namespace", namespace, "does not match event.namespace")
+def _core_causes(event: Object, _old: Object | None) -> Iterator[FieldCause]:
+    return event_causes(event, "reportingComponent")
 
 
-def _validate_event(event: Object, old: Object | None) -> Iterator[FieldCause]:
-    if old is not None:
-        return
-    yield from required(event, "", "eventTime", "reportingController")
-    if not event.get("reportingController"):
-        yield value_invalid("reportingController", "", "name part must be non-empty")
-        yield value_invalid("reportingController", "", "name part must be non-empty")
-    yield from required(event, "", "reportingInstance", "action", "reason")
-    if event.get("type") not in ("Normal", "Warning"):
-        yield value_invalid("type", event.get("type", ""), "has invalid value: ")
+def _new_causes(event: Object, old: Object | None) -> Iterator[FieldCause]:
+    event = convert_event(event, CORE)
+    yield from event_causes(event, "reportingController")
+    if old is None:
+        yield from new_event_causes(event)
+    else:
+        yield from event_change_causes(event, convert_event(old, CORE))
 
 
 def _first(*paths: tuple[str, ...]) -> Callable[[View], Any]:
@@ -100,7 +100,11 @@ KINDS: Final = (
         ),
         convert=convert_event,
         convert_path=event_path,
-        checks=_validate_core_event,
+        checks=_core_causes,
+        names_missing_fields=True,
+        check_name=path_segment_faults,
+        metadata_fault_copies=2,
+        change_fault_copies=1,
         columns=_EVENTS,
         viewed=("",),
         edited=("",),
@@ -110,7 +114,8 @@ KINDS: Final = (
         selectable_fields=(*(f".regarding.{field}" for field in _EVENT_FIELDS), ".reason", ".type"),
         convert=convert_event,
         convert_path=event_path,
-        checks=_validate_event,
+        checks=_new_causes,
+        names_missing_fields=True,
         columns=_EVENTS,
     ),
 )  # fmt: skip

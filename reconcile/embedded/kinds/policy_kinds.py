@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets and PriorityClasses."""
+"""PodDisruptionBudgets."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,21 +7,16 @@ from informers.apimachinery.name_rules import path_segment_faults
 from reconcile.embedded.kinds.built_in_kind import (
     BuiltInKind,
     Object,
-    fixed,
     not_negative,
     one_of,
     spec_and_status,
 )
 from reconcile.embedded.kinds.condition_checks import condition_causes
 from reconcile.embedded.kinds.label_selectors import selector_causes
-from reconcile.embedded.kubectl.printing import AGE, NAMES, Cell, at, truth
+from reconcile.embedded.kubectl.printing import AGE, NAMES, Cell, at
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
+from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import CellColumn
-
-# HighestUserDefinablePriority in pkg/apis/scheduling; the range above belongs to system classes.
-MAX_USER_PRIORITY = 1_000_000_000
-_SYSTEM_PRIORITY = "system-"
 
 
 def _validate_budget(budget: Object, old: Object | None) -> Iterator[FieldCause]:
@@ -53,16 +48,6 @@ def _amount_causes(value: object, path: str) -> Iterator[FieldCause]:
         yield value_invalid(path, value, "must be an integer or percentage (e.g '5%%')")
     elif len(percent.lstrip("0")) > 3 or int(percent[-3:]) > 100:
         yield value_invalid(path, value, "must not be greater than 100%")
-
-
-def _validate_priority_class(priority: Object, old: Object | None) -> Iterator[FieldCause]:
-    yield from fixed(priority, old, "value", "preemptionPolicy")
-    if (priority.get("value") or 0) > MAX_USER_PRIORITY:
-        why = f"maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"
-        yield value_forbidden("value", why)
-    if priority["metadata"].get("name", "").startswith(_SYSTEM_PRIORITY) and old is None:
-        why = "priority class names with 'system-' prefix are reserved for system use only"
-        yield value_forbidden("metadata.name", why)
 
 
 def _amount(field: str) -> Cell:
@@ -103,24 +88,5 @@ KINDS: Final = (
         },
         viewed=("", "status"),
         edited=("",),
-    ),
-    BuiltInKind(
-        "scheduling.k8s.io", "PriorityClass", plural="priorityclasses", short_names=("pc",),
-        namespaced=False, has_generation=True,
-        fills={"preemptionPolicy": "PreemptLowerPriority"},
-        checks=_validate_priority_class,
-        columns=(
-            NAMES,
-            CellColumn("Value", at("value", default=0), "integer"),
-            CellColumn("Global-Default", truth("globalDefault")),
-            AGE,
-            CellColumn("PreemptionPolicy", at("preemptionPolicy")),
-        ),
-        messages={
-            "PriorityClass": {
-                1: "metadata:ObjectMeta", 2: "value:int", 3: "globalDefault:bool", 4: "description:string",
-                5: "preemptionPolicy:*string",
-            },
-        },
     ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from informers.apimachinery.name_rules import label_faults
 from reconcile.embedded.kinds.built_in_kind import Object, fill, fill_empty, not_negative
+from reconcile.embedded.kinds.claim_rules import claim_spec_causes
 from reconcile.embedded.kinds.int_or_percent import above_all_causes, amount_causes, is_nothing
 from reconcile.embedded.kinds.label_selectors import is_parsable
 from reconcile.embedded.kinds.pod_kinds import complete_template
@@ -61,6 +62,8 @@ def stateful_set_causes(stateful_set: Object, old: Object | None) -> Iterator[Fi
         yield from _spec_causes(spec)
         yield from _service_causes(spec)
         yield from _template_causes(spec)
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            yield from claim_spec_causes(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
         return
     before = old["spec"]
     yield from _spec_causes(spec)

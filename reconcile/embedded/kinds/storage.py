@@ -1,23 +1,75 @@
 """PersistentVolumes, their claims, and StorageClasses."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, required
+from informers.apimachinery.name_rules import label_key_faults
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, immutable, one_of
+from reconcile.embedded.kinds.claim_rules import (
+    admit_claim,
+    claim_causes,
+    claim_status_causes,
+    claim_warnings,
+    default_claim,
+    prepare_claim,
+)
+from reconcile.embedded.kinds.node_selectors import older_label_warnings, topology_causes
+from reconcile.embedded.kinds.volume_rules import (
+    admit_volume,
+    default_volume,
+    stamp_volume,
+    volume_causes,
+    volume_warnings,
+)
 from reconcile.embedded.kubectl.printing import AGE, NAMES, UNSET, Cell, View, at, pick, truth
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.field_causes import value_forbidden
+from reconcile.embedded.protocol.field_causes import value_invalid, value_required, value_too_long
 from reconcile.embedded.served import CellColumn
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
-def _validate_storage_class(storage: Object, old: Object | None) -> Iterator[FieldCause]:
-    yield from required(storage, "", "provisioner")
-    for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-        if old is not None and storage.get(name) != old.get(name):
-            yield value_forbidden(name, "updates to this field are forbidden.")
+# maxProvisionerParameterSize and maxProvisionerParameterLen in pkg/apis/storage/validation.
+_MAX_PARAMETER_BYTES = 256 * 1024
+_MAX_PARAMETERS = 512
+_FIXED = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+
+
+def _storage_class_causes(storage: Object, old: Object | None) -> Iterator[FieldCause]:
+    provisioner = storage.get("provisioner") or ""
+    if not provisioner:
+        yield value_required("provisioner")
+    for fault in label_key_faults(provisioner.lower()) if provisioner else ():
+        yield value_invalid("provisioner", provisioner, fault)
+    yield from _parameter_causes(storage.get("parameters") or {})
+    if storage.get("reclaimPolicy"):
+        yield from one_of(storage, "reclaimPolicy", ("Delete", "Retain"))
+    yield from one_of(storage, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"))
+    yield from topology_causes(storage.get("allowedTopologies") or [], "allowedTopologies")
+    for name in _FIXED if old is not None else ():
+        yield from immutable(storage.get(name), (old or {}).get(name), name)
+
+
+def _parameter_causes(parameters: Mapping[str, str]) -> Iterator[FieldCause]:
+    if len(parameters) > _MAX_PARAMETERS:
+        yield value_too_long("parameters", _MAX_PARAMETERS)
+        return
+    if "" in parameters:
+        yield value_invalid("parameters", "", "field can not be empty.")
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items())
+    if size > _MAX_PARAMETER_BYTES:
+        yield value_too_long("parameters", _MAX_PARAMETER_BYTES)
+
+
+def _storage_class_warnings(storage: Object, _old: Object | None) -> list[str]:
+    return [
+        warning
+        for index, term in enumerate(storage.get("allowedTopologies") or ())
+        for warning in older_label_warnings(
+            term.get("matchLabelExpressions") or [], f"allowedTopologies[{index}].matchLabelExpressions"
+        )
+    ]
 
 
 def _claim_status(obj: View, _now: datetime.datetime) -> str:
@@ -44,8 +96,14 @@ KINDS: Final = (
     BuiltInKind(
         "", "PersistentVolume", short_names=("pv",), namespaced=False, has_status=True,
         answers_object_on_delete=True,
-        fills={"spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}},
-        first_status={"phase": "Pending"},
+        defaults=default_volume,
+        admit=admit_volume,
+        stamp=stamp_volume,
+        checks=volume_causes,
+        names_missing_fields=True,
+        warnings=volume_warnings,
+        metadata_fault_copies=4,
+        change_fault_copies=1,
         columns=(
             NAMES,
             CellColumn("Capacity", at("spec", "capacity", "storage")),
@@ -62,8 +120,15 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "", "PersistentVolumeClaim", short_names=("pvc",), has_status=True, answers_object_on_delete=True,
-        fills={"spec": {"volumeMode": "Filesystem"}},
+        defaults=default_claim,
+        admit=admit_claim,
         first_status={"phase": "Pending"},
+        prepare=prepare_claim,
+        checks=claim_causes,
+        status_checks=claim_status_causes,
+        names_missing_fields=True,
+        warnings=claim_warnings,
+        metadata_fault_copies=5,
         columns=(
             NAMES,
             CellColumn("Status", _claim_status),
@@ -82,7 +147,10 @@ KINDS: Final = (
         "storage.k8s.io", "StorageClass", plural="storageclasses", short_names=("sc",), namespaced=False,
         answers_object_on_delete=True,
         fills={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
-        checks=_validate_storage_class,
+        checks=_storage_class_causes,
+        names_missing_fields=True,
+        warnings=_storage_class_warnings,
+        metadata_fault_copies=4,
         columns=(
             NAMES,
             CellColumn("Provisioner", at("provisioner")),

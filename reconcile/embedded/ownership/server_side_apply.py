@@ -72,7 +72,7 @@ def apply(
     try:
         check_typed(node, wanted)
         owner = manager_for(manager, APPLY, api_version, subresource)
-        return _apply(live, wanted, _Edit(node, owner, api_version, time), force=force)
+        return _apply(live, wanted, _Edit(node, owner, api_version, time), schema.zero, force=force)
     except SchemaMismatch as mismatch:
         metadata = intent.get("metadata") or {}
         place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -167,7 +167,12 @@ def _updated(managers: FieldManagers, old: dict[str, Any], new: dict[str, Any], 
 
 
 def _apply(
-    live: dict[str, Any] | None, intent: dict[str, Any], edit: _Edit, *, force: bool
+    live: dict[str, Any] | None,
+    intent: dict[str, Any],
+    edit: _Edit,
+    zero: Mapping[str, Any],
+    *,
+    force: bool,
 ) -> dict[str, Any]:
     node, owner, api_version, time = edit.node, edit.owner, edit.api_version, edit.time
     if live is None:
@@ -177,7 +182,7 @@ def _apply(
     managers = _decoded(live["metadata"].get("managedFields"), node)
     if not managers:
         first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
-        managers = _updated({}, {}, before, evolve(edit, owner=first))
+        managers = _owned_from_the_start(zero, before, evolve(edit, owner=first))
     merged = merge(node, before, intent)
     mine = Ownership(field_set(node, intent), api_version, managers[owner].time if owner in managers else "")
     applied = {**managers, owner: mine}

@@ -283,8 +283,8 @@ def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: 
     due = engine.clock.now() + datetime.timedelta(seconds=grace)
     metadata["deletionTimestamp"] = timestamp(due)
     metadata["deletionGracePeriodSeconds"] = grace
-    if resource.has_generation and not marked:
-        metadata["generation"] = metadata.get("generation", 0) + 1
+    if metadata.get("generation") and not marked:
+        metadata["generation"] += 1
     if resource.storage_key == NAMESPACES:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 

@@ -24,6 +24,7 @@ from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
 from reconcile.embedded.verbs.rendering import JSON, render_object
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
+_MISSING = "FieldValueRequired"
 
 
 @define
@@ -133,7 +134,7 @@ async def complete_new(write: WriteRequest, obj: dict[str, Any], *, tracked: boo
     metadata["creationTimestamp"] = write.time
     if resource.has_generation:
         metadata["generation"] = 1
-    if resource.has_status:
+    if resource.has_status and not engine.kinds.of(resource).keeps_first_status:
         obj.pop("status", None)
     await complete(write, obj, None, None if tracked else "")
 
@@ -173,7 +174,7 @@ async def complete(
     if old is not None and write.target.subresource in kind.parts:
         kind.parts[write.target.subresource].prepare(obj, old)
     else:
-        kind.complete(obj, old)
+        kind.complete(obj, old, write.time)
     drop_empty(obj["metadata"])
 
 
@@ -275,7 +276,7 @@ def validate(
     causes, warnings = check(obj["metadata"], kind.check_name, custom=resource.custom, times=times)
     write.warnings.extend(warnings)
     if old is not None:
-        causes += check_change(obj["metadata"], old["metadata"])
+        causes += check_change(obj["metadata"], old["metadata"], kind.change_fault_copies)
     if resource.custom:
         causes += _scale_causes(obj, resource) + resource.schema.validate(obj, old)
     elif subresource == "status":
@@ -297,10 +298,14 @@ def validate(
 def checked_shape(
     resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None
 ) -> list[FieldCause]:
-    """The missing fields of a built-in kind. Raises ApiFailure (400) for fields of a wrong type."""
+    """The missing fields of a built-in kind. Raises ApiFailure (400) for fields of a wrong type.
+
+    What Go cannot decode is of a wrong type too, as a number that is out of the range of its field.
+    """
     causes = resource.schema.validate(obj, old)
+    typed = resource.schema.root.go is not None
     for cause in causes:
-        if cause.reason == _TYPE_FAULT:
+        if cause.reason == _TYPE_FAULT or (typed and cause.reason != _MISSING):
             raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
     return [cause for cause in causes if not cause.field.startswith("status")]
 
