@@ -204,11 +204,7 @@ def _restart_rule_causes(rule: Object, path: str) -> Causes:
         yield value_required(f"{path}.exitCodes", "must be specified")
         return
     operator, values = codes.get("operator") or "", codes.get("values") or ()
-    if not operator:
-        yield value_required(f"{path}.exitCodes.operator", "must be specified")
-    elif operator not in ("In", "NotIn"):
+    if operator not in ("In", "NotIn"):
         yield value_not_supported(f"{path}.exitCodes.operator", operator, ("In", "NotIn"))
-    if not values:
-        yield value_required(f"{path}.exitCodes.values", "must specify at least one value")
     if len(values) > _MAX_EXIT_CODES:
         yield value_too_many(f"{path}.exitCodes.values", len(values), _MAX_EXIT_CODES)

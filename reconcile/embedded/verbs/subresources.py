@@ -200,6 +200,9 @@ def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response
     if pod["spec"].get("nodeName"):
         why = f'pod {target.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
         raise conflict(target.resource, target.name, why)
+    if pod["spec"].get("schedulingGates"):
+        why = f"pod {target.name} has non-empty .spec.schedulingGates"
+        raise conflict(target.resource, target.name, why)
     pod["spec"]["nodeName"] = node
     _set_condition(pod, {"type": "PodScheduled", "status": "True", "lastTransitionTime": engine.now()})
     pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
