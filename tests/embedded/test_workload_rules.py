@@ -346,7 +346,20 @@ def test_a_negative_limit_of_revisions_of_a_stateful_set_is_only_warned_of(api: 
     )
     assert (answer.status, "spec.revisionHistoryLimit" in answer.headers["warning"]) == (201, True)
     changed = edited(answer.body, {"metadata.labels": {"a": "b"}})
-    assert "warning" not in api.send("PUT", f"{path_of('statefulsets')}/a", changed).headers
+    assert "warning" in api.send("PUT", f"{path_of('statefulsets')}/a", changed).headers
+
+
+def test_the_claims_of_a_stateful_set_are_claims_whatever_they_say(api: Api) -> None:
+    claim = {
+        "kind": "Odd",
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    (made_claim,) = made(api, "statefulsets", **{"spec.volumeClaimTemplates": [claim]})["spec"][
+        "volumeClaimTemplates"
+    ]
+    assert (made_claim["apiVersion"], made_claim["kind"]) == ("v1", "PersistentVolumeClaim")
+    assert (made_claim["spec"]["volumeMode"], made_claim["status"]) == ("Filesystem", {"phase": "Pending"})
 
 
 # --- status -----------------------------------------------------------------------------------

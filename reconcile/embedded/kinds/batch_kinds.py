@@ -101,14 +101,12 @@ def _job_warnings(job: Object, old: Object | None) -> list[str]:
 
 
 def _cron_job_warnings(cron_job: Object, old: Object | None) -> list[str]:
-    spec = cron_job["spec"]
-    if old is not None and old["spec"] == spec:
-        return []
-    warnings = name_warnings(cron_job, old)
-    warnings += _warn_of_many_indexes(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
-    if "TZ" in spec.get("schedule", ""):
+    spec, warnings = cron_job["spec"], name_warnings(cron_job, old)
+    if old is None or old["spec"] != spec:
+        warnings += _warn_of_many_indexes(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+    if old is not None and "TZ" in spec["schedule"]:
         place = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
-        warnings.append(f"spec.schedule: CRON_TZ or TZ used in it is not officially supported, see {place}")
+        warnings.append(f"cannot use TZ or CRON_TZ in spec.schedule, use timeZone instead, see {place}")
     return warnings
 
 

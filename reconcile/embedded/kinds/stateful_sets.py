@@ -27,12 +27,7 @@ _CHANGEABLE: Final = frozenset(
     }
 )  # fmt: skip
 _KEPT: Final = ("Retain", "Delete")
-_CLAIM: Final = {
-    "kind": "PersistentVolumeClaim",
-    "apiVersion": "v1",
-    "status": {"phase": "Pending"},
-    "spec": {"volumeMode": "Filesystem"},
-}
+_CLAIM: Final = {"status": {"phase": "Pending"}, "spec": {"volumeMode": "Filesystem"}}
 
 
 def default_stateful_set(stateful_set: Object) -> None:
@@ -46,6 +41,8 @@ def default_stateful_set(stateful_set: Object) -> None:
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         fill(strategy, {"rollingUpdate": {"partition": 0}})
     fill(spec, {"persistentVolumeClaimRetentionPolicy": {}, "volumeClaimTemplates": [_CLAIM]})
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim |= {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}  # whatever was written
     fill_empty(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
     complete_template(spec)
 
@@ -83,8 +80,7 @@ def stateful_set_causes(stateful_set: Object, old: Object | None) -> Iterator[Fi
 def stateful_set_warnings(stateful_set: Object, old: Object | None) -> list[str]:
     """The warning for a limit that keeps every revision."""
     limit = stateful_set["spec"].get("revisionHistoryLimit")
-    unchanged = old is not None and old["spec"] == stateful_set["spec"]
-    if unchanged or limit is None or limit >= 0:
+    if limit is None or limit >= 0:
         return []
     why = "a negative value retains all historical revisions; a value >= 0 is recommended"
     return [f"spec.revisionHistoryLimit: {why}"]
