@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.api_client import Api
+from tests.embedded.api_client import CONFIG_MAPS, Api
 from tests.embedded.workload_bodies import (
     ABSENT,
     LABELS,
@@ -436,6 +436,28 @@ def test_a_replication_controller_is_scaled_and_selected_by_its_labels(api: Api)
     scale = api.merge(f"{path_of('replicationcontrollers')}/a/scale", {"spec": {"replicas": 4}})
     assert (scale["spec"], scale["status"]) == ({"replicas": 4}, {"replicas": 0, "selector": "app=web"})
     assert api.ok("GET", f"{path_of('replicationcontrollers')}/a")["spec"]["replicas"] == 4
+
+
+def test_a_deleted_replication_controller_leaves_what_it_owns_and_a_replica_set_does_not(api: Api) -> None:
+    for plural, kind, left in (
+        ("replicationcontrollers", "ReplicationController", True),
+        ("replicasets", "ReplicaSet", False),
+    ):
+        owner = made(api, plural)
+        reference = {
+            "apiVersion": owner["apiVersion"],
+            "kind": kind,
+            "name": "a",
+            "uid": owner["metadata"]["uid"],
+        }
+        owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+        api.ok("POST", CONFIG_MAPS, owned)
+        answer = api.send("DELETE", f"{path_of(plural)}/a")
+        assert (answer.status, "warning" in answer.headers) == (200, False)
+        api.server.settle()
+        assert (not api.gone(f"{CONFIG_MAPS}/owned")) is left
+        if left:
+            api.ok("DELETE", f"{CONFIG_MAPS}/owned")
 
 
 def test_kubectl_shows_a_replication_controller_with_its_selector(api: Api) -> None:

@@ -38,6 +38,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 POLICIES = ("Background", "Foreground", "Orphan")
 JOBS = ("batch", "jobs")
+_ORPHANING = frozenset({JOBS, ("", "replicationcontrollers")})
 _JOB_WARNING = (
     "the pods of a deleted job are kept by default; set propagationPolicy to Background to delete them, or "
     "to Orphan to keep them without this warning"
@@ -169,9 +170,11 @@ def _keeper(resource: ServedResource, stored: Stored) -> ServedResource:
 
 
 def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptions) -> DeleteOptions:
-    # Jobs keep the default of their first version, for compatibility (DefaultGarbageCollectionPolicy).
+    # These keep the default of their first version, for compatibility (DefaultGarbageCollectionPolicy).
     decided = options.propagation is not None or {ORPHAN, FOREGROUND} & set(stored.finalizers)
-    return options if decided or resource.storage_key != JOBS else evolve(options, propagation="Orphan")
+    if decided or resource.storage_key not in _ORPHANING:
+        return options
+    return evolve(options, propagation="Orphan")
 
 
 async def _admitted(
