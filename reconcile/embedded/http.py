@@ -212,12 +212,13 @@ class _Handler:
                 response.headers.add("warning", warning)
         if answer.status == 408:  # the rest of its body is still to come
             response.force_close()
-        response.content_length = len(answer.body)
+        end = _line_end(answer)
+        response.content_length = len(answer.body) + len(end)
         self.sending += len(answer.body)  # until the client has read it
         try:
             await response.prepare(request)
-            starts = range(0, len(answer.body), _BATCH) if request.method != "HEAD" else ()
-            if await self._taken(request, response, (answer.body[at : at + _BATCH] for at in starts)):
+            pieces = _pieces(answer.body, end) if request.method != "HEAD" else ()
+            if await self._taken(request, response, pieces):
                 await response.write_eof()
         except ConnectionError:
             pass  # the client has disconnected
@@ -310,6 +311,18 @@ def _read(server: ApiServer, request: web.BaseRequest, user: User, body: bytes) 
 def _text(value: str) -> str:
     """A header's value; aiohttp decodes bytes that are not UTF-8 to halves of surrogate pairs."""
     return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _line_end(answer: Response) -> bytes:
+    """The newline after a JSON document, which Go's encoder writes and clients' error texts contain."""
+    return b"\n" if answer.headers.get("content-type") == "application/json" and answer.body else b""
+
+
+def _pieces(body: bytes, end: bytes) -> Iterator[bytes]:
+    """The body and its end, in pieces of about `_BATCH` bytes."""
+    for at in range(0, len(body), _BATCH):
+        piece = body[at : at + _BATCH]
+        yield piece + end if at + _BATCH >= len(body) else piece
 
 
 def _unexpected(request: web.BaseRequest, error: Exception) -> Response:

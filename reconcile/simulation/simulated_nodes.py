@@ -100,6 +100,10 @@ class PodNetwork(Protocol):
         ...
 
 
+_MACHINE_LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+"""By which pods ask for a machine (nodeSelector); every kubelet sets them."""
+
+
 @define
 class SimulatedNodes:
     """`count` nodes: run `controller` in a manager after `register`. Pods answer only on a `network`."""
@@ -138,16 +142,20 @@ class SimulatedNodes:
     async def register(self, client: Client) -> None:
         """Create the Node objects that do not exist yet, and make them Ready."""
         for name in self.names:
+            labels = {"kubernetes.io/hostname": name, **_MACHINE_LABELS}
             try:
-                node = await client.create(
-                    Node(metadata=ObjectMeta(name, labels={"kubernetes.io/hostname": name}))
-                )
+                node = await client.create(Node(metadata=ObjectMeta(name, labels=labels)))
             except AlreadyExists:
                 continue
             now = format_time(client.clock.now())
             capacity = {"cpu": "64", "memory": "256Gi", "pods": "110"}
             ready = {"type": "Ready", "status": "True", "reason": "Simulated", "lastTransitionTime": now}
-            status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+            status = {
+                "capacity": capacity,
+                "allocatable": capacity,
+                "conditions": [ready],
+                "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"},
+            }
             await client.raw.merge(node, {"status": status}, guard={"uid": node.uid}, subresource="status")
 
     async def _keep(self, ctx: Context[Pod]) -> Result | None:

@@ -340,6 +340,14 @@ def test_an_impersonated_group_has_its_roles(api: Api) -> None:
 # --- in process -------------------------------------------------------------------------------
 
 
+def test_a_delegator_may_ask_who_a_token_is_of_and_what_a_user_may_do(api: Api) -> None:
+    found = api.ok("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:auth-delegator")
+    assert [(rule["verbs"], rule["resources"]) for rule in found["rules"]] == [
+        (["create"], ["tokenreviews"]),
+        (["create"], ["subjectaccessreviews"]),
+    ]
+
+
 async def test_an_operator_in_process_is_limited_to_its_role(api: Api) -> None:
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
     assert role(api, "operator", rule("configmaps", "list")).status == 201

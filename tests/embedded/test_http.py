@@ -112,6 +112,14 @@ async def test_an_object_is_created_read_listed_and_deleted_over_one_connection(
     assert len(client.connector._conns) == 1  # type: ignore[union-attr]
 
 
+async def test_a_json_answer_ends_its_line(client: aiohttp.ClientSession) -> None:
+    for path in (CONFIG_MAPS, f"{CONFIG_MAPS}/missing"):
+        async with client.get(path) as answer:
+            text = await answer.read()
+            assert text.endswith(b"}\n")
+            assert answer.content_length == len(text)
+
+
 async def test_each_warning_has_a_header_line_of_its_own(client: aiohttp.ClientSession) -> None:
     unknown = {"metadata": {"name": "a"}, "first": 1, 'second "quoted", ': 2}
     async with client.post(CONFIG_MAPS, json=unknown) as answer:

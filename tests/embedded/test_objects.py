@@ -35,6 +35,15 @@ def test_a_name_that_is_not_a_subdomain_is_invalid(api: Api, name: str) -> None:
     assert ("FieldValueInvalid", "metadata.name") in answer.causes
 
 
+@pytest.mark.parametrize(
+    ("version", "status"), [("1", 500), ("0", 201), ("", 201), ("v1", 201), ("-1", 201), (str(1 << 64), 201)]
+)
+def test_only_a_version_that_storage_can_read_is_refused_on_create(
+    api: Api, version: str, status: int
+) -> None:
+    assert api.send("POST", WIDGETS, widget(resourceVersion=version)).status == status
+
+
 @pytest.mark.rule("api-42")
 @pytest.mark.parametrize(
     "metadata",

@@ -35,6 +35,15 @@ async def test_pods_become_ready_on_the_emptiest_nodes(client: Client, seed: int
 
 
 @in_world(played)
+async def test_nodes_say_what_machine_they_are(client: Client) -> None:
+    nodes = await client.list(Node)
+    assert [node.metadata.labels for node in nodes] == [
+        {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        for node in nodes
+    ]
+
+
+@in_world(played)
 async def test_a_deleted_pod_is_terminating_for_a_while_and_then_gone(client: Client) -> None:
     await client.create(pod())
     await anyio.sleep(5)

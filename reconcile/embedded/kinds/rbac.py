@@ -204,6 +204,13 @@ def default_roles(kinds: tuple[BuiltInKind, ...]) -> Iterator[dict[str, Any]]:
             _rule(["create"], ["authentication.k8s.io"], ["selfsubjectreviews"]),
         ],
     )
+    yield _role(
+        "system:auth-delegator",
+        [
+            _rule(["create"], ["authentication.k8s.io"], ["tokenreviews"]),
+            _rule(["create"], ["authorization.k8s.io"], ["subjectaccessreviews"]),
+        ],
+    )
     for name, part_of in (("admin", ""), ("edit", "admin"), ("view", "edit")):
         yield _aggregating(name, part_of)
     yield _part("view", [_rule(_READ, [group], names) for group, names in _names(kinds, "viewed").items()])

@@ -88,13 +88,18 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     if not metadata.get("name"):
         raise invalid(resource, "", [value_required("metadata.name", "name or generateName is required")])
     validate(write, obj, None)
-    if metadata.get("resourceVersion"):
+    if _names_a_version(metadata.get("resourceVersion")):
         raise bare_server_error("resourceVersion should not be set on objects to be created")
     kept = await kept_form(write, obj, None)
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
     if taken is not None:
         raise already_exists(resource, metadata["name"], deleting=taken.deleting)
     return await write.commit(201, kept)
+
+
+def _names_a_version(text: str | None) -> bool:
+    """Whether storage reads a version other than 0 from it; what it cannot read (`v1`) it overlooks."""
+    return text is not None and text.isascii() and text.isdigit() and 0 < int(text) < 1 << 64
 
 
 def require_create(write: WriteRequest) -> None:
