@@ -5,13 +5,16 @@ import logging
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import anyio
 import click
 
+from informers import ApiError
 from reconcile.commands.embedded_cluster import (
     EmbeddedCluster,
     embedded_cluster,
@@ -21,8 +24,9 @@ from reconcile.commands.embedded_cluster import (
 from reconcile.commands.problems import Problem
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.listener.admin_kubeconfig import check_kubeconfig_target
-from reconcile.manager.signals import on_signal
+from reconcile.manager.signals import in_loop, on_signal
 from reconcile.ops.log_setup import configure_logging
+from reconcile.testing.definition_files import read_definitions
 
 _TOKEN_LENGTH = 512
 _NODES = 1000
@@ -72,6 +76,16 @@ _NODES = 1000
 @click.option(
     "--repair", is_flag=True, help="Cut a damaged log of --data before the damage, and say what is dropped."
 )
+@click.option(
+    "--crds",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="PATH",
+    help="File or folder of CustomResourceDefinitions to install before it is ready. May be repeated.",
+)
+@click.option(
+    "--until-eof", is_flag=True, help="Stop when standard input ends, as it does with the parent process."
+)
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP, without a token unless one is given.")
 @click.option("--json", "as_json", is_flag=True, help="Print its address as one line of JSON once it is up.")
 def apiserver(
@@ -84,6 +98,8 @@ def apiserver(
     rbac: bool,
     data: Path | None,
     repair: bool,
+    crds: tuple[Path, ...],
+    until_eof: bool,
     insecure_http: bool,
     as_json: bool,
 ) -> None:
@@ -103,11 +119,14 @@ def apiserver(
         token = _read_token(token_file)
     if token is not None:
         _check_token(token, "--token" if token_file is None else f"the token file {token_file}")
+    definitions = _read_definitions(crds)
     configure_logging()
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # the simulated nodes log each pod
 
     async def serve_until_stopped(kubeconfig: Path, folder: DataFolder | None) -> None:
         with anyio.CancelScope() as scope, on_signal(scope.cancel):
+            if until_eof:
+                _when_input_ends(scope.cancel)
             async with embedded_cluster(
                 kubeconfig,
                 port=port,
@@ -118,6 +137,7 @@ def apiserver(
                 rbac=rbac,
                 data=folder,
             ) as cluster:
+                await _install(cluster, definitions)
                 _greet(cluster, as_json, data, token_unused=insecure_http and token is not None)
                 await anyio.sleep_forever()
 
@@ -125,6 +145,37 @@ def apiserver(
         anyio.run(serve_until_stopped, path, folder)
     if not as_json:
         click.echo("\nstopped")
+
+
+def _read_definitions(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    try:
+        return read_definitions(paths)
+    except ValueError as error:
+        raise Problem(str(error)) from None
+
+
+async def _install(cluster: EmbeddedCluster, definitions: Sequence[dict[str, Any]]) -> None:
+    for definition in definitions:
+        try:
+            await cluster.client.apply(definition)
+        except ApiError as error:
+            name = definition["metadata"]["name"]
+            raise Problem(f"the definition {name} is refused", str(error)) from None
+
+
+def _when_input_ends(act: Callable[[], object]) -> None:
+    """Call `act` in this loop once standard input has ended: then nobody is left to stop the server."""
+    soon = in_loop()
+
+    def read() -> None:
+        with suppress(OSError):  # closed
+            while os.read(0, 65536):
+                pass
+        with suppress(RuntimeError):  # the loop has ended before
+            soon(act)
+
+    # A daemon, because no signal would wake a read at the end of the process.
+    Thread(target=read, name="standard input", daemon=True).start()
 
 
 def _read_token(path: Path) -> str:

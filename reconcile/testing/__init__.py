@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from reconcile.testing.faulty_transport import FaultyTransport
     from reconcile.testing.fixture_handles import FaultControl, ManagerRunner, NodesRunner
+    from reconcile.testing.kube_apiserver import KubeApiserver, KubeApiserverFailed, running_kube_apiserver
     from reconcile.testing.late_watches import LateTransport
     from reconcile.testing.pod_pages import PodPages
     from reconcile.testing.polling import consistently, eventually
@@ -82,6 +83,8 @@ __all__ = [
     "Hold",
     "JumpClock",
     "Kill",
+    "KubeApiserver",
+    "KubeApiserverFailed",
     "LateTransport",
     "ListeningServer",
     "LoseReply",
@@ -118,6 +121,7 @@ __all__ = [
     "fuzz",
     "replay",
     "run_once",
+    "running_kube_apiserver",
     "seeds",
     "simulate",
     "sweep",

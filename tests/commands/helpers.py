@@ -78,6 +78,7 @@ def running(
     path: Path | None = None,
     python: str = sys.executable,
     root: Path | None = ROOT,
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[Command]:
     """`reconcile ARGUMENTS` in the folder `home`, with `path` before everything else that is installed.
 
@@ -92,7 +93,7 @@ def running(
     with open(home / "stderr", "w+") as stderr:
         process = subprocess.Popen(
             (python, "-c", "import sys; from reconcile.commands import main; sys.exit(main())", *arguments),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ import pytest
 
 from reconcile.commands import main
 from tests.commands.helpers import Command, complaint, running
+from tests.helpers.definitions import definition
 
 
 def address_of(command: Command) -> str:
@@ -103,6 +105,67 @@ def test_with_workloads_a_deployment_has_pods(tmp_path: Path) -> None:
         while (found := call(f"{deployments}/a"))["status"].get("availableReplicas") != 2:
             assert time.monotonic() < deadline, found
             time.sleep(0.1)
+
+
+def test_definitions_are_served_when_it_is_ready(tmp_path: Path) -> None:
+    folder = tmp_path / "crds"
+    folder.mkdir()
+    (folder / "widgets.yaml").write_text(json.dumps(definition("Widget")))
+    (folder / "kustomization.yaml").write_text("kind: Kustomization\nresources: [widgets.yaml]\n")
+    listed = tmp_path / "gadgets.json"
+    listed.write_text(json.dumps({"kind": "List", "items": [definition("Gadget")]}))
+    options = ("--crds", str(folder), "--crds", str(listed))
+    with running("apiserver", "--insecure-http", "--json", *options, home=tmp_path) as command:
+        url = json.loads(command.wait_for(""))["url"]
+        for plural in ("widgets", "gadgets"):
+            assert call(f"{url}/apis/example.com/v1/{plural}")["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read: No such file"),
+        ("a: [", "is not YAML"),
+        ("", "has no CustomResourceDefinition"),
+        ("kind: ConfigMap", "has no CustomResourceDefinition"),
+        (
+            "{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition}",
+            "of apiextensions.k8s.io/v1beta1, where apiextensions.k8s.io/v1 is served",
+        ),
+        ("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition}", "without metadata.name"),
+    ],
+)
+def test_a_file_without_a_definition_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, said: str
+) -> None:
+    file = tmp_path / "crd.yaml"
+    if text is not None:
+        file.write_text(text)
+    line = complaint(capsys, "apiserver", "--crds", str(file))
+    assert said in line
+    assert str(file) in line
+
+
+def test_a_definition_that_the_server_refuses_is_named_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "crd.yaml"
+    file.write_text(json.dumps({**definition("Widget"), "metadata": {"name": "others.example.com"}}))
+    line = complaint(capsys, "apiserver", "--crds", str(file))
+    assert "the definition others.example.com is refused" in line
+    assert "metadata.name" in line
+
+
+def test_it_ends_with_its_input_when_asked_to(tmp_path: Path) -> None:
+    with running("apiserver", "--json", "--until-eof", home=tmp_path, stdin=subprocess.PIPE) as command:
+        command.wait_for("")
+        assert command.process.stdin is not None
+        command.process.stdin.write("anything\n")
+        command.process.stdin.flush()
+        with pytest.raises(subprocess.TimeoutExpired):
+            command.process.wait(timeout=0.5)
+        command.process.stdin.close()
+        assert command.process.wait(timeout=5) == 0
 
 
 def test_workloads_without_nodes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
