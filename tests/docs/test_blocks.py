@@ -45,6 +45,8 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/name-an-operator.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",
     ("docs/how-to/several-clusters.md", "python"): "tests/manager/test_how_to.py",
+    ("docs/how-to/instead-of-envtest.md", "ini"): "tests/testing/test_kube_fixtures.py",
+    ("docs/how-to/instead-of-envtest.md", "python"): "tests/testing/test_kube_fixtures.py",
     ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_testing_pages.py",
     ("docs/reference/models.md", "python"): "tests/models/test_models_reference.py",
     ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_first_operator.py",
@@ -59,7 +61,9 @@ HERE: set[tuple[str, str]] = set()
 INLINE = re.compile(r"(?<!^\| )`(reconcile [a-z]+(?: [^`|…\[\]]+)?)`", re.MULTILINE)
 
 # What may be typed besides our own commands and `make`: nothing of it is ours to check.
-PROGRAMS = frozenset({"cd", "export", "git", "kubectl", "pip", "pytest", "python3", ".", "docker", "mypy"})
+PROGRAMS = frozenset(
+    {"cd", "export", "git", "kubectl", "pip", "pytest", "python3", ".", "docker", "mypy", "bash"}
+)
 TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from reconcile.testing import KubeApiserverFailed, running_kube_apiserver
+from tests.docs.blocks import code
 from tests.helpers.definitions import definition
+
+PAGE = "docs/how-to/instead-of-envtest.md"
 
 ALONE = """
 import json, sys, unittest, urllib.request, ssl
@@ -116,6 +119,14 @@ def test_a_project_without_any_client_has_a_server_for_its_tests(tmp_path: Path)
 def test_projects_with_other_clients_have_one(tmp_path: Path) -> None:
     project(tmp_path, CLIENTS)
     assert "4 passed" in outcome(tmp_path)
+
+
+def test_the_page_for_other_projects_is_true(tmp_path: Path) -> None:
+    (settings,), (tests,) = code(PAGE, "ini"), code(PAGE)
+    project(tmp_path, tests, *settings.splitlines()[1:])
+    (tmp_path / "config" / "crd").mkdir(parents=True)
+    (tmp_path / "config" / "crd" / "sites.json").write_text(json.dumps(definition("Site")))
+    assert "2 passed" in outcome(tmp_path)
 
 
 @pytest.mark.parametrize(
