@@ -33,10 +33,9 @@ EMULATES = (1, 36, 2)
 _PLAIN = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 _NOT_FOUND = Response(404, _PLAIN, b"404 page not found\n")
 _OK = Response(200, _PLAIN, b"ok")
-_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_V2 = Response(
     200,
-    {"content-type": _V2_PROTOBUF},
+    {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"},
     # swagger: "2.0", info: {title: "none", version: "v1.0"}, paths: {}. kubectl requests it when version 3
     # lacks a kind, and can name the missing kind only if the answer is a document in protobuf.
     b"\x0a\x032.0\x12\x0c\x0a\x04none\x12\x04v1.0\x42\x00",
@@ -95,7 +94,8 @@ class Routes:
 
     def _openapi_v2(self, request: ApiRequest, groups: Mapping[str, Group]) -> Response:
         """Empty in protobuf, and whole in JSON."""
-        if _V2_PROTOBUF in request.headers.get("accept", ""):
+        # kubectl writes `v2@v1.0`, and the answer is of type `v2.v1.0`.
+        if "proto-openapi.spec.v2" in request.headers.get("accept", ""):
             return _OPENAPI_V2
         documents = (group_document(path, resources) for path, resources in _by_path(groups).items())
         return _tagged(request, "application/json", _encode(swagger(_version()["gitVersion"], documents)))
