@@ -82,7 +82,7 @@ class Form:
 WHOLE = Form()
 
 
-def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
+def wanted_form(request: ApiRequest, resource: ServedResource, *, listing: bool) -> Form:
     """The first form in Accept that the server supports. Raises ApiFailure (406) if there is none."""
     accept = request.headers.get("accept", "")
     if not accept or accept in ("application/json", "*/*"):
@@ -93,7 +93,7 @@ def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
         form = _form(parameters, request, listing)
         if form is not None:
             return form
-    raise not_acceptable()
+    raise not_acceptable(None if resource.custom else {})
 
 
 def accepted(header: str) -> Iterator[tuple[str, dict[str, str]]]:

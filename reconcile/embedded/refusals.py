@@ -143,8 +143,9 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiFailure:
     return ApiFailure(415, "UnsupportedMediaType", message)
 
 
-def not_acceptable() -> ApiFailure:
-    return ApiFailure(406, "NotAcceptable", "only the following media types are accepted: application/json")
+def not_acceptable(details: dict[str, Any] | None = None) -> ApiFailure:
+    message = "only the following media types are accepted: application/json"
+    return ApiFailure(406, "NotAcceptable", message, details)
 
 
 def expired(asked: int, oldest: int) -> ApiFailure:

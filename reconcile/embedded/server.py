@@ -39,7 +39,7 @@ from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import Converter, ServedResource
 from reconcile.embedded.stored_forms import Unconverted, shown
-from reconcile.embedded.verbs.bodies import warning_text
+from reconcile.embedded.verbs.bodies import warning_headers, warning_text
 from reconcile.embedded.verbs.dispatch import Answer, act_for
 from reconcile.embedded.verbs.rendering import json_response
 from reconcile.embedded.verbs.watching import WatchStream
@@ -382,7 +382,8 @@ def failure_response(failure: ApiFailure) -> Response:
     """The HTTP response for a failure."""
     details = failure.details or {}
     after = details.get("retryAfterSeconds")
-    return json_response(failure.code, failure.to_json(), {"retry-after": str(after)} if after else None)
+    headers = warning_headers(failure.warnings) | ({"retry-after": str(after)} if after else {})
+    return json_response(failure.code, failure.to_json(), headers)
 
 
 def _with_deprecation(answer: Response, target: RequestTarget) -> Response:

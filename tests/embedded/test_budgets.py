@@ -331,12 +331,12 @@ def test_a_quantity_that_is_too_long_is_refused(api: Api, text: str) -> None:
 @pytest.mark.parametrize("factor", [3, 0.1, 10**300, 5e-324, 1e308])
 def test_multiple_of_is_decided_for_any_two_numbers(value: float, factor: float) -> None:
     schema = compile_schema({"properties": {"a": {"type": "number", "multipleOf": factor}}})
-    assert len(schema.validate({"a": value})) == (0 if value == factor or _divides(factor, value) else 1)
+    assert len(schema.validate({"a": value})) == (0 if _divides(factor, value) else 1)
 
 
 def _divides(factor: float, value: float) -> bool:
-    if isinstance(factor, int) and isinstance(value, int):
-        return value % factor == 0
+    if isinstance(value, int):  # as in kube-openapi, which cuts the factor too
+        return int(factor) != 0 and value % int(factor) == 0
     try:
         return (value / factor) % 1 == 0
     except OverflowError:

@@ -109,7 +109,7 @@ POD_MESSAGES: Final[Messages] = {
 KINDS: Final = (
     BuiltInKind(
         "", "Pod", short_names=("po",), categories=("all",), has_status=True, has_generation=True,
-        answers_object_on_delete=True,
+        answers_object_on_delete=True, metadata_fault_copies=4, status_keeps=("ownerReferences",),
         selectable_fields=(
             ".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".spec.serviceAccountName",
             ".spec.hostNetwork", ".status.phase", ".status.podIP", ".status.nominatedNodeName",
@@ -120,7 +120,6 @@ KINDS: Final = (
         checks=_pod_causes,
         names_missing_fields=True,
         status_checks=status_causes,
-        status_keeps=("ownerReferences",),
         warnings=pod_warnings,
         status_warnings=status_warnings,
         parts=PARTS,

@@ -1,6 +1,6 @@
 """managedFields, as the API server keeps them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -173,9 +173,25 @@ def capped(managers: FieldManagers) -> FieldManagers:
     return result
 
 
-def applied_by_all(managers: FieldManagers) -> FieldSet:
+def is_owned(entries: Any, path: Sequence[str]) -> bool:
+    """Whether any manager owns the field, given by the elements of its path."""
+    for entry in entries or ():
+        fields = entry.get("fieldsV1") or {}
+        for element in path:
+            fields = fields.get(element) if isinstance(fields, dict) else None
+        if fields is not None:
+            return True
+    return False
+
+
+def disowned(entries: Any, path: Sequence[str]) -> list[dict[str, Any]]:
+    """The entries without the owners of a field."""
+    return encode(released(decode(entries), FieldSet.of(path), keeper=None))
+
+
+def owned_by_all(managers: FieldManagers) -> FieldSet:
+    """The fields that any manager owns."""
     result = FieldSet()
-    for manager, ownership in managers.items():
-        if manager.operation == APPLY:
-            result = result.union(ownership.fields)
+    for ownership in managers.values():
+        result = result.union(ownership.fields)
     return result

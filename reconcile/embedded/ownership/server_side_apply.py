@@ -1,6 +1,6 @@
 """Server-side apply and the tracking of updates, by the rules of the API server's field manager."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,11 +14,11 @@ from reconcile.embedded.ownership.managed_fields import (
     FieldManager,
     FieldManagers,
     Ownership,
-    applied_by_all,
     capped,
     decode,
     encode,
     manager_for,
+    owned_by_all,
     released,
     tracked,
     tracked_part,
@@ -37,12 +37,29 @@ from reconcile.embedded.ownership.typed_values import (
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied
-from reconcile.embedded.schema.schema_nodes import SchemaNode
+from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+NodeOf = Callable[[str], SchemaNode | None]
+"""The schema of another version of the same resource, by its apiVersion; None if it is unknown.
+
+A real server shows an object in the version of each of its managers, without pruning it. If a field is not
+declared there, an apply fails, and any other write loses all managedFields.
+"""
+
+
+def _time_of(subresource: str, time: str) -> str:
+    """A real server keeps no times of managers of the scale (ScaleHandler.ToParent)."""
+    return "" if subresource == "scale" else time
+
+
+def _no_other_version(api_version: str) -> SchemaNode | None:
+    return None
 
 
 def apply(
@@ -56,12 +73,14 @@ def apply(
     api_version: str,
     time: str,
     reset: Collection[str] = (),
+    node_of: NodeOf = _no_other_version,
 ) -> dict[str, Any]:
     """The object after `manager` applies `intent` to `live`, with its managedFields.
 
-    Fields that the manager applied before and no longer names are removed, unless another applier owns them.
+    Fields that the manager applied before and no longer names are removed, unless another manager owns them.
     If nothing changes, managedFields keep their times. `reset` names members that this request may not
-    change, such as `status`, and drops them from the intent; the subresource `status` drops all others.
+    change, such as `status` and `metadata.labels`, and drops them from the intent; the subresource `status`
+    drops all but metadata and itself.
 
     Raises:
         ApiFailure: 409 with a cause FieldManagerConflict for each field of another manager that would change,
@@ -70,9 +89,11 @@ def apply(
     wanted = _without_reset(intent, subresource, reset)
     node = schema.whole
     try:
-        check_typed(node, wanted)
+        check_typed(node, intent)
         owner = manager_for(manager, APPLY, api_version, subresource)
-        return _apply(live, wanted, _Edit(node, owner, api_version, time), schema.zero, force=force)
+        edit = _Edit(node, owner, api_version, _time_of(subresource, time), node_of)
+        visible = _without_reset(_unmanaged(live), subresource, reset) if live is not None else {}
+        return _apply(live, wanted, edit, _Beside(intent, visible, schema.zero), force=force)
     except SchemaMismatch as mismatch:
         metadata = intent.get("metadata") or {}
         place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -90,6 +111,7 @@ def track_update(
     subresource: str,
     api_version: str,
     time: str,
+    node_of: NodeOf = _no_other_version,
 ) -> None:
     """Set `new`'s managedFields for a write that is not an apply: `manager` owns the changed fields.
 
@@ -103,7 +125,8 @@ def track_update(
     managers = (_decoded(sent, schema.whole) if replacing else {}) or _decoded(stored, schema.whole)
     if (replacing and sent == [{}]) or (not managers and old is not None):
         return
-    edit = _Edit(schema.whole, manager_for(manager, UPDATE, api_version, subresource), api_version, time)
+    owner = manager_for(manager, UPDATE, api_version, subresource)
+    edit = _Edit(schema.whole, owner, api_version, _time_of(subresource, time), node_of)
     try:
         if managers or old is not None:
             updated = _updated(managers, _unmanaged(old) if old is not None else {}, new, edit)
@@ -123,6 +146,26 @@ class _Edit:
     owner: FieldManager
     api_version: str
     time: str
+    node_of: NodeOf = _no_other_version
+
+    def check_in_versions(self, managers: FieldManagers, *objects: Mapping[str, Any]) -> None:
+        """Raises SchemaMismatch if the version of a manager does not declare a field of the objects."""
+        for version in {owned.api_version for owned in managers.values()} - {self.api_version}:
+            node = self.node_of(version)
+            for obj in () if node is None else objects:
+                check_typed(node or ANYTHING, obj, unique=False)
+
+
+@frozen
+class _Beside:
+    """What an apply has to do with the fields that its endpoint resets."""
+
+    intent: dict[str, Any]
+    """With them: their changes count for the time of the manager."""
+    visible: dict[str, Any]
+    """The live object without them, of which the first apply makes a manager."""
+    zero: Mapping[str, Any]
+    """An empty object of the Go type."""
 
 
 def _owned_from_the_start(zero: Mapping[str, Any], new: dict[str, Any], edit: _Edit) -> FieldManagers:
@@ -156,6 +199,7 @@ def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 def _updated(managers: FieldManagers, old: dict[str, Any], new: dict[str, Any], edit: _Edit) -> FieldManagers:
     owner = edit.owner
+    edit.check_in_versions(managers, old, new)
     change = compare(edit.node, old, new)
     taken = change.added.union(change.modified)
     result = dict(tracked(released(managers, taken.union(change.removed), keeper=None)))
@@ -167,12 +211,7 @@ def _updated(managers: FieldManagers, old: dict[str, Any], new: dict[str, Any], 
 
 
 def _apply(
-    live: dict[str, Any] | None,
-    intent: dict[str, Any],
-    edit: _Edit,
-    zero: Mapping[str, Any],
-    *,
-    force: bool,
+    live: dict[str, Any] | None, intent: dict[str, Any], edit: _Edit, beside: _Beside, *, force: bool
 ) -> dict[str, Any]:
     node, owner, api_version, time = edit.node, edit.owner, edit.api_version, edit.time
     if live is None:
@@ -182,19 +221,20 @@ def _apply(
     managers = _decoded(live["metadata"].get("managedFields"), node)
     if not managers:
         first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
-        managers = _owned_from_the_start(zero, before, evolve(edit, owner=first))
+        managers = _owned_from_the_start(beside.zero, beside.visible, evolve(edit, owner=first))
     merged = merge(node, before, intent)
     mine = Ownership(field_set(node, intent), api_version, managers[owner].time if owner in managers else "")
     applied = {**managers, owner: mine}
     if owner in managers:
         # Merged once more, since pruning also empties what the intent wants to be empty.
         merged = merge(node, _pruned(node, merged, applied, managers[owner].fields), intent)
+    edit.check_in_versions(managers, before, merged)
     change = compare(node, before, merged)
     taken = change.added.union(change.modified)
     if not force:
         _check_conflicts(applied, taken, owner, _applied_by_kubectl(before, node, owner))
     result = dict(tracked(released(applied, taken.union(change.removed), keeper=owner)))
-    if change and owner in result:
+    if owner in result and (change or compare(node, before, merge(node, before, _unmanaged(beside.intent)))):
         result[owner] = Ownership(result[owner].fields, api_version, time)
     return _applied(merged, intent, result, owner)
 
@@ -211,9 +251,9 @@ def _applied(
 
 
 def _pruned(node: SchemaNode, merged: dict[str, Any], managers: FieldManagers, last: FieldSet) -> Any:
-    """`merged` without the fields that the applier owned before and that no applier names now."""
+    """`merged` without the fields that the applier owned before and that nobody owns now."""
     last = with_named_fields(last, node)
-    applied = with_named_fields(applied_by_all(managers), node)
+    applied = with_named_fields(owned_by_all(managers), node)
     everything = with_named_fields(field_set(node, merged), node)
     remaining = with_named_fields(field_set(node, remove(node, merged, last) or {}), node)
     remaining = remaining.union(applied)
@@ -262,16 +302,17 @@ def _described(manager: FieldManager, ownership: Ownership) -> str:
 
 
 def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[str]) -> dict[str, Any]:
-    wanted = {name: value for name, value in intent.items() if name not in reset}
+    wanted = {name: value for name, value in intent.items() if name == "metadata" or name not in reset}
     if subresource == "status":
         wanted = {name: value for name, value in wanted.items() if name in {*_ROOT_FIELDS, "status"}}
+    metadata = wanted.get("metadata") or {}
+    if "metadata" in reset:
+        wanted["metadata"] = {name: metadata[name] for name in ("name", "namespace") if name in metadata}
+    elif "managedFields" in metadata or reset:
+        dropped = {"metadata.managedFields", *reset}
         wanted["metadata"] = {
-            name: value
-            for name, value in (wanted.get("metadata") or {}).items()
-            if name in ("name", "namespace")
+            name: value for name, value in metadata.items() if f"metadata.{name}" not in dropped
         }
-    elif isinstance(metadata := wanted.get("metadata"), dict) and "managedFields" in metadata:
-        wanted["metadata"] = {name: value for name, value in metadata.items() if name != "managedFields"}
     return wanted
 
 

@@ -5,7 +5,7 @@ a whole. The rules are those of structured-merge-diff, which the API server uses
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -54,17 +54,17 @@ def is_granular_list(node: SchemaNode, value: Any) -> bool:
     return isinstance(value, list) and node.list_type != "atomic"
 
 
-def check_typed(node: SchemaNode, value: Any, path: tuple[str, ...] = ()) -> None:
-    """Check an applied configuration against its schema.
+def check_typed(node: SchemaNode, value: Any, path: tuple[str, ...] = (), *, unique: bool = True) -> None:
+    """Check an applied configuration against its schema; without `unique`, a stored object.
 
     Raises SchemaMismatch: A field is unknown or has a wrong type, or an item is duplicated or lacks its key.
     """
     if value is None:
         return
     if isinstance(value, dict):
-        _check_map(node, value, path)
+        _check_map(node, value, path, unique)
     elif isinstance(value, list):
-        _check_list(node, value, path)
+        _check_list(node, value, path, unique)
     elif node.type in ("object", "array"):
         expected = "map" if node.type == "object" else "list"
         raise SchemaMismatch(f"{path_text(path)}: expected {expected}, got {type_name(value)}")
@@ -72,7 +72,7 @@ def check_typed(node: SchemaNode, value: Any, path: tuple[str, ...] = ()) -> Non
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type}, got {type_name(value)}")
 
 
-def _check_map(node: SchemaNode, value: dict[str, Any], path: tuple[str, ...]) -> None:
+def _check_map(node: SchemaNode, value: dict[str, Any], path: tuple[str, ...], unique: bool) -> None:
     if node.type not in ("object", "") or node.int_or_string or node.quantity:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got map")
     for name, member in value.items():
@@ -80,25 +80,25 @@ def _check_map(node: SchemaNode, value: dict[str, Any], path: tuple[str, ...]) -
         if child is None:
             raise SchemaMismatch(f"{path_text((*path, field_element(name)))}: field not declared in schema")
         if type(member) not in _SCALAR_TYPES.get(child.type, ()):
-            check_typed(child, member, (*path, field_element(name)))
+            check_typed(child, member, (*path, field_element(name)), unique=unique)
 
 
-def _check_list(node: SchemaNode, value: list[Any], path: tuple[str, ...]) -> None:
+def _check_list(node: SchemaNode, value: list[Any], path: tuple[str, ...], unique: bool) -> None:
     if node.type not in ("array", "") or node.int_or_string or node.quantity:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got list")
     seen: set[str] = set()
     for index, item in enumerate(value):
         element = f"i:{index}" if node.list_type == "atomic" else item_element(node, item, path)
-        if element in seen:
+        if unique and element in seen:
             raise SchemaMismatch(f"{path_text(path)}: duplicate entries for key {path_text([element])}")
         seen.add(element)
-        check_typed(node.item(), item, (*path, element))
+        check_typed(node.item(), item, (*path, element), unique=unique)
 
 
 def item_element(node: SchemaNode, item: Any, path: tuple[str, ...] = ()) -> str:
-    """The path element of an item of a granular list; missing keys have their defaults.
+    """The path element of an item of a granular list; a missing key has its default or is left out.
 
-    Raises SchemaMismatch: The item is null, or lacks a key without a default.
+    Raises SchemaMismatch: The item is null or no map.
     """
     if node.list_type == "set":
         if item is None:
@@ -111,10 +111,8 @@ def item_element(node: SchemaNode, item: Any, path: tuple[str, ...] = ()) -> str
         value = item.get(name, ABSENT)
         if value is ABSENT and (member := node.item().child(name)) is not None and member.default:
             value = member.default.value
-        if value is ABSENT:
-            why = f"associative list with keys has an element that omits key field {name!r}"
-            raise SchemaMismatch(f"{path_text(path)}: {why} (and doesn't have default value)")
-        keys[name] = value
+        if value is not ABSENT:
+            keys[name] = value
     return key_element(keys)
 
 
@@ -142,12 +140,9 @@ def _map_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
 
 def _list_fields(node: SchemaNode, value: list[Any]) -> FieldSet:
     children: dict[str, FieldSet] = {}
-    for item in value:
-        element, below = item_element(node, item), field_set(node.item(), item)
-        if element in children:  # as in `_all_new`
-            children[element] = FieldSet.LEAF
-        else:
-            children[element] = below if below.owned else FieldSet(True, below.children)
+    for element, items in _by_element(node, value).items():
+        below = field_set(node.item(), items[0]) if len(items) == 1 else NO_FIELDS
+        children[element] = below if below.owned else FieldSet(True, below.children)
     return FieldSet(children=children)
 
 
@@ -184,12 +179,13 @@ def _all_new(node: SchemaNode, value: Any) -> FieldSet:
         return FieldSet(True, _new_members(node, value))
     if is_granular_list(node, value):
         item_node = node.item()
-        children: dict[str, FieldSet] = {}
-        for item in value:
-            element = item_element(node, item)
-            # Of items with the same key, only the key is owned.
-            children[element] = FieldSet.LEAF if element in children else _all_new(item_node, item)
-        return FieldSet(True, children)
+        return FieldSet(
+            True,
+            {
+                element: _all_new(item_node, items[0]) if len(items) == 1 else FieldSet.LEAF
+                for element, items in _by_element(node, value).items()
+            },
+        )
     return FieldSet.LEAF
 
 
@@ -212,11 +208,24 @@ def compare(node: SchemaNode, old: Any, new: Any) -> Comparison:
     if _both(is_granular_list, node, old, new):
         before, after = _by_element(node, old), _by_element(node, new)
         parts = {
-            element: compare(node.item(), before.get(element, ABSENT), after.get(element, ABSENT))
+            element: _compare_items(node.item(), before.get(element, ()), after.get(element, ()))
             for element in dict.fromkeys([*before, *after])
         }
         return _combined(parts, new)
     return _replaced(new)
+
+
+def _compare_items(node: SchemaNode, old: Sequence[Any], new: Sequence[Any]) -> Comparison:
+    """The difference of the items with one key: those that occur twice are compared as a whole."""
+    if len(old) < 2 and len(new) < 2:
+        return compare(node, old[0] if old else ABSENT, new[0] if new else ABSENT)
+    if len(old) > 1 and len(new) > 1:
+        return _NO_DIFFERENCE if same(old, new) else Comparison(modified=FieldSet.LEAF)
+    if len(new) > 1:
+        gone = compare(node, old[0], ABSENT) if old else _NO_DIFFERENCE
+        return Comparison(FieldSet.LEAF, gone.removed, gone.modified)
+    added = compare(node, ABSENT, new[0]) if new else _NO_DIFFERENCE
+    return Comparison(added.added, FieldSet.LEAF, added.modified)
 
 
 def _replaced(new: Any) -> Comparison:
@@ -239,9 +248,12 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _by_element(node: SchemaNode, value: Any) -> dict[str, Any]:
-    items = value if isinstance(value, list) else []
-    return {item_element(node, item): item for item in items}
+def _by_element(node: SchemaNode, value: Any) -> dict[str, list[Any]]:
+    """The items of a list by their keys; stored objects may have some twice, applied ones may not."""
+    found: dict[str, list[Any]] = {}
+    for item in value if isinstance(value, list) else ():
+        found.setdefault(item_element(node, item), []).append(item)
+    return found
 
 
 def _combined(parts: dict[str, Comparison], new: Any) -> Comparison:
@@ -283,7 +295,7 @@ def _merge_lists(node: SchemaNode, live: list[Any], intent: list[Any]) -> list[A
     def take_until(last: str) -> None:
         while upcoming:
             element = upcoming.popleft()
-            merged.append(merge(node.item(), theirs.get(element, ABSENT), mine[element]))
+            merged.append(merge(node.item(), theirs.get(element, ABSENT), mine[element][0]))
             if element == last:
                 return
 

@@ -41,6 +41,8 @@ class ApiFailure(Exception):
     message: str
     details: dict[str, Any] | None = None
     causes: Sequence[FieldCause] = field(default=())
+    warnings: Sequence[str] = field(default=(), kw_only=True)
+    """What the writer is warned of beside the refusal."""
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"

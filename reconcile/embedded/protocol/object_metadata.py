@@ -11,6 +11,7 @@ from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
     value_invalid,
+    value_required,
     value_too_long,
 )
 
@@ -126,6 +127,11 @@ def check(
         + annotation_causes(metadata.get("annotations") or {})
         + _owner_causes(metadata.get("ownerReferences") or ())
     )
+    return causes + max(1, times - 2) * _finalizer_causes(metadata, custom, warnings), warnings
+
+
+def _finalizer_causes(metadata: Mapping[str, Any], custom: bool, warnings: list[str]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     finalizers = metadata.get("finalizers") or ()
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
@@ -144,7 +150,7 @@ def check(
         else:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             causes.append(value_invalid(f"metadata.finalizers[{index}]", finalizer, why))
-    return causes, warnings
+    return causes
 
 
 def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[FieldCause]:
@@ -154,6 +160,8 @@ def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[Fie
         made = f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
         causes += [value_invalid("metadata.generateName", base, fault) for fault in name_check(made)]
     name = metadata.get("name", "")
+    if not name:
+        return [*causes, value_required("metadata.name", "name or generateName is required")]
     return causes + [value_invalid("metadata.name", name, fault) for fault in name_check(name)]
 
 

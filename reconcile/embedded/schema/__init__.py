@@ -91,13 +91,14 @@ class ResourceSchema:
         obj.update(held | body)
         return removed
 
-    def default(self, obj: dict[str, Any]) -> EmptyLists:
+    def default(self, obj: dict[str, Any], *, keep_nulls: bool = False) -> EmptyLists:
         """Fill in defaults and remove nulls where they are not allowed, in place.
 
         Objects of built-in kinds take the form in which Go writes them. Returns their lists that are empty
-        until they are stored, and then null.
+        until they are stored, and then null. With `keep_nulls`, as for the result of an apply, nulls of
+        custom resources that have no default stay.
         """
-        return fill_defaults(self.root, obj)
+        return fill_defaults(self.root, obj, keep_nulls=keep_nulls)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldCause]:
         """The faults of an object; with `old`, only those that `old` does not have."""

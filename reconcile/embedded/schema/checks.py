@@ -142,8 +142,9 @@ def _multiple(schema: Mapping[str, Any]) -> Check:
 
 
 def _is_multiple(value: float, factor: float) -> bool:
-    if isinstance(value, int) and isinstance(factor, int):
-        return value % factor == 0
+    if isinstance(value, int):
+        # As in kube-openapi, the factor of a whole number is cut to one, and none is left of 0.5.
+        return int(factor) != 0 and value % int(factor) == 0
     try:
         return (value / factor) % 1 == 0
     except OverflowError:  # a whole number that no float holds; schemas in code may have one

@@ -79,6 +79,7 @@ class _Room:
 
     left: int = MAX_DEFAULTS
     empty: EmptyLists = field(factory=list)
+    keep_nulls: bool = False
 
     def copy_of(self, default: Default) -> Any:
         """A copy, or ABSENT if there is not enough room."""
@@ -88,7 +89,7 @@ class _Room:
         return copied(default.value)
 
 
-def fill_defaults(node: SchemaNode, value: Any) -> EmptyLists:
+def fill_defaults(node: SchemaNode, value: Any, *, keep_nulls: bool = False) -> EmptyLists:
     """Fill in defaults, in place, up to `MAX_DEFAULTS`.
 
     Where a field is not nullable, null is replaced by the default or removed. Whole numbers such as `2.0`
@@ -96,7 +97,7 @@ def fill_defaults(node: SchemaNode, value: Any) -> EmptyLists:
     are always written, and lose those that are not written because they are empty or zero. Returns the empty
     lists and maps that remain: Go writes them, but once they have been stored they are null.
     """
-    room = _Room()
+    room = _Room(keep_nulls=keep_nulls)
     _fill(node, value, room)
     return room.empty
 
@@ -126,7 +127,7 @@ def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
             continue
         if member is None:
             # A place that keeps everything keeps null too.
-            if not child.nullable and (child.type or not child.preserves_unknown):
+            if not child.nullable and (child.type or not child.preserves_unknown) and not room.keep_nulls:
                 unset.append(name)
         elif isinstance(member, dict | list):
             _fill(child, member, room)

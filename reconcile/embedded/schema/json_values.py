@@ -65,6 +65,30 @@ def copied(value: Any) -> Any:
     return value
 
 
+def holds_whole_floats(value: Any) -> bool:
+    """Whether a value has a number such as 1.0 anywhere."""
+    if isinstance(value, dict):
+        return any(map(holds_whole_floats, value.values()))
+    if isinstance(value, list):
+        return any(map(holds_whole_floats, value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def whole_numbers(value: Any) -> Any:
+    """The value with integers for whole floats, in place: Go writes 1.0 as 1."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**63 else value
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if isinstance(member, dict | list | float):
+                value[name] = whole_numbers(member)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict | list | float):
+                value[index] = whole_numbers(item)
+    return value
+
+
 def list_key(keys: Sequence[str], item: Any) -> tuple[str, ...]:
     """The identity of an item of a keyed list, or of a set if there are no keys."""
     if not keys or not isinstance(item, dict):

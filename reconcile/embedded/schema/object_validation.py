@@ -6,6 +6,7 @@ from typing import Any, Final
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_required
 from reconcile.embedded.schema.checks import invalid
+from reconcile.embedded.schema.go_structs import UNTYPED
 from reconcile.embedded.schema.json_values import copied, list_key, quoted, same, type_name
 from reconcile.embedded.schema.schema_nodes import ABSENT, Compositions, SchemaNode
 from reconcile.embedded.schema.steps import MAX_PATH, Causes, TooManyFaults, shortened
@@ -53,7 +54,8 @@ def _passes_for(node: SchemaNode, value: Any) -> bool:
         return value is not None or node.preserves_unknown
     if node.type == "number":
         return type(value) is int
-    return node.type == "integer" and isinstance(value, float) and value.is_integer()
+    whole = node.type == "integer" and isinstance(value, float) and value.is_integer()
+    return whole and node.zero is UNTYPED  # Go reads no 1.0 into an integer
 
 
 def _wrong_type(node: SchemaNode, value: Any, path: str) -> FieldCause:

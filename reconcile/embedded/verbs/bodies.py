@@ -23,12 +23,12 @@ from reconcile.embedded.protocol.object_metadata import type_fault
 from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import (
     bad_request,
-    invalid,
+    invalid_kind,
     invalid_options,
     too_deep,
     unsupported_media_type,
 )
-from reconcile.embedded.schema.json_values import is_deeper
+from reconcile.embedded.schema.json_values import is_deeper, whole_numbers
 from reconcile.embedded.served import ServedResource
 
 # Twice what etcd takes, since JSON is larger than what is stored (MaxRequestBodyBytes in config.go).
@@ -139,7 +139,7 @@ def read_kind(request: ApiRequest, kind: str) -> dict[str, Any]:
 
 
 def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
-    """Decode JSON as the real server does: whole floats are integers.
+    """Decode JSON as the real server does: `1.0` is no integer yet.
 
     `duplicates` receives duplicate keys. Raises ApiFailure: 400 if the body is not JSON or nested too deeply,
     413 if it is too large.
@@ -183,7 +183,7 @@ def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
     try:
         text = body.decode()  # json would guess at other encodings, and let halves of surrogate pairs pass
         obj = json.loads(
-            text, object_pairs_hook=collect, parse_float=_number, parse_constant=_refuse_constant
+            text, object_pairs_hook=collect, parse_float=_finite, parse_constant=_refuse_constant
         )
         json.dumps(obj, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -210,7 +210,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
     if obj is None and body.lstrip()[:1] == b"{":
         obj = _parse_json_in_yaml(body, duplicates)
     if obj is not None:
-        return _checked(obj, body)
+        return whole_numbers(_checked(obj, body))  # it has become JSON, where 1.0 is written as 1
     from reconcile.embedded.protocol import yaml_text
 
     try:
@@ -239,14 +239,14 @@ def too_large() -> ApiFailure:
     return ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
-def _number(text: str) -> int | float:
+def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"number {text[:_SHOWN]} is out of range")
-    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+    return value
 
 
-_DECODER: Final = msgspec.json.Decoder(float_hook=_number)
+_DECODER: Final = msgspec.json.Decoder(float_hook=_finite)
 
 
 def _refuse_constant(text: str) -> Any:
@@ -309,7 +309,9 @@ def _check_kind(obj: dict[str, Any], resource: ServedResource) -> None:
     if not resource.custom:
         raise bad_request(f"{resource.kind} in version {resource.version} cannot be handled as a {kind}")
     name = obj["metadata"].get("name", "") if isinstance(obj.get("metadata"), dict) else ""
-    raise invalid(resource, name, [value_invalid("kind", kind, f"must be {resource.kind}")])
+    cause = value_invalid("kind", kind, f"must be {resource.kind}")
+    details = {"name": name, "group": resource.group, "kind": kind}
+    raise invalid_kind(f"{kind}.{resource.group}", name, [cause], details)
 
 
 def place(obj: dict[str, Any], target: RequestTarget) -> None:

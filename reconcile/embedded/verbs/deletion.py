@@ -143,7 +143,7 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
 async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """DELETE an object: it is removed, or marked as terminating while finalizers or grace hold it."""
     resource = target.resource
-    form = wanted_form(request, listing=False)
+    form = wanted_form(request, resource, listing=False)
     options = delete_options(request)
     found = require(engine, target)
     if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
@@ -218,16 +218,31 @@ def remove(
     held = bool(obj["metadata"].get("finalizers")) or grace > 0
     held = held or (resource.storage_key == NAMESPACES and bool((obj.get("spec") or {}).get("finalizers")))
     if not held:
-        if not options.dry_run:
-            engine.remove(resource.storage_key, stored.key)
-        if not _is_graceful(resource):
-            return old, True
-        _mark(engine, resource, obj, 0)
-        return obj, True
+        return _removed(engine, resource, obj, stored, options), True
     _mark(engine, resource, obj, grace)
     if obj != old and not options.dry_run:
         engine.put(resource, obj)
     return obj, False
+
+
+def _removed(
+    engine: Engine, resource: ServedResource, obj: dict[str, Any], stored: Stored, options: DeleteOptions
+) -> dict[str, Any]:
+    """The object after its removal, with the version of that; a Pod is marked first, as on a real server."""
+    if is_graceful(resource):
+        _mark(engine, resource, obj, 0)
+    if options.dry_run:
+        return obj
+    if is_graceful(resource):
+        engine.put(resource, obj)
+    change = engine.remove(resource.storage_key, stored.key)
+    obj["metadata"]["resourceVersion"] = str(change.version)
+    return obj
+
+
+def is_graceful(resource: ServedResource) -> bool:
+    """Whether a grace period counts (RESTGracefulDeleteStrategy)."""
+    return (resource.group, resource.kind) == ("", "Pod")
 
 
 def _check_preconditions(resource: ServedResource, stored: Stored, options: DeleteOptions) -> None:
@@ -261,14 +276,10 @@ def _add_finalizers(resource: ServedResource, obj: dict[str, Any], options: Dele
         metadata.pop("finalizers", None)
 
 
-def _is_graceful(resource: ServedResource) -> bool:
-    return (resource.group, resource.kind) == ("", "Pod")
-
-
 def _grace_period(resource: ServedResource, obj: Mapping[str, Any], options: DeleteOptions) -> int:
     """Seconds for which the object stays: 0 except for pods that run on a node."""
     spec = obj.get("spec") or {}
-    if not _is_graceful(resource) or not spec.get("nodeName"):
+    if not is_graceful(resource) or not spec.get("nodeName"):
         return 0
     if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
@@ -301,7 +312,7 @@ async def delete_collection(engine: Engine, request: ApiRequest, target: Request
     chosen = selection(resource, target.namespace, request.query)
     page = page_of(engine, request, target, chosen)
     options = delete_options(request)
-    form = wanted_form(request, listing=True)
+    form = wanted_form(request, resource, listing=True)
     for stored in page.items:
         await shown(stored, resource)
     for stored in page.items:

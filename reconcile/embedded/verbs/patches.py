@@ -152,7 +152,11 @@ def _move(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
 
 
 def _copy(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
-    value = _get(doc, _pointer(op, "from"))
+    source = _pointer(op, "from")
+    parent = _get(doc, source[:-1]) if source else None
+    # As in the real server, a member that is missing is copied as null.
+    missing = isinstance(parent, dict) and source[-1] not in parent
+    value = None if missing else _get(doc, source)
     return _put(doc, _pointer(op, "path"), effort.copy(value), effort, insert=True)
 
 

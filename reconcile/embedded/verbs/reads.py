@@ -12,6 +12,7 @@ import msgspec
 from attrs import evolve, frozen
 
 from informers.apimachinery.field_selectors import FieldTerm
+from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import Engine
@@ -58,7 +59,7 @@ def get(
     engine: Engine, request: ApiRequest, target: RequestTarget
 ) -> Response | Coroutine[Any, Any, Response]:
     resource = target.resource
-    form = wanted_form(request, listing=False)
+    form = wanted_form(request, target.resource, listing=False)
     stored = engine.get(resource, target.namespace, target.name)
     _not_in_future(engine, _single_version(request.query))
     if stored is None:
@@ -79,7 +80,8 @@ def list_objects(
 ) -> Response | Coroutine[Any, Any, Response]:
     """A page of a collection; all its pages show one version."""
     resource = target.resource
-    form = wanted_form(request, listing=True)
+    form = wanted_form(request, target.resource, listing=True)
+    _check_list_options(request.query)
     chosen = selection(resource, target.namespace, request.query)
     page = page_of(engine, request, target, chosen)
     metadata = page.metadata(resource.custom and form.kind == "whole")
@@ -122,8 +124,9 @@ def page_of(engine: Engine, request: ApiRequest, target: RequestTarget, chosen: 
         version = _list_version(engine, query, paged=limit > 0)
         if query.get("resourceVersion") == "0":
             limit = 0
-    found = _selected(engine.log.snapshot(target.resource.storage_key, version), chosen, start)
-    if limit <= 0 or len(found) <= limit:
+    snapshot = engine.log.snapshot(target.resource.storage_key, version)
+    found = _selected(snapshot, chosen, start)
+    if limit <= 0 or len(found) < limit or not _has_more(snapshot, chosen, found[limit - 1].key):
         return Page(found, version)
     shown = found[:limit]
     token = _make_token(version, *shown[-1].key)
@@ -136,6 +139,15 @@ def _selected(
     if start is None and not chosen.narrows and not chosen.namespace:
         return snapshot
     return [stored for stored in snapshot if (start is None or stored.key > start) and chosen.matches(stored)]
+
+
+def _has_more(snapshot: Sequence[Stored], chosen: ObjectSelection, last: Key) -> bool:
+    """Whether objects follow the last one of a page; as in etcd, selectors do not count."""
+    if any(term.path == "metadata.name" for term in chosen.fields):
+        return False  # read by its key
+    return any(
+        stored.key > last and chosen.namespace in ("", stored.key.namespace) for stored in reversed(snapshot)
+    )
 
 
 def _check_list_options(query: Mapping[str, str]) -> None:
@@ -250,7 +262,7 @@ def watch(
     """The changes of a collection after a version."""
     query = request.query
     chosen = _watch_selection(request, target)
-    form = wanted_form(request, listing=False)
+    form = wanted_form(request, target.resource, listing=False)
     _check_watch_options(query)
     version = _single_version(query)
     bookmarks = flag(query, "allowWatchBookmarks")

@@ -32,7 +32,7 @@ def merge_maps(original: Members, patch: Members, node: SchemaNode) -> Members:
             original.pop(name, None)
         elif name in original and type(original[name]) is type(value):
             original[name] = _merge_values(original[name], value, node.child(name) or ANYTHING)
-        else:
+        elif not (isinstance(value, dict) and _PATCH in value and name not in original):
             original[name] = _plain(value)
     return original
 

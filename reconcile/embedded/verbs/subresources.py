@@ -8,6 +8,8 @@ from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, ApiRequest, RequestT
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kubectl.printing import pick
 from reconcile.embedded.log import Stored
+from reconcile.embedded.ownership.managed_fields import disowned, is_owned
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import (
     bad_request,
@@ -53,6 +55,7 @@ async def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) 
     """PUT a Scale: only its replicas count."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     scale = read_body(request, [])
+    _check_scale_types(scale)
     return await _write_scale(write, require(engine, target), scale)
 
 
@@ -60,14 +63,13 @@ async def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget
     """PATCH the Scale: only the resulting replicas count."""
     write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
     kind = patch_type(request, target.resource)
-    if kind == APPLY_PATCH and target.resource.custom:
-        raise bare_server_error(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = require(engine, target)
     if kind == APPLY_PATCH:
         return await _apply_scale(write, stored)
     scale = _scale_of(object_in(stored, target.resource), _paths(target))
     body = parse_json(request.body)
     patched = json_patch(scale, body) if kind == JSON_PATCH else merge_patch(scale, body)
+    write.patching = True
     return await _write_scale(write, stored, patched)
 
 
@@ -76,7 +78,12 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     target, resource, paths = write.target, write.resource, _paths(write.target)
     live = object_in(stored, resource)
     scale = parse_yaml(write.request.body, [])
-    _check_scale(target, stored, scale, resource.custom)
+    try:
+        _check_scale(target, stored, scale, resource.custom)
+    except ApiFailure as failure:
+        if resource.custom and failure.code in (400, 422):
+            raise bare_server_error(failure.message) from failure
+        raise
     uid = (scale.get("metadata") or {}).get("uid")
     if uid and uid != stored.uid:
         raise wrong_uid(resource, target.name, uid, stored.uid)
@@ -84,33 +91,51 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     intent["metadata"] = {name: live["metadata"][name] for name in ("name", "namespace")}
     _put_at(intent, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
     obj = applied(write, live, intent, "scale")
+    if resource.custom:  # as on a real server, which finds conflicts and then fails
+        raise bare_server_error(f"server-side apply of {resource.name}/scale is not supported")
     await replace(write, stored, obj, tracked=True, subresource="")
     return _scale_after(write, obj)
 
 
 async def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Response:
     target, paths = write.target, _paths(write.target)
-    _check_scale(target, stored, scale, target.resource.custom)
+    with write.reading():
+        _check_scale(target, stored, scale, target.resource.custom)
     obj = object_in(stored, target.resource)
-    _put_at(obj, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
-    await replace(write, stored, obj, tracked=target.resource.custom, subresource="", through="scale")
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    _put_at(obj, paths.spec_replicas, replicas)
+    # As in ScaleHandler: it tracks what a manager owns, and begins no tracking. A Scale does not write 0, so
+    # that nobody owns it.
+    path = [f"f:{step}" for step in paths.spec_replicas.strip(".").split(".")]
+    managed = obj["metadata"].get("managedFields")
+    tracked = is_owned(managed, path)
+    if tracked and not replicas and write.resource.custom:
+        obj["metadata"]["managedFields"] = disowned(managed, path)
+        tracked = False
+    await replace(write, stored, obj, tracked=not tracked, subresource="", through="scale")
     return _scale_after(write, obj)
 
 
-def _check_scale(target: RequestTarget, stored: Stored, scale: Any, custom: bool) -> None:
+def _check_scale_types(scale: Any) -> None:
     if not isinstance(scale, dict) or scale.get("kind") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
     metadata, spec = ({} if (part := scale.get(name)) is None else part for name in ("metadata", "spec"))
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise bad_request("json: cannot unmarshal the Scale: metadata and spec must be objects")
+    replicas = spec.get("replicas") or 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not -(2**31) <= replicas < 2**31:
+        raise bad_request("json: cannot unmarshal spec.replicas: expected an integer")
+
+
+def _check_scale(target: RequestTarget, stored: Stored, scale: Any, custom: bool) -> None:
+    _check_scale_types(scale)
+    metadata, spec = scale.get("metadata") or {}, scale.get("spec") or {}
     if metadata.get("name", target.name) != target.name:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL")
     version = metadata.get("resourceVersion")
     if version and version != str(stored.version):
         raise stale(target.resource, target.name)
     replicas = spec.get("replicas") or 0
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or not -(2**31) <= replicas < 2**31:
-        raise bad_request("json: cannot unmarshal spec.replicas: expected an integer")
     if replicas < 0:
         why = "must be greater than or equal to 0"
         fields = (_paths(target).spec_replicas, "spec.replicas") if custom else ("spec.replicas",)

@@ -1,10 +1,11 @@
 """The steps of a write: place, complete, check, and commit an object."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
@@ -17,12 +18,23 @@ from reconcile.embedded.ownership.server_side_apply import apply, track_update
 from reconcile.embedded.protocol.api_failure import ApiFailure, Denied, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
-from reconcile.embedded.refusals import bad_request, forbidden, invalid, unreadable_patch
+from reconcile.embedded.refusals import bad_request, bare_server_error, forbidden, invalid, unreadable_patch
+from reconcile.embedded.schema import SchemaNode
+from reconcile.embedded.schema.json_values import holds_whole_floats, whole_numbers
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import converted, encode, from_storage, shown, shown_object, to_storage
+from reconcile.embedded.stored_forms import (
+    Unconverted,
+    converted,
+    encode,
+    from_storage,
+    shown,
+    shown_object,
+    to_storage,
+)
 from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
 from reconcile.embedded.verbs.rendering import JSON, render_object
 
+_FLOATS = re.compile(rb"\d[.eE]")
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _MISSING = "FieldValueRequired"
 
@@ -34,10 +46,12 @@ class WriteRequest:
     target: RequestTarget
     options: WriteOptions
     warnings: list[str] = field(factory=list)
-    shape: list[FieldCause] = field(factory=list)
-    """Required fields that were missing in the object of a built-in kind."""
+    shape: list[FieldCause] | None = None
+    """Required fields that were missing in the object of a built-in kind; None until it has been checked."""
     patching: bool = False  # whether the object is the result of a patch other than an apply
+    applying: bool = False  # whether it is the result of an apply
     stored: Stored | None = None  # the object that it changes; None for a create
+    has_whole_floats: bool = False  # whether a custom object said 1.0, which is stored as 1
     upserting: bool = False  # whether it creates an object only because there was none to change
     resource: ServedResource = field(init=False)  # kept, since every step needs it
     form: Form = field(init=False)  # the form of the answer, checked before anything is written
@@ -48,15 +62,23 @@ class WriteRequest:
 
     @form.default
     def _wanted_form(self) -> Form:
-        return wanted_form(self.request, listing=False)
+        return wanted_form(self.request, self.resource, listing=False)
 
     @cached_property
     def time(self) -> str:
         return self.engine.now()
 
+    def node_of(self, api_version: str) -> SchemaNode | None:
+        """The schema of another version of a custom resource that is not converted."""
+        resource = self.resource
+        version = api_version.removeprefix(f"{resource.group}/")
+        other = self.engine.registry.get(resource.group, version, resource.plural)
+        plain = other is not None and other.custom and other.conversion is None
+        return other.schema.whole if other is not None and plain else None
+
     def reading(self) -> "_DecodeScope":
-        """Turn a 400 about an object into a 422 if a patch made the object."""
-        return _DecodeScope(self.patching)
+        """Turn a 400 about an object into a 422 if a patch made it, and into a 500 if an apply did."""
+        return _DecodeScope(self.patching, self.applying)
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         version = obj["metadata"].get("resourceVersion", "")
@@ -64,6 +86,15 @@ class WriteRequest:
             obj = from_storage(self.resource, to_storage(self.resource, dict(obj)))
         body = render_object(self.engine.table, self.resource, encode(obj), self.form, version)
         return self._respond(status, body)
+
+    async def warned(self, writing: Awaitable[Response]) -> Response:
+        """The answer of a write, whose refusal has the warnings up to then too."""
+        try:
+            return await writing
+        except ApiFailure as failure:
+            if not self.warnings or isinstance(failure, Unconverted):
+                raise
+            raise evolve(failure, warnings=self.warnings) from failure.__cause__
 
     async def commit(self, status: int, kept: "KeptForm") -> Response:
         """Write the object unless it is a dry run, and answer with the result."""
@@ -85,12 +116,17 @@ class _DecodeScope:
     """A class, since every write enters several of these, and a generator's context costs more."""
 
     patching: bool
+    applying: bool
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
-        if self.patching and isinstance(failure, ApiFailure) and failure.code == 400:
+        if not isinstance(failure, ApiFailure) or failure.code != 400:
+            return
+        if self.patching:
             raise unreadable_patch(failure.message) from failure
+        if self.applying:
+            raise bare_server_error(failure.message) from failure
 
 
 class Outdated(Exception):
@@ -149,11 +185,11 @@ async def complete(
     """
     kind = write.engine.kinds.of(write.resource)
     with write.reading():
-        if not write.resource.custom:
+        if write.shape is None and not write.resource.custom:
             write.shape = checked_shape(write.resource, obj, old)
-        empty = write.resource.schema.default(obj)
+        empty = write.resource.schema.default(obj, keep_nulls=write.applying)
         kind.set_defaults(obj)
-    _drop_duplicate_owners(write, obj)
+    warn_of_duplicate_owners(write, obj)
     if tracked_as is not None:
         _track(write, obj, old, tracked_as)
     for struct, name in empty:
@@ -168,7 +204,7 @@ async def complete(
             _require_current(write, obj["metadata"].get("name", ""))
         if write.engine.admission:
             kind.set_defaults(obj)  # again, as after the webhooks of a real server
-        _drop_duplicate_owners(write, obj)
+        warn_of_duplicate_owners(write, obj)
     if kind.allocate is not None and not write.target.subresource:
         _allocate(write, kind.allocate, obj, old)
     if old is not None and write.target.subresource in kind.parts:
@@ -178,7 +214,8 @@ async def complete(
     drop_empty(obj["metadata"])
 
 
-def _drop_duplicate_owners(write: WriteRequest, obj: dict[str, Any]) -> None:
+def warn_of_duplicate_owners(write: WriteRequest, obj: dict[str, Any]) -> None:
+    """Drop owners that are named twice, with a warning."""
     if warning := drop_duplicate_owners(obj["metadata"]):
         write.warnings.append(warning)
 
@@ -274,7 +311,6 @@ def validate(
     if subresource == "status":
         times = min(times, 3)  # the checks of the whole object, which repeat them in some kinds, are left out
     causes, warnings = check(obj["metadata"], kind.check_name, custom=resource.custom, times=times)
-    write.warnings.extend(warnings)
     if old is not None:
         causes += check_change(obj["metadata"], old["metadata"], kind.change_fault_copies)
     if resource.custom:
@@ -287,10 +323,14 @@ def validate(
         with write.reading():
             causes += kind.checks(obj, old)
         named = {cause.field for cause in causes}
-        missing = () if kind.names_missing_fields else write.shape
+        missing = () if kind.names_missing_fields else write.shape or ()
         causes += [cause for cause in missing if cause.field not in named]
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
+    write.warnings.extend(warnings)
+    if resource.custom and _FLOATS.search(write.request.body):
+        write.has_whole_floats = holds_whole_floats(obj)
+        whole_numbers(obj)
     warn = kind.status_warnings if subresource == "status" else kind.warnings
     write.warnings.extend(warn(obj, old))
 
@@ -368,6 +408,7 @@ def _track(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None,
         subresource=subresource,
         api_version=write.resource.api_version,
         time=write.time,
+        node_of=write.node_of,
     )
 
 
@@ -388,6 +429,7 @@ def applied(
         api_version=write.resource.api_version,
         time=write.time,
         reset=reset,
+        node_of=write.node_of,
     )
 
 
@@ -425,14 +467,24 @@ def _timeless(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bump_generation(
-    resource: ServedResource, obj: dict[str, Any], old: Mapping[str, Any], subresource: str
+    resource: ServedResource,
+    obj: dict[str, Any],
+    old: Mapping[str, Any],
+    subresource: str,
+    *,
+    by_form: bool = False,
 ) -> None:
-    """Increase the generation if anything but metadata (and a separate status) has changed."""
+    """Increase the generation if anything but metadata (and a separate status) has changed.
+
+    `by_form` says that something has, if only from 1 to 1.0.
+    """
     if not resource.has_generation:
         return
     hidden = {"metadata": None, "status": None} if resource.has_status else {"metadata": None}
     followed = () if subresource == "status" else resource.generation_follows
-    if {**obj, **hidden} != {**old, **hidden} or any(
-        obj["metadata"].get(name) != old["metadata"].get(name) for name in followed
+    if (
+        by_form
+        or {**obj, **hidden} != {**old, **hidden}
+        or any(obj["metadata"].get(name) != old["metadata"].get(name) for name in followed)
     ):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -8,7 +8,7 @@ from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiRequ
 from reconcile.embedded.auth import Attributes
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields
 from reconcile.embedded.refusals import (
     already_exists,
@@ -45,12 +45,14 @@ from reconcile.embedded.verbs.write_request import (
     applied,
     bump_generation,
     changes_nothing,
+    checked_shape,
     complete,
     complete_new,
     kept_form,
     require_place,
     restore_system_fields,
     validate,
+    warn_of_duplicate_owners,
 )
 
 # names.go of kube-apiserver: 58 characters of the base and 5 random ones fill a label of 63.
@@ -69,7 +71,11 @@ _METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
 
 async def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     write = WriteRequest(engine, request, target, write_options(request, "CreateOptions"))
-    obj = _read_object(write)
+    return await write.warned(_create(write))
+
+
+async def _create(write: WriteRequest) -> Response:
+    target, obj = write.target, _read_object(write)
     if target.name:
         obj["metadata"].setdefault("name", target.name)
         if obj["metadata"]["name"] != target.name:
@@ -85,10 +91,10 @@ async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     if not metadata.get("name"):
         metadata["name"] = _generate_name(write, metadata.get("generateName") or "")
     await complete_new(write, obj)
-    if not metadata.get("name"):
-        raise invalid(resource, "", [value_required("metadata.name", "name or generateName is required")])
     validate(write, obj, None)
-    if _names_a_version(metadata.get("resourceVersion")):
+    if write.upserting:
+        metadata.pop("resourceVersion", None)
+    if _names_a_version(metadata.get("resourceVersion")) and not write.options.dry_run:
         raise bare_server_error("resourceVersion should not be set on objects to be created")
     kept = await kept_form(write, obj, None)
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
@@ -115,12 +121,16 @@ def _read_object(write: WriteRequest) -> dict[str, Any]:
     obj = check_type(read_body(write.request, duplicates), write.target)
     place(obj, write.target)
     problems = strict_problems(duplicates, _prune(write, obj))
+    if not write.resource.custom:
+        write.shape = checked_shape(write.resource, obj, None)
     judge_strictly(problems, write.options, write.warnings)
     return obj
 
 
 def _prune(write: WriteRequest, obj: dict[str, Any]) -> list[str]:
     unknown = drop_unknown_fields(obj["metadata"])
+    if not write.resource.custom and obj["metadata"].get("managedFields") == []:
+        obj["metadata"]["managedFields"] = [{}]  # not null, which resets them as this does
     drop_empty(obj["metadata"])
     return write.resource.schema.prune(obj) + unknown
 
@@ -144,8 +154,13 @@ def _generate_name(write: WriteRequest, base: str) -> str:
 
 async def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
-    obj = _read_object(write)
+    return await write.warned(_update(write))
+
+
+async def _update(write: WriteRequest) -> Response:
+    engine, target, obj = write.engine, write.target, _read_object(write)
     require_object_name(obj, target)
+    warn_of_duplicate_owners(write, obj)
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         if target.resource.create_on_update and not target.subresource:
@@ -194,7 +209,7 @@ async def replace(
     write.stored = stored
     await complete(write, obj, old, None if tracked else through or part)
     validate(write, obj, old, subresource=part)
-    bump_generation(resource, obj, old, part)
+    bump_generation(resource, obj, old, part, by_form=write.has_whole_floats)
     obj["metadata"]["resourceVersion"] = str(stored.version)
     kept = await kept_form(write, obj, old)
     if changes_nothing(kept.resource, stored, kept.obj, old):
@@ -243,11 +258,13 @@ def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
 async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     kind = patch_type(request, target.resource)
     write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
-    if kind == APPLY_PATCH:
-        return await _apply(write)
+    return await write.warned(_apply(write) if kind == APPLY_PATCH else _patch(write, kind))
+
+
+async def _patch(write: WriteRequest, kind: str) -> Response:
     write.patching = True
-    stored = require(engine, target)
-    obj = patched(write, object_in(stored, target.resource), kind)
+    stored = require(write.engine, write.target)
+    obj = patched(write, object_in(stored, write.resource), kind)
     return await replace_patched(write, stored, obj)
 
 
@@ -280,10 +297,14 @@ async def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, An
     with write.reading():
         _check_kept_type(write, obj)
         check_type(obj, target)
+        unknown = _prune(write, obj)
+        if not write.resource.custom:
+            write.shape = checked_shape(write.resource, obj, None)
     place(obj, target)
     require_object_name(obj, target)
+    warn_of_duplicate_owners(write, obj)
     _check_version(write, obj, stored)
-    _judge_patch(write, strict_problems((), _prune(write, obj)))
+    _judge_patch(write, strict_problems((), unknown))
     return await replace(write, stored, obj)
 
 
@@ -316,15 +337,19 @@ def _judge_patch(write: WriteRequest, problems: list[str]) -> None:
 async def _apply(write: WriteRequest) -> Response:
     target, resource = write.target, write.resource
     stored = write.engine.get(resource, target.namespace, target.name)
+    if stored is None and target.subresource:
+        raise not_found(resource, target.name)
     intent = _read_intent(write, named=stored is not None)
-    if stored is None and (target.subresource or intent["metadata"].get("uid")):
+    if stored is None and intent["metadata"].get("uid"):
         raise _missing_for_apply(write, intent)
     version = intent["metadata"].pop("resourceVersion", None)
+    live = object_in(stored, resource) if stored is not None else None
+    obj = applied(write, live, intent, target.subresource, _reset_by_apply(write))
+    write.applying = True
     if stored is not None and version:
         _check_version(write, {"metadata": {"resourceVersion": version}}, stored)
-    live = object_in(stored, resource) if stored is not None else None
-    reset = ("status",) if resource.has_status and not target.subresource else ()
-    obj = applied(write, live, intent, target.subresource, reset)
+    place(obj, target)
+    require_object_name(obj, target)
     if not resource.custom:
         resource.schema.prune(obj)  # nulls of the intent, which managedFields name
     if stored is None:
@@ -333,9 +358,17 @@ async def _apply(write: WriteRequest) -> Response:
     return await replace(write, stored, obj, tracked=True)
 
 
+def _reset_by_apply(write: WriteRequest) -> tuple[str, ...]:
+    """What the strategy takes back from an apply (GetResetFields)."""
+    resource = write.resource
+    if write.target.subresource != "status":
+        return ("status",) if resource.has_status and not write.target.subresource else ()
+    if resource.custom:
+        return ("metadata",)
+    return tuple(f"metadata.{name}" for name in write.engine.kinds.of(resource).status_keeps)
+
+
 def _missing_for_apply(write: WriteRequest, intent: Mapping[str, Any]) -> Exception:
-    if write.target.subresource:
-        return not_found(write.resource, write.target.name)
     uid = intent["metadata"]["uid"]
     why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
     return conflict(write.resource, write.target.name, why)
@@ -346,13 +379,21 @@ def _read_intent(write: WriteRequest, *, named: bool) -> dict[str, Any]:
     target = write.target
     duplicates: list[str] = []
     body = parse_yaml(write.request.body, duplicates)
+    if (
+        target.resource.custom
+        and isinstance(body, dict)
+        and body.get("kind") not in (None, target.resource.kind)
+    ):
+        raise bad_request(f"the kind in the data ({body['kind']}) is not {target.resource.kind}")
     intent = check_type(body, target)
     judge_strictly(strict_problems(duplicates, ()), write.options, write.warnings)
-    place(intent, target)
+    if not named:
+        place(intent, target)  # else what it conflicts with is told first
     metadata = intent["metadata"]
     if named:
         metadata.setdefault("name", target.name)
-    require_object_name(intent, target)
+    else:
+        require_object_name(intent, target)
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     return intent
