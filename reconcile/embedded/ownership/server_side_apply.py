@@ -112,12 +112,15 @@ def track_update(
     api_version: str,
     time: str,
     node_of: NodeOf = _no_other_version,
+    beside: Mapping[str, Any] | None = None,
 ) -> None:
     """Set `new`'s managedFields for a write that is not an apply: `manager` owns the changed fields.
 
     `old` is None for a create. managedFields from the client replace the stored ones, and `[{}]` drops them,
     but not in a subresource. An object without any stays without. As on a real server, an item of a keyed
-    list that lacks its key ends the tracking of its object.
+    list that lacks its key ends the tracking of its object. `beside` has the members that the client sent,
+    but this endpoint keeps (None: it left them out): managers in another version lose what would have changed
+    there, since a real server knows what an endpoint resets in its own version only (GetResetFields).
     """
     sent = new["metadata"].pop("managedFields", None)
     stored = old["metadata"].get("managedFields") if old is not None else None
@@ -132,6 +135,8 @@ def track_update(
             updated = _updated(managers, _unmanaged(old) if old is not None else {}, new, edit)
         else:
             updated = _owned_from_the_start(schema.zero, new, edit)
+        if beside and old is not None:
+            updated = _without_kept(updated, old, beside, edit)
     except SchemaMismatch:
         return
     if entries := encode(updated):
@@ -180,6 +185,25 @@ def _owned_from_the_start(zero: Mapping[str, Any], new: dict[str, Any], edit: _E
     if metadata is not None:
         fields = FieldSet(False, {**fields.children, "f:metadata": FieldSet(False, metadata.children)})
     return {edit.owner: Ownership(fields, edit.api_version, edit.time)}
+
+
+def _without_kept(
+    managers: FieldManagers, old: Mapping[str, Any], beside: Mapping[str, Any], edit: _Edit
+) -> FieldManagers:
+    elsewhere = {
+        manager: owned for manager, owned in managers.items() if owned.api_version != edit.api_version
+    }
+    if not elsewhere:
+        return managers
+    before = {name: old[name] for name in beside if old.get(name) is not None}
+    change = compare(edit.node, before, {name: value for name, value in beside.items() if value is not None})
+    lost = change.added.union(change.modified).union(change.removed)
+    left = released(elsewhere, lost, keeper=None)
+    return {
+        manager: left.get(manager, owned)
+        for manager, owned in managers.items()
+        if manager not in elsewhere or manager in left
+    }
 
 
 def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:

@@ -31,7 +31,8 @@ def listed(values: Iterable[Any]) -> str:
     return ", ".join(map(quoted, values))
 
 
-def _enum(schema: Mapping[str, Any]) -> Check:
+def enum_check(schema: Mapping[str, Any]) -> Check:
+    """The check that a value is one of `enum`."""
     scalars = frozenset(_scalar_key(value) for value in schema["enum"] if not isinstance(value, NESTED))
     nested = tuple(value for value in schema["enum"] if isinstance(value, NESTED))
     supported = listed(schema["enum"])
@@ -188,7 +189,7 @@ def _size_check(kind: type[Sized], least: int | None, most: int | None, noun: st
 
 
 _MAKERS: Mapping[Callable[[Mapping[str, Any]], Check | None], tuple[str, ...]] = {
-    _enum: ("enum",),
+    enum_check: ("enum",),
     _lengths: ("minLength", "maxLength"),
     _pattern: ("pattern",),
     _format: ("format",),

@@ -3,6 +3,7 @@
 Values of the Go types of built-in kinds are also brought into the form in which Go writes them.
 """
 
+import base64
 from decimal import Decimal
 from typing import Any, Final
 
@@ -39,7 +40,9 @@ def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
     for name, member in value.items():
         child = properties.get(name, additional)
         if child is not None:
-            if isinstance(member, dict | list):
+            if child.bytes and isinstance(member, str | list):
+                value[name] = _read_bytes(member)
+            elif isinstance(member, dict | list):
                 prune(child, member, f"{path}.{name}" if path else name, removed)
             elif member is None and child.zero is not UNTYPED:
                 nulls.append(name)
@@ -62,6 +65,18 @@ def _prune_items(node: SchemaNode, items: list[Any], path: str, removed: list[st
             prune(node, item, f"{path}[{index}]", removed)
         elif item is None and node.zero is not UNTYPED:
             items[index] = _zero_item(node)
+
+
+def _read_bytes(value: str | list[Any]) -> Any:
+    """What Go reads into a []byte: base64 without its line breaks, or a list of the bytes.
+
+    Anything else stays, since validation reports it.
+    """
+    if isinstance(value, str):
+        return value.replace("\r", "").replace("\n", "")
+    if not all(item is None or (type(item) is int and 0 <= item <= 255) for item in value):
+        return value
+    return base64.b64encode(bytes(item or 0 for item in value)).decode()
 
 
 def _zero_item(node: SchemaNode) -> Any:

@@ -30,11 +30,13 @@ def validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any =
     if old is not ABSENT and (value is old or (value == old and same(value, old))):
         return
     causes.spend(1)
-    if value is None and node.nullable:
-        return
+    if value is None and (node.nullable or node.zero is not UNTYPED):
+        return  # Go reads null into anything
     if type(value) is not _TYPES.get(node.type) and not _passes_for(node, value):
         causes.append(_wrong_type(node, value, path))
     if value is None:
+        if node.check_enum is not None:  # the only other check of null (SchemaValidator.Validate)
+            node.check_enum(value, path, causes)
         return
     for check in node.checks:
         check(value, path, causes)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from attrs import define, field, frozen
 
-from reconcile.embedded.schema.checks import Check, is_quantity, value_checks
+from reconcile.embedded.schema.checks import Check, enum_check, is_quantity, value_checks
 from reconcile.embedded.schema.go_structs import GO_STRUCT, TIMES, UNTYPED, GoStruct, go_struct, zero_of
 
 ABSENT: Final[Any] = object()
@@ -49,6 +49,7 @@ class SchemaNode:
     """Whether any members or items are quantities or times, which take their canonical form."""
     go: GoStruct | None = None
     """The Go struct of a built-in kind that is decoded here."""
+    bytes: bool = False  # whether it is a []byte of Go
     zero: Any = UNTYPED
     """The zero value of the Go type of a place in a built-in kind; not to be changed."""
     list_type: str = "atomic"
@@ -63,6 +64,7 @@ class SchemaNode:
     flat: bool = False
     """Whether this is an object of scalars, in which pruning has only its own fields to check."""
     checks: tuple[Check, ...] = ()
+    check_enum: Check | None = None
     compositions: "Compositions | None" = None
     has_keyed_lists: bool = False
     """Whether a list of type set or map is here or below."""
@@ -133,6 +135,7 @@ def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
                 setattr(node, name, read(value))
     node.quantity = is_quantity(schema)
     node.checks = value_checks(schema)
+    node.check_enum = enum_check(schema) if "enum" in schema else None
     node.compositions = _compositions(schema)
     if not node.checks and node.compositions is None and not node.int_or_string:
         node.plain = _PLAIN.get(node.type)
@@ -154,11 +157,13 @@ def _typed_struct(node: SchemaNode, schema: Mapping[str, Any]) -> GoStruct | Non
         return None
     for name, member in node.properties.items():
         _set_zeros(member, schema["properties"][name])
+    node.flat = node.flat and not any(member.bytes for member in node.properties.values())
     return go_struct(schema, {name: member.zero for name, member in node.properties.items()})
 
 
 def _set_zeros(node: SchemaNode, schema: Mapping[str, Any]) -> None:
     node.zero = zero_of(schema, node.go)
+    node.bytes = schema.get("format") == "byte"
     node.time = found if (found := schema.get("format", "")) in TIMES else ""
     for keyword, below in (("items", node.items), ("additionalProperties", node.additional)):
         if below is not None and keyword in schema:

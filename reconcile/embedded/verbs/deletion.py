@@ -28,7 +28,7 @@ from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
 from reconcile.embedded.verbs.bodies import dry_run_causes, read_body, warning_headers
 from reconcile.embedded.verbs.object_selection import require, selection
-from reconcile.embedded.verbs.reads import page_of
+from reconcile.embedded.verbs.reads import check_list_options, page_of
 from reconcile.embedded.verbs.rendering import JSON, SUCCESS, json_response, render_list, render_object
 
 ORPHAN = "orphan"
@@ -309,6 +309,7 @@ def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: 
 async def delete_collection(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """DELETE the selected objects one by one; answers with what was there."""
     resource = target.resource
+    check_list_options(request.query)
     chosen = selection(resource, target.namespace, request.query)
     page = page_of(engine, request, target, chosen)
     options = delete_options(request)

@@ -71,6 +71,12 @@ def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]
     )
 
 
+def check_selectors(query: Mapping[str, str]) -> None:
+    """Raises ApiFailure (400) for label or field selectors that cannot be read, whatever they name."""
+    _parsed(parse_label_selector, query.get("labelSelector", ""), bad_request)
+    _parsed(parse_field_selector, query.get("fieldSelector", ""), bad_request)
+
+
 def require(engine: Engine, target: RequestTarget) -> Stored:
     """The object that a path names. Raises ApiFailure (404)."""
     stored = engine.get(target.resource, target.namespace, target.name)

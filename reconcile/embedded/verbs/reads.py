@@ -23,7 +23,7 @@ from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import bad_request, bare_server_error, expired, invalid_options, not_found
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import body_in, shown
-from reconcile.embedded.verbs.object_selection import ObjectSelection, selection
+from reconcile.embedded.verbs.object_selection import ObjectSelection, check_selectors, selection
 from reconcile.embedded.verbs.rendering import JSON, render_list, render_object
 from reconcile.embedded.verbs.watching import WatchStream
 
@@ -81,7 +81,7 @@ def list_objects(
     """A page of a collection; all its pages show one version."""
     resource = target.resource
     form = wanted_form(request, target.resource, listing=True)
-    _check_list_options(request.query)
+    check_list_options(request.query)
     chosen = selection(resource, target.namespace, request.query)
     page = page_of(engine, request, target, chosen)
     metadata = page.metadata(resource.custom and form.kind == "whole")
@@ -113,9 +113,8 @@ class Page:
 
 
 def page_of(engine: Engine, request: ApiRequest, target: RequestTarget, chosen: ObjectSelection) -> Page:
-    """The page that a query asks for. Raises ApiFailure for invalid options."""
+    """The page that a query asks for; its options have been checked."""
     query = request.query
-    _check_list_options(query)
     limit = _integer(query, "limit")
     start: tuple[str, str] | None = None
     if query.get("continue"):
@@ -150,7 +149,14 @@ def _has_more(snapshot: Sequence[Stored], chosen: ObjectSelection, last: Key) ->
     )
 
 
-def _check_list_options(query: Mapping[str, str]) -> None:
+def check_list_options(query: Mapping[str, str]) -> None:
+    """Refuse options that cannot be read (400), then those that do not go together (422).
+
+    As in a real server, this comes before the question whether the resource has the fields of a selector.
+    """
+    check_selectors(query)
+    for number in ("limit", "timeoutSeconds"):
+        _integer(query, number)
     match, version = query.get("resourceVersionMatch"), query.get("resourceVersion")
     field = "resourceVersionMatch"
     causes: list[FieldCause] = []

@@ -52,6 +52,7 @@ class WriteRequest:
     applying: bool = False  # whether it is the result of an apply
     stored: Stored | None = None  # the object that it changes; None for a create
     has_whole_floats: bool = False  # whether a custom object said 1.0, which is stored as 1
+    beside: dict[str, Any] | None = None  # what the client sent of members that this endpoint keeps
     upserting: bool = False  # whether it creates an object only because there was none to change
     resource: ServedResource = field(init=False)  # kept, since every step needs it
     form: Form = field(init=False)  # the form of the answer, checked before anything is written
@@ -409,6 +410,7 @@ def _track(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None,
         api_version=write.resource.api_version,
         time=write.time,
         node_of=write.node_of,
+        beside=write.beside,
     )
 
 

@@ -204,6 +204,8 @@ async def replace(
     resource, engine = write.resource, write.engine
     part = write.target.subresource if subresource is None else subresource
     old = object_in(stored, resource)
+    if not part and resource.custom and resource.has_status:
+        write.beside = {"status": obj.get("status")}
     _keep_other_parts(write, obj, old, part)
     restore_system_fields(obj, old)
     write.stored = stored
