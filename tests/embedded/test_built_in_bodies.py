@@ -148,3 +148,18 @@ def test_the_pod_template_of_a_job_has_containers_and_terminates(api: Api) -> No
         (REQUIRED, "spec.template.spec.containers"),
         (REQUIRED, "spec.template.spec.restartPolicy"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [("MQ==\n", "MQ=="), ("M\r\nQ==", "MQ=="), ([], ""), ([49], "MQ=="), ([None, 255], "AP8=")],
+)
+def test_bytes_are_read_as_go_reads_them(api: Api, sent: Any, kept: str) -> None:
+    made = api.ok("POST", SECRETS, {"metadata": {"name": "a"}, "data": {"a": sent}})
+    assert made["data"] == {"a": kept}
+
+
+@pytest.mark.parametrize("sent", ["M Q==", [256], [-1], ["a"], [1.5], {}, 1])
+def test_what_holds_no_bytes_is_a_bad_request(api: Api, sent: Any) -> None:
+    answer = api.send("POST", SECRETS, {"metadata": {"name": "a"}, "data": {"a": sent}})
+    assert answer.status == 400

@@ -260,3 +260,22 @@ async def test_a_running_server_cleans_up_by_itself(api: Api) -> None:
             api.ok("DELETE", "/api/v1/namespaces/going")
             await anyio.wait_all_tasks_blocked()
             assert api.send("GET", "/api/v1/namespaces/going").status == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"labelSelector": "a b"}, 400),
+        ({"fieldSelector": "x"}, 400),
+        ({"limit": "x"}, 400),
+        ({"timeoutSeconds": "x"}, 400),
+        ({"fieldSelector": "spec.none=1"}, 422),
+        ({}, 422),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_list_options_are_read_before_they_are_checked(
+    api: Api, method: str, query: dict[str, str], wanted: int
+) -> None:
+    odd = {"resourceVersion": "1", "resourceVersionMatch": "Odd"}
+    assert api.send(method, WIDGETS, query={**odd, **query}).status == wanted

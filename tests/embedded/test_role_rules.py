@@ -97,3 +97,8 @@ def test_a_binding_without_a_reference_lacks_its_kind_and_name(api: Api) -> None
 def test_each_rule_of_a_subject_names_its_field(api: Api, path: str, subject: Any, wanted: Causes) -> None:
     found = refusal(api, path, roleRef=REFERENCE, subjects=[subject])
     assert found == [(why, f"subjects[0].{field}") for why, field in wanted]
+
+
+def test_a_rule_that_is_null_is_an_empty_rule(api: Api) -> None:
+    fields = ("apiGroups", "resources", "verbs")
+    assert refusal(api, ROLES, rules=[None]) == [(REQUIRED, f"rules[0].{field}") for field in fields]

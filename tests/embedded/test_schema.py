@@ -328,3 +328,9 @@ def test_pruning_and_defaulting_are_idempotent(spec: dict[str, Any]) -> None:
 @given(st.dictionaries(st.sampled_from([*SPEC["properties"]]), JSON, max_size=5))
 def test_an_unchanged_object_is_always_tolerated(spec: dict[str, Any]) -> None:
     assert THING.validate(thing(**spec), thing(**deepcopy(spec))) == []
+
+
+def test_null_is_no_value_of_an_enumeration() -> None:
+    schema = compile_schema({"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}})
+    reasons = [cause.reason for cause in schema.validate({"a": None})]
+    assert reasons == ["FieldValueTypeInvalid", "FieldValueNotSupported"]

@@ -155,3 +155,23 @@ def test_a_version_shows_its_own_fields_of_whatever_every_write_left(
         for reader in VERSIONS:
             shown = api.ok("GET", f"{collection(reader)}/a")["spec"]
             assert shown == {field: value for field, value in kept.items() if field in fields[reader]}
+
+
+def test_a_status_sent_to_the_main_endpoint_disowns_only_managers_in_other_versions() -> None:
+    api = served(version("v1"), version("v1alpha1"))
+    api.ok("POST", collection("v1"), thing("v1"))
+    for name, manager in (("v1", "one"), ("v1alpha1", "two")):
+        ready = {"status": {"ready": 1 if name == "v1" else 2}}
+        query = {"fieldManager": manager}
+        api.merge(f"{collection(name)}/a/status", ready, query=query)
+
+    def owners() -> list[str]:
+        found = api.ok("GET", f"{collection('v1')}/a")["metadata"]["managedFields"]
+        return [entry["manager"] for entry in found if "f:ready" in entry["fieldsV1"].get("f:status", {})]
+
+    assert owners() == ["two"]
+    api.merge(f"{collection('v1alpha1')}/a", {"status": {"ready": 3}})
+    assert owners() == ["two"]
+    api.merge(f"{collection('v1')}/a", {"status": {"ready": 3}})
+    assert owners() == []
+    assert api.ok("GET", f"{collection('v1')}/a")["status"] == {"ready": 2}
