@@ -278,7 +278,7 @@ def test_a_behavior_gets_its_defaults(api: Api) -> None:
     }
 
 
-NONSENSE = ("{", "1", "[1]", "[null]", '{"a": 1}', '[{"type": 1}]', '[{"type": "Resource", "resource": [1]}]')
+NONSENSE = ("{", "1", "[1]", '{"a": 1}', '[{"type": 1}]', '[{"type": "Resource", "resource": [1]}]')
 
 
 @pytest.mark.parametrize("note", ["metrics", "behavior", "current-metrics", "conditions"])
