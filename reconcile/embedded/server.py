@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import anyio
 from msgspec.structs import replace
 
 from informers.clock import Clock, SystemClock
@@ -45,6 +46,8 @@ from reconcile.embedded.verbs.rendering import json_response
 from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
 
+# Seconds: what a cluster's controllers take to hear of a change, and longer than a client's next request.
+STATUS_DELAY = 0.2
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _READS = frozenset({"GET", "HEAD"})
 # Errors that become answers. The last two are raised where hostile JSON is decoded or encoded.
@@ -212,7 +215,11 @@ class ApiServer:
         They collect garbage, let unused volumes and claims end, finish deleting namespaces and definitions,
         create default accounts, expire events, and keep the status of quotas, budgets and autoscalers.
         """
-        if self._journal is not None and self._journal.refusing:
+        self._settle_objects()
+        self._settle_statuses()
+
+    def _settle_objects(self) -> None:
+        if self._refusing:
             return  # no work is forgotten: what was taken back is due again
         # Definitions first: collecting garbage needs to know which kinds are served, and may end one.
         self._definitions.sync()
@@ -222,15 +229,38 @@ class ApiServer:
         self._accounts.sync()
         self._definitions.sync()
         self._aggregation.sync()
-        self._quotas.sync()
-        self._disruptions.sync()
-        self._autoscalers.sync()
+
+    def _settle_statuses(self) -> None:
+        if not self._refusing:
+            self._quotas.sync()
+            self._disruptions.sync()
+            self._autoscalers.sync()
+
+    @property
+    def _refusing(self) -> bool:
+        return self._journal is not None and self._journal.refusing
 
     async def run(self) -> None:
-        """Settle after every change, and when work falls due, until cancelled."""
+        """Settle after every change, and when work falls due, until cancelled.
+
+        The status of quotas, budgets and autoscalers follows a moment later, as in a cluster: a client may
+        write a status before its controller does.
+        """
         if self._journal is not None:
             self._journal.attend()
-        await self._garbage.run(self.settle)
+        changed = anyio.Event()
+
+        def settle() -> None:
+            self._settle_objects()
+            changed.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._garbage.run, settle)
+            while True:
+                await changed.wait()
+                changed = anyio.Event()
+                await anyio.sleep(STATUS_DELAY)
+                self._settle_statuses()
 
     def close(self) -> None:
         """End every watch and stop all controllers; objects can still be read."""

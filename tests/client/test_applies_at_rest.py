@@ -113,10 +113,12 @@ async def test_an_intent_that_the_server_normalises_is_applied_once_by_each_proc
 
 
 async def test_server_defaults_in_a_typed_pod_template_cause_no_further_apply() -> None:
+    # Whole, since it is atomic: a default in it would be a change of what was applied.
+    named = {"apiVersion": "v1", "fieldPath": "metadata.name"}
     main = Container(
         "main",
         image="i",
-        env=(EnvVar("EMPTY"), EnvVar("POD", value_from={"fieldRef": {"fieldPath": "metadata.name"}})),
+        env=(EnvVar("EMPTY"), EnvVar("POD", value_from={"fieldRef": named})),
         ports=(ContainerPort(80),),
         resources=ResourceRequirements(limits={"cpu": Quantity("1000m"), "memory": Quantity("1024Mi")}),
         volume_mounts=(VolumeMount("cache", "/cache"),),

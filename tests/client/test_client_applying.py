@@ -168,7 +168,7 @@ async def test_drift_is_repaired_while_unrelated_foreign_changes_cause_no_apply(
     await client.apply(deployment(replicas=2))
     path = "/apis/apps/v1/namespaces/default/deployments/d"
     for second in range(5):
-        client.request("PATCH", f"{path}/status", {"status": {"readyReplicas": second}})
+        client.request("PATCH", f"{path}/status", {"status": {"replicas": 9, "readyReplicas": second}})
         await client.apply(deployment(replicas=2))
     assert applies(client) == 1
     client.request("PATCH", path, {"spec": {"replicas": 7}})
@@ -219,7 +219,7 @@ async def test_a_status_is_applied_by_itself() -> None:
         "kind": "Deployment",
         "metadata": {"name": "d", "namespace": "default"},
         "spec": {"replicas": 9},
-        "status": {"readyReplicas": 1},
+        "status": {"replicas": 2, "readyReplicas": 1},
     }
     await client.apply(intent, subresource="status")
     live = await client.get(Deployment, "d", "default")

@@ -70,7 +70,7 @@ async def test_the_replicas_are_owned_by_apply_and_nothing_else_is() -> None:
 async def test_the_scale_of_a_custom_object_cannot_be_applied_as_on_a_real_server() -> None:
     client = FakeClient(FLEET)
     with pytest.raises(ServerError):
-        await client.raw.apply_scale(await client.get(Fleet, "f", "default"), 3)
+        await client.raw.apply_scale(await client.get(Fleet, "f", "default"), 3, force=True)
     assert await replicas(client, Fleet) == 2
 
 
