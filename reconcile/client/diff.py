@@ -65,14 +65,21 @@ def overlaid(before: Any, after: Any, raw: Any) -> Any:
 
 
 def sets_null(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a value becomes null, which a merge patch cannot express: its null removes."""
+    """Whether a value becomes null, which a merge patch cannot express: its null removes, in lists too."""
     for name, value in after.items():
         old = before.get(name)
         if value is None and (name not in before or old is not None):
             return True
         if isinstance(value, Mapping) and sets_null(old if isinstance(old, Mapping) else {}, value):
             return True
+        if _is_list(value) and value != old and _holds_null(value):
+            return True
     return False
+
+
+def _holds_null(value: object) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return value is None or any(map(_holds_null, inner))
 
 
 def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

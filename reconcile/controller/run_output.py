@@ -129,11 +129,18 @@ class RunOutput(Generic[T]):
         seen = {**stored, **_seen_status(obj)}
         before = {name: value for name, value in seen.items() if name in stored}
         after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
+        if _is_built_in(self._resource.group):
+            # Go writes no zero in most places: one that is not stored would be sent in every run.
+            after = {name: value for name, value in after.items() if value or name in stored}
         for name in [name for name, value in self._status.items() if value is None]:
             after.pop(name, None)
         if self._conditions or self._removed:
             now = format_time(self.client.clock.now())
-            before["conditions"] = stored.get("conditions") or []
+            # A server adds null times to conditions of Deployments and drops empty messages.
+            before["conditions"] = [
+                {"message": "", **{name: value for name, value in one.items() if value is not None}}
+                for one in stored.get("conditions") or ()
+            ]
             after["conditions"] = merge_conditions(
                 before["conditions"], self._conditions.values(), now, self._observed, self._removed
             )
@@ -159,6 +166,10 @@ class RunOutput(Generic[T]):
         if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
             return value
         return value.text()
+
+
+def _is_built_in(group: str) -> bool:
+    return "." not in group or group.endswith(".k8s.io")
 
 
 def _seen_status(obj: Object) -> dict[str, Any]:

@@ -159,7 +159,7 @@ async def test_a_pod_is_read_as_a_replica() -> None:
     async with client.editing(read, subresource="status") as draft:
         draft["status"] = {"phase": "Failed"}
     async with client.editing(await client.get(model, "p", "default")) as draft:
-        draft["metadata"]["annotations"][DELETION_COST_ANNOTATION] = "cheap"
+        del draft["metadata"]["annotations"]
     failed = replica_of(await client.get(model, "p", "default"))
     assert (failed.ready, failed.finished, failed.deletion_cost) == (False, True, 0)
     said = "^ConfigMap 'default/c' has no creationTimestamp: it was not read$"

@@ -20,6 +20,7 @@ async def server(*taints: dict[str, str]) -> FakeClient:
     await client.create(
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": [*taints]}}
     )
+    client.request("PATCH", "/api/v1/nodes/n", {"spec": {"taints": [*taints]}})  # it is ready
     return client
 
 

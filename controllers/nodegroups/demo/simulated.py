@@ -133,7 +133,8 @@ class SimulatedMachines:
         capacity = {"pods": "110", **{one: annotations.get(CAPACITY + one, "4") for one in ("cpu", "memory")}}
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
         try:
-            await ctx.client.raw.merge(node, {"spec": {"providerID": provider}}, guard={})
+            # A cluster removes the taint that keeps pods away once the node is ready.
+            await ctx.client.raw.merge(node, {"spec": {"providerID": provider, "taints": None}}, guard={})
             status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
             await ctx.client.raw.merge(node, {"status": status}, guard={}, subresource="status")
             await ctx.client.raw.merge(machine, {"spec": {"providerID": provider}}, guard={})

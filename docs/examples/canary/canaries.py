@@ -15,7 +15,9 @@ from reconcile.models import Schema
 class CanarySpec:
     image: str
     replicas: Annotated[int, Schema(minimum=0)] = 10
-    steps: Annotated[tuple[int, ...], Schema(min_items=1, rules="self.all(s, s > 0 && s < 100)")] = (10, 50)
+    steps: Annotated[
+        tuple[int, ...], Schema(min_items=1, max_items=20, rules="self.all(s, s > 0 && s < 100)")
+    ] = (10, 50)
     """The share of all pods that tries a new image, in percent, for each step."""
     step_time: Annotated[timedelta, Schema(rules="self > duration('0s')")] = timedelta(minutes=5)
     """The duration of a step; at its end all its pods have to be available."""
