@@ -19,11 +19,13 @@ SHOP = Canary(metadata=ObjectMeta("shop", "default"), spec=SPEC)
 async def keep_pods(ctx: Context[Deployment]) -> None:
     """Simulates the cluster: pods exist at once, and are available unless their image is bad."""
     wanted = ctx.object.spec.replicas or 0
+    ready = 0 if image_of(ctx.object).endswith("bad") else wanted
     ctx.status(
         observed_generation=ctx.object.metadata.generation,
         replicas=wanted,
         updated_replicas=wanted,
-        available_replicas=0 if image_of(ctx.object).endswith("bad") else wanted,
+        ready_replicas=ready,
+        available_replicas=ready,
     )
 
 
