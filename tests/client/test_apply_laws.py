@@ -145,7 +145,7 @@ plain = st.fixed_dictionaries(
 odd = st.fixed_dictionaries(
     {},
     optional={
-        "size": st.none() | st.integers(0, 2),
+        "size": st.integers(0, 2),
         "settings": st.dictionaries(words, words),
         "tags": st.lists(words, unique=True),
         "blob": st.dictionaries(words, words),

@@ -35,6 +35,9 @@ async def test_the_three_forms_of_a_pod_are_equivalent(names: dict[str, Any]) ->
         body = encode(await client.get(Pod, "web", "default"))
         stored.append((body["metadata"]["labels"], thaw(body["spec"])))
     assert stored[0][1]["volumes"] == [{"name": "cache", "emptyDir": {}}]
-    assert stored[0][1]["containers"][0]["readinessProbe"]["httpGet"] == names["READY"]["httpGet"]
+    assert stored[0][1]["containers"][0]["readinessProbe"]["httpGet"] == {
+        **names["READY"]["httpGet"],
+        "scheme": "HTTP",
+    }
     assert stored[0][1]["affinity"] == names["AFFINITY"]
     assert stored[0] == stored[1] == stored[2]
