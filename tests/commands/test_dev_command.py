@@ -179,7 +179,7 @@ def test_a_missing_module_is_reported_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.dont_write_bytecode", True)
@@ -188,9 +188,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources
         "import beside_it\nfrom reconcile import Controller\nfrom reconcile.kinds import Pod\n"
         "async def keep(ctx): ...\ncontroller = Controller(Pod, keep, name=beside_it.name)\n"
     )
-    yield Sources("watched_operator")
-    for name in ("beside_it", "watched_operator"):
-        sys.modules.pop(name, None)
+    return Sources("watched_operator")
 
 
 def names(sources: Sources) -> list[str]:

@@ -96,6 +96,7 @@ def test_the_columns_of_the_further_kinds_are_shown(kubectl: Kubectl) -> None:
     assert head.split("  ")[0] == "NAME"
     assert "MIN AVAILABLE   MAX UNAVAILABLE   ALLOWED DISRUPTIONS" in head
     assert row.split()[:4] == ["shown", "1", "N/A", "0"]
+    kubectl("wait", "quota/shown", "--for=jsonpath={.status.used.configmaps}=0")  # its status follows
     assert "configmaps: 0/3" in kubectl("get", "quota", "shown").stdout
     assert "configmaps" in kubectl("describe", "clusterrole", "view").stdout
 
