@@ -47,7 +47,7 @@ from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
 
 # Seconds: what a cluster's controllers take to hear of a change, and longer than a client's next request.
-STATUS_DELAY = 0.2
+STATUS_DELAY = 0.5
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _READS = frozenset({"GET", "HEAD"})
 # Errors that become answers. The last two are raised where hostile JSON is decoded or encoded.

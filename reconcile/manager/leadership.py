@@ -147,7 +147,9 @@ class LeaderElector:
         while True:
             await anyio.sleep(terms.retry)
             with anyio.move_on_at(self._deadline()):
-                while not await self._attempt():
+                # A deadline that passed during the sleep, as when the loop was blocked, cancels only at the
+                # next wait, and before it a renewal might be sent, too late for the writes that were cut.
+                while self.is_leader and not await self._attempt():
                     if self._seen is not None and not self._is_mine(self._seen):
                         self._lose(f"{self._place} is held by {self._seen.lease.spec.holder_identity!r}")
                     # Sooner than the usual pace: a failed renewal must leave time for several more before

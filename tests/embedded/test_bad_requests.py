@@ -28,7 +28,7 @@ BOMBS = 0.1
 """The share of requests that ask for too much."""
 
 A_HOLD = 2.0
-"""Seconds of this process that no request may take; the worst takes 0.3 on a machine with nothing else to do."""
+"""Seconds of this process that no request may take; the worst takes 0.3 on an idle machine."""
 
 SEEDS = int(os.environ.get("FUZZ_REQUESTS", "400")) // AT_ONCE
 
