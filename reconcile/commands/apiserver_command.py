@@ -164,7 +164,7 @@ async def _install(cluster: EmbeddedCluster, definitions: Sequence[dict[str, Any
 
 
 def _when_input_ends(act: Callable[[], object]) -> None:
-    """Call `act` in this loop once standard input has ended: then nobody is left to stop the server."""
+    """Call `act` in this loop once standard input has ended: its writer, who stops the server, is gone."""
     soon = in_loop()
 
     def read() -> None:

@@ -297,7 +297,7 @@ class Log:
         self._set(resource, state.key, state)
 
     def replay(self, resource: StorageKey, key: Key, version: int, new: Stored | None) -> None:
-        """Take over a change that an earlier run committed, without telling anybody."""
+        """Take over a change that an earlier run committed, without calling listeners."""
         old = self.get(resource, key)
         self._enter(StoredChange(version, resource, key, old, new), shown=True)
 

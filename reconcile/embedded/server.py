@@ -384,7 +384,7 @@ def _end_watches(
 
 
 def _drop(answer: Answer) -> None:
-    """Nobody gets the answer: end it if it is a watch."""
+    """End an answer that is not sent, if it is a watch."""
     if isinstance(answer, WatchStream):
         answer.close()
 

@@ -1,6 +1,6 @@
 """Servers to be killed. This process imports everything once, and forks a server for each line that it reads.
 
-A line is JSON: the data folder, and the sizes at which the log is parted and folded. The server answers with
+A line is JSON: the data folder, and the sizes at which segments end and are compacted. The server prints
 its process and its URL.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from reconcile.embedded import ApiServer
-from reconcile.embedded.durable import folding, segments
+from reconcile.embedded.durable import compaction, segments
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.http import serve
 
@@ -29,13 +29,13 @@ async def run(asked: dict[str, Any]) -> None:
 
 
 def victim(asked: dict[str, Any]) -> None:
-    for module, name in ((segments, "SEGMENT_BYTES"), (folding, "KEPT_BYTES"), (folding, "_WASTE")):
+    for module, name in ((segments, "SEGMENT_BYTES"), (compaction, "KEPT_BYTES"), (compaction, "_WASTE")):
         setattr(module, name, asked[name])
     anyio.run(run, asked)
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped at once
     for line in sys.stdin:
         if os.fork() == 0:
             victim(json.loads(line))

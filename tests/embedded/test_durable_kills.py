@@ -29,7 +29,7 @@ from tests.embedded.durable_worlds import bases
 KILLS = int(os.environ.get("KILLS", "5"))
 ROOT = Path(__file__).parents[2]
 WRITERS = 8
-# Small, so that kills meet new segments and folds too; the kept history is longer than most rounds.
+# Small, so that kills meet new segments and compactions too; the kept history is longer than most rounds.
 SIZES = {"SEGMENT_BYTES": 50_000, "KEPT_BYTES": 500_000, "_WASTE": 50_000}
 
 State = tuple[str, str] | None  # uid and text of an object; None if it does not exist
@@ -57,7 +57,7 @@ class Tally:
     lost_unanswered: int = 0
     at_start: int = 0
     expired: int = 0
-    """Rounds after which what was heard had been folded."""
+    """Rounds after which what was heard had been compacted."""
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def state_of(obj: dict[str, Any]) -> State:
 
 
 async def write(client: aiohttp.ClientSession, story: Story, name: str, chance: random.Random) -> None:
-    """One write of an object that nobody else writes."""
+    """One write of an object that no other writer touches."""
     before, text = story.told.get(name), f"{chance.getrandbits(64)}" * chance.choice((1, 20, 200))
     body = {"metadata": {"name": name}, "data": {"text": text}}
     if before is None:
@@ -185,6 +185,7 @@ async def play(folder: Path, kills: int, seed: int) -> Tally:
                         for number in range(WRITERS)
                     ]
                     tasks.append(asyncio.create_task(listener(client, story, since)))
+                    # A real time: any condition would favour some moments of the server's work.
                     await asyncio.sleep(chance.uniform(0.02, 0.6))
                     os.kill(process, signal.SIGKILL)
                     await asyncio.gather(*tasks)
@@ -211,7 +212,7 @@ async def interrupt_start(template: "subprocess.Popen[str]", folder: Path, chanc
     async with asyncio.timeout(20):
         while not starting.done() and not (lock.exists() and lock.read_text() not in ("", before)):
             await asyncio.sleep(0.001)
-    await asyncio.sleep(chance.uniform(0, 0.03))
+    await asyncio.sleep(chance.uniform(0, 0.03))  # a real time, as in `play`
     process = int(lock.read_text())
     os.kill(process, signal.SIGKILL)
     if not starting.done():

@@ -1,3 +1,3 @@
-"""The log on disk: a folder of segments, written in groups, folded in the background, read at the start."""
+"""The log on disk: segments that are written in groups, compacted in the background, read at the start."""
 
 __all__: list[str] = []

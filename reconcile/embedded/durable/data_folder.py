@@ -12,7 +12,8 @@ import msgspec
 from attrs import frozen
 
 from informers.clock import Clock, SystemClock
-from reconcile.embedded.durable import folding, segments
+from reconcile.embedded.durable import segments
+from reconcile.embedded.durable.compaction import Compactor
 from reconcile.embedded.durable.files import (
     KEYS,
     Damage,
@@ -63,7 +64,7 @@ class Repair:
 
 
 class DataFolder:
-    """A folder that keeps what a server is told. Use it as a context, or close it.
+    """A folder that keeps the objects of a server. Use it as a context, or close it.
 
     It is private to its owner, and made if it does not exist. Only one process may have it open. `repairs`
     says what was dropped.
@@ -84,7 +85,7 @@ class DataFolder:
         self._clock = clock or SystemClock()
         self.repairs: list[Repair] = []
         self._journal: FileJournal | None = None
-        self._folding: folding.Folding | None = None
+        self._compactor: Compactor | None = None
         self._found: Found | None = None
         self._newest_lost = 0
         try:
@@ -114,12 +115,12 @@ class DataFolder:
 
     def close(self) -> None:
         """Write what is left, and let another process have the folder."""
-        folding_now, self._folding = self._folding, None
-        if folding_now is not None:
-            folding_now.close()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+        if self._compactor is not None:  # after the journal, which may begin a segment
+            self._compactor.close()
+            self._compactor = None
         self._lock.close()
 
     # --- keys ---
@@ -179,15 +180,11 @@ class DataFolder:
         except OSError as error:
             raise _unusable(self.path, error) from None
         self._journal = FileJournal(log, writer)
-        self._folding = folding.Folding(self.path, lambda: log.stored, lambda: self._clock.now().timestamp())
-        writer.on_new_segment = lambda: self._look(writer)
-        self._look(writer)
+        self._compactor = Compactor(self.path, lambda: log.stored, lambda: self._clock.now().timestamp())
+        writer.on_new_segment = self._compactor.look
+        self._compactor.look(writer.number)
         log.keep_in(self._journal)
         return self._journal
-
-    def _look(self, writer: segments.SegmentWriter) -> None:
-        if self._folding is not None:
-            self._folding.look(writer.number)
 
     def _microseconds(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)

@@ -188,7 +188,7 @@ class FileJournal:
 
 
 def _resolve(future: asyncio.Future[None], failure: ApiFailure | None) -> None:
-    if future.done():  # whoever waited was cancelled
+    if future.done():  # its request was cancelled
         return
     if failure is None:
         future.set_result(None)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 from reconcile.embedded.durable.files import LOCK, DataFault
@@ -33,11 +34,11 @@ class FolderLock:
 
 
 def _lock(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not on this platform
+    if sys.platform == "win32":
         import msvcrt
 
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

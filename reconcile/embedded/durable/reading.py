@@ -37,7 +37,7 @@ class Found:
 
     store: str = ""
     version: int = 0
-    folded: int = 0
+    compacted: int = 0
     """The version up to which `objects` have no history."""
     objects: list[Record] = field(factory=list)
     changes: list[Record] = field(factory=list)
@@ -92,7 +92,7 @@ def _load_base(base: LogFile, found: Found) -> None:
         if not complete:
             raise Damage(base, end, "its end is missing")
     found.bytes += end
-    found.version = found.folded = head.after
+    found.version = found.compacted = head.after
 
 
 def _load_segment(segment: LogFile, found: Found, *, last: bool) -> None:
@@ -105,7 +105,7 @@ def _load_segment(segment: LogFile, found: Found, *, last: bool) -> None:
             return
         _check_head(segment, head, found)
         if not found.version:
-            found.version = found.folded = head.after
+            found.version = found.compacted = head.after
         if head.after != found.version:
             raise Damage(segment, 0, f"the records before it end at {found.version} and not at {head.after}")
         end = file.tell()

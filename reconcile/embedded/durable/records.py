@@ -68,9 +68,9 @@ class FileHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     store: str
     """The folder's id, so that a file of another folder is noticed."""
     number: int
-    """Of the segment, or of the last segment that was folded into this base."""
+    """Of the segment, or of the last segment that this base replaces."""
     after: int
-    """The version before its first record; of a base, the newest version folded into it."""
+    """The version before its first record; of a base, the newest version that it replaces."""
     base: bool = False
 
 

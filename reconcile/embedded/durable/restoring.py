@@ -46,7 +46,7 @@ def restore(
     forms = _Forms(registry)
     with _without_collections():
         serve(_definitions(found, forms))
-        log.begin_anew(found.folded)
+        log.begin_anew(found.compacted)
         for record in found.objects:
             log.restore((record.group, record.plural), forms.state(record))
         for record in found.changes:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class SegmentWriter:
     """The open end of the log. A group that cannot be written as a whole leaves nothing behind.
 
-    `on_new_segment` is called when a segment is full and the next one has begun.
+    `on_new_segment` is called with the number of each segment that follows a full one.
     """
 
     def __init__(self, folder: Path, store: str, tail: Tail | None, version: int) -> None:
@@ -27,7 +27,7 @@ class SegmentWriter:
         self._folder = folder
         self._store = store
         self.version = version
-        self.on_new_segment: Callable[[], None] = _nothing
+        self.on_new_segment: Callable[[int], None] = _nothing
         self._soiled = False  # whether bytes may follow what was answered
         self._stray: Path | None = None  # a segment that may have been begun in vain
         if tail is None:
@@ -98,7 +98,7 @@ class SegmentWriter:
             self._soiled = True
             return
         os.close(before)
-        self.on_new_segment()
+        self.on_new_segment(self._number)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -108,4 +108,4 @@ def _opened(file: LogFile) -> int:
     return os.open(file.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
 
 
-def _nothing() -> None: ...
+def _nothing(_number: int) -> None: ...

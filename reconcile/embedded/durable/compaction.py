@@ -1,4 +1,4 @@
-"""Folds old segments into a base, which has the newest record of each object and no removals."""
+"""Compacts old segments into a base, which has the newest record of each object and no removals."""
 
 import logging
 import threading
@@ -30,22 +30,22 @@ log = logging.getLogger(__name__)
 KEPT_BYTES: Final = 32 * 1024 * 1024
 """How much of the newest segments stays as it is, as the history that watches may resume in."""
 _WASTE: Final = 32 * 1024 * 1024  # what is superseded may take, beside as much again as the objects
-# A copy of the folder that is being taken may still read files that were folded: a 2 GiB copy takes less.
+# A copy of the folder that is under way may still read superseded files: a 2 GiB copy takes less.
 SUPERSEDED_SECONDS: Final = 300.0
 # Written and synced by pieces, so that a group of records never waits for all of a base.
 _PIECE: Final = 4 * 1024 * 1024
 
 
 @frozen
-class Fold:
+class Plan:
     """A base and segments to become one base."""
 
     base: LogFile | None
     segments: Sequence[LogFile]
 
 
-def due(folder: Path, writing: int, live: int) -> Fold | None:
-    """What to fold before segment `writing`, if the log is well over the `live` bytes of all objects."""
+def due(folder: Path, writing: int, live: int) -> Plan | None:
+    """What to compact before segment `writing`, if the log is well over the `live` bytes of all objects."""
     base, segments, _ = current(log_files(folder))
     closed = [segment for segment in segments if segment.number < writing]
     sizes = {one.path: one.path.stat().st_size for one in [*segments, *([base] if base else [])]}
@@ -54,11 +54,11 @@ def due(folder: Path, writing: int, live: int) -> Fold | None:
     kept = 0
     while closed and (kept := kept + sizes[closed[-1].path]) <= KEPT_BYTES:
         del closed[-1]
-    return Fold(base, closed) if closed else None
+    return Plan(base, closed) if closed else None
 
 
 class Interrupted(Exception):
-    """The folding was to stop."""
+    """The compaction is to stop."""
 
 
 @frozen
@@ -68,12 +68,12 @@ class _Span:
     end: int
 
 
-def fold(folder: Path, what: Fold, interrupted: Callable[[], bool]) -> None:
+def compact(folder: Path, plan: Plan, interrupted: Callable[[], bool]) -> None:
     """Write the base; what it supersedes stays.
 
     Raises OSError, DataFault or Interrupted, and then there is no base.
     """
-    files = [*([what.base] if what.base is not None else []), *what.segments]
+    files = [*([plan.base] if plan.base is not None else []), *plan.segments]
     newest: dict[tuple[str, str, str, str], _Span] = {}
     version, store = 0, ""
     for at, log_file in enumerate(files):
@@ -125,8 +125,8 @@ def sweep(folder: Path, now: float) -> None:
         one.path.unlink(missing_ok=True)
 
 
-class Folding:
-    """Folds in a thread of its own. `live` is the bytes of all objects, `now` the time."""
+class Compactor:
+    """Compacts in a thread of its own. `live` is the bytes of all objects, `now` the time."""
 
     def __init__(self, folder: Path, live: Callable[[], int], now: Callable[[], float]) -> None:
         self._folder = folder
@@ -136,15 +136,15 @@ class Folding:
         self._stop = threading.Event()
 
     def look(self, writing: int) -> None:
-        """Fold what is due before segment `writing`, unless a fold is under way."""
+        """Compact what is due before segment `writing`, unless a compaction is under way."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
-                target=self._work, args=(writing,), name="reconcile-fold", daemon=True
+                target=self._work, args=(writing,), name="reconcile-compaction", daemon=True
             )
             self._thread.start()
 
     def close(self) -> None:
-        """End a fold that is under way; the next start does it."""
+        """Stop a compaction that is under way; the next start does it."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -152,11 +152,11 @@ class Folding:
     def _work(self, writing: int) -> None:
         try:
             sweep(self._folder, self._now())
-            what = due(self._folder, writing, self._live())
-            if what is not None:
-                fold(self._folder, what, self._stop.is_set)
+            plan = due(self._folder, writing, self._live())
+            if plan is not None:
+                compact(self._folder, plan, self._stop.is_set)
         except Interrupted:
             pass
         except (OSError, DataFault) as error:
             # Nothing is lost by it: the segments stay, and the next full one makes it try again.
-            log.warning("cannot fold the log in %s: %s", self._folder, error)
+            log.warning("cannot compact the log in %s: %s", self._folder, error)
