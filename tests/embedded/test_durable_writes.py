@@ -16,6 +16,7 @@ from attrs import define, field
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer, WatchStream
 from reconcile.embedded.durable import journal, segments
+from reconcile.testing import eventually
 from tests.embedded.api_client import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -80,6 +81,16 @@ async def status(server: ApiServer, request: ApiRequest) -> int:
     return answer.status
 
 
+async def retried(server: ApiServer) -> None:
+    """Wait until a server that refuses writes tries them again."""
+    await eventually(lambda: not journal_of(server).refusing, every=0.001)
+
+
+def journal_of(server: ApiServer) -> journal.FileJournal:
+    assert server._journal is not None
+    return server._journal
+
+
 GONE = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -132,7 +143,6 @@ async def test_reads_go_on_while_writes_are_refused_and_writes_work_again_by_the
 ) -> None:
     monkeypatch.setattr(journal, "RETRY_SECONDS", 3600)
     server = api.server
-    assert server._journal is not None
     assert await status(server, post("a")) == 201
     disk.broken = FULL
     read = ApiRequest("GET", CONFIG_MAPS)
@@ -142,11 +152,11 @@ async def test_reads_go_on_while_writes_are_refused_and_writes_work_again_by_the
     assert await status(server, post("d")) == 500
     assert await status(server, read) == 200
     assert disk.syncs == syncs  # refused at once, without another try
-    server._journal._try_again()
+    journal_of(server)._try_again()
     assert await status(server, post("d")) == 500
     assert disk.syncs > syncs
     disk.broken = None
-    server._journal._try_again()
+    journal_of(server)._try_again()
     assert await status(server, post("e")) == 201
     assert sorted(key[-1] for key in objects(server) if key[1] == "configmaps") == ["a", "e"]
 
@@ -158,7 +168,7 @@ async def test_a_version_is_not_given_out_twice(api: Api, disk: Disk) -> None:
     disk.broken = FULL
     await asyncio.gather(*(status(api.server, post(name)) for name in "bcd"))
     disk.broken = None
-    await asyncio.sleep(0.1)
+    await retried(api.server)
     answer = await api.server.respond(post("e"))
     assert isinstance(answer, Response)
     assert int(msgspec.json.decode(answer.body)["metadata"]["resourceVersion"]) == first + 4
@@ -174,22 +184,23 @@ async def test_writes_that_wait_together_are_synced_together(api: Api, disk: Dis
 async def test_nothing_is_shown_before_it_is_on_disk(
     api: Api, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, through = threading.Event(), segments.sync
+    gate, reached, through = threading.Event(), threading.Event(), segments.sync
 
     def slowly(descriptor: int) -> None:
+        reached.set()
         assert gate.wait(20)
         through(descriptor)
 
     watch = api.watch(CONFIG_MAPS, resourceVersion=str(api.server.version))
     monkeypatch.setattr(segments, "sync", slowly)
     writing = asyncio.create_task(status(api.server, post("a")))
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(reached.wait, 20)
     reading = [
         asyncio.create_task(status(api.server, ApiRequest("GET", f"{CONFIG_MAPS}/a"))),
         asyncio.create_task(status(api.server, ApiRequest("GET", CONFIG_MAPS))),
         asyncio.create_task(opened(api.server)),
     ]
-    await asyncio.sleep(0.05)
+    await eventually(lambda: len(journal_of(api.server)._waiting) == 4, every=0.001)
     assert watch.take() == []
     assert not any(task.done() for task in (writing, *reading))
     gate.set()
@@ -209,7 +220,7 @@ async def test_a_watch_that_waits_hears_of_a_change_once_it_is_on_disk(api: Api)
     watch = await api.server.respond(ApiRequest("GET", CONFIG_MAPS, {"watch": "1", "resourceVersion": "0"}))
     assert isinstance(watch, WatchStream)
     waiting = asyncio.create_task(_heard(watch))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     assert await status(api.server, post("a")) == 201
     assert await asyncio.wait_for(waiting, 5) == [("ADDED", "a")]
 
@@ -268,33 +279,29 @@ async def test_the_server_runs_on_while_nothing_can_be_written(api: Api, disk: D
     disk.broken = FULL
     for _ in range(3):
         assert await status(api.server, post("a")) == 500
-        await asyncio.sleep(0.06)
+        await retried(api.server)
     assert not running.done()
     disk.broken = None
-    await asyncio.sleep(0.06)
     assert await status(api.server, post("a")) == 201
     running.cancel()
 
 
 async def test_controllers_go_on_by_themselves_once_it_is_possible_again(api: Api, disk: Disk) -> None:
     server = api.server
-    assert await status(server, post("a")) == 201
-    running = asyncio.create_task(server.run())
     body = msgspec.json.encode(config_map("b", ownerReferences=owned_by(GONE)))
     created = ApiRequest("POST", CONFIG_MAPS, {}, {"content-type": "application/json"}, body)
-    syncs = disk.syncs
-
-    async def break_after(writes: int) -> None:
-        while disk.syncs < syncs + writes:
-            await asyncio.sleep(0)
-        disk.broken = FULL
-
-    await asyncio.gather(break_after(1), status(server, created))
-    await asyncio.sleep(0.2)
+    assert await status(server, created) == 201
+    disk.broken = FULL
+    running = asyncio.create_task(server.run())
+    await eventually(lambda: journal_of(server).losses >= 2, every=0.001)
+    read = ApiRequest("GET", f"{CONFIG_MAPS}/b")
+    assert await status(server, read) == 200
     disk.broken = None
-    async with asyncio.timeout(5):
-        while await status(server, ApiRequest("GET", f"{CONFIG_MAPS}/b")) != 404:
-            await asyncio.sleep(0.02)
+
+    async def collected() -> bool:
+        return await status(server, read) == 404
+
+    await eventually(collected, every=0.001)
     running.cancel()
 
 
