@@ -15,7 +15,15 @@ from reconcile.embedded.refusals import (
     not_found,
     page_not_found,
 )
-from reconcile.embedded.verbs import deletion, eviction, reads, reviewing, subresources, writes
+from reconcile.embedded.verbs import (
+    deletion,
+    eviction,
+    patch_requests,
+    reads,
+    reviewing,
+    subresources,
+    writes,
+)
 from reconcile.embedded.verbs.watching import WatchStream
 
 Answer = Response | WatchStream
@@ -27,10 +35,14 @@ _OBJECT_ACTS: Final[Mapping[str, Act]] = {
     "get": reads.get,
     "watch": reads.watch,
     "update": writes.update,
-    "patch": writes.patch,
+    "patch": patch_requests.patch,
     "delete": deletion.delete,
 }
-_PART_ACTS: Final[Mapping[str, Act]] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
+_PART_ACTS: Final[Mapping[str, Act]] = {
+    "get": reads.get,
+    "update": writes.update,
+    "patch": patch_requests.patch,
+}
 _SCALE_ACTS: Final[Mapping[str, Act]] = {
     "get": subresources.get_scale,
     "update": subresources.put_scale,

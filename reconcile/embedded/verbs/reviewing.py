@@ -12,7 +12,7 @@ from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_
 from reconcile.embedded.verbs.bodies import check_type, place, read_body, read_kind, write_options
 from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.rendering import json_response
-from reconcile.embedded.verbs.write_request import checked_shape
+from reconcile.embedded.verbs.validation import checked_shape
 
 # Bounds and default of a TokenRequest in pkg/apis/authentication.
 MIN_SECONDS = 600

@@ -22,6 +22,7 @@ from reconcile.embedded.refusals import (
 )
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
+from reconcile.embedded.verbs.apply_requests import applied
 from reconcile.embedded.verbs.bodies import (
     check_type,
     parse_json,
@@ -33,7 +34,7 @@ from reconcile.embedded.verbs.bodies import (
 from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
 from reconcile.embedded.verbs.rendering import SUCCESS, json_response
-from reconcile.embedded.verbs.write_request import WriteRequest, applied
+from reconcile.embedded.verbs.write_request import WriteRequest
 from reconcile.embedded.verbs.writes import replace
 
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
