@@ -6,6 +6,7 @@ The rules are those of apimachinery's `resource.Quantity`: nothing finer than a 
 
 import re
 from decimal import ROUND_UP, Context, Decimal
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 QuantityFormat: TypeAlias = Literal["decimal", "binary", "exponent"]
@@ -31,6 +32,11 @@ def parse_quantity(text: str) -> tuple[Decimal, QuantityFormat]:
 
     As in an API server, less than a billionth is rounded away from zero, and 2**63 - 1 is the maximum.
     """
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> tuple[Decimal, QuantityFormat]:
     match = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"{text[:_SHOWN]!r} is not a quantity: expected a number such as 2, 500m or 5Gi")
@@ -62,6 +68,11 @@ def canonical_quantity(text: str) -> str:
 
 def quantity_text(value: Decimal, form: QuantityFormat) -> str:
     """A valid value in its canonical form."""
+    return _text(value, form)
+
+
+@lru_cache(maxsize=1024)
+def _text(value: Decimal, form: QuantityFormat) -> str:
     if form == "binary" and abs(value) >= 1024 and value == value.to_integral_value():
         return _binary(int(value))
     _, digits, exponent = value.normalize(_room_for(value)).as_tuple()

@@ -1,10 +1,10 @@
 """What all verbs share: the log, the resources, the clock, and the one way to commit a change."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import Factory, define, field
+from attrs import Factory, define, field, frozen
 
 from informers.clock import Clock
 from informers.resource import Key
@@ -27,6 +27,23 @@ MAX_STORED_BYTES = 1536 * 1024
 MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
 
 
+@frozen
+class StoredObjects:
+    """The stored objects of every kind, for admission plugins."""
+
+    _log: Log
+
+    def every(self, group: str, plural: str) -> Iterator[dict[str, Any]]:
+        return (stored.decode() for stored in self._log.snapshot((group, plural)))
+
+    def within(self, group: str, plural: str, namespace: str) -> Iterator[dict[str, Any]]:
+        return (stored.decode() for stored in self._log.within((group, plural), namespace))
+
+    def named(self, group: str, plural: str, name: str, namespace: str = "") -> dict[str, Any] | None:
+        stored = self._log.get((group, plural), Key(namespace, name))
+        return None if stored is None else stored.decode()
+
+
 @define(eq=False)
 class Engine:
     clock: Clock
@@ -38,6 +55,9 @@ class Engine:
     admission: list[Admission] = field(factory=list)
     guards: list[Guard] = field(factory=list)
     table: Tables = field(init=False, default=Factory(lambda self: Tables(self.clock), takes_self=True))
+    others: StoredObjects = field(
+        init=False, default=Factory(lambda self: StoredObjects(self.log), takes_self=True)
+    )
     tokens: Tokens = field(
         init=False, default=Factory(lambda self: Tokens(self.clock, self.log), takes_self=True)
     )

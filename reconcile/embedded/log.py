@@ -7,10 +7,12 @@ With a journal, further writes see a change at once, and watches see it once it 
 cannot be written is taken back.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice, takewhile
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -343,6 +345,12 @@ class Log:
             if len(self._snapshots) > _KEPT_SNAPSHOTS:
                 self._snapshots.popitem(last=False)
         return kept
+
+    def within(self, resource: StorageKey, namespace: str) -> Iterator[Stored]:
+        """The objects of a namespace, by name."""
+        found = self._now(resource)
+        first = bisect_left(found, Key(namespace, ""), key=attrgetter("key"))
+        return takewhile(lambda stored: stored.key.namespace == namespace, islice(found, first, None))
 
     def _now(self, resource: StorageKey) -> list[Stored]:
         found = self._sorted.get(resource)

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from attrs import frozen
 
+from reconcile.embedded.kinds.built_in_kind import Others
 from reconcile.embedded.kinds.pod_security import secure_pod
 from reconcile.embedded.kinds.pod_strategy import drop_disabled
 from reconcile.embedded.kinds.pod_warnings import pod_warnings, template_warnings
@@ -16,10 +18,24 @@ CAPABLE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def namespace(**labels: str) -> Any:
-    """The stored objects of a server with one namespace."""
-    labelled = {f"{LABEL}{mode}": level for mode, level in labels.items()}
-    return lambda group, plural: [{"metadata": {"name": "default", "labels": labelled}}]
+@frozen
+class OneNamespace:
+    """The stored objects of a server that has one namespace."""
+
+    labels: dict[str, str]
+
+    def every(self, group: str, plural: str) -> list[Any]:
+        return [{"metadata": {"name": "default", "labels": self.labels}}]
+
+    def within(self, group: str, plural: str, namespace: str) -> list[Any]:
+        return []
+
+    def named(self, group: str, plural: str, name: str, namespace: str = "") -> Any:
+        return self.every(group, plural)[0] if (plural, name) == ("namespaces", "default") else None
+
+
+def namespace(**labels: str) -> Others:
+    return OneNamespace({f"{LABEL}{mode}": level for mode, level in labels.items()})
 
 
 def of(spec: dict[str, Any], **annotations: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import evolve, field, fields_dict, frozen
 
@@ -19,22 +19,28 @@ Object = dict[str, Any]
 Defaults = Callable[[Object], None]
 Prepare = Callable[[Object, Object | None], None]
 Stamp = Callable[[Object, Object | None, str], None]
-Others = Callable[[str, str], Iterable[Object]]
+
+
+class Others(Protocol):
+    """The stored objects of every kind, decoded."""
+
+    def every(self, group: str, plural: str) -> Iterable[Object]:
+        """All of a kind, by namespace and name."""
+        ...
+
+    def within(self, group: str, plural: str, namespace: str) -> Iterable[Object]:
+        """Those of a namespace, by name."""
+        ...
+
+    def named(self, group: str, plural: str, name: str, namespace: str = "") -> Object | None:
+        """The one with this name; a cluster-scoped kind has no namespace."""
+        ...
+
+
 Admit = Callable[[Object, Object | None, Others], Iterable[str] | None]
+Allocate = Callable[[Object, Object | None, Others], Iterable[FieldCause]]
 Checks = Callable[[Object, Object | None], Iterable[FieldCause]]
 Warnings = Callable[[Object, Object | None], list[str]]
-
-
-@frozen
-class Siblings:
-    """The stored objects of the kind that is written."""
-
-    every: Callable[[], Iterable[Object]]
-    named: Callable[[str, str], Object | None]
-    """The one with this namespace and name."""
-
-
-Allocate = Callable[[Object, Object | None, Siblings], Iterable[FieldCause]]
 
 
 @frozen
@@ -95,8 +101,8 @@ class BuiltInKind:
     admit: Admit | None = None
     """What built-in admission plugins set or refuse, in place.
 
-    `others(group, plural)` are the stored objects of another kind, for plugins that depend on them
-    (PriorityClass, StorageClass). It may return warnings for the writer. Raises Denied.
+    `Others` has the objects that plugins depend on (PriorityClass, StorageClass). It may return warnings for
+    the writer. Raises Denied.
     """
     allocate: Allocate | None = None
     """What is taken from a pool of the server, set in place before `prepare` (BeginCreate and BeginUpdate).
@@ -116,7 +122,7 @@ class BuiltInKind:
     checks: Checks = lambda obj, old: ()
     """The faults of an object, beyond what its schema says."""
     names_missing_fields: bool = False
-    """Its checks say which fields are missing, so that nobody asks the schema.
+    """Its checks report missing fields, in place of the schema.
 
     A real server knows no schema of built-in kinds: a missing part is an empty one, whose fields are checked.
     """

@@ -66,7 +66,7 @@ def admit_claim(claim: Object, old: Object | None, others: Others) -> None:
 def _set_default_class(claim: Object, others: Others) -> None:
     if class_of(claim) is not None:
         return
-    defaults = [one for one in others("storage.k8s.io", "storageclasses") if _is_default(one)]
+    defaults = [one for one in others.every("storage.k8s.io", "storageclasses") if _is_default(one)]
     # The newest one, and of equally old ones the first by name (GetDefaultClass in pkg/volume/util).
     defaults.sort(key=lambda one: str(one["metadata"]["name"]))
     defaults.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
@@ -88,10 +88,8 @@ def _is_default(storage_class: Object) -> bool:
 
 def _check_limits(claim: Object, others: Others) -> None:
     """Refuse what a LimitRange of the namespace does not allow."""
-    wanted, place = _wanted(claim), claim["metadata"].get("namespace")
-    for limit_range in others("", "limitranges"):
-        if limit_range["metadata"].get("namespace") != place:
-            continue
+    wanted, namespace = _wanted(claim), claim["metadata"].get("namespace") or ""
+    for limit_range in others.within("", "limitranges", namespace):
         for limit in (limit_range.get("spec") or {}).get("limits") or ():
             if limit.get("type") == _CLAIM and wanted is not None:
                 _check_limit(limit, str(wanted))
@@ -110,8 +108,8 @@ def _check_growth(claim: Object, old: Object, others: Others) -> None:
     if (old.get("status") or {}).get("phase") != "Bound":
         return
     name = class_of(old)
-    found = [one for one in others("storage.k8s.io", "storageclasses") if one["metadata"]["name"] == name]
-    if not name or class_of(claim) != name or not any(one.get("allowVolumeExpansion") for one in found):
+    found = others.named("storage.k8s.io", "storageclasses", name) if name else None
+    if found is None or class_of(claim) != name or not found.get("allowVolumeExpansion"):
         why = (
             "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc "
             "must support resize"

@@ -41,7 +41,7 @@ def admit_ingress(ingress: Object, old: Object | None, others: Others) -> None:
     spec = ingress.get("spec") or {}
     if spec.get("ingressClassName") is not None:
         return
-    classes = others("networking.k8s.io", "ingressclasses")
+    classes = others.every("networking.k8s.io", "ingressclasses")
     defaults = [one["metadata"] for one in classes if _annotations(one).get(_DEFAULT_NOTE) == "true"]
     if defaults:
         # The newest; of those made in the same second the first by name.

@@ -7,13 +7,12 @@ from reconcile.embedded.kinds.pod_limits import apply_limits
 from reconcile.embedded.kinds.pod_parts import each, part
 from reconcile.embedded.kinds.pod_security import secure_pod
 from reconcile.embedded.kinds.pod_strategy import app_armor_warnings
+from reconcile.embedded.kinds.priority_classes import SYSTEM_CLASSES
 from reconcile.embedded.protocol.api_failure import Denied
 
 # defaultTolerationSeconds: five minutes on a node that is not ready or cannot be reached.
 _TOLERATED_SECONDS: Final = 300
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-# Classes that every cluster has from its start (pkg/apis/scheduling/v1/helpers.go).
-_SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTING: Final = "PreemptLowerPriority"
 
 
@@ -59,17 +58,15 @@ def _set_priority(spec: Object, others: Others) -> None:
 
 
 def _priority_class(name: str, others: Others) -> Object | None:
-    for one in others("scheduling.k8s.io", "priorityclasses"):
-        if one["metadata"]["name"] == name:
-            return one
-    if name in _SYSTEM_CLASSES:
-        return {"metadata": {"name": name}, "value": _SYSTEM_CLASSES[name]}
-    return None
+    found = others.named("scheduling.k8s.io", "priorityclasses", name)
+    if found is None and name in SYSTEM_CLASSES:
+        return {"metadata": {"name": name}, "value": SYSTEM_CLASSES[name]}
+    return found
 
 
 def _default_class(others: Others) -> Object | None:
     """The least of the classes that are the default."""
-    classes = others("scheduling.k8s.io", "priorityclasses")
+    classes = others.every("scheduling.k8s.io", "priorityclasses")
     defaults = [one for one in classes if one.get("globalDefault")]
     return min(defaults, key=lambda one: int(one.get("value") or 0), default=None)
 
@@ -85,7 +82,7 @@ def _keep_priority(spec: Object, before: Object) -> None:
 
 
 def _add_tolerations(spec: Object) -> None:
-    given = list(each(spec, "tolerations"))
+    given = each(spec, "tolerations")
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATED_SECONDS}
         for key in _TOLERATED
@@ -107,8 +104,7 @@ def _apply_runtime_class(spec: Object, others: Others) -> None:
     if name is None:
         _take_overhead(spec, {})
         return
-    classes = others("node.k8s.io", "runtimeclasses")
-    found = next((one for one in classes if one["metadata"]["name"] == name), None)
+    found = others.named("node.k8s.io", "runtimeclasses", name)
     if found is None:
         raise Denied(f'pod rejected: RuntimeClass "{name}" not found')
     _take_overhead(spec, part(found, "overhead", "podFixed"))
@@ -134,7 +130,7 @@ def _take_scheduling(spec: Object, scheduling: Object) -> None:
             )
     if selector:
         spec["nodeSelector"] = {**given, **selector}
-    tolerations = list(each(spec, "tolerations"))
+    tolerations = each(spec, "tolerations")
     tolerations += [one for one in each(scheduling, "tolerations") if one not in tolerations]
     if tolerations:
         spec["tolerations"] = tolerations

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from reconcile.embedded.kinds.built_in_kind import Object
 from reconcile.embedded.kinds.path_rules import descending_path_causes
-from reconcile.embedded.kinds.pod_parts import all_containers, part
+from reconcile.embedded.kinds.pod_parts import all_containers, containers_of, part
 from reconcile.embedded.kinds.pod_placement import toleration_causes
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid
@@ -36,7 +36,7 @@ def annotation_rule_causes(annotations: Object, spec: Object, path: str) -> Caus
     cost = annotations.get(_DELETION_COST)
     if cost is not None and not (_COST.fullmatch(cost) and int(cost) in _COSTS):
         yield value_invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer")
-    names = {container.get("name") for _, container in all_containers(spec)}
+    names = {container.get("name") for container in containers_of(spec)}
     for key, value in annotations.items():
         if key == SECCOMP_OF_POD or key.startswith(SECCOMP_PREFIX):
             yield from _seccomp_causes(value, f"{path}.{key}")
@@ -55,7 +55,7 @@ def _toleration_causes(text: str, path: str) -> Causes:
     if not isinstance(tolerations, list) or not all(isinstance(one, dict) for one in tolerations):
         yield value_invalid(path, _TOLERATIONS, "cannot be read as tolerations")
         return
-    yield from toleration_causes(iter(tolerations), f"{path}.{_TOLERATIONS}")
+    yield from toleration_causes(tolerations, f"{path}.{_TOLERATIONS}")
 
 
 def _seccomp_causes(profile: str, path: str) -> Causes:

@@ -48,7 +48,7 @@ def update_causes(pod: Object, old: Object) -> Causes:
     spec, before = pod["spec"], old["spec"]
     yield from annotation_causes(pod, old)
     for name in _LISTS:
-        new, former = list(each(spec, name)), list(each(before, name))
+        new, former = each(spec, name), each(before, name)
         if len(new) != len(former):
             yield value_forbidden(f"spec.{name}", "pod updates may not add or remove containers")
             return
@@ -131,8 +131,8 @@ def _gated_causes(spec: Object, before: Object) -> Causes:
         why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         yield value_invalid("spec.nodeSelector", "", why)
     path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
-    old_terms = list(each(part(before, "affinity", "nodeAffinity", REQUIRED), "nodeSelectorTerms"))
-    new_terms = list(each(part(spec, "affinity", "nodeAffinity", REQUIRED), "nodeSelectorTerms"))
+    old_terms = each(part(before, "affinity", "nodeAffinity", REQUIRED), "nodeSelectorTerms")
+    new_terms = each(part(spec, "affinity", "nodeAffinity", REQUIRED), "nodeSelectorTerms")
     if old_terms and len(old_terms) != len(new_terms):
         why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         yield value_invalid(path, "", why)
@@ -195,7 +195,7 @@ def _keep_but_amounts(pod: Object, old: Object) -> None:
     spec, before = pod["spec"], old["spec"]
     kept = {**before, "resources": spec.get("resources")}
     for name in _LISTS:
-        new, former = list(each(spec, name)), list(each(before, name))
+        new, former = each(spec, name), each(before, name)
         if [one.get("name") for one in new] != [one.get("name") for one in former]:
             kept[name] = new  # which the rules refuse
             continue

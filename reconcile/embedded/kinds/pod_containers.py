@@ -184,7 +184,7 @@ def _host_port_causes(container: Object, path: str, taken: set[str]) -> Causes:
 
 
 def _restart_causes(container: Object, path: str) -> Causes:
-    policy, rules = container.get("restartPolicy"), list(each(container, "restartPolicyRules"))
+    policy, rules = container.get("restartPolicy"), each(container, "restartPolicyRules")
     if policy is None and rules:
         why = "must specify restartPolicy when restart rules are used"
         yield value_required(f"{path}.restartPolicy", why)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from reconcile.embedded.kinds.built_in_kind import Object, fill, fill_empty
 from reconcile.embedded.kinds.image_references import image_tag
-from reconcile.embedded.kinds.pod_parts import all_containers, each, hooks_of, part, probes_of
+from reconcile.embedded.kinds.pod_parts import containers_of, each, hooks_of, part, probes_of
 from reconcile.embedded.kinds.pod_resources import default_pod_level_resources
 from reconcile.embedded.kinds.resource_amounts import rounded_up
 
@@ -55,7 +55,7 @@ def default_pod_spec(spec: Object) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for volume in each(spec, "volumes"):
         _default_volume(volume)
-    for _, container in all_containers(spec):
+    for container in containers_of(spec):
         _default_container(container)
     _round_up(spec, "overhead")
     _round_up(part(spec, "resources"), "limits", "requests")
@@ -197,7 +197,7 @@ def _drop_init_annotations(obj: Object) -> None:
 
 def _complete_ips(status: Object) -> None:
     """Bring `podIP` and `podIPs` in line; where they differ, the single one counts."""
-    single, several = status.get("podIP") or "", list(each(status, "podIPs"))
+    single, several = status.get("podIP") or "", each(status, "podIPs")
     if single and (not several or several[0].get("ip") != single):
         status["podIPs"] = [{"ip": single}]
     elif several and several[0].get("ip"):

@@ -16,8 +16,7 @@ _LISTS: Final = (("containers", "container"), ("initContainers", "init container
 
 def apply_limits(pod: Object, others: Others) -> None:
     """Complete the containers of a pod from the LimitRanges of its namespace. Raises Denied."""
-    namespace = pod["metadata"].get("namespace")
-    ranges = [one for one in others("", "limitranges") if one["metadata"].get("namespace") == namespace]
+    ranges = list(others.within("", "limitranges", pod["metadata"].get("namespace") or ""))
     for limit_range in ranges:
         _set_defaults(pod, limit_range)
     faults = [fault for limit_range in ranges for fault in _faults(pod["spec"], limit_range)]

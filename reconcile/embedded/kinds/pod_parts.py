@@ -11,10 +11,10 @@ PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 HOOKS: Final = ("postStart", "preStop")
 
 
-def each(obj: Object, name: str) -> Iterator[Object]:
+def each(obj: Object, name: str) -> list[Object]:
     """The objects of a list that may be absent."""
-    for item in obj.get(name) or ():
-        yield item or {}
+    items = obj.get(name)
+    return [item or {} for item in items] if items else []
 
 
 def part(obj: Object, *names: str) -> Object:
@@ -24,8 +24,13 @@ def part(obj: Object, *names: str) -> Object:
     return obj
 
 
-def all_containers(spec: Object, path: str = "spec") -> Iterator[tuple[str, Object]]:
-    """Every container of a pod, with its path: init containers, containers, ephemeral ones."""
+def containers_of(spec: Object) -> list[Object]:
+    """Every container of a pod: init containers, containers, ephemeral ones."""
+    return [container for name in _CONTAINER_LISTS for container in each(spec, name)]
+
+
+def all_containers(spec: Object, path: str) -> Iterator[tuple[str, Object]]:
+    """Every container of a pod, with its path."""
     for name in _CONTAINER_LISTS:
         for index, container in enumerate(each(spec, name)):
             yield f"{path}.{name}[{index}]", container

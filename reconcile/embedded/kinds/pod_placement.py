@@ -102,7 +102,7 @@ def _last_index(keys: list[str], key: str) -> int:
 # --- tolerations, spreading, gates ------------------------------------------------------------
 
 
-def toleration_causes(tolerations: Iterator[Object], path: str) -> Causes:
+def toleration_causes(tolerations: list[Object], path: str) -> Causes:
     """The faults of a list of tolerations."""
     for index, toleration in enumerate(tolerations):
         place = f"{path}[{index}]"
@@ -134,7 +134,7 @@ def _operator_causes(operator: str, value: str, path: str) -> Causes:
 
 def spread_causes(spec: Object, path: str) -> Causes:
     """The faults of `topologySpreadConstraints`."""
-    constraints = list(each(spec, "topologySpreadConstraints"))
+    constraints = each(spec, "topologySpreadConstraints")
     for index, constraint in enumerate(constraints):
         place = f"{path}.topologySpreadConstraints[{index}]"
         skew, domains = constraint.get("maxSkew") or 0, constraint.get("minDomains")

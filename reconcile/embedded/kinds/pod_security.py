@@ -5,7 +5,7 @@ from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import Object, Others
 from reconcile.embedded.kinds.pod_annotations import APP_ARMOR_PREFIX, SECCOMP_OF_POD, SECCOMP_PREFIX
-from reconcile.embedded.kinds.pod_parts import PROBES, all_containers, each, hooks_of, part
+from reconcile.embedded.kinds.pod_parts import PROBES, all_containers, containers_of, each, hooks_of, part
 from reconcile.embedded.protocol.api_failure import Denied
 
 _LABEL: Final = "pod-security.kubernetes.io/"
@@ -58,8 +58,7 @@ def _warnings(pod: Object, level: str) -> list[str]:
 
 
 def _levels(namespace: str, others: Others) -> dict[str, str]:
-    found = next((one for one in others("", "namespaces") if one["metadata"]["name"] == namespace), {})
-    labels = part(found, "metadata", "labels")
+    labels = part(others.named("", "namespaces", namespace) or {}, "metadata", "labels")
     enforced, warned = (labels.get(f"{_LABEL}{mode}") for mode in ("enforce", "warn"))
     # What is enforced is also warned of, which concerns templates (PolicyToEvaluate).
     warned = enforced if warned is None and enforced in _LEVELS else warned
@@ -67,7 +66,7 @@ def _levels(namespace: str, others: Others) -> dict[str, str]:
 
 
 def _level(label: str | None) -> str:
-    """The level that a label names; one that nobody knows is the strictest."""
+    """The level that a label names; an unknown one counts as the strictest."""
     if label is None:
         return _PRIVILEGED
     return label if label in _LEVELS else _LEVELS[-1]
@@ -83,7 +82,9 @@ def _is_significant(pod: Object, old: Object) -> bool:
             for key, value in annotations.items()
             if key == SECCOMP_OF_POD or key.startswith(SECCOMP_PREFIX)
         }
-        return profiles, [(path, container.get("image")) for path, container in all_containers(one["spec"])]
+        return profiles, [
+            (path, container.get("image")) for path, container in all_containers(one["spec"], "spec")
+        ]
 
     return seen(pod) != seen(old)
 
@@ -100,7 +101,7 @@ def _contexts(spec: Object) -> Iterator[Object]:
 
 
 def _container_contexts(spec: Object) -> Iterator[Object]:
-    for _, container in all_containers(spec):
+    for container in containers_of(spec):
         yield part(container, "securityContext")
 
 
@@ -134,14 +135,13 @@ def _host_paths(spec: Object, _: Object) -> bool:
 
 
 def _host_ports(spec: Object, _: Object) -> bool:
-    containers = (container for _, container in all_containers(spec))
-    return any(port.get("hostPort") for container in containers for port in each(container, "ports"))
+    return any(port.get("hostPort") for container in containers_of(spec) for port in each(container, "ports"))
 
 
 def _host_probes(spec: Object, _: Object) -> bool:
     handlers = [
         handler
-        for _, container in all_containers(spec)
+        for container in containers_of(spec)
         for handler in (*(part(container, name) for name in PROBES), *hooks_of(container))
     ]
     return any(

@@ -49,7 +49,7 @@ def status_causes(pod: Object, old: Object | None) -> Causes:
             yield from _user_causes(
                 one, f"status.{name}[{index}].linux", part(spec, "os").get("name") or "linux"
             )
-            yield from _device_causes(one, f"status.{name}[{index}]", list(each(spec, containers)))
+            yield from _device_causes(one, f"status.{name}[{index}]", each(spec, containers))
 
 
 def _condition_causes(status: Object) -> Causes:
@@ -148,7 +148,7 @@ def _id_causes(number: int, path: str) -> Causes:
 def _device_causes(status: Object, path: str, containers: list[Object]) -> Causes:
     """The faults of devices that a container is said to have; ephemeral ones have none."""
     path = f"{path}.allocatedResourcesStatus"
-    given = list(each(status, "allocatedResourcesStatus"))
+    given = each(status, "allocatedResourcesStatus")
     if given and path.startswith("status.ephemeral"):
         yield value_forbidden(path, "must not be specified in container status")
         return

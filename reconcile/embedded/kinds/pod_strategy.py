@@ -5,7 +5,7 @@ from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import Object
 from reconcile.embedded.kinds.pod_annotations import APP_ARMOR_PREFIX, app_armor_field
-from reconcile.embedded.kinds.pod_parts import all_containers, each, part
+from reconcile.embedded.kinds.pod_parts import containers_of, each, part
 from reconcile.embedded.kinds.pod_placement import PREFERRED, REQUIRED
 from reconcile.embedded.kinds.pod_resources import qos_class
 
@@ -41,7 +41,7 @@ def prepare_pod(pod: Object, old: Object | None) -> None:
 def drop_disabled(spec: Object) -> None:
     """Drop from a pod spec the fields of features that are off by default; the real server tells nobody."""
     spec.pop("schedulingGroup", None)
-    for _, container in all_containers(spec):
+    for container in containers_of(spec):
         part(container, "lifecycle").pop("stopSignal", None)
     for volume in each(spec, "volumes"):
         for source in each(part(volume, "projected"), "sources"):
@@ -118,7 +118,7 @@ def _annotated(pod: Object) -> Iterator[tuple[str, Object, Object | None]]:
     if part(pod["spec"], "os").get("name") == "windows":
         return
     annotations = part(pod, "metadata", "annotations")
-    for _, container in all_containers(pod["spec"]):
+    for container in containers_of(pod["spec"]):
         key = f"{APP_ARMOR_PREFIX}{container.get('name') or ''}"
         if key in annotations and part(container, "securityContext").get("appArmorProfile") is None:
             yield key, container, app_armor_field(annotations[key])

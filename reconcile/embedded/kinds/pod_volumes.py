@@ -41,7 +41,7 @@ def volume_causes(
     """The valid volumes by name, and the faults of the others; `pod_name` is None in a template."""
     volumes: dict[str, Object] = {}
     causes: list[FieldCause] = []
-    given = list(each(spec, "volumes"))
+    given = each(spec, "volumes")
     made = {
         f"{pod_name}-{one.get('name') or ''}"
         for one in given

@@ -13,7 +13,7 @@ from reconcile.embedded.kinds.pod_annotations import (
     SECCOMP_PREFIX,
     app_armor_of,
 )
-from reconcile.embedded.kinds.pod_parts import all_containers, each, part
+from reconcile.embedded.kinds.pod_parts import all_containers, containers_of, each, part
 from reconcile.embedded.kinds.pod_placement import PREFERRED, REQUIRED
 from reconcile.embedded.protocol.ip_rules import ip_warnings
 
@@ -64,7 +64,7 @@ def template_warnings(template: Object, path: str) -> list[str]:
     """The warnings of the template at `path`, of a workload that is new or whose spec changed."""
     spec, annotations, place = part(template, "spec"), part(template, "metadata", "annotations"), f"{path}."
     warnings = list(_warnings(spec, annotations, place, f"{path}.spec"))
-    for _, container in all_containers(spec):
+    for container in containers_of(spec):
         key = f"{APP_ARMOR_PREFIX}{container.get('name') or ''}"
         if key in annotations and app_armor_of(container, spec) is None:
             why = 'deprecated since v1.30; use the "appArmorProfile" field instead'
@@ -109,7 +109,7 @@ def _label_warnings(spec: Object, path: str) -> Warnings:
         for index, weighted in enumerate(each(nodes, PREFERRED))
     ]
     for where, term in terms:
-        yield from older_label_warnings(list(each(term, "matchExpressions")), f"{where}.matchExpressions")
+        yield from older_label_warnings(each(term, "matchExpressions"), f"{where}.matchExpressions")
     for index, constraint in enumerate(each(spec, "topologySpreadConstraints")):
         key, where = constraint.get("topologyKey") or "", f"{path}.topologySpreadConstraints[{index}]"
         if key in NEWER_LABELS:
@@ -133,7 +133,7 @@ def _affinity_warnings(spec: Object, path: str) -> Warnings:
 
 
 def _volume_warnings(spec: Object, path: str) -> Warnings:
-    volumes = list(each(spec, "volumes"))
+    volumes = each(spec, "volumes")
     for index, volume in enumerate(volumes):
         place = f"{path}.volumes[{index}]"
         yield from (
@@ -167,7 +167,7 @@ def _volume_warnings(spec: Object, path: str) -> Warnings:
                 yield f'{place}.sources: has duplicated path with ServiceAccountToken "{file}"'
 
 
-def _items(source: Object, name: str) -> Iterator[Object]:
+def _items(source: Object, name: str) -> list[Object]:
     return each(part(source, name), "items")
 
 
@@ -204,7 +204,7 @@ def _seccomp_warnings(spec: Object, annotations: Object, place: str) -> Warnings
     why = 'non-functional in v1.27+; use the "seccompProfile" field instead'
     if part(spec, "securityContext").get("seccompProfile") is None and SECCOMP_OF_POD in annotations:
         yield f"{place}[{SECCOMP_OF_POD}]: {why}"
-    for _, container in all_containers(spec):
+    for container in containers_of(spec):
         key = f"{SECCOMP_PREFIX}{container.get('name') or ''}"
         if part(container, "securityContext").get("seccompProfile") is None and key in annotations:
             yield f"{place}[{key}]: {why}"

@@ -12,7 +12,8 @@ from reconcile.embedded.served import CellColumn
 # HighestUserDefinablePriority in pkg/apis/scheduling; the range above belongs to system classes.
 MAX_USER_PRIORITY = 1_000_000_000
 _SYSTEM_PREFIX: Final = "system-"
-_SYSTEM_CLASSES: Final = {
+# Classes that every cluster has from its start (pkg/apis/scheduling/v1/helpers.go).
+SYSTEM_CLASSES: Final = {
     "system-cluster-critical": 2 * MAX_USER_PRIORITY,
     "system-node-critical": 2 * MAX_USER_PRIORITY + 1000,
 }
@@ -24,7 +25,7 @@ def _admit_priority_class(priority: Object, _old: Object | None, others: Others)
     if not priority.get("globalDefault"):
         return
     name = priority["metadata"].get("name")
-    for other in others("scheduling.k8s.io", "priorityclasses"):
+    for other in others.every("scheduling.k8s.io", "priorityclasses"):
         if other.get("globalDefault") and other["metadata"]["name"] != name:
             why = "is already marked as default. Only one default can exist"
             raise Denied(f"PriorityClass {other['metadata']['name']} {why}")
@@ -44,7 +45,7 @@ def _priority_class_causes(priority: Object, old: Object | None) -> Iterator[Fie
         return
     name = priority["metadata"].get("name") or ""
     if name.startswith(_SYSTEM_PREFIX):
-        if _SYSTEM_CLASSES.get(name) != value or priority.get("globalDefault"):
+        if SYSTEM_CLASSES.get(name) != value or priority.get("globalDefault"):
             why = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only"
             yield value_forbidden("metadata.name", why)
     elif value > MAX_USER_PRIORITY:

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, ip_network
 from typing import Final
 
 from informers.apimachinery.name_rules import path_segment_faults
-from reconcile.embedded.kinds.built_in_kind import Object, Siblings
+from reconcile.embedded.kinds.built_in_kind import Object, Others
 from reconcile.embedded.kinds.service_addresses import align_addresses, choose_families, patch_addresses
 from reconcile.embedded.kinds.service_defaults import WITH_NODE_PORTS, needs_health_check, node_ports
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -45,25 +45,25 @@ class Pool:
         for number in self._held(service):
             self._given[number] = _owner(service)
 
-    def take(self, number: int, owner: Owner, siblings: Siblings) -> bool:
+    def take(self, number: int, owner: Owner, others: Others) -> bool:
         """Whether the number may be had, which is then given to `owner`."""
-        if number not in self._numbers or not self._is_free(number, siblings):
+        if number not in self._numbers or not self._is_free(number, others):
             return False
         self._given[number] = owner
         return True
 
-    def take_next(self, owner: Owner, siblings: Siblings, avoid: Container[int] = ()) -> int | None:
+    def take_next(self, owner: Owner, others: Others, avoid: Container[int] = ()) -> int | None:
         """A number that no other service has, and none that was given lately; None if there is none."""
         for _ in range(len(self._numbers)):
             number = self._numbers[self._at]
             self._at = (self._at + 1) % len(self._numbers)
-            if number not in avoid and self.take(number, owner, siblings):
+            if number not in avoid and self.take(number, owner, others):
                 return number
         return None
 
-    def _is_free(self, number: int, siblings: Siblings) -> bool:
+    def _is_free(self, number: int, others: Others) -> bool:
         owner = self._given.get(number)
-        service = None if owner is None else siblings.named(*owner)
+        service = None if owner is None else others.named("", "services", owner[1], owner[0])
         return service is None or number not in self._held(service)
 
 
@@ -91,12 +91,12 @@ class ServicePools:
         self._ports = Pool(_NODE_PORTS, _held_ports)
         self._knows_stored = False
 
-    def allocate(self, service: Object, old: Object | None, siblings: Siblings) -> list[FieldCause]:
+    def allocate(self, service: Object, old: Object | None, others: Others) -> list[FieldCause]:
         """Set the addresses and node ports of a service in place, or say why it cannot have them.
 
         Raises ApiFailure (500) where a real server does.
         """
-        self._learn(siblings)
+        self._learn(others)
         spec, before = service["spec"], None if old is None else old["spec"]
         if before is not None:
             patch_addresses(spec, before)
@@ -104,20 +104,20 @@ class ServicePools:
         align_addresses(spec, before)
         causes = choose_families(spec, before)
         if not causes and _lacks_address(spec, before):
-            causes = self._allocate_address(service, siblings)
+            causes = self._allocate_address(service, others)
         if causes:
             return causes
-        return _PortAllocation(self._ports, service, before, siblings).run()
+        return _PortAllocation(self._ports, service, before, others).run()
 
-    def _learn(self, siblings: Siblings) -> None:
+    def _learn(self, others: Others) -> None:
         if self._knows_stored:
             return
-        for service in siblings.every():
+        for service in others.every("", "services"):
             self._addresses.learn(service)
             self._ports.learn(service)
         self._knows_stored = True
 
-    def _allocate_address(self, service: Object, siblings: Siblings) -> list[FieldCause]:
+    def _allocate_address(self, service: Object, others: Others) -> list[FieldCause]:
         spec, owner = service["spec"], _owner(service)
         asked = spec.get("clusterIPs") or []
         if not owner[1] or path_segment_faults(owner[1]):
@@ -126,13 +126,13 @@ class ServicePools:
             return [value_invalid("spec.clusterIPs", asked, why)]
         if asked:
             address = parse_ip(asked[0])
-            if address is not None and self._addresses.take(int(address), owner, siblings):
+            if address is not None and self._addresses.take(int(address), owner, others):
                 return []
             in_range = address in ADDRESSES
             why = "provided IP is already allocated" if in_range else "provided IP is not in the valid range"
             text = f"failed to allocate IP {asked[0]}: {why}"
             return [value_invalid("spec.clusterIPs", asked, text)]
-        number = self._addresses.take_next(owner, siblings)
+        number = self._addresses.take_next(owner, others)
         if number is None:
             raise internal("failed to allocate a serviceIP: range is full")
         spec["clusterIP"] = str(IPv4Address(number))
@@ -162,12 +162,12 @@ def _patch_node_ports(spec: Object, before: Object) -> None:
 class _PortAllocation:
     """The node ports of one write; a number can be taken once in it."""
 
-    def __init__(self, pool: Pool, service: Object, before: Object | None, siblings: Siblings) -> None:
+    def __init__(self, pool: Pool, service: Object, before: Object | None, others: Others) -> None:
         self._pool = pool
         self._spec = service["spec"]
         self._before = before
         self._owner = _owner(service)
-        self._siblings = siblings
+        self._others = others
         self._taken: set[int] = set()
 
     def run(self) -> list[FieldCause]:
@@ -230,13 +230,13 @@ class _PortAllocation:
             raise internal(f"failed to allocate requested HealthCheck NodePort {asked}: {why}")
 
     def _take(self, number: int) -> bool:
-        if number in self._taken or not self._pool.take(number, self._owner, self._siblings):
+        if number in self._taken or not self._pool.take(number, self._owner, self._others):
             return False
         self._taken.add(number)
         return True
 
     def _take_next(self) -> int:
-        number = self._pool.take_next(self._owner, self._siblings, self._taken)
+        number = self._pool.take_next(self._owner, self._others, self._taken)
         if number is None:
             raise internal("failed to allocate a nodePort: range is full")
         self._taken.add(number)

@@ -1,11 +1,10 @@
 """Complete an object: defaults, managed fields, admission, derived fields, the form to store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, AdmissionRequest, admit
-from reconcile.embedded.kinds.built_in_kind import Admit, Allocate, Siblings
+from reconcile.embedded.kinds.built_in_kind import Admit, Allocate
 from reconcile.embedded.ownership.server_side_apply import track_update
 from reconcile.embedded.protocol.api_failure import Denied
 from reconcile.embedded.protocol.object_metadata import drop_duplicate_owners, drop_empty
@@ -91,11 +90,8 @@ def _track(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None,
 def _admit_by_kind(
     write: WriteRequest, admit: Admit, obj: dict[str, Any], old: dict[str, Any] | None
 ) -> None:
-    def others(group: str, plural: str) -> Iterator[dict[str, Any]]:
-        return (stored.decode() for stored in write.engine.log.snapshot((group, plural)))
-
     try:
-        write.warnings.extend(admit(obj, old, others) or ())
+        write.warnings.extend(admit(obj, old, write.engine.others) or ())
     except Denied as denied:
         raise forbidden(write.resource, obj["metadata"].get("name", ""), str(denied)) from None
 
@@ -103,14 +99,7 @@ def _admit_by_kind(
 def _allocate(
     write: WriteRequest, allocate: Allocate, obj: dict[str, Any], old: dict[str, Any] | None
 ) -> None:
-    log, key = write.engine.log, write.resource.storage_key
-
-    def named(namespace: str, name: str) -> dict[str, Any] | None:
-        stored = log.get(key, Key(namespace, name))
-        return None if stored is None else stored.decode()
-
-    siblings = Siblings(lambda: (stored.decode() for stored in log.snapshot(key)), named)
-    if causes := list(allocate(obj, old, siblings)):
+    if causes := list(allocate(obj, old, write.engine.others)):
         raise invalid(write.resource, obj["metadata"].get("name", ""), causes)
 
 
