@@ -182,7 +182,7 @@ class Demo:
             self._say(f"all {len(plays)} incidents hold" if len(plays) > 1 else "the incident holds")
 
     async def _stay(self, cluster: EmbeddedCluster) -> None:
-        samples = [sample_of(entry) for entry in entries(CONTROLLERS)]
+        samples = [sample for entry in entries(CONTROLLERS) if (sample := sample_of(entry))]
         manager = self.manager.on(cluster.transport())
         async with anyio.create_task_group() as group:
             await group.start(manager.run)

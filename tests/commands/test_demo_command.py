@@ -26,6 +26,8 @@ Offer = Callable[..., None]
 
 ENTRY_POINTS = """
 [reconcile.controllers]
+fleets = controllers.fleets:controllers
+node-groups = controllers.nodegroups:controller
 worker-groups = controllers.workergroups:controller
 registry-secrets = controllers.registrysecrets:controller
 [reconcile.incidents]
