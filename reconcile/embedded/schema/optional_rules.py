@@ -65,3 +65,12 @@ def admission_expressions() -> ModuleType | None:
     except ImportError:
         return None
     return expressions
+
+
+def admission_evaluation() -> ModuleType | None:
+    """The evaluation of these expressions; None without the extra `embedded`."""
+    try:
+        import reconcile.embedded.schema.cel.admission_evaluation as evaluation
+    except ImportError:
+        return None
+    return evaluation

@@ -82,6 +82,11 @@ class Expressions:
             found = cel.Type.DYN
         return evolve(self, variables={**self._variables, name: found})
 
+    @property
+    def optional(self) -> frozenset[str]:
+        """The variables whose values are optional."""
+        return frozenset(name for name, kind in self._variables.items() if _is_optional(kind))
+
     def check(self, text: str, result: Result, *, authorizer: bool = True) -> None:
         """Raises RuleError if an expression does not compile or its result is of another type."""
         found = self._return_type(text, authorizer=authorizer, patches=result in ("object", "patches"))
@@ -143,6 +148,10 @@ _RESULTS: Final[dict[Result, tuple[cel.Type, ...]]] = {
     "object": (cel.Type(_OBJECT),),
     "patches": (cel.Type.List(cel.Type(_PATCH)),),
 }
+
+
+def _is_optional(kind: cel.Type) -> bool:
+    return str(kind).startswith("optional")
 
 
 @lru_cache(maxsize=1)

@@ -24,6 +24,11 @@ _COPIED_A_UNIT: Final = 16
 _MADE_TEXT: Final = 100
 _MAX_RANGE: Final = 10_000
 _PER_PATTERN_CHARACTER: Final = 20
+# The cost of an authorization check in library/cost.go of k8s.io/apiserver.
+_A_CHECK: Final = 350_000
+
+READS_VARIABLE: Final = "variables_"
+"""The function that reads a variable of a policy; its bound is given under this and the variable's name."""
 
 
 class Bound:
@@ -156,6 +161,11 @@ def cost(expr: Expr, variables: Mapping[str, Bound]) -> int:
     return min(_ENDLESS, _walk(expr, variables)[0])
 
 
+def result_bound(expr: Expr, variables: Mapping[str, Bound]) -> Bound:
+    """How large the value of an expression may be."""
+    return _walk(expr, variables)[1]
+
+
 def depends_on_sizes(expr: Expr) -> bool:
     """Whether an expression costs more for larger values, other than by comparing variables."""
     if isinstance(expr, CelLoop):
@@ -214,6 +224,8 @@ def _loop(expr: CelLoop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
 
 
 def _call(expr: CelCall, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
+    if expr.function == READS_VARIABLE and isinstance(expr.arguments[0], Const):
+        return 1, variables.get(f"{READS_VARIABLE}{expr.arguments[0].value}", SCALAR)
     walked = [_walk(argument, variables) for argument in expr.arguments]
     bounds = [bound for _, bound in walked]
     if expr.function == "_?_:_":
@@ -338,6 +350,7 @@ _FUNCTIONS: Final[Mapping[str, _Cost]] = {
     **dict.fromkeys(("transformMapEntry_", "sort", "sortBy", "@sortByAssociatedKeys"), _each),
     **dict.fromkeys(("distinct", "sets.contains", "sets.equivalent", "sets.intersects"), _pairs),
     "@in": _among,
+    "check": lambda expr, bounds: (_A_CHECK, SCALAR),
     "_+_": _added,
     "flatten": _flattened,
     "format": _formatted,

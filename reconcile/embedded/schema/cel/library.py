@@ -193,17 +193,17 @@ def running_functions() -> list[cel.FunctionDecl]:
     return [cel.FunctionDecl(name, list(found.values())) for name, found in overloads.items()]
 
 
-def _handed_back(value: Any) -> Any:
+def handed_back(value: Any) -> Any:
     """A value in the types that CEL accepts: it passes times to Python in types that it does not accept."""
     if isinstance(value, timedelta):
         return duration_of(value)
     if isinstance(value, datetime):
         return timestamp_of(value)
     if isinstance(value, Mapping):
-        return {name: _handed_back(member) for name, member in value.items()}
+        return {name: handed_back(member) for name, member in value.items()}
     if isinstance(value, bytearray):
         return bytes(value)
-    return [_handed_back(item) for item in value] if isinstance(value, list) else value
+    return [handed_back(item) for item in value] if isinstance(value, list) else value
 
 
 # --- what they cost -----------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def _is_sorted(items: list[Any]) -> bool:
 def _sum(items: list[Any]) -> Any:
     _charge(len(items))
     if items and all(isinstance(item, timedelta) for item in items):
-        return _handed_back(sum(items, timedelta()))
+        return handed_back(sum(items, timedelta()))
     if not all(is_number(item) for item in items):
         raise ValueError("sum is for numbers and durations")
     return sum(items)
@@ -249,7 +249,7 @@ def _extreme(choose: Callable[[list[Any]], Any], items: list[Any]) -> Any:
     _charge(len(items))
     if not items:
         raise ValueError(f"{choose.__name__} called on empty list")
-    return _handed_back(choose(items))
+    return handed_back(choose(items))
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -285,7 +285,7 @@ def _range(length: int) -> list[int]:
 
 def _map_of(pairs: list[Any]) -> dict[Any, Any]:
     _charge(len(pairs))
-    return {name: _handed_back(member) for name, member in pairs}
+    return {name: handed_back(member) for name, member in pairs}
 
 
 def _merged(maps: list[Any]) -> dict[Any, Any]:
@@ -295,7 +295,7 @@ def _merged(maps: list[Any]) -> dict[Any, Any]:
         for name, member in entry.items():
             if name in made:
                 raise ValueError(f"insert failed: key '{name}' already exists")
-            made[name] = _handed_back(member)
+            made[name] = handed_back(member)
     return made
 
 
