@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.api_client import CONFIG_MAPS, MERGE, WIDGETS, Api, config_map, widget
+from tests.embedded.api_client import CONFIG_MAPS, MERGE, WIDGETS, Api, config_map, owned_by, widget
 
 SECRETS = "/api/v1/namespaces/default/secrets"
+SERVICES = "/api/v1/namespaces/default/services"
+ENDPOINTS = "/api/v1/namespaces/default/endpoints"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+NO_ENDPOINTS = {"addressType": "IPv4", "endpoints": []}
 INVALID, REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 
 
@@ -163,3 +167,51 @@ def test_bytes_are_read_as_go_reads_them(api: Api, sent: Any, kept: str) -> None
 def test_what_holds_no_bytes_is_a_bad_request(api: Api, sent: Any) -> None:
     answer = api.send("POST", SECRETS, {"metadata": {"name": "a"}, "data": {"a": sent}})
     assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"port": 2**31}, "spec.ports[0].port: number 2147483648 into Go value of type int32"),
+        ({"port": 80, "nodePort": -(2**40)}, "spec.ports[0].nodePort: number -1099511627776 into"),
+        ({"port": 80, "targetPort": 2**31}, "spec.ports[0].targetPort: number 2147483648 into"),
+    ],
+)
+def test_a_number_out_of_the_range_of_its_go_type_is_a_bad_request(
+    api: Api, value: dict[str, int], fault: str
+) -> None:
+    answer = api.send("POST", SERVICES, {"metadata": {"name": "a"}, "spec": {"ports": [value]}})
+    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+    assert f"json: cannot unmarshal {fault}" in answer.body["message"]
+
+
+# --- services -------------------------------------------------------------------------------------
+
+
+def test_a_deleted_service_takes_its_endpoints_and_slices_along(api: Api) -> None:
+    made = api.ok("POST", SERVICES, {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}})
+    for name in ("a", "b"):
+        api.ok("POST", ENDPOINTS, {"metadata": {"name": name}})
+    api.ok("POST", SLICES, {"metadata": {"name": "a-1", "ownerReferences": owned_by(made)}, **NO_ENDPOINTS})
+    api.ok("POST", SLICES, {"metadata": {"name": "by-hand"}, **NO_ENDPOINTS})
+    api.ok("DELETE", f"{SERVICES}/a", query={"dryRun": "All"})
+    assert not api.gone(f"{ENDPOINTS}/a")
+    api.ok("DELETE", f"{SERVICES}/a")
+    assert [one["metadata"]["name"] for one in api.ok("GET", ENDPOINTS)["items"]] == ["b"]
+    api.server.settle()
+    assert [one["metadata"]["name"] for one in api.ok("GET", SLICES)["items"]] == ["by-hand"]
+
+
+def test_the_endpoints_of_a_service_stay_as_long_as_its_finalizers(api: Api) -> None:
+    spec = {"ports": [{"port": 80}]}
+    api.ok("POST", SERVICES, {"metadata": {"name": "a", "finalizers": ["example.com/a"]}, "spec": spec})
+    api.ok("POST", SERVICES, {"metadata": {"name": "b"}, "spec": spec})
+    for name in ("a", "b"):
+        api.ok("POST", ENDPOINTS, {"metadata": {"name": name}})
+        api.ok("DELETE", f"{SERVICES}/{name}", {"propagationPolicy": "Foreground"})
+        assert not api.gone(f"{ENDPOINTS}/{name}")
+    api.server.settle()
+    assert not api.gone(f"{ENDPOINTS}/a")
+    assert api.gone(f"{ENDPOINTS}/b")
+    api.merge(f"{SERVICES}/a", {"metadata": {"finalizers": None}})
+    assert api.gone(f"{ENDPOINTS}/a")

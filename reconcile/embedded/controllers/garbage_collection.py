@@ -14,7 +14,15 @@ from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.object_metadata import StoredOwner
-from reconcile.embedded.verbs.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
+from reconcile.embedded.verbs.deletion import (
+    CLEANUP,
+    FOREGROUND,
+    ORPHAN,
+    DeleteOptions,
+    Propagation,
+    remove,
+    remove_finished,
+)
 
 EVENTS: StorageKey = ("", "events")
 # kube-apiserver's default of --event-ttl.
@@ -267,7 +275,7 @@ class GarbageCollector:
 
     def _put_or_remove(self, stored: Stored, obj: dict[str, Any]) -> None:
         if self._engine.is_finished(stored.encoded_by, obj):
-            self._engine.remove(stored.encoded_by.storage_key, stored.key)
+            remove_finished(self._engine, stored.encoded_by, stored.key)
         else:
             self._engine.put(stored.encoded_by, obj)
 

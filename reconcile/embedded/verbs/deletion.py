@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from attrs import evolve, frozen
 
+from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
-from reconcile.embedded.log import Stored
+from reconcile.embedded.log import Stored, StoredChange
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
 from reconcile.embedded.protocol.request_info import flag
@@ -38,6 +39,8 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 POLICIES = ("Background", "Foreground", "Orphan")
 JOBS = ("batch", "jobs")
+SERVICES = ("", "services")
+ENDPOINTS = ("", "endpoints")
 _ORPHANING = frozenset({JOBS, ("", "replicationcontrollers")})
 _JOB_WARNING = (
     "the pods of a deleted job are kept by default; set propagationPolicy to Background to delete them, or "
@@ -235,9 +238,18 @@ def _removed(
         return obj
     if is_graceful(resource):
         engine.put(resource, obj)
-    change = engine.remove(resource.storage_key, stored.key)
+    change = remove_finished(engine, resource, stored.key)
     obj["metadata"]["resourceVersion"] = str(change.version)
     return obj
+
+
+def remove_finished(engine: Engine, resource: ServedResource, key: Key) -> StoredChange:
+    """Remove what nothing holds any longer, and with a Service its Endpoints (afterDelete of its storage)."""
+    change = engine.remove(resource.storage_key, key)
+    endpoints = engine.log.get(ENDPOINTS, key) if resource.storage_key == SERVICES else None
+    if endpoints is not None:
+        remove(engine, endpoints.encoded_by, endpoints, DeleteOptions())
+    return change
 
 
 def is_graceful(resource: ServedResource) -> bool:

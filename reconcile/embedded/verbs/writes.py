@@ -37,6 +37,7 @@ from reconcile.embedded.verbs.completion import (
     restore_system_fields,
     warn_of_duplicate_owners,
 )
+from reconcile.embedded.verbs.deletion import remove_finished
 from reconcile.embedded.verbs.validation import checked_shape, validate
 from reconcile.embedded.verbs.write_request import WriteRequest, require_place
 
@@ -196,7 +197,7 @@ async def replace(
     if changes_nothing(kept.resource, stored, kept.obj, old):
         return write.answer(200, old)
     if not write.options.dry_run and engine.is_finished(resource, obj):
-        engine.remove(resource.storage_key, stored.key)
+        remove_finished(engine, resource, stored.key)
         return write.answer(200, obj)
     return await write.commit(200, kept)
 
