@@ -167,6 +167,24 @@ def _whole(schema: Mapping[str, Any]) -> Check | None:
     return check
 
 
+def go_range(schema: Mapping[str, Any]) -> Check | None:
+    """The check that a whole number fits the Go type of a field; None if the field holds none."""
+    if schema.get("x-kubernetes-int-or-string"):
+        kind = "int32"  # IntOrString has an IntVal of that type
+    elif schema.get("type") == "integer":
+        kind = schema.get("format", "int64")
+    else:
+        return None
+    least, most = _WHOLE_RANGES[kind]
+
+    def check(value: Any, path: str, causes: Causes) -> None:
+        if isinstance(value, int) and not least <= value <= most:
+            why = f"number {value} into Go value of type {kind}"
+            causes.append(FieldCause("FieldValueTypeInvalid", why, path))
+
+    return check
+
+
 def _items(schema: Mapping[str, Any]) -> Check:
     return _size_check(list, schema.get("minItems"), schema.get("maxItems"), "items")
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from attrs import define, field, frozen
 
-from reconcile.embedded.schema.checks import Check, enum_check, is_quantity, value_checks
+from reconcile.embedded.schema.checks import Check, enum_check, go_range, is_quantity, value_checks
 from reconcile.embedded.schema.go_structs import GO_STRUCT, TIMES, UNTYPED, GoStruct, go_struct, zero_of
 
 ABSENT: Final[Any] = object()
@@ -163,6 +163,8 @@ def _typed_struct(node: SchemaNode, schema: Mapping[str, Any]) -> GoStruct | Non
 
 def _set_zeros(node: SchemaNode, schema: Mapping[str, Any]) -> None:
     node.zero = zero_of(schema, node.go)
+    if (in_range := go_range(schema)) is not None:
+        node.checks = (in_range,)  # instead of that of custom resources, which names no field
     node.bytes = schema.get("format") == "byte"
     node.time = found if (found := schema.get("format", "")) in TIMES else ""
     for keyword, below in (("items", node.items), ("additionalProperties", node.additional)):
