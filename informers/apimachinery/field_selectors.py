@@ -37,7 +37,7 @@ def text_at(obj: Mapping[str, Any], path: str) -> str:
     """The scalar at a dotted path as field selectors compare it; empty if there is none."""
     value: Any = obj
     for step in path.strip(".").split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
+        value = value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)

@@ -28,6 +28,8 @@ Causes = Iterator[FieldCause]
 
 def annotation_rule_causes(annotations: Object, spec: Object, path: str) -> Causes:
     """The faults of annotations that mean something for pods (ValidatePodSpecificAnnotations)."""
+    if not annotations:
+        return
     if MIRROR in annotations and not spec.get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
         yield value_invalid(f"{path}[{MIRROR}]", annotations[MIRROR], why)
@@ -67,6 +69,8 @@ def _seccomp_causes(profile: str, path: str) -> Causes:
 
 def profile_annotation_causes(annotations: Object, spec: Object, path: str) -> Causes:
     """The faults of annotations that contradict the fields in their place."""
+    if not annotations:
+        return
     own, context = part(spec, "securityContext"), f"{path}.securityContext"
     if own.get("seccompProfile") is not None and SECCOMP_OF_POD in annotations:
         place = f"{context}.seccompProfile"

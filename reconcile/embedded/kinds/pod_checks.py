@@ -37,6 +37,13 @@ from reconcile.embedded.protocol.ip_rules import ip_causes
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTIONS: Final = ("PreemptLowerPriority", "Never")
+_NAMES: Final = (
+    ("serviceAccountName", subdomain_faults),
+    ("nodeName", subdomain_faults),
+    ("priorityClassName", subdomain_faults),
+    ("hostname", label_faults),
+    ("subdomain", label_faults),
+)
 _MAX_SECONDS: Final = 2**31 - 1
 # MaxDNSNameservers, MaxDNSSearchPaths and MaxDNSSearchListChars: the limits of libc's resolver.
 _MAX_NAMESERVERS: Final = 3
@@ -133,13 +140,7 @@ def _selector_causes(selector: Object, path: str) -> Causes:
 
 
 def _name_causes(spec: Object, path: str) -> Causes:
-    for field, faults in (
-        ("serviceAccountName", subdomain_faults),
-        ("nodeName", subdomain_faults),
-        ("priorityClassName", subdomain_faults),
-        ("hostname", label_faults),
-        ("subdomain", label_faults),
-    ):
+    for field, faults in _NAMES:
         if spec.get(field):
             yield from all_invalid(f"{path}.{field}", spec[field], faults(spec[field]))
     runtime = spec.get("runtimeClassName")

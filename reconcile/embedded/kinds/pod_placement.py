@@ -35,6 +35,8 @@ Causes = Iterator[FieldCause]
 def affinity_causes(spec: Object, path: str) -> Causes:
     """The faults of `affinity`."""
     affinity, path = part(spec, "affinity"), f"{path}.affinity"
+    if not affinity:
+        return
     nodes = part(affinity, "nodeAffinity")
     if nodes.get(REQUIRED) is not None:
         yield from node_selector_causes(nodes[REQUIRED], f"{path}.nodeAffinity.{REQUIRED}")
@@ -106,9 +108,8 @@ def toleration_causes(tolerations: list[Object], path: str) -> Causes:
     """The faults of a list of tolerations."""
     for index, toleration in enumerate(tolerations):
         place = f"{path}[{index}]"
-        key, operator, value, effect = (
-            toleration.get(name) or "" for name in ("key", "operator", "value", "effect")
-        )
+        key, operator = toleration.get("key") or "", toleration.get("operator") or ""
+        value, effect = toleration.get("value") or "", toleration.get("effect") or ""
         if key:
             yield from all_invalid(f"{place}.key", key, label_key_faults(key))
         elif operator != "Exists":

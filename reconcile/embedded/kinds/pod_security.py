@@ -1,6 +1,6 @@
 """The Pod Security Standards that the labels of a namespace ask for (the plugin PodSecurity)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from reconcile.embedded.kinds.built_in_kind import Object, Others
@@ -90,8 +90,7 @@ def _is_significant(pod: Object, old: Object) -> bool:
 
 
 def _faults(spec: Object, annotations: Object, level: str) -> list[str]:
-    checks = {_PRIVILEGED: (), "baseline": _BASELINE, "restricted": (*_BASELINE, *_RESTRICTED)}[level]
-    return [fault for fault, is_broken in checks if is_broken(spec, annotations)]
+    return [fault for fault, is_broken in _CHECKS[level] if is_broken(spec, annotations)]
 
 
 def _contexts(spec: Object) -> Iterator[Object]:
@@ -243,3 +242,8 @@ _RESTRICTED: Final[tuple[_Check, ...]] = (
     ("runAsUser=0", _is_root),
     ("seccompProfile", _unconfined),
 )
+_CHECKS: Final[Mapping[str, tuple[_Check, ...]]] = {
+    _PRIVILEGED: (),
+    "baseline": _BASELINE,
+    "restricted": (*_BASELINE, *_RESTRICTED),
+}

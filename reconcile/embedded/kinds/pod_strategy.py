@@ -39,7 +39,7 @@ def prepare_pod(pod: Object, old: Object | None) -> None:
 
 
 def drop_disabled(spec: Object) -> None:
-    """Drop from a pod spec the fields of features that are off by default; the real server tells nobody."""
+    """Drop from a pod spec the fields of features that are off by default, without a warning."""
     spec.pop("schedulingGroup", None)
     for container in containers_of(spec):
         part(container, "lifecycle").pop("stopSignal", None)
@@ -115,9 +115,9 @@ def app_armor_warnings(pod: Object) -> list[str]:
 
 def _annotated(pod: Object) -> Iterator[tuple[str, Object, Object | None]]:
     """Annotations, with the containers without a profile that they are for, and the profiles."""
-    if part(pod["spec"], "os").get("name") == "windows":
-        return
     annotations = part(pod, "metadata", "annotations")
+    if not annotations or part(pod["spec"], "os").get("name") == "windows":
+        return
     for container in containers_of(pod["spec"]):
         key = f"{APP_ARMOR_PREFIX}{container.get('name') or ''}"
         if key in annotations and part(container, "securityContext").get("appArmorProfile") is None:

@@ -80,7 +80,8 @@ def _warnings(spec: Object, annotations: Object, place: str, path: str) -> Warni
     yield from _volume_warnings(spec, path)
     yield from _list_warnings(spec, path)
     yield from _fraction_warnings(part(spec, "overhead"), f"{path}.overhead")
-    yield from _seccomp_warnings(spec, annotations, f"{place}metadata.annotations")
+    if annotations:
+        yield from _seccomp_warnings(spec, annotations, f"{place}metadata.annotations")
     for where, container in all_containers(spec, path):
         for kind in ("limits", "requests"):
             amounts = part(container, "resources", kind)
@@ -119,6 +120,8 @@ def _label_warnings(spec: Object, path: str) -> Warnings:
 
 
 def _affinity_warnings(spec: Object, path: str) -> Warnings:
+    if not spec.get("affinity"):
+        return
     for name in ("podAffinity", "podAntiAffinity"):
         terms, place = part(spec, "affinity", name), f"{path}.affinity.{name}"
         for index, term in enumerate(each(terms, REQUIRED)):

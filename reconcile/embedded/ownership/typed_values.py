@@ -166,7 +166,7 @@ def new_fields(node: SchemaNode, zero: Mapping[str, Any], value: dict[str, Any])
 def _new_members(node: SchemaNode, value: dict[str, Any]) -> dict[str, FieldSet]:
     return {
         f"f:{name}": _all_new(node.child(name) or ANYTHING, member)
-        if isinstance(member, dict | list)
+        if isinstance(member, NESTED)
         else FieldSet.LEAF
         for name, member in value.items()
     }
@@ -178,14 +178,11 @@ def _all_new(node: SchemaNode, value: Any) -> FieldSet:
     if is_granular_map(node, value):
         return FieldSet(True, _new_members(node, value))
     if is_granular_list(node, value):
-        item_node = node.item()
-        return FieldSet(
-            True,
-            {
-                element: _all_new(item_node, items[0]) if len(items) == 1 else FieldSet.LEAF
-                for element, items in _by_element(node, value).items()
-            },
-        )
+        item_node, children = node.item(), dict[str, FieldSet]()
+        for item in value:
+            element = item_element(node, item)
+            children[element] = FieldSet.LEAF if element in children else _all_new(item_node, item)
+        return FieldSet(True, children)
     return FieldSet.LEAF
 
 

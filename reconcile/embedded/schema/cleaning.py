@@ -11,7 +11,7 @@ from attrs import define, field
 
 from informers.apimachinery.quantities import canonical_quantity
 from reconcile.embedded.schema.go_structs import UNTYPED, GoStruct, written_time
-from reconcile.embedded.schema.json_values import copied
+from reconcile.embedded.schema.json_values import NESTED, copied
 from reconcile.embedded.schema.schema_nodes import ABSENT, EMBEDDED_FIELDS, Default, SchemaNode
 from reconcile.embedded.schema.steps import MAX_CAUSES, MAX_PATH, shortened
 
@@ -42,7 +42,7 @@ def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
         if child is not None:
             if child.bytes and isinstance(member, str | list):
                 value[name] = _read_bytes(member)
-            elif isinstance(member, dict | list):
+            elif isinstance(member, NESTED):
                 prune(child, member, f"{path}.{name}" if path else name, removed)
             elif member is None and child.zero is not UNTYPED:
                 nulls.append(name)
@@ -61,7 +61,7 @@ def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
 
 def _prune_items(node: SchemaNode, items: list[Any], path: str, removed: list[str]) -> None:
     for index, item in enumerate(items):
-        if isinstance(item, dict | list):
+        if isinstance(item, NESTED):
             prune(node, item, f"{path}[{index}]", removed)
         elif item is None and node.zero is not UNTYPED:
             items[index] = _zero_item(node)
@@ -144,7 +144,7 @@ def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
             # A place that keeps everything keeps null too.
             if not child.nullable and (child.type or not child.preserves_unknown) and not room.keep_nulls:
                 unset.append(name)
-        elif isinstance(member, dict | list):
+        elif isinstance(member, NESTED):
             _fill(child, member, room)
         else:
             value[name] = _coerced(child, member)
@@ -163,7 +163,7 @@ def _fill_struct(node: SchemaNode, struct: GoStruct, value: dict[str, Any], room
             continue
         if member is None or (not member and name not in kept):
             empty.append(name)
-        elif isinstance(member, dict | list):
+        elif isinstance(member, NESTED):
             if member or child.go is not None:
                 _fill(child, member, room)
             elif child.type:
@@ -188,7 +188,7 @@ def _fill_items(node: SchemaNode, items: list[Any], room: _Room) -> None:
         if item is None and not node.nullable and node.default is not None:
             filled = room.copy_of(node.default)
             items[index] = None if filled is ABSENT else filled
-        elif isinstance(item, dict | list):
+        elif isinstance(item, NESTED):
             _fill(node, item, room)
         elif item is not None:
             items[index] = _coerced(node, item)

@@ -1,8 +1,7 @@
 """Check an object against the rules of metadata, its schema and its kind."""
 
-import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
@@ -12,7 +11,8 @@ from reconcile.embedded.schema.json_values import holds_whole_floats, whole_numb
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.verbs.write_request import WriteRequest
 
-_FLOATS = re.compile(rb"\d[.eE]")
+# A table, since it is three times as fast as `\d[.eE]`, for which most bodies are searched in vain.
+_SHAPE_OF_NUMBERS: Final = bytes.maketrans(b"123456789eE", b"000000000..")
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _MISSING = "FieldValueRequired"
 
@@ -44,7 +44,7 @@ def validate(
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
     write.warnings.extend(warnings)
-    if resource.custom and _FLOATS.search(write.request.body):
+    if resource.custom and b"0." in write.request.body.translate(_SHAPE_OF_NUMBERS):
         write.has_whole_floats = holds_whole_floats(obj)
         whole_numbers(obj)
     warn = kind.status_warnings if subresource == "status" else kind.warnings
