@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.schema.json_patches import FailedTest, InapplicablePatch, apply_operations
 from reconcile.embedded.verbs.patches import json_patch, merge_into, merge_patch, without_nulls
 
 DOC: dict[str, Any] = {
@@ -180,3 +181,38 @@ def test_a_json_patch_never_changes_its_input(doc: dict[str, Any], ops: list[dic
     with suppress(ApiFailure):
         scribble(json_patch(doc, ops))
     assert (doc, ops) == (before, ops_before)
+
+
+@pytest.mark.parametrize(
+    ("op", "why"),
+    [
+        (
+            {"op": "remove", "path": "/none/x"},
+            'remove operation does not apply: doc is missing path: "/none/x": missing value',
+        ),
+        (
+            {"op": "remove", "path": "/data/none"},
+            "error in remove for path: '/data/none': Unable to remove nonexistent key: none: missing value",
+        ),
+        (
+            {"op": "add", "path": "/data/a/b", "value": 1},
+            'add operation does not apply: doc is missing path: "/data/a/b": missing value',
+        ),
+        (
+            {"op": "add", "path": "/list/7", "value": 1},
+            "error in add for path: '/list/7': Unable to access invalid index: 7: invalid index referenced",
+        ),
+        (
+            {"op": "copy", "from": "/none/x", "path": "/data/x"},
+            "copy operation does not apply: doc is missing from path: /none/x: missing value",
+        ),
+        ({"op": "test", "path": "/data/a", "value": "2"}, "testing value /data/a failed: test failed"),
+    ],
+)
+def test_an_operation_that_does_not_apply_says_so_as_a_real_server_does(op: dict[str, Any], why: str) -> None:
+    doc = {"data": {"a": "1"}, "list": [1]}
+    with pytest.raises(InapplicablePatch) as raised:
+        apply_operations(doc, [op])
+    assert str(raised.value) == why
+    assert isinstance(raised.value, FailedTest) is (op["op"] == "test")
+    assert doc == {"data": {"a": "1"}, "list": [1]}
