@@ -252,14 +252,15 @@ class ApiServer:
 
         def settle() -> None:
             self._settle_objects()
-            changed.set()
+            if self._quotas.dirty or self._disruptions.dirty or self._autoscalers.dirty:
+                changed.set()
 
         async with anyio.create_task_group() as group:
             group.start_soon(self._garbage.run, settle)
             while True:
                 await changed.wait()
-                changed = anyio.Event()
                 await anyio.sleep(STATUS_DELAY)
+                changed = anyio.Event()
                 self._settle_statuses()
 
     def close(self) -> None:

@@ -8,19 +8,20 @@ from reconcile.embedded.verbs.eviction import BUDGETS, current_status
 class Disruptions:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._dirty = False
+        self.dirty = False
+        """Whether `sync` has anything to do."""
         engine.log.on_change(self._note)
 
     def _note(self, change: StoredChange) -> None:
         if self._engine.log.count(BUDGETS):
-            self._dirty = True
+            self.dirty = True
 
     def sync(self) -> None:
-        if not self._dirty:
+        if not self.dirty:
             return
         for stored in self._engine.log.snapshot(BUDGETS):
             budget = stored.decode()
             status = current_status(self._engine, budget)
             if budget.get("status") != status:
                 self._engine.put(stored.encoded_by, {**budget, "status": status})
-        self._dirty = False
+        self.dirty = False

@@ -27,15 +27,16 @@ _MANAGER: Final = "kube-controller-manager"
 class Autoscalers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._dirty = False
+        self.dirty = False
+        """Whether `sync` has anything to do."""
         engine.log.on_change(self._note)
 
     def _note(self, change: StoredChange) -> None:
         if self._engine.log.count(AUTOSCALERS):
-            self._dirty = True
+            self.dirty = True
 
     def sync(self) -> None:
-        if not self._dirty:
+        if not self.dirty:
             return
         newest = self._engine.registry.by_kind("autoscaling", "HorizontalPodAutoscaler", "v2")
         for stored in self._engine.log.snapshot(AUTOSCALERS) if newest is not None else ():
@@ -45,7 +46,7 @@ class Autoscalers:
             if autoscaler.get("status") != status and self._is_current(stored):
                 self._engine.put(newest, {**autoscaler, "status": status})
         # Also after changes made here: two autoscalers of one target would keep each other busy.
-        self._dirty = False
+        self.dirty = False
 
     def _is_current(self, stored: Stored) -> bool:
         now = self._engine.log.get(AUTOSCALERS, stored.key)

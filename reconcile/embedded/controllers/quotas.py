@@ -27,8 +27,8 @@ class Quotas:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._dirty: set[str] = set()
-        """Namespaces with changes: a quota counts nothing outside its own."""
+        self.dirty: set[str] = set()
+        """Namespaces with changes for `sync`: a quota counts nothing outside its own."""
         self._keys: dict[str, set[Key]] = {}
         for stored in engine.log.snapshot(QUOTAS):
             self._keys.setdefault(stored.key.namespace, set()).add(stored.key)
@@ -40,7 +40,7 @@ class Quotas:
         if change.resource == QUOTAS:
             self._index(change)
         if namespace in self._keys:
-            self._dirty.add(namespace)
+            self.dirty.add(namespace)
 
     def _index(self, change: StoredChange) -> None:
         keys = self._keys.setdefault(change.key.namespace, set())
@@ -52,9 +52,9 @@ class Quotas:
             del self._keys[change.key.namespace]
 
     def sync(self) -> None:
-        if not self._dirty:
+        if not self.dirty:
             return
-        for stored in [stored for name in sorted(self._dirty) for stored in self.guard.quotas(name)]:
+        for stored in [stored for name in sorted(self.dirty) for stored in self.guard.quotas(name)]:
             quota = stored.decode()
             limits = _limits(quota)
             hard = (quota.get("spec") or {}).get("hard") or {}
@@ -62,7 +62,7 @@ class Quotas:
             status = {"hard": {name: hard[name] for name in limits}, "used": used}
             if limits and quota.get("status") != status:
                 self._engine.put(stored.encoded_by, {**quota, "status": status})
-        self._dirty.clear()
+        self.dirty.clear()
 
 
 @frozen
