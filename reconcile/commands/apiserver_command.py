@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import anyio
 import click
 
-from informers import ApiError
+from informers import StatusError
 from reconcile.commands.embedded_cluster import (
     EmbeddedCluster,
     embedded_cluster,
@@ -26,7 +25,7 @@ from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.listener.admin_kubeconfig import check_kubeconfig_target
 from reconcile.manager.signals import in_loop, on_signal
 from reconcile.ops.log_setup import configure_logging
-from reconcile.testing.definition_files import read_definitions
+from reconcile.testing.definition_files import DefinitionInFile, read_definitions
 
 _TOKEN_LENGTH = 512
 _NODES = 1000
@@ -147,20 +146,20 @@ def apiserver(
         click.echo("\nstopped")
 
 
-def _read_definitions(paths: Sequence[Path]) -> list[dict[str, Any]]:
+def _read_definitions(paths: Sequence[Path]) -> list[DefinitionInFile]:
     try:
         return read_definitions(paths)
     except ValueError as error:
         raise Problem(str(error)) from None
 
 
-async def _install(cluster: EmbeddedCluster, definitions: Sequence[dict[str, Any]]) -> None:
-    for definition in definitions:
+async def _install(cluster: EmbeddedCluster, definitions: Sequence[DefinitionInFile]) -> None:
+    for one in definitions:
         try:
-            await cluster.client.apply(definition)
-        except ApiError as error:
-            name = definition["metadata"]["name"]
-            raise Problem(f"the definition {name} is refused", str(error)) from None
+            await cluster.client.apply(one.content)
+        except (StatusError, ValueError) as error:
+            words = error.message if isinstance(error, StatusError) else str(error)
+            raise Problem(f"{one.file}: the definition {one.name} is refused", words) from None
 
 
 def _when_input_ends(act: Callable[[], object]) -> None:
@@ -171,7 +170,7 @@ def _when_input_ends(act: Callable[[], object]) -> None:
         with suppress(OSError):  # closed
             while os.read(0, 65536):
                 pass
-        with suppress(RuntimeError):  # the loop has ended before
+        with suppress(RuntimeError):  # the loop has ended already
             soon(act)
 
     # A daemon, because no signal would wake a read at the end of the process.

@@ -1,18 +1,42 @@
 """CustomResourceDefinitions in files and folders, as they are given to a server before a test."""
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from attrs import frozen
 
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _GROUP_VERSION = "apiextensions.k8s.io/v1"
 _KIND = "CustomResourceDefinition"
+# What a user writes; a definition that was read from a server has more, which an apply refuses.
+_METADATA = ("name", "labels", "annotations")
 
 
-def read_definitions(paths: Iterable[Path]) -> list[dict[str, Any]]:
+class _Loader(_BASE):  # type: ignore[misc]
+    """Leaves times as text, as kubectl does."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in _BASE.yaml_implicit_resolvers.items()
+    }
+
+
+@frozen
+class DefinitionInFile:
+    file: Path
+    content: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        name: str = self.content["metadata"]["name"]
+        return name
+
+
+def read_definitions(paths: Iterable[Path]) -> list[DefinitionInFile]:
     """The definitions in these files, and in the YAML and JSON files below these folders, sorted by file.
 
     Other objects are passed over, so that a folder may hold a kustomization, too. Raises ValueError, with
@@ -21,9 +45,12 @@ def read_definitions(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return [definition for path in paths for definition in _of_path(path)]
 
 
-def _of_path(path: Path) -> list[dict[str, Any]]:
+def _of_path(path: Path) -> list[DefinitionInFile]:
     found = [
-        _checked(one, file) for file in _files(path) for one in _objects(file) if one.get("kind") == _KIND
+        DefinitionInFile(file, _checked(one, file))
+        for file in _files(path)
+        for one in _objects(file)
+        if one.get("kind") == _KIND
     ]
     if not found:
         raise ValueError(f"{path} has no {_KIND}")
@@ -39,11 +66,11 @@ def _files(path: Path) -> list[Path]:
 def _objects(file: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file, and those in its lists."""
     try:
-        documents = list(yaml.load_all(file.read_bytes(), Loader=_LOADER))
+        documents = list(yaml.load_all(file.read_bytes(), Loader=_Loader))
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{file} is not YAML{_fault(error)}") from None
     for document in documents:
         if isinstance(document, dict):
             items = document.get("items")
@@ -51,11 +78,27 @@ def _objects(file: Path) -> Iterator[dict[str, Any]]:
             yield from (one for one in objects if isinstance(one, dict))
 
 
+def _fault(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f" at line {error.problem_mark.line + 1}: {error.problem}"
+    return f": {' '.join(str(error).split())}"
+
+
 def _checked(definition: dict[str, Any], file: Path) -> dict[str, Any]:
     version = definition.get("apiVersion")
     if version != _GROUP_VERSION:
         raise ValueError(f"{file} has a {_KIND} of {version}, where {_GROUP_VERSION} is served")
     metadata = definition.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+    if not isinstance(metadata, dict) or not metadata.get("name") or not isinstance(metadata["name"], str):
         raise ValueError(f"{file} has a {_KIND} without metadata.name")
-    return definition
+    written = {
+        "apiVersion": version,
+        "kind": _KIND,
+        "metadata": {name: metadata[name] for name in _METADATA if name in metadata},
+        "spec": definition.get("spec"),
+    }
+    try:
+        content: dict[str, Any] = json.loads(json.dumps(written))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{file} has a {_KIND} that is no JSON: {error}") from None
+    return content

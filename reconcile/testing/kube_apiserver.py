@@ -77,11 +77,14 @@ class KubeApiserver:
 
         definitions = read_definitions(Path(path) for path in paths)
         query = urlencode({"fieldManager": "kube-apiserver-fixture", "force": "true"})
-        for definition in definitions:
-            path = f"{_DEFINITIONS}/{definition['metadata']['name']}?{query}"
-            self.request("PATCH", path, definition, content_type="application/apply-patch+yaml")
-        for definition in definitions:
-            self._wait_until_served(definition)
+        for one in definitions:
+            path = f"{_DEFINITIONS}/{one.name}?{query}"
+            try:
+                self.request("PATCH", path, one.content, content_type="application/apply-patch+yaml")
+            except KubeApiserverFailed as failed:
+                raise KubeApiserverFailed(f"{one.file}: {failed}", failed.status) from None
+        for one in definitions:
+            self._wait_until_served(one.content)
 
     @contextmanager
     def namespace(self, prefix: str = "test") -> Iterator[str]:

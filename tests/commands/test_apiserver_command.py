@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from reconcile.commands import main
 from tests.commands.helpers import Command, complaint, running
@@ -125,7 +126,7 @@ def test_definitions_are_served_when_it_is_ready(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (None, "cannot be read: No such file"),
-        ("a: [", "is not YAML"),
+        ("a: [", "is not YAML at line "),
         ("", "has no CustomResourceDefinition"),
         ("kind: ConfigMap", "has no CustomResourceDefinition"),
         (
@@ -133,6 +134,15 @@ def test_definitions_are_served_when_it_is_ready(tmp_path: Path) -> None:
             "of apiextensions.k8s.io/v1beta1, where apiextensions.k8s.io/v1 is served",
         ),
         ("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition}", "without metadata.name"),
+        (
+            "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: ''}}",
+            "without metadata.name",
+        ),
+        (
+            "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,\n"
+             "metadata: {name: a}, spec: !!binary aGVsbG8=}",
+            "that is no JSON",
+        ),
     ],
 )
 def test_a_file_without_a_definition_is_refused_in_one_line(
@@ -146,14 +156,33 @@ def test_a_file_without_a_definition_is_refused_in_one_line(
     assert str(file) in line
 
 
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"name": "others.example.com"}, "metadata.name"),
+        ({"name": "others.example.com", "labels": 5}, ".labels: expected an object"),
+    ],
+)
 def test_a_definition_that_the_server_refuses_is_named_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], metadata: dict[str, Any], said: str
 ) -> None:
     file = tmp_path / "crd.yaml"
-    file.write_text(json.dumps({**definition("Widget"), "metadata": {"name": "others.example.com"}}))
+    file.write_text(json.dumps({**definition("Widget"), "metadata": metadata}))
     line = complaint(capsys, "apiserver", "--crds", str(file))
-    assert "the definition others.example.com is refused" in line
-    assert "metadata.name" in line
+    assert f"{file}: the definition others.example.com is refused" in line
+    assert said in line
+
+
+def test_a_definition_that_was_read_from_a_server_is_installed_with_its_dates_as_text(tmp_path: Path) -> None:
+    widget = definition("Widget")
+    schema = widget["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"] = {"since": {"type": "string", "default": "SINCE"}}
+    widget["metadata"] |= {"uid": "1", "resourceVersion": "7", "managedFields": [], "creationTimestamp": None}
+    file = tmp_path / "crd.yaml"
+    file.write_text(yaml.safe_dump({**widget, "status": {}}).replace("SINCE", "2020-01-01"))
+    with running("apiserver", "--insecure-http", "--json", "--crds", str(file), home=tmp_path) as command:
+        url = json.loads(command.wait_for(""))["url"]
+        assert call(f"{url}/apis/example.com/v1/widgets")["items"] == []
 
 
 def test_it_ends_with_its_input_when_asked_to(tmp_path: Path) -> None:

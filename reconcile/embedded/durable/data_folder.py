@@ -276,9 +276,9 @@ def _read_keys(path: Path) -> _Keys | None:
 
 
 def _unusable(path: Path, error: OSError) -> DataFault:
-    place = error.filename if isinstance(error.filename, str) else path
+    place = f"{error.filename}: " if error.filename not in (None, str(path)) else ""
     return DataFault(
-        f"cannot use the data folder {path}: {place}: {error.strerror or error}",
+        f"cannot use the data folder {path}: {place}{error.strerror or error}",
         "choose a folder that you may write to, on a disk with room",
     )
 

@@ -18,7 +18,8 @@ KEYS: Final = "keys.json"
 _LOG_FILE: Final = re.compile(r"(segment|base)-(\d{8})\.log")
 _UNFINISHED: Final = ".tmp"
 _REPAIR: Final = (
-    "use a copy of the folder, or start with --repair, which drops what follows and says how much"
+    "restore the folder from a copy, start `reconcile apiserver` with --repair, which drops what follows "
+    "and says how much, or `reconcile dev` with --fresh, which drops everything"
 )
 _BUFFER: Final = 1024 * 1024
 

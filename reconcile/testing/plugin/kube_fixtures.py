@@ -1,7 +1,7 @@
 """Fixtures for tests that know nothing of this library: an API server, and a namespace for each test."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +29,7 @@ def kube_apiserver(pytestconfig: pytest.Config) -> "Iterator[KubeApiserver]":
 
 @pytest.fixture
 def fresh_kube_apiserver(pytestconfig: pytest.Config) -> "Iterator[KubeApiserver]":
-    """A Kubernetes API server for one test, for what has no namespace; it takes about a second."""
+    """A Kubernetes API server for one test, for what has no namespace; it starts in a second or two."""
     with _started(pytestconfig) as server:
         yield server
 
@@ -41,7 +41,15 @@ def kube_namespace(kube_apiserver: "KubeApiserver") -> Iterator[str]:
         yield name
 
 
-def _started(config: pytest.Config) -> "AbstractContextManager[KubeApiserver]":
-    from reconcile.testing.kube_apiserver import running_kube_apiserver
+@contextmanager
+def _started(config: pytest.Config) -> "Iterator[KubeApiserver]":
+    from reconcile.testing.kube_apiserver import KubeApiserverFailed, running_kube_apiserver
 
-    return running_kube_apiserver(config.getini(DEFINITIONS), config.getini(OPTIONS))
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(
+                running_kube_apiserver(config.getini(DEFINITIONS), config.getini(OPTIONS))
+            )
+        except (KubeApiserverFailed, ValueError) as error:
+            pytest.fail(str(error), pytrace=False)
+        yield server
