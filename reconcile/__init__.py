@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reconcile.client.raw_client import RawClient
     from reconcile.client.request_limiter import RequestLimiter
     from reconcile.client.watch_events import WatchEvent
+    from reconcile.controller.admission import Admission, AdmissionRequest, Refusal, Warn
     from reconcile.controller.background_tasks import Background
     from reconcile.controller.context import Context
     from reconcile.controller.declaration import Cleanup, Controller, Predecessor, Reconciler, Watch, Write
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SYNCED",
     "UNSET",
+    "Admission",
+    "AdmissionRequest",
     "Background",
     "Backoff",
     "Cause",
@@ -72,6 +75,7 @@ __all__ = [
     "Quantity",
     "RawClient",
     "Reconciler",
+    "Refusal",
     "Request",
     "RequestLimiter",
     "Result",
@@ -84,6 +88,7 @@ __all__ = [
     "SystemClock",
     "Transport",
     "Unstructured",
+    "Warn",
     "Watch",
     "WatchEvent",
     "Write",

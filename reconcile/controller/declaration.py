@@ -14,6 +14,7 @@ from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.object_indexes import Index
 from reconcile.client.object_selectors import Labels, parse_labels
+from reconcile.controller.admission import Admission
 from reconcile.controller.background_tasks import BackgroundFunction
 from reconcile.controller.context import Context
 from reconcile.controller.identity import (
@@ -154,6 +155,10 @@ def _kinds(kinds: Iterable[type[Object]]) -> tuple[type[Object], ...]:
     return tuple(kinds)
 
 
+def _admissions(admission: "Admission[Any] | Iterable[Admission[Any]]") -> tuple[Admission[Any], ...]:
+    return (admission,) if isinstance(admission, Admission) else tuple(admission)
+
+
 def _indexes(indexes: Mapping[str, Index[Any]]) -> Mapping[str, Index[Any]]:
     return MappingProxyType(dict(indexes))
 
@@ -180,6 +185,7 @@ class _Options(Generic[T]):
     resync: float | None = RESYNC_SECONDS
     predecessor: Predecessor | None = None
     storms: Storms = field(factory=Storms)
+    admission: Sequence[Admission[Any]] = field(default=(), converter=_admissions)
     selector: Labels = None
     _operator: str = field(default="", alias="operator", converter=check_operator)
     _finalizer: str = field(default="", alias="finalizer", converter=check_finalizer)
@@ -232,6 +238,9 @@ class Controller(_Options[T]):
     (option `take_over`).
 
     `storms` sets the treatment of objects whose runs keep waking themselves (see `Storms`).
+
+    `admission` has functions that complete objects of its kind, or of any other, before they are stored, and
+    refuse writes: an `Admission`, or several. Managers serve them as webhooks (option `webhooks`).
 
     `selector` chooses objects by their labels: a `LabelSelector`, or text as for `kubectl -l` (default: all
     objects). The others are left alone, whatever wakes or triggers them, and so is an object that is no

@@ -15,6 +15,8 @@ from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.testing import FakeClient
 from tests.helpers.definitions import definition, object_of
 
+pytestmark = pytest.mark.timeout(300)  # 150 histories of up to ten acts each, on a busy machine
+
 GADGETS = APIResource("example.com", "v1", "Gadget", "gadgets")
 KEY = Key("default", "a")
 PATH = GADGETS.path(*KEY)

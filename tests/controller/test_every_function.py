@@ -15,6 +15,7 @@ import pytest
 from attrs import frozen
 
 from reconcile import (
+    Admission,
     Client,
     Context,
     Controller,
@@ -175,6 +176,8 @@ PLACES: Mapping[str, Place] = {
 }
 
 ASKED_ELSEWHERE: Mapping[str, str] = {
+    "Admission.defaults": "test_a_defaults_function_that_breaks_its_promise_fails_the_call",
+    "Admission.refuses": "test_an_error_of_a_function_says_nothing_of_the_object",
     "Manager.liveness": "test_a_misbehaving_health_check_fails_and_nothing_else",
     "Manager.readiness": "test_a_misbehaving_health_check_fails_and_nothing_else",
     "InformerOptions.transform": "test_an_object_whose_transform_fails_is_stored_whole_and_named_in_the_log",
@@ -189,7 +192,8 @@ ASKED_ELSEWHERE: Mapping[str, str] = {
 NO_FUNCTIONS = {
     "Controller": "kind _operator _finalizer _field_manager former_finalizers former_field_managers "
     "selector owns watches indexes reads writes _name workers timeout clusters backoff every "
-    "resync predecessor storms",
+    "resync predecessor storms admission",
+    "Admission": "kind operations labels namespaces conditions required timeout _operator",
     "Watch": "kind everywhere",
     "Index": "kind",
     "Source": "name initial",
@@ -205,7 +209,7 @@ NO_FUNCTIONS = {
 def test_every_place_that_takes_a_function_has_a_row() -> None:
     options: dict[str, Sequence[str]] = {
         model.__name__: [field.name for field in attrs.fields(model)]
-        for model in (Controller, Watch, Index, Source, Predicate, InformerOptions)
+        for model in (Controller, Admission, Watch, Index, Source, Predicate, InformerOptions)
     }
     options["Manager"] = ["controllers", "environ", *OPTIONS]
     rows = {*PLACES, *ASKED_ELSEWHERE}

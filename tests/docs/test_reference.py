@@ -43,6 +43,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.ops",
         "reconcile.runs",
         "reconcile.storms",
+        "reconcile.webhooks",
         "reconcile.testing.plugin",
     }
 )
