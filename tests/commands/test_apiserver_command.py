@@ -19,6 +19,13 @@ from reconcile.commands import main
 from tests.commands.helpers import Command, complaint, running
 from tests.helpers.definitions import definition
 
+BINARY = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: a}
+spec: !!binary aGVsbG8=
+"""
+
 
 def address_of(command: Command) -> str:
     return command.wait_for("API server on ").removeprefix("API server on ")
@@ -138,11 +145,7 @@ def test_definitions_are_served_when_it_is_ready(tmp_path: Path) -> None:
             "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: ''}}",
             "without metadata.name",
         ),
-        (
-            "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,\n"
-             "metadata: {name: a}, spec: !!binary aGVsbG8=}",
-            "that is no JSON",
-        ),
+        (BINARY, "that is no JSON"),
     ],
 )
 def test_a_file_without_a_definition_is_refused_in_one_line(
