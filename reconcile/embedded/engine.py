@@ -12,14 +12,11 @@ from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.kubectl.tables import Tables
-from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange, state_of
+from reconcile.embedded.log import DEFINITIONS, NAMESPACES, Log, StorageKey, Stored, StoredChange, state_of
 from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import Converter, ServedResource
 from reconcile.embedded.stored_forms import encode, to_storage
-
-NAMESPACES: StorageKey = ("", "namespaces")
-DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 # etcd's default of --max-request-bytes.
 MAX_STORED_BYTES = 1536 * 1024

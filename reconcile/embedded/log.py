@@ -24,6 +24,8 @@ from reconcile.embedded.protocol.object_metadata import StoredOwner, owners_of
 from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]  # group and plural: all versions of a resource share one set of objects
+NAMESPACES: StorageKey = ("", "namespaces")
+DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 MAX_HISTORY_BYTES = 256 * 1024 * 1024  # default limit for the changes that are kept
 # Measured: keys, two Stored and their labels, beside the bodies. An estimate is enough for a bound.
 _BESIDE_BODIES = 500

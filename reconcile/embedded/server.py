@@ -29,11 +29,11 @@ from reconcile.embedded.controllers.storage_protection import StorageProtection
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.durable.journal import FileJournal
 from reconcile.embedded.durable.restoring import restore
-from reconcile.embedded.engine import NAMESPACES, Engine
+from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds import BUILT_IN, CONVERTIBLE, BuiltInKind, Catalogue
 from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
-from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
+from reconcile.embedded.log import MAX_HISTORY_BYTES, NAMESPACES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep

@@ -12,8 +12,7 @@ from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer, ServedResource
 from reconcile.embedded.api import find_target
-from reconcile.embedded.engine import DEFINITIONS
-from reconcile.embedded.log import StorageKey
+from reconcile.embedded.log import DEFINITIONS, StorageKey
 from reconcile.models import Object, kind_of
 from reconcile.models.versions import definition_to_install
 from reconcile.testing.recorded_requests import target_of

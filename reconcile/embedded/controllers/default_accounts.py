@@ -1,8 +1,8 @@
 """The `default` ServiceAccount of every namespace, created again if it is deleted."""
 
 from informers.resource import Key
-from reconcile.embedded.engine import NAMESPACES, Engine
-from reconcile.embedded.log import StorageKey, StoredChange
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.log import NAMESPACES, StorageKey, StoredChange
 
 DEFAULT = "default"
 

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 from attrs import frozen
 
-from informers.apimachinery.shard_selectors import fnv1a
 from informers.resource import Key
-from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
+from reconcile.embedded.controllers.foreign_owners import record_foreign_owner
+from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
-from reconcile.embedded.log import StorageKey, Stored, StoredChange
+from reconcile.embedded.log import DEFINITIONS, NAMESPACES, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.verbs.deletion import (
     CLEANUP,
@@ -30,10 +30,6 @@ EVENT_LIFETIME = datetime.timedelta(hours=1)
 
 _DEPARTED = 500
 """How many deleted owners are kept: the size of the cache of absent owners in kube-controller-manager."""
-
-# client-go records events about objects without a namespace in `default`.
-_EVENTS_OF_CLUSTER = "default"
-_SOURCE = "garbage-collector-controller"
 
 Place = tuple[StorageKey, Key]
 
@@ -217,7 +213,7 @@ class GarbageCollector:
         if resource is not None and resource.namespaced and not place[1].namespace:
             stored = self._engine.log.get(*place)
             if stored is not None:
-                _record_foreign_owner(self._engine, stored, owner)
+                record_foreign_owner(self._engine, stored, owner)
             return False
         return resource is not None or owner.uid in self._departed
 
@@ -235,7 +231,7 @@ class GarbageCollector:
     def _record_if_foreign(self, stored: Stored, owner: StoredOwner) -> None:
         found = self._places.get(owner.uid)
         if found is not None and found[1].namespace not in ("", stored.key.namespace):
-            _record_foreign_owner(self._engine, stored, owner)
+            record_foreign_owner(self._engine, stored, owner)
 
     def _is_waiting(self, owner: StoredOwner) -> bool:
         stored = self._engine.log.get(*self._places[owner.uid])
@@ -361,51 +357,3 @@ def _policy_of(stored: Stored) -> Propagation:
     if ORPHAN in stored.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in stored.finalizers else "Background"
-
-
-# --- owners that cannot be followed ---
-
-
-def _record_foreign_owner(engine: Engine, stored: Stored, owner: StoredOwner) -> None:
-    """Record `OwnerRefInvalidNamespace` for `stored`, once for each owner."""
-    resource = engine.registry.by_kind("", "Event")
-    namespace = stored.key.namespace or _EVENTS_OF_CLUSTER
-    home = engine.log.get(NAMESPACES, Key("", namespace))
-    if resource is None or home is None or home.deleting:
-        return
-    name = f"{stored.key.name}.{fnv1a(stored.uid + owner.uid):016x}"
-    if engine.get(resource, namespace, name) is None:
-        engine.put(resource, _event(engine, stored, owner, namespace, name))
-
-
-def _event(engine: Engine, stored: Stored, owner: StoredOwner, namespace: str, name: str) -> dict[str, Any]:
-    now = engine.now()
-    reference = f"[{owner.api_version}/{owner.kind}, name: {owner.name}, uid: {owner.uid}]"
-    involved = {
-        "apiVersion": stored.encoded_by.api_version,
-        "kind": stored.encoded_by.kind,
-        "name": stored.key.name,
-        "namespace": stored.key.namespace,
-        "uid": stored.uid,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": str(engine.clock.uuid()),
-            "creationTimestamp": now,
-        },
-        "involvedObject": {member: value for member, value in involved.items() if value},
-        "reason": "OwnerRefInvalidNamespace",
-        "message": f'ownerRef {reference} does not exist in namespace "{stored.key.namespace}"',
-        "source": {"component": _SOURCE},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-        "type": "Warning",
-        "eventTime": None,
-        "reportingComponent": _SOURCE,
-        "reportingInstance": "",
-    }

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from informers.resource import Key
-from reconcile.embedded.engine import DEFINITIONS, Engine
+from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import accepted_status, name_conflict, resources_of
-from reconcile.embedded.log import Stored, StoredChange
+from reconcile.embedded.log import DEFINITIONS, Stored, StoredChange
 from reconcile.embedded.served import ServedResource
 
 

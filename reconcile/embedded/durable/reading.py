@@ -41,7 +41,6 @@ class Found:
     """The version up to which `objects` have no history."""
     objects: list[Record] = field(factory=list)
     changes: list[Record] = field(factory=list)
-    bytes: int = 0
     tail: Tail | None = None
     """None if there is no log yet."""
 
@@ -91,7 +90,6 @@ def _load_base(base: LogFile, found: Found) -> None:
                 found.objects.append(record)
         if not complete:
             raise Damage(base, end, "its end is missing")
-    found.bytes += end
     found.version = found.compacted = head.after
 
 
@@ -119,14 +117,9 @@ def _load_segment(segment: LogFile, found: Found, *, last: bool) -> None:
             if record.before != found.version:
                 raise Damage(segment, end, f"the record after {found.version} is missing")
             end = frame.end
-            _note(record, found)
-    found.bytes += end
+            found.version = record.version
+            found.changes.append(record)
     found.tail = Tail(segment, end, torn)
-
-
-def _note(record: Record, found: Found) -> None:
-    found.version = record.version
-    found.changes.append(record)
 
 
 _NOTHING = Record(0, 0, "", "", "", "")

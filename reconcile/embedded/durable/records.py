@@ -27,7 +27,7 @@ MAX_PAYLOAD: Final = 4 * 1024 * 1024
 _SECTOR: Final = 512
 _TELLING: Final = 16  # zeros in a row, which heads and bodies do not have
 
-Damage = Literal["torn", "damaged"]
+Verdict = Literal["torn", "damaged"]
 
 
 class Form(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -131,7 +131,7 @@ def is_whole(head: Head, payload: bytes) -> bool:
     return len(payload) == head.length and zlib.crc32(payload) == head.checksum
 
 
-def judge(rest: bytes, offset: int) -> Damage:
+def judge(rest: bytes, offset: int) -> Verdict:
     """What an unreadable frame is, by the bytes from it, at `offset`, to the end of the file.
 
     Torn is what a crash leaves: an end that is cut off, or sectors that were never written, with no later

@@ -11,12 +11,10 @@ from attrs import define, evolve, field
 from informers.resource import Key
 from reconcile.embedded.durable.reading import Found
 from reconcile.embedded.durable.records import Form, Record
-from reconcile.embedded.log import Log, StorageKey, Stored, state_of
+from reconcile.embedded.log import DEFINITIONS, Log, Stored, state_of
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.served import ServedResource
-
-DEFINITIONS: Final[StorageKey] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class _Metadata(msgspec.Struct, gc=False):

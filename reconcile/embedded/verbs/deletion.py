@@ -10,8 +10,8 @@ from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
-from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
-from reconcile.embedded.log import Stored, StoredChange
+from reconcile.embedded.engine import Engine, timestamp
+from reconcile.embedded.log import DEFINITIONS, NAMESPACES, Stored, StoredChange
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
 from reconcile.embedded.protocol.request_info import flag

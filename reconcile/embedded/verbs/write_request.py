@@ -9,8 +9,8 @@ from attrs import define, evolve, field, frozen
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
-from reconcile.embedded.engine import NAMESPACES, Engine
-from reconcile.embedded.log import Stored
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.log import NAMESPACES, Stored
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.refusals import bare_server_error, forbidden, unreadable_patch
 from reconcile.embedded.schema import SchemaNode
