@@ -154,8 +154,12 @@ def config_map(name: str = "a", data: Mapping[str, str] | None = None, **metadat
     return {"metadata": {"name": name, **metadata}, "data": dict(data or {})}
 
 
+def container(**fields: Any) -> dict[str, Any]:
+    return {"name": "app", "image": "app:1", **fields}
+
+
 def pod(name: str = "a", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "app", "image": "app:1"}], **spec}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container()], **spec}}
 
 
 def owned_by(owner: Mapping[str, Any], *, blocking: bool = False) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from reconcile.embedded.kinds.pod_security import secure_pod
 from reconcile.embedded.kinds.pod_strategy import drop_disabled
 from reconcile.embedded.kinds.pod_warnings import pod_warnings, template_warnings
 from reconcile.embedded.protocol.api_failure import Denied
-from tests.embedded.api_client import PODS, Api, pod
+from tests.embedded.api_client import PODS, Api, container, pod
 
 LABEL = "pod-security.kubernetes.io/"
 LIMITS = "/api/v1/namespaces/default/limitranges"
@@ -40,10 +40,6 @@ def namespace(**labels: str) -> Others:
 
 def of(spec: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return {"metadata": {"name": "a", "namespace": "default", "annotations": annotations}, "spec": spec}
-
-
-def container(**fields: Any) -> dict[str, Any]:
-    return {"name": "app", "image": "app:1", **fields}
 
 
 def is_denied(level: str, made: dict[str, Any]) -> bool:

@@ -4,14 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.api_client import PODS, Api, pod
+from tests.embedded.api_client import PODS, Api, container, pod
 
 INVALID, FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
 NODES = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def container(**fields: Any) -> dict[str, Any]:
-    return {"name": "app", "image": "app:1", **fields}
 
 
 def nodes(**requirement: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from reconcile.embedded.kinds.image_references import image_tag
 from reconcile.embedded.kinds.pod_resources import needs_of_containers, qos_class
 from reconcile.embedded.kinds.resource_amounts import texts
-from tests.embedded.api_client import PODS, Api, pod
+from tests.embedded.api_client import PODS, Api, container, pod
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -16,10 +16,6 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 def made(api: Api, **spec: Any) -> dict[str, Any]:
     completed: dict[str, Any] = api.ok("POST", PODS, pod(**spec))["spec"]
     return completed
-
-
-def container(**fields: Any) -> dict[str, Any]:
-    return {"name": "app", "image": "app:1", **fields}
 
 
 @pytest.mark.parametrize(

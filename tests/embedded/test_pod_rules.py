@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.api_client import PODS, Api, pod
+from tests.embedded.api_client import PODS, Api, container, pod
 
 INVALID, REQUIRED, FORBIDDEN = "FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"
 UNKNOWN, MISSING, TWICE = "FieldValueNotSupported", "FieldValueNotFound", "FieldValueDuplicate"
@@ -20,10 +20,6 @@ def causes(api: Api, **spec: Any) -> list[str]:
         return []
     assert answer.status == 422, answer.body
     return sorted(f"{reason} {field}" for reason, field in answer.causes)
-
-
-def container(**fields: Any) -> dict[str, Any]:
-    return {"name": "app", "image": "app:1", **fields}
 
 
 def volume(**source: Any) -> dict[str, Any]:

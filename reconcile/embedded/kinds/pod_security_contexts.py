@@ -1,7 +1,7 @@
 """The rules for the security contexts of pods and containers, on both operating systems."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from informers.apimachinery.name_rules import subdomain_faults
@@ -124,55 +124,46 @@ def _with_dots(name: str) -> str:
 
 
 def _profile_causes(context: Object, path: str) -> Causes:
-    yield from _seccomp_causes(context.get("seccompProfile"), f"{path}.seccompProfile")
+    yield from _one_profile_causes(context, path, "seccompProfile", _seccomp_causes)
     yield from _windows_causes(part(context, "windowsOptions"), f"{path}.windowsOptions")
-    yield from _app_armor_causes(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+    yield from _one_profile_causes(context, path, "appArmorProfile", _app_armor_causes)
 
 
-def _type_causes(kind: str, path: str) -> Causes:
+def _one_profile_causes(
+    context: Object, path: str, field: str, name_causes: Callable[[str, str | None, str], Causes]
+) -> Causes:
+    profile, path = context.get(field), f"{path}.{field}"
+    if profile is None:
+        return
+    kind = profile.get("type") or ""
     if not kind:
         yield value_required(f"{path}.type", "type is required when a profile is set")
     elif kind not in _PROFILES:
         yield value_not_supported(f"{path}.type", kind, _PROFILES)
+    yield from name_causes(kind, profile.get("localhostProfile"), f"{path}.localhostProfile")
 
 
-def _seccomp_causes(profile: Object | None, path: str) -> Causes:
-    if profile is None:
-        return
-    kind, file, path_of_file = (
-        profile.get("type") or "",
-        profile.get("localhostProfile"),
-        f"{path}.localhostProfile",
-    )
-    yield from _type_causes(kind, path)
+def _seccomp_causes(kind: str, file: str | None, path: str) -> Causes:
     if kind != "Localhost":
         if file is not None:
-            yield value_invalid(path_of_file, file, "can only be set when seccomp type is Localhost")
+            yield value_invalid(path, file, "can only be set when seccomp type is Localhost")
     elif file is None:
-        yield value_required(path_of_file, "must be set when seccomp type is Localhost")
+        yield value_required(path, "must be set when seccomp type is Localhost")
     else:
-        yield from descending_path_causes(file, path_of_file)
+        yield from descending_path_causes(file, path)
 
 
-def _app_armor_causes(profile: Object | None, path: str) -> Causes:
-    if profile is None:
-        return
-    kind, name, path_of_name = (
-        profile.get("type") or "",
-        profile.get("localhostProfile"),
-        f"{path}.localhostProfile",
-    )
-    yield from _type_causes(kind, path)
+def _app_armor_causes(kind: str, name: str | None, path: str) -> Causes:
     if kind in ("RuntimeDefault", "Unconfined") and name is not None:
-        yield value_invalid(path_of_name, name, "can only be set when AppArmor type is Localhost")
+        yield value_invalid(path, name, "can only be set when AppArmor type is Localhost")
     if kind != "Localhost":
         return
     if name is not None and name.strip() != name:
-        yield value_invalid(path_of_name, name, "must not be padded with whitespace")
+        yield value_invalid(path, name, "must not be padded with whitespace")
     elif not name:
-        yield value_required(path_of_name, "must be set when AppArmor type is Localhost")
+        yield value_required(path, "must be set when AppArmor type is Localhost")
     if len((name or "").encode()) > _LONGEST_PROFILE:
-        yield value_too_long(path_of_name, _LONGEST_PROFILE)
+        yield value_too_long(path, _LONGEST_PROFILE)
 
 
 # --- Windows ----------------------------------------------------------------------------------
