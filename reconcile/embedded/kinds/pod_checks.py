@@ -186,10 +186,12 @@ def _file_volume_causes(spec: Object, path: str, volumes: Object) -> Causes:
         for index, container in enumerate(each(spec, kind)):
             for number, variable in enumerate(each(container, "env")):
                 name = part(variable, "valueFrom", "fileKeyRef").get("volumeName")
+                if not name:
+                    continue
                 place = f"{path}.{kind}[{index}].env[{number}].valueFrom.fileKeyRef.volumeName"
-                if name and name not in volumes:
+                if name not in volumes:
                     yield value_not_found(place, name)
-                elif name and volumes[name].get("emptyDir") is None:
+                elif volumes[name].get("emptyDir") is None:
                     yield value_invalid(place, name, "referenced volume must be of type emptyDir")
 
 

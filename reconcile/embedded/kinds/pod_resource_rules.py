@@ -43,6 +43,8 @@ def resource_causes(
     resources: Object, path: str, claims: Collection[str], name_rule: NameRule = container_resource_causes
 ) -> Iterator[FieldCause]:
     """The faults of `requests`, `limits` and `claims` (validateResourceRequirements)."""
+    if not resources:
+        return
     limits, requests = parsed(resources.get("limits")), parsed(resources.get("requests"))
     for kind, amounts in (("limits", limits), ("requests", requests)):
         for name, (value, form) in amounts.items():

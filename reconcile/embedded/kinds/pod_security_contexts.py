@@ -49,6 +49,8 @@ def pod_context_causes(spec: Object, path: str) -> Causes:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield value_invalid(f"{path}.shareProcessNamespace", True, why)
+    if not context:
+        return
     yield from _sysctl_causes(spec, context, f"{path}.sysctls")
     for name, known in _POLICIES.items():
         if context.get(name) is not None and context[name] not in known:
@@ -67,6 +69,8 @@ _POLICIES: Final = {
 def container_context_causes(container: Object, path: str, *, host_users: bool) -> Causes:
     """The faults of the security context of a container."""
     context, path = part(container, "securityContext"), f"{path}.securityContext"
+    if not context:
+        return
     yield from _id_causes(context, path, "runAsUser", "runAsGroup")
     mount = context.get("procMount")
     if mount is not None and mount not in ("Default", "Unmasked"):

@@ -216,13 +216,16 @@ def _seccomp_warnings(spec: Object, annotations: Object, place: str) -> Warnings
 def _variable_warnings(container: Object, path: str) -> Warnings:
     seen: set[str] = set()
     for index, variable in enumerate(each(container, "env")):
-        name, value = variable.get("name") or "", variable.get("value") or ""
-        reference = f"$({name})"
-        hides = variable.get("valueFrom") is not None or value == reference or reference not in value
-        if name in seen and hides:
+        name = variable.get("name") or ""
+        if name in seen and _hides(variable, f"$({name})"):
             why = f'hides previous definition of "{name}", which may be dropped when using apply'
             yield f"{path}[{index}]: {why}"
         seen.add(name)
+
+
+def _hides(variable: Object, reference: str) -> bool:
+    value = variable.get("value") or ""
+    return variable.get("valueFrom") is not None or value == reference or reference not in value
 
 
 def _port_warnings(spec: Object, path: str) -> Warnings:
