@@ -9,6 +9,7 @@ from attrs import Factory, define, field, frozen
 from informers.clock import Clock
 from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
+from reconcile.embedded.admission.phases import Phases
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.kubectl.tables import Tables
@@ -51,6 +52,7 @@ class Engine:
     converter: Converter | None = None
     admission: list[Admission] = field(factory=list)
     guards: list[Guard] = field(factory=list)
+    phases: Phases = field(factory=Phases)
     table: Tables = field(init=False, default=Factory(lambda self: Tables(self.clock), takes_self=True))
     others: StoredObjects = field(
         init=False, default=Factory(lambda self: StoredObjects(self.log), takes_self=True)
@@ -58,9 +60,6 @@ class Engine:
     tokens: Tokens = field(
         init=False, default=Factory(lambda self: Tokens(self.clock, self.log), takes_self=True)
     )
-
-    def is_guarded(self, resource: ServedResource) -> bool:
-        return bool(self.admission) or any(guard.concerns(resource) for guard in self.guards)
 
     def now(self) -> str:
         return timestamp(self.clock.now())

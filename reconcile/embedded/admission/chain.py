@@ -65,7 +65,7 @@ class AdmissionFor:
 
 
 class Guard(Protocol):
-    """An admission of the server's own, called last, and only for resources that concern it."""
+    """An admission of the server's own, called right before the commit, for resources that concern it."""
 
     # It never waits: a quota that was checked before a wait might be exceeded after it.
 
@@ -74,21 +74,28 @@ class Guard(Protocol):
     def concerns(self, resource: ServedResource) -> bool: ...
 
 
-async def admit(admissions: Sequence[Admission], guards: Sequence[Guard], request: AdmissionRequest) -> None:
+async def call_functions(functions: Sequence[Admission], request: AdmissionRequest) -> None:
     """Call all of them in order, then prune and default the object. Raises ApiFailure (403) if refused."""
     try:
-        for admission in admissions:
-            waiting = admission(request)
+        for function in functions:
+            waiting = function(request)
             if waiting is not None:
                 await waiting
-        for guard in guards:
-            if guard.concerns(request.resource):
-                guard(request)
     except Denied as denied:
         raise forbidden(request.resource, request.name, str(denied)) from None
     if request.object is not None:
         request.resource.schema.prune(request.object)
         request.resource.schema.default(request.object)
+
+
+def call_guards(guards: Sequence[Guard], request: AdmissionRequest) -> None:
+    """Call those that the resource concerns. Raises ApiFailure (403) if refused."""
+    try:
+        for guard in guards:
+            if guard.concerns(request.resource):
+                guard(request)
+    except Denied as denied:
+        raise forbidden(request.resource, request.name, str(denied)) from None
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:

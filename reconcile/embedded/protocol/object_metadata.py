@@ -168,7 +168,7 @@ def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[Fie
 def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any], times: int = 2) -> list[FieldCause]:
     """The rules that compare with the old `metadata`; `times` is as in `check`."""
     causes: list[FieldCause] = []
-    for field in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    for field in ("name", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if metadata.get(field) != old.get(field):
             causes.append(value_invalid(f"metadata.{field}", metadata.get(field), "field is immutable"))
     if old.get("deletionTimestamp"):

@@ -7,6 +7,7 @@ from informers.transport import Response
 from reconcile.embedded.ownership.server_side_apply import apply
 from reconcile.embedded.refusals import bad_request, conflict, not_found
 from reconcile.embedded.stored_forms import object_in
+from reconcile.embedded.verbs.admitting import admit, guard
 from reconcile.embedded.verbs.bodies import (
     check_type,
     judge_strictly,
@@ -18,7 +19,7 @@ from reconcile.embedded.verbs.bodies import (
 from reconcile.embedded.verbs.completion import complete_new, kept_form
 from reconcile.embedded.verbs.validation import validate
 from reconcile.embedded.verbs.write_request import WriteRequest, require_place
-from reconcile.embedded.verbs.writes import check_version, replace, require_create
+from reconcile.embedded.verbs.writes import replace, require_create
 
 
 async def apply_object(write: WriteRequest) -> Response:
@@ -34,7 +35,7 @@ async def apply_object(write: WriteRequest) -> Response:
     obj = applied(write, live, intent, target.subresource, _reset_by_apply(write))
     write.applying = True
     if stored is not None and version:
-        check_version(write, {"metadata": {"resourceVersion": version}}, stored)
+        obj["metadata"]["resourceVersion"] = version
     place(obj, target)
     require_object_name(obj, target)
     if not resource.custom:
@@ -113,4 +114,7 @@ async def _create_applied(write: WriteRequest, obj: dict[str, Any]) -> Response:
     write.upserting = True
     await complete_new(write, obj, tracked=True)
     validate(write, obj, None)
-    return await write.commit(201, await kept_form(write, obj, None))
+    await admit(write, obj, None)
+    kept = await kept_form(write, obj)
+    guard(write, obj, None)
+    return await write.commit(201, kept)

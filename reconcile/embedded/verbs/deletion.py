@@ -8,7 +8,6 @@ from attrs import evolve, frozen
 
 from informers.resource import Key
 from informers.transport import Response
-from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import Engine, timestamp
 from reconcile.embedded.log import DEFINITIONS, NAMESPACES, Stored, StoredChange
@@ -27,6 +26,7 @@ from reconcile.embedded.refusals import (
 )
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
+from reconcile.embedded.verbs.admitting import admit_deletion
 from reconcile.embedded.verbs.bodies import dry_run_causes, read_body, warning_headers
 from reconcile.embedded.verbs.object_selection import require, selection
 from reconcile.embedded.verbs.reads import check_list_options, page_of
@@ -61,6 +61,22 @@ class DeleteOptions:
     version: str = ""
     cascading: bool = False
     """The old orphanDependents=false: the answer is 202 if the object is not deleted at once."""
+    orphaning: bool | None = None
+    """orphanDependents, where it was used in place of a policy."""
+
+    def document(self) -> dict[str, Any]:
+        """The DeleteOptions as admission is shown them."""
+        conditions = {"uid": self.uid, "resourceVersion": self.version}
+        policy = self.propagation if self.orphaning is None else None
+        made = {
+            "gracePeriodSeconds": self.grace,
+            "preconditions": {name: value for name, value in conditions.items() if value} or None,
+            "orphanDependents": self.orphaning,
+            "propagationPolicy": policy,
+            "dryRun": ["All"] if self.dry_run else None,
+        }
+        sent = {name: value for name, value in made.items() if value is not None}
+        return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **sent}
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
@@ -91,6 +107,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
         uid=conditions.get("uid") or "",
         version=conditions.get("resourceVersion") or "",
         cascading=orphan is False,
+        orphaning=orphan,
     )
 
 
@@ -181,26 +198,27 @@ def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptio
 
 
 async def _admitted(
-    engine: Engine, request: ApiRequest, resource: ServedResource, stored: Stored, options: DeleteOptions
+    engine: Engine,
+    request: ApiRequest,
+    resource: ServedResource,
+    stored: Stored,
+    options: DeleteOptions,
+    *,
+    named: bool = True,
 ) -> Stored | None:
-    """The newest state once admission allows its deletion; None if it was deleted meanwhile."""
-    if not engine.admission and resource.conversion is None:
+    """The newest state once admission allows its deletion; None if it was deleted meanwhile.
+
+    With `named` admission is told the name, as of all deletions but those of a collection.
+    """
+    waits = bool(engine.admission) or engine.phases.mutates or engine.phases.validates
+    if not waits and resource.conversion is None:
         return stored
     uid = stored.uid
     while True:  # one turn for each state that admission has to see
         await shown(stored, resource)
-        asked = AdmissionRequest(
-            "DELETE",
-            resource,
-            request.user,
-            namespace=stored.key.namespace,
-            name=stored.key.name,
-            subresource="",
-            dry_run=options.dry_run,
-            object=None,
-            old=object_in(stored, resource),
-        )
-        await admit(engine.admission, (), asked)
+        if waits:
+            _check_preconditions(resource, stored, options)
+            await admit_deletion(engine, request, resource, stored, options.document(), named=named)
         newest = engine.log.get(resource.storage_key, stored.key)
         if newest is stored:
             return stored
@@ -331,7 +349,7 @@ async def delete_collection(engine: Engine, request: ApiRequest, target: Request
     for stored in page.items:
         now = engine.log.get(resource.storage_key, stored.key)
         if now is not None and now.uid == stored.uid:
-            now = await _admitted(engine, request, resource, now, options)
+            now = await _admitted(engine, request, resource, now, options, named=False)
         if now is not None and now.uid == stored.uid:
             remove(engine, _keeper(resource, now), now, _with_default(resource, now, options))
     body = render_list(engine.table, resource, page.items, page.metadata(resource.custom), form)

@@ -26,7 +26,7 @@ from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.verbs.validation import checked_shape
 from reconcile.embedded.verbs.write_request import WriteRequest
-from reconcile.embedded.verbs.writes import check_version, prune, replace
+from reconcile.embedded.verbs.writes import prune, replace
 
 
 async def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
@@ -77,7 +77,6 @@ async def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, An
     place(obj, target)
     require_object_name(obj, target)
     warn_of_duplicate_owners(write, obj)
-    check_version(write, obj, stored)
     _judge_patch(write, strict_problems((), unknown))
     return await replace(write, stored, obj)
 

@@ -1,6 +1,6 @@
 """A write in progress: what it was asked, what it has found so far, and its answer."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +8,7 @@ from attrs import define, evolve, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
+from reconcile.embedded.admission.attributes import Kind
 from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import NAMESPACES, Stored
@@ -35,12 +36,20 @@ class WriteRequest:
     has_whole_floats: bool = False  # whether a custom object said 1.0, which is stored as 1
     beside: dict[str, Any] | None = None  # what the client sent of members that this endpoint keeps
     upserting: bool = False  # whether it creates an object only because there was none to change
+    sent_name: str = ""  # the name that a new object came with; empty if it is generated
+    sent_status: Any = None  # the status that came with it and is not written here
+    form_shown: "ShownForm | None" = None  # what admission is shown of the object, if not the object itself
+    seen: int = field(init=False)  # the version of the log up to which the object is known to be current
     resource: ServedResource = field(init=False)  # kept, since every step needs it
     form: Form = field(init=False)  # the form of the answer, checked before anything is written
 
     @resource.default
     def _written(self) -> ServedResource:
         return self.target.resource
+
+    @seen.default
+    def _current(self) -> int:
+        return self.engine.log.version
 
     @form.default
     def _wanted_form(self) -> Form:
@@ -109,6 +118,14 @@ class _DecodeScope:
             raise unreadable_patch(failure.message) from failure
         if self.applying:
             raise bare_server_error(failure.message) from failure
+
+
+@frozen
+class ShownForm:
+    """How a subresource shows an object: as a Scale."""
+
+    kind: Kind
+    form: Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 @frozen

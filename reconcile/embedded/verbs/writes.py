@@ -14,12 +14,12 @@ from reconcile.embedded.refusals import (
     bad_request,
     bare_server_error,
     missing_version,
-    name_collision,
     not_found,
     stale,
     wrong_uid,
 )
 from reconcile.embedded.stored_forms import object_in
+from reconcile.embedded.verbs.admitting import admit, guard
 from reconcile.embedded.verbs.bodies import (
     check_type,
     judge_strictly,
@@ -31,24 +31,18 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.change_detection import bump_generation, changes_nothing
 from reconcile.embedded.verbs.completion import (
-    complete,
     complete_new,
+    derive,
     kept_form,
+    prepare,
     restore_system_fields,
+    restore_times,
     warn_of_duplicate_owners,
 )
 from reconcile.embedded.verbs.deletion import remove_finished
 from reconcile.embedded.verbs.validation import checked_shape, validate
 from reconcile.embedded.verbs.write_request import WriteRequest, require_place
 
-# names.go of kube-apiserver: 58 characters of the base and 5 random ones fill a label of 63.
-GENERATED_LENGTH = 5
-MAX_GENERATED_BASE = 58
-# maxNameGenerationCreateAttempts in kube-apiserver's store.go.
-NAME_ATTEMPTS = 8
-
-# apimachinery's util/rand: without vowels, and without 0, 1 and 3, so that no words come out.
-_NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
 
 
@@ -68,21 +62,21 @@ async def _create(write: WriteRequest) -> Response:
 
 async def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     """Create an object that has been read and checked to be of the right kind."""
-    metadata, resource = obj["metadata"], write.resource
-    require_place(write, metadata.get("name", ""))
-    metadata.pop("managedFields", None)
-    if not metadata.get("name"):
-        metadata["name"] = _generate_name(write, metadata.get("generateName") or "")
+    require_place(write, obj["metadata"].get("name", ""))
+    obj["metadata"].pop("managedFields", None)
     await complete_new(write, obj)
     validate(write, obj, None)
+    metadata, resource = obj["metadata"], write.resource
     if write.upserting:
         metadata.pop("resourceVersion", None)
+    await admit(write, obj, None)
     if _names_a_version(metadata.get("resourceVersion")) and not write.options.dry_run:
         raise bare_server_error("resourceVersion should not be set on objects to be created")
-    kept = await kept_form(write, obj, None)
+    kept = await kept_form(write, obj)
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
     if taken is not None:
         raise already_exists(resource, metadata["name"], deleting=taken.deleting)
+    guard(write, obj, None)
     return await write.commit(201, kept)
 
 
@@ -118,20 +112,6 @@ def prune(write: WriteRequest, obj: dict[str, Any]) -> list[str]:
     return write.resource.schema.prune(obj) + unknown
 
 
-def _generate_name(write: WriteRequest, base: str) -> str:
-    if not base:
-        return ""
-    for _ in range(NAME_ATTEMPTS):
-        letters = (
-            _NAME_LETTERS[int(write.engine.clock.random() * len(_NAME_LETTERS))]
-            for _ in range(GENERATED_LENGTH)
-        )
-        name = base[:MAX_GENERATED_BASE] + "".join(letters)
-        if write.engine.get(write.resource, write.target.namespace, name) is None:
-            return name
-    raise name_collision(write.resource, base)
-
-
 async def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     return await write.warned(_update(write))
@@ -151,7 +131,6 @@ async def _update(write: WriteRequest) -> Response:
     uid = obj["metadata"].get("uid")
     if uid and uid != stored.uid:
         raise wrong_uid(target.resource, target.name, uid, stored.uid)
-    check_version(write, obj, stored)
     return await replace(write, stored, obj)
 
 
@@ -184,16 +163,25 @@ async def replace(
     resource, engine = write.resource, write.engine
     part = write.target.subresource if subresource is None else subresource
     old = object_in(stored, resource)
-    if not part and resource.custom and resource.has_status:
-        write.beside = {"status": obj.get("status")}
+    if not part and resource.has_status:
+        write.sent_status = obj.get("status")
+        if resource.custom:
+            write.beside = {"status": write.sent_status}
     _keep_other_parts(write, obj, old, part)
     restore_system_fields(obj, old)
     write.stored = stored
-    await complete(write, obj, old, None if tracked else through or part)
+    changed = await prepare(write, obj, old, None if tracked else through or part)
+    check_version(write, obj, stored)
+    if changed:
+        _keep_other_parts(write, obj, old, part)
+        restore_times(obj["metadata"], old["metadata"])
+    derive(write, obj, old)
     validate(write, obj, old, subresource=part)
     bump_generation(resource, obj, old, part, by_form=write.has_whole_floats)
     obj["metadata"]["resourceVersion"] = str(stored.version)
-    kept = await kept_form(write, obj, old)
+    await admit(write, obj, old)
+    kept = await kept_form(write, obj)
+    guard(write, obj, old)
     if changes_nothing(kept.resource, stored, kept.obj, old):
         return write.answer(200, old)
     if not write.options.dry_run and engine.is_finished(resource, obj):
@@ -219,11 +207,12 @@ def _metadata_beside_status(
 ) -> dict[str, Any]:
     """A built-in kind takes metadata from a write of its status, apart from what its strategy resets."""
     if write.resource.custom:
-        return {**old, **{name: metadata[name] for name in _METADATA_OF_STATUS if name in metadata}}
-    kept = write.engine.kinds.of(write.resource).status_keeps
+        kept = {name: value for name, value in old.items() if name != "resourceVersion"}
+        return {**kept, **{name: metadata[name] for name in _METADATA_OF_STATUS if name in metadata}}
+    reset = write.engine.kinds.of(write.resource).status_keeps
     return {
-        **{name: value for name, value in metadata.items() if name not in kept},
-        **{name: old[name] for name in kept if name in old},
+        **{name: value for name, value in metadata.items() if name not in reset},
+        **{name: old[name] for name in reset if name in old},
     }
 
 
