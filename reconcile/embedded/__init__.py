@@ -18,7 +18,8 @@ from reconcile.embedded.served import (
     ScalePaths,
     ServedResource,
 )
-from reconcile.embedded.server import ApiServer, failure_response
+from reconcile.embedded.server import ApiServer
+from reconcile.embedded.verbs.answers import failure_response
 from reconcile.embedded.verbs.watching import WatchStream
 
 __all__ = [

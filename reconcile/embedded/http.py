@@ -21,7 +21,8 @@ from reconcile.embedded.kubectl import protobuf
 from reconcile.embedded.listener.certificates import Authority, ServingCertificate, make_certificate
 from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head
 from reconcile.embedded.protocol.api_failure import ApiFailure
-from reconcile.embedded.server import ApiServer, failure_response
+from reconcile.embedded.server import ApiServer
+from reconcile.embedded.verbs.answers import failure_response
 from reconcile.embedded.verbs.bodies import WARNING
 from reconcile.embedded.verbs.watching import WatchStream
 

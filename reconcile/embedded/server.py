@@ -36,13 +36,11 @@ from reconcile.embedded.kubectl.discovery_routes import Routes
 from reconcile.embedded.log import MAX_HISTORY_BYTES, NAMESPACES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
-from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import Converter, ServedResource
 from reconcile.embedded.stored_forms import Unconverted, shown
-from reconcile.embedded.verbs.bodies import warning_headers, warning_text
+from reconcile.embedded.verbs.answers import REFUSALS, failure_response, refused, with_deprecation
 from reconcile.embedded.verbs.dispatch import Answer, act_for
-from reconcile.embedded.verbs.rendering import json_response
 from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
 
@@ -50,8 +48,6 @@ from reconcile.embedded.verbs.write_request import Outdated
 STATUS_DELAY = 0.5
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _READS = frozenset({"GET", "HEAD"})
-# Errors that become answers. The last two are raised where hostile JSON is decoded or encoded.
-_REFUSALS = (ApiFailure, PlainText, RecursionError, UnicodeEncodeError)
 
 
 class ApiServer:
@@ -309,8 +305,8 @@ class ApiServer:
         except Unconverted:
             target = target_at(info.place, self._engine.registry)
             return self._wait(self._begin_again(request, info, target), request, info, target)
-        except _REFUSALS as refusal:
-            return _refused(refusal, target)
+        except REFUSALS as refusal:
+            return refused(refusal, target)
 
     async def _wait(
         self, answering: Awaitable[Answer], request: ApiRequest, info: RequestInfo, target: RequestTarget
@@ -325,8 +321,8 @@ class ApiServer:
                     pass
                 target = target_at(info.place, self._engine.registry)
                 answering = self._begin_again(request, info, target)
-        except _REFUSALS as refusal:
-            return _refused(refusal, target)
+        except REFUSALS as refusal:
+            return refused(refusal, target)
 
     async def _begin_again(self, request: ApiRequest, info: RequestInfo, target: RequestTarget) -> Answer:
         outcome = act_for(info, request, target)(self._engine, request, target)
@@ -338,7 +334,7 @@ class ApiServer:
         if isinstance(answer, WatchStream):
             self._register(answer)
             return answer
-        return _with_deprecation(answer, target)
+        return with_deprecation(answer, target)
 
     # --- watches ---
 
@@ -388,42 +384,3 @@ def _drop(answer: Answer) -> None:
     """End an answer that is not sent, if it is a watch."""
     if isinstance(answer, WatchStream):
         answer.close()
-
-
-def _refused(refusal: Exception, target: RequestTarget | None) -> Response:
-    """The answer to a refused request; `target` is None if the request did not get that far."""
-    response = _refusal(refusal)
-    return response if target is None else _with_deprecation(response, target)
-
-
-def _refusal(refusal: Exception) -> Response:
-    match refusal:
-        case ApiFailure():
-            return failure_response(refusal)
-        case PlainText():
-            headers = {"content-type": "text/plain; charset=utf-8"}
-            return Response(refusal.code, headers, refusal.text.encode())
-        case UnicodeEncodeError():
-            return failure_response(bad_request("invalid UTF-8: half of a surrogate pair"))
-        case _:
-            return failure_response(too_deep())
-
-
-def failure_response(failure: ApiFailure) -> Response:
-    """The HTTP response for a failure."""
-    details = failure.details or {}
-    after = details.get("retryAfterSeconds")
-    headers = warning_headers(failure.warnings) | ({"retry-after": str(after)} if after else {})
-    return json_response(failure.code, failure.to_json(), headers)
-
-
-def _with_deprecation(answer: Response, target: RequestTarget) -> Response:
-    text = target.resource.deprecation
-    return _with_warning(answer, text) if text else answer
-
-
-def _with_warning(response: Response, text: str) -> Response:
-    warning = warning_text(text)
-    given = response.headers.get("warning")
-    headers = {**response.headers, "warning": f"{given}, {warning}" if given else warning}
-    return replace(response, headers=headers)
