@@ -6,8 +6,8 @@ from typing import Any
 from reconcile.embedded.admission.attributes import AdmissionAttributes, Kind, Operation
 from reconcile.embedded.admission.chain import AdmissionRequest, call_functions, call_guards
 from reconcile.embedded.api import ApiRequest
-from reconcile.embedded.engine import NAMESPACES, Engine
-from reconcile.embedded.log import Stored
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.log import NAMESPACES, Stored
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields
 from reconcile.embedded.refusals import internal
