@@ -153,10 +153,10 @@ def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
 
 
 def _fill_struct(node: SchemaNode, struct: GoStruct, value: dict[str, Any], room: _Room) -> None:
-    properties, kept, texts_change = node.properties, struct.kept, node.holds_rewritten
+    properties, kept, rewritten = node.properties, struct.kept, struct.rewritten
     empty: list[str] = []
     for name, member in value.items():
-        if type(member) is str and member and not texts_change:
+        if type(member) is str and member and name not in rewritten:
             continue
         child = properties.get(name)
         if child is None:

@@ -35,6 +35,8 @@ class GoStruct:
     """The members that are written although they are empty or zero."""
     zero: dict[str, Any]
     """The struct without a value; not to be changed."""
+    rewritten: frozenset[str]
+    """The members that are quantities or times, whose text takes its canonical form."""
 
 
 def zero_of(schema: Mapping[str, Any], below: GoStruct | None) -> Any:
@@ -48,7 +50,9 @@ def zero_of(schema: Mapping[str, Any], below: GoStruct | None) -> Any:
     return None if schema.get("format") in _NULL_TEXTS else _ZEROS.get(schema.get("type", ""))
 
 
-def go_struct(schema: Mapping[str, Any], zeros: Mapping[str, Any]) -> GoStruct | None:
+def go_struct(
+    schema: Mapping[str, Any], zeros: Mapping[str, Any], rewritten: frozenset[str]
+) -> GoStruct | None:
     """The struct that a schema describes, if it says so; `zeros` has the zero values of all members."""
     facts = schema.get(GO_STRUCT)
     if facts is None:
@@ -56,7 +60,7 @@ def go_struct(schema: Mapping[str, Any], zeros: Mapping[str, Any]) -> GoStruct |
     pointers = frozenset(facts["pointers"])
     written = tuple((name, None if name in pointers else zeros[name]) for name in facts["written"])
     kept = {*facts["written"], *pointers, *_referred(schema["properties"])}
-    return GoStruct(written, frozenset(kept), dict(written))
+    return GoStruct(written, frozenset(kept), dict(written), rewritten)
 
 
 def _referred(properties: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

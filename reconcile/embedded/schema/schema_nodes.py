@@ -158,7 +158,9 @@ def _typed_struct(node: SchemaNode, schema: Mapping[str, Any]) -> GoStruct | Non
     for name, member in node.properties.items():
         _set_zeros(member, schema["properties"][name])
     node.flat = node.flat and not any(member.bytes for member in node.properties.values())
-    return go_struct(schema, {name: member.zero for name, member in node.properties.items()})
+    zeros = {name: member.zero for name, member in node.properties.items()}
+    rewritten = (name for name, member in node.properties.items() if member.quantity or member.time)
+    return go_struct(schema, zeros, frozenset(rewritten))
 
 
 def _set_zeros(node: SchemaNode, schema: Mapping[str, Any]) -> None:
