@@ -49,6 +49,11 @@ class Stored:
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     fields: dict[str, str] = field(factory=dict)  # selectable fields by path, as they were written
+    empty_metadata: Mapping[str, Any] | None = None
+    """What an apply to a custom resource left empty, such as `labels: {}`.
+
+    etcd holds it and no read shows it, so the next write without it raises the version (until a restart).
+    """
     renditions: dict[ServedResource, bytes] = field(factory=dict, repr=False)
     """The body in other versions of the resource, or in this one under a newer schema."""
 

@@ -1,10 +1,8 @@
 """Recorded runs of random operations: the embedded server answers each step as a real one did.
 
-The runs are played over HTTP and in process. Those that differ are listed with their reason in
-docs/reference/recorded-objects.md.
+The runs are played over HTTP and in process.
 """
 
-import re
 import warnings
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,12 +13,10 @@ from anyio.from_thread import start_blocking_portal
 
 from reconcile.embedded import InProcessTransport
 from tests.conformance.in_process import InProcessClient, InProcessConnection
-from tests.conformance.served import HERE, PAGE, TOKEN, load_script, running, serving
+from tests.conformance.served import HERE, TOKEN, load_script, running, serving
 
 REPLAY = load_script("histories/replay.py")
-RUNS = sorted((HERE / "histories" / "runs").glob("*.json"))
-LISTED = set(re.findall(r"^\| run (\d+) \| .+ \|$", PAGE.read_text(), re.MULTILINE))
-MOST_DIFFERING = 2
+NAMES = sorted(path.stem for path in (HERE / "histories" / "runs").glob("*.json"))
 
 _OPTIONS = SimpleNamespace(record=False, all=False, skip=())
 
@@ -60,14 +56,6 @@ def _problems(stage: Any, name: str) -> list[str]:
     return problems
 
 
-def _parameter(name: str) -> Any:
-    mark = pytest.mark.xfail(raises=AssertionError, strict=True) if name in LISTED else ()
-    return pytest.param(name, marks=mark)
-
-
-NAMES = [_parameter(path.stem) for path in RUNS]
-
-
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_history_goes_as_on_a_real_server(name: str, http_stage: Any) -> None:
@@ -80,7 +68,3 @@ def test_a_history_goes_as_on_a_real_server(name: str, http_stage: Any) -> None:
 def test_in_process_a_history_goes_as_on_a_real_server(name: str, in_process_stage: Any) -> None:
     problems = _problems(in_process_stage, name)
     assert not problems, "\n".join(problems)
-
-
-def test_at_most_two_histories_differ() -> None:
-    assert len(LISTED) <= MOST_DIFFERING

@@ -279,11 +279,11 @@ def _pruned(node: SchemaNode, merged: dict[str, Any], managers: FieldManagers, l
     last = with_named_fields(last, node)
     applied = with_named_fields(owned_by_all(managers), node)
     everything = with_named_fields(field_set(node, merged), node)
-    remaining = with_named_fields(field_set(node, remove(node, merged, last) or {}), node)
+    remaining = with_named_fields(field_set(node, remove(node, merged, last)), node)
     remaining = remaining.union(applied)
-    pruned = remove(node, merged, everything.difference(remaining)) or {}
+    pruned = remove(node, merged, everything.difference(remaining))
     dropped = everything.difference(with_named_fields(field_set(node, pruned), node)).intersection(last)
-    return remove(node, merged, dropped) or {}
+    return remove(node, merged, dropped)
 
 
 def _check_conflicts(

@@ -307,8 +307,12 @@ def _merge_lists(node: SchemaNode, live: list[Any], intent: list[Any]) -> list[A
 
 
 def remove(node: SchemaNode, value: Any, fields: FieldSet) -> Any:
-    """`value` without these fields; None if nothing is left."""
-    if is_granular_map(node, value) and value:
+    """`value` without these fields. A map or list that loses all its items stays, empty.
+
+    That is the rule of structured-merge-diff 6.3.2, which kube-apiserver 1.36.0 to 1.36.2 use; other versions
+    leave null in its place.
+    """
+    if is_granular_map(node, value):
         members: dict[str, Any] = {}
         for name, member in value.items():
             below = fields.children.get(field_element(name), NO_FIELDS)
@@ -316,14 +320,14 @@ def remove(node: SchemaNode, value: Any, fields: FieldSet) -> Any:
                 continue
             child = node.child(name) or ANYTHING
             members[name] = remove(child, member, below) if below else member
-        return members or None
-    if is_granular_list(node, value) and value:
+        return members
+    if is_granular_list(node, value):
         items: list[Any] = []
         for item in value:
             below = fields.children.get(item_element(node, item), NO_FIELDS)
             if not below.owned:
                 items.append(remove(node.item(), item, below) if below else item)
-        return items or None
+        return items
     return value
 
 

@@ -85,10 +85,12 @@ _FITS: Mapping[str, Callable[[Any], object]] = {
 """Fields whose contents have types too."""
 
 
-def drop_empty(metadata: dict[str, Any]) -> None:
-    """Remove nulls, and empty maps, lists and strings."""
-    for field in [field for field, value in metadata.items() if not value and value != 0]:
+def drop_empty(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Remove nulls, and empty maps, lists and strings. Returns what was removed."""
+    empty = {field: value for field, value in metadata.items() if not value and value != 0}
+    for field in empty:
         del metadata[field]
+    return empty
 
 
 def drop_duplicate_owners(metadata: dict[str, Any]) -> str:

@@ -9,13 +9,21 @@ from reconcile.embedded.stored_forms import to_storage
 
 
 def changes_nothing(
-    resource: ServedResource, stored: Stored, obj: dict[str, Any], old: Mapping[str, Any]
+    resource: ServedResource,
+    stored: Stored,
+    obj: dict[str, Any],
+    old: Mapping[str, Any],
+    empty_metadata: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Whether `obj` equals what is stored, which this version shows as `old`.
+    """Whether `obj` and its `empty_metadata` equal what is stored, which this version shows as `old`.
 
     For custom resources the stored forms are compared: a write without changes still drops fields that only
     the storage version has, and moves the object to a new storage version or schema.
     """
+    if empty_metadata != stored.empty_metadata:
+        return False
+    if empty_metadata and obj != old:
+        return False  # a real server keeps the times only of an object that equals the one that it shows
     if not resource.custom or (stored.encoded_by is resource and resource.storage_schema is None):
         return same_but_for_times(obj, old)
     return same_but_for_times(to_storage(resource, obj), stored.decode())

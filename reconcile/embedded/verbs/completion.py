@@ -86,7 +86,9 @@ def derive(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None)
         kind.parts[write.target.subresource].prepare(obj, old)
     else:
         kind.complete(obj, old, write.time)
-    drop_empty(obj["metadata"])
+    empty_metadata = drop_empty(obj["metadata"])
+    if write.applying and write.resource.custom:
+        write.empty_metadata = empty_metadata or None
 
 
 def warn_of_duplicate_owners(write: WriteRequest, obj: dict[str, Any]) -> None:

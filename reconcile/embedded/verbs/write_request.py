@@ -35,6 +35,7 @@ class WriteRequest:
     stored: Stored | None = None  # the object that it changes; None for a create
     has_whole_floats: bool = False  # whether a custom object said 1.0, which is stored as 1
     beside: dict[str, Any] | None = None  # what the client sent of members that this endpoint keeps
+    empty_metadata: Mapping[str, Any] | None = None  # see Stored.empty_metadata
     upserting: bool = False  # whether it creates an object only because there was none to change
     sent_name: str = ""  # the name that a new object came with; empty if it is generated
     sent_status: Any = None  # the status that came with it and is not written here
@@ -93,6 +94,7 @@ class WriteRequest:
             converts = kept.resource is not self.resource
             return self.answer(status, await shown_object(self.resource, kept.obj) if converts else kept.obj)
         self.stored = stored = self.engine.put(kept.resource, kept.obj)
+        stored.empty_metadata = self.empty_metadata
         body = await shown(stored, self.resource)
         return self._respond(
             status, render_object(self.engine.table, self.resource, body, self.form, str(stored.version))

@@ -182,7 +182,7 @@ async def replace(
     await admit(write, obj, old)
     kept = await kept_form(write, obj)
     guard(write, obj, old)
-    if changes_nothing(kept.resource, stored, kept.obj, old):
+    if changes_nothing(kept.resource, stored, kept.obj, old, write.empty_metadata):
         return write.answer(200, old)
     if not write.options.dry_run and engine.is_finished(resource, obj):
         remove_finished(engine, resource, stored.key)
