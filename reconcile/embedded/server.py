@@ -14,7 +14,12 @@ from informers.clock import Clock, SystemClock
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import finished
+from reconcile.embedded.admission.mutating_webhooks import MutatingWebhooks
+from reconcile.embedded.admission.request_matching import RequestMatcher
 from reconcile.embedded.admission.role_escalation import RoleGuard
+from reconcile.embedded.admission.stored_webhooks import MUTATING, VALIDATING, StoredWebhooks
+from reconcile.embedded.admission.validating_webhooks import ValidatingWebhooks
+from reconcile.embedded.admission.webhook_requests import WebhookRequests
 from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
 from reconcile.embedded.auth import Access, attributes_of
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
@@ -43,6 +48,7 @@ from reconcile.embedded.verbs.answers import REFUSALS, failure_response, refused
 from reconcile.embedded.verbs.dispatch import Answer, act_for
 from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
+from reconcile.embedded.webhook_calls import WebhookCalls
 
 # Seconds: what a cluster's controllers take to hear of a change, and longer than a client's next request.
 STATUS_DELAY = 0.5
@@ -91,6 +97,7 @@ class ApiServer:
 
     def _begin(self, engine: Engine, data: DataFolder | None = None) -> FileJournal | None:
         self._engine = engine
+        self._calls = WebhookCalls()
         self.log = engine.log
         """All objects and their changes, for observers in this process."""
         self.admission = engine.admission
@@ -111,9 +118,17 @@ class ApiServer:
         self._disruptions = Disruptions(self._engine)
         self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
+        self._call_webhooks(engine)
         self._routes = Routes(engine.registry)
         engine.log.on_shown(lambda change: self._wake(change.resource))
         return None if data is None else self._take_up(data)
+
+    def _call_webhooks(self, engine: Engine) -> None:
+        matcher = RequestMatcher(engine.log, engine.registry)
+        requests = WebhookRequests(matcher, engine.access, self._calls, lambda: str(engine.clock.uuid()))
+        phases, log = engine.phases, engine.log
+        phases.mutating.append(MutatingWebhooks(StoredWebhooks(log, MUTATING), requests))
+        phases.validating.append(ValidatingWebhooks(StoredWebhooks(log, VALIDATING), requests))
 
     def _take_up(self, data: DataFolder) -> FileJournal:
         """Continue where the server of that folder ended."""

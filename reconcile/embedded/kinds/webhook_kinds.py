@@ -1,4 +1,4 @@
-"""Mutating- and ValidatingWebhookConfigurations, which are stored but not called."""
+"""Mutating- and ValidatingWebhookConfigurations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

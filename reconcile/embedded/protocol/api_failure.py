@@ -1,6 +1,6 @@
 """Failures as the API reports them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -43,13 +43,16 @@ class ApiFailure(Exception):
     causes: Sequence[FieldCause] = field(default=())
     warnings: Sequence[str] = field(default=(), kw_only=True)
     """What the writer is warned of beside the refusal."""
+    metadata: Mapping[str, Any] = field(factory=dict, kw_only=True)
+    """That of the Status, which admission webhooks may set."""
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
         """The whole Status object."""
-        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": dict(self.metadata)}
+        status["status"] = "Failure"
         status["message"] = self.message
         if self.reason:
             status["reason"] = self.reason
