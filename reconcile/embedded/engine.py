@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import Factory, define, field, frozen
@@ -11,6 +12,7 @@ from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.admission.phases import Phases
 from reconcile.embedded.auth import Access, Tokens
+from reconcile.embedded.conversion_reviews import WebhookConverter
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import DEFINITIONS, NAMESPACES, Log, StorageKey, Stored, StoredChange, state_of
@@ -18,6 +20,7 @@ from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import Converter, ServedResource
 from reconcile.embedded.stored_forms import encode, to_storage
+from reconcile.embedded.webhook_calls import WebhookCalls
 
 # etcd's default of --max-request-bytes.
 MAX_STORED_BYTES = 1536 * 1024
@@ -49,10 +52,11 @@ class Engine:
     registry: ResourceRegistry
     kinds: Catalogue
     access: Access
-    converter: Converter | None = None
+    given_converter: Converter | None = None
     admission: list[Admission] = field(factory=list)
     guards: list[Guard] = field(factory=list)
     phases: Phases = field(factory=Phases)
+    calls: WebhookCalls = field(init=False, factory=WebhookCalls)
     table: Tables = field(init=False, default=Factory(lambda self: Tables(self.clock), takes_self=True))
     others: StoredObjects = field(
         init=False, default=Factory(lambda self: StoredObjects(self.log), takes_self=True)
@@ -60,6 +64,11 @@ class Engine:
     tokens: Tokens = field(
         init=False, default=Factory(lambda self: Tokens(self.clock, self.log), takes_self=True)
     )
+
+    @cached_property
+    def converter(self) -> Converter:
+        """The one that was given, or conversion webhooks."""
+        return self.given_converter or WebhookConverter(self.calls, lambda: str(self.clock.uuid()))
 
     def now(self) -> str:
         return timestamp(self.clock.now())

@@ -35,7 +35,7 @@ from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.durable.journal import FileJournal
 from reconcile.embedded.durable.restoring import restore
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.kinds import BUILT_IN, CONVERTIBLE, BuiltInKind, Catalogue
+from reconcile.embedded.kinds import BUILT_IN, BuiltInKind, Catalogue
 from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
 from reconcile.embedded.log import MAX_HISTORY_BYTES, NAMESPACES, Log, StorageKey
@@ -48,7 +48,6 @@ from reconcile.embedded.verbs.answers import REFUSALS, failure_response, refused
 from reconcile.embedded.verbs.dispatch import Answer, act_for
 from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
-from reconcile.embedded.webhook_calls import WebhookCalls
 
 # Seconds: what a cluster's controllers take to hear of a change, and longer than a client's next request.
 STATUS_DELAY = 0.5
@@ -66,7 +65,8 @@ class ApiServer:
 
     `ApiRequest.user` sends a request, by default the administrator. With `rbac` other users have the rights
     of the roles bound to them; without it they may do everything. `kinds` are served as if built in.
-    `converter` converts custom resources; without one, definitions with conversion webhooks are refused.
+    `converter` converts custom resources in place of the conversion webhooks of their definitions, which are
+    called over HTTPS without one.
 
     With `data`, it continues where the server of that folder ended. No answer and no event of a watch is
     given before what it shows is on disk: `respond` awaits that, and `handle` blocks. A write that cannot be
@@ -86,7 +86,7 @@ class ApiServer:
     ) -> None:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
-        catalogue = Catalogue((*(BUILT_IN if converter is None else CONVERTIBLE), *kinds))
+        catalogue = Catalogue((*BUILT_IN, *kinds))
         registry = ResourceRegistry(catalogue.resources)
         access = Access(log, enforced=rbac)
         self._journal = self._begin(Engine(clock, log, registry, catalogue, access, converter), data)
@@ -97,7 +97,6 @@ class ApiServer:
 
     def _begin(self, engine: Engine, data: DataFolder | None = None) -> FileJournal | None:
         self._engine = engine
-        self._calls = WebhookCalls()
         self.log = engine.log
         """All objects and their changes, for observers in this process."""
         self.admission = engine.admission
@@ -125,7 +124,7 @@ class ApiServer:
 
     def _call_webhooks(self, engine: Engine) -> None:
         matcher = RequestMatcher(engine.log, engine.registry)
-        requests = WebhookRequests(matcher, engine.access, self._calls, lambda: str(engine.clock.uuid()))
+        requests = WebhookRequests(matcher, engine.access, engine.calls, lambda: str(engine.clock.uuid()))
         phases, log = engine.phases, engine.log
         phases.mutating.append(MutatingWebhooks(StoredWebhooks(log, MUTATING), requests))
         phases.validating.append(ValidatingWebhooks(StoredWebhooks(log, VALIDATING), requests))
@@ -154,7 +153,7 @@ class ApiServer:
         log, registry, kinds = engine.log.copy(), engine.registry.copy(), Catalogue(engine.kinds.kinds)
         access = Access(log, enforced=engine.access.enforced)
         other._journal = other._begin(
-            Engine(clock, log, registry, kinds, access, engine.converter, list(engine.admission))
+            Engine(clock, log, registry, kinds, access, engine.given_converter, list(engine.admission))
         )
         other._garbage.take_over(self._garbage)
         other._definitions.take_over(self._definitions)

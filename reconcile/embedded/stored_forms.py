@@ -96,12 +96,22 @@ def _kept_version(stored: Stored) -> str:
 
 
 async def shown(stored: Stored, resource: ServedResource) -> bytes:
-    """What `body_in` returns, after awaiting the converter if necessary; later calls need not wait."""
+    """What `body_in` returns, after awaiting the converter if necessary; later calls need not wait.
+
+    It is what the cache of a version holds in a real server, from which lists and watches are answered.
+    """
     try:
         return body_in(stored, resource)
     except Unconverted:
         body = stored.renditions[resource] = encode(await shown_object(resource, stored.decode()))
         return body
+
+
+async def converted_now(stored: Stored, resource: ServedResource) -> bytes:
+    """What `shown` returns, but from a converter that is asked at once: a get reads past the cache."""
+    if resource.conversion is None or _kept_version(stored) == resource.api_version:
+        return body_in(stored, resource)
+    return encode(await shown_object(resource, stored.decode()))
 
 
 async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +146,7 @@ async def converted(resource: ServedResource, obj: dict[str, Any], api_version: 
         raise bare_server_error(f"{webhook} failed: {failed}") from failed
     if len(answered) != 1:
         raise bare_server_error(f"{webhook} returned {len(answered)} objects, expected 1")
-    made: dict[str, Any] = answered[0]
+    made = _unstructured(answered[0])
     fault = _conversion_fault(obj, made, api_version)
     if fault:
         raise bare_server_error(f"{webhook} returned invalid {fault}")
@@ -147,7 +157,17 @@ async def converted(resource: ServedResource, obj: dict[str, Any], api_version: 
     return made
 
 
+_QUOTED = 1024
 _CONVERTIBLE = ("labels", "annotations")  # the metadata that a converter may change
+
+
+def _unstructured(made: Any) -> dict[str, Any]:
+    """An object of a converter's answer, which must say what it is, as Go's unstructured decoder does."""
+    if isinstance(made, dict) and isinstance(made.get("kind"), str) and made["kind"]:
+        return made
+    text = encode(made).decode()
+    text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+    raise bare_server_error(f"Object 'Kind' is missing in '{text}'")
 
 
 def _conversion_fault(obj: dict[str, Any], made: dict[str, Any], api_version: str) -> str:

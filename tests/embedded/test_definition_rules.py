@@ -15,12 +15,12 @@ URL = {"url": "https://a.example.com/convert"}
 
 
 def causes(**spec: Any) -> list[tuple[str, str]]:
-    """The sorted causes for a definition with these parts, on a server with a converter."""
+    """The sorted causes for a definition with these parts."""
     made = definition(**{"names": NAMES, **spec})
     made["metadata"]["name"] = f"{made['spec']['names'].get('plural', '')}.{made['spec']['group']}"
     default_definition(made)
     prepare_definition(made, None)
-    return sorted((cause.reason, cause.field) for cause in validate_definition(made, None, converts=True))
+    return sorted((cause.reason, cause.field) for cause in validate_definition(made, None))
 
 
 def version(**parts: Any) -> dict[str, Any]:

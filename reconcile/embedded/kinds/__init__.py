@@ -34,14 +34,14 @@ from reconcile.embedded.kinds.built_in_kind import BuiltInKind
 from reconcile.embedded.kinds.catalogue import Catalogue
 from reconcile.embedded.kinds.pod_templates import with_template
 
-__all__ = ["BUILT_IN", "CONVERTIBLE", "BuiltInKind", "Catalogue"]
+__all__ = ["BUILT_IN", "BuiltInKind", "Catalogue"]
 
 _FILES: Final = (
     admission_policies, api_services, apps_kinds, autoscaling, batch_kinds, config_data, coordination,
-    core_kinds, events, limit_ranges, networking, nodes, pod_kinds, policy_kinds, priority_classes, rbac,
-    replication_controllers, resource_quotas, review_kinds, services, storage, webhook_kinds,
+    core_kinds, custom_definitions, events, limit_ranges, networking, nodes, pod_kinds, policy_kinds,
+    priority_classes, rbac, replication_controllers, resource_quotas, review_kinds, services, storage,
+    webhook_kinds,
 )  # fmt: skip
-_NOT_DEFINITIONS: Final = tuple(with_template(kind) for file in _FILES for kind in file.KINDS)
-BUILT_IN: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.KINDS, *_NOT_DEFINITIONS)
-CONVERTIBLE: Final[tuple[BuiltInKind, ...]] = (*custom_definitions.CONVERTIBLE_KINDS, *_NOT_DEFINITIONS)
-"""The kinds of a server with a converter."""
+BUILT_IN: Final[tuple[BuiltInKind, ...]] = tuple(
+    with_template(kind) for file in _FILES for kind in file.KINDS
+)

@@ -1,7 +1,6 @@
 """CustomResourceDefinitions: the kind, what the server sets in it, and the resources that definitions add."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, Final
 
 from attrs import evolve
@@ -106,18 +105,11 @@ KINDS: Final = (
     ),
 )  # fmt: skip
 
-CONVERTIBLE_KINDS: Final = tuple(
-    evolve(kind, checks=partial(validate_definition, converts=True)) for kind in KINDS
-)
-"""The same on a server with a converter."""
-
 
 # --- resources --------------------------------------------------------------------------------
 
 
-def resources_of(
-    definition: Mapping[str, Any], converter: Converter | None = None
-) -> tuple[ServedResource, ...]:
+def resources_of(definition: Mapping[str, Any], converter: Converter) -> tuple[ServedResource, ...]:
     """The served versions, the most stable and newest first."""
     spec = definition["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
@@ -129,7 +121,7 @@ def resources_of(
     resources = tuple(
         evolve(_resource(spec, version, storage["name"], kept), made_from=made_from) for version in served
     )
-    if converter is None or spec["conversion"]["strategy"] != "Webhook":
+    if spec["conversion"]["strategy"] != "Webhook":
         return resources
     stored = evolve(_resource(spec, storage, storage["name"], kept), made_from=made_from)
     conversion = _conversion(spec, converter, stored)

@@ -11,7 +11,12 @@ from typing import Any, Final
 from informers.apimachinery.name_rules import service_name_faults, subdomain_faults
 from reconcile.embedded.kinds.built_in_kind import Object, required
 from reconcile.embedded.kinds.selectable_fields import selectable_causes
-from reconcile.embedded.kinds.webhook_clients import client_causes, knows_review, review_version_causes
+from reconcile.embedded.kinds.webhook_clients import (
+    bundle_causes,
+    client_causes,
+    knows_review,
+    review_version_causes,
+)
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -42,10 +47,7 @@ _SHARED_PARTS: Final = {
 Version = Mapping[str, Any]
 
 
-def validate_definition(
-    definition: Object, old: Object | None, *, converts: bool = False
-) -> Iterator[FieldCause]:
-    """The faults of a definition; `converts` if the server has a converter."""
+def validate_definition(definition: Object, old: Object | None) -> Iterator[FieldCause]:
     spec = definition.get("spec") or {}
     if old is None:
         yield from _own_name_causes(definition["metadata"], spec)
@@ -56,7 +58,7 @@ def validate_definition(
     for field in ("plural", "singular", "kind", "listKind"):
         yield from required(spec.get("names") or {}, "spec.names", field)
     known = old is None or _knew_review(old["spec"])
-    yield from _conversion_causes(spec.get("conversion") or {}, known=known, converts=converts)
+    yield from _conversion_causes(spec.get("conversion") or {}, known=known)
     yield from _unknown_field_causes(spec)
     if old is not None:
         yield from _change_causes(spec, old)
@@ -291,7 +293,7 @@ _PARTS: Final[Mapping[str, _Check]] = {
 # --- conversion and changes ---------------------------------------------------------------------
 
 
-def _conversion_causes(conversion: Mapping[str, Any], *, known: bool, converts: bool) -> Iterator[FieldCause]:
+def _conversion_causes(conversion: Mapping[str, Any], *, known: bool) -> Iterator[FieldCause]:
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
     yield from _enum_causes(strategy, "spec.conversion.strategy", _STRATEGIES)
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or ()
@@ -301,10 +303,8 @@ def _conversion_causes(conversion: Mapping[str, Any], *, known: bool, converts: 
             yield value_required(where, "required when strategy is set to Webhook")
         else:
             yield from client_causes(client, where)
-        yield from review_version_causes(versions, of_versions, known=known)
-        if not converts:
-            why = "conversion webhooks are not supported by the embedded server"
-            yield value_invalid("spec.conversion.strategy", strategy, why)
+            yield from bundle_causes(client.get("caBundle") or "", f"{where}.caBundle")
+        yield from review_version_causes(versions, of_versions, known=known, need="")
         return
     why = "should not be set when strategy is not set to Webhook"
     if client is not None:
@@ -322,6 +322,10 @@ def _knew_review(spec: Mapping[str, Any]) -> bool:
 def _unknown_field_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
     if not spec.get("preserveUnknownFields"):
         return
+    strategy = (spec.get("conversion") or {}).get("strategy")
+    if strategy != "None":
+        why = "must be None if spec.preserveUnknownFields is true"
+        yield value_invalid("spec.conversion.strategy", strategy, why)
     keyword = "x-kubernetes-preserve-unknown-fields"
     why = f"cannot set to true, set {keyword} to true in spec.versions[*].schema instead"
     yield value_invalid("spec.preserveUnknownFields", True, why)
@@ -329,10 +333,6 @@ def _unknown_field_causes(spec: Mapping[str, Any]) -> Iterator[FieldCause]:
     if any(map(_has_defaults, schemas)):
         why = "must be false in order to use defaults in the schema"
         yield value_invalid("spec.preserveUnknownFields", True, why)
-    strategy = (spec.get("conversion") or {}).get("strategy")
-    if strategy != "None":
-        why = "must be None if spec.preserveUnknownFields is true"
-        yield value_invalid("spec.conversion.strategy", strategy, why)
 
 
 def _has_defaults(schema: Any) -> bool:

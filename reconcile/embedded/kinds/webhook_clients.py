@@ -1,8 +1,11 @@
 """The rules for how a webhook is reached, and for the versions of reviews that it accepts."""
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from cryptography.x509 import load_pem_x509_certificates
 
 from informers.apimachinery.name_rules import service_name_faults, subdomain_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -11,6 +14,7 @@ from reconcile.embedded.protocol.field_causes import value_invalid, value_requir
 _FORM = "; desired format: https://host[/path]"
 _MAX_PORT = 65535
 _REVIEW_VERSIONS = ("v1", "v1beta1")
+_NEEDED = f"must specify one of {', '.join(_REVIEW_VERSIONS)}"
 
 
 def client_causes(client: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -91,11 +95,28 @@ def knows_review(versions: Sequence[str]) -> bool:
     return any(version in _REVIEW_VERSIONS for version in versions)
 
 
-def review_version_causes(versions: Sequence[str], path: str, *, known: bool) -> Iterator[FieldCause]:
-    """The faults of the versions of reviews that a webhook accepts; `known` if the server must know one."""
+def bundle_causes(bundle: str, path: str) -> Iterator[FieldCause]:
+    """The faults of a `caBundle` of which a real server reads the certificates at once."""
+    try:
+        pem = base64.b64decode(bundle)
+        certificates = load_pem_x509_certificates(pem) if pem else []
+    except ValueError:
+        certificates = []
+    if bundle and not certificates:
+        why = "unable to load root certificates: unable to parse bytes as PEM block"
+        yield value_invalid(path, bundle, why)
+
+
+def review_version_causes(
+    versions: Sequence[str], path: str, *, known: bool, need: str = _NEEDED
+) -> Iterator[FieldCause]:
+    """The faults of the versions of reviews that a webhook accepts; `known` if the server must know one.
+
+    `need` is what is said if there is none.
+    """
     accepted = ", ".join(_REVIEW_VERSIONS)
     if not versions:
-        yield value_required(path, f"must specify one of {accepted}")
+        yield value_required(path, need)
         return
     for index, version in enumerate(versions):
         where = f"{path}[{index}]"

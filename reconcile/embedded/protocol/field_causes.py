@@ -1,5 +1,6 @@
 """Faults of fields, worded as in kube-apiserver."""
 
+import json
 from collections.abc import Iterable, Sequence
 
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -51,4 +52,6 @@ def _quoted(value: object) -> str:
         return f'"{value}"'
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(value, separators=(",", ":"))
     return "null" if value is None else str(value)

@@ -7,12 +7,11 @@ from reconcile.embedded.admission.attributes import AdmissionAttributes, Kind, O
 from reconcile.embedded.admission.chain import AdmissionRequest, call_functions, call_guards
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.log import NAMESPACES, Stored
+from reconcile.embedded.log import NAMESPACES
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields
 from reconcile.embedded.refusals import internal
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import check_type, place
 from reconcile.embedded.verbs.validation import checked_shape
 from reconcile.embedded.verbs.write_request import Outdated, WriteRequest, require_place
@@ -61,14 +60,14 @@ async def admit_deletion(
     engine: Engine,
     request: ApiRequest,
     resource: ServedResource,
-    stored: Stored,
+    old: dict[str, Any],
     options: Mapping[str, Any],
     *,
     named: bool,
 ) -> None:
     """Run both phases and the functions for the deletion of one object. Raises ApiFailure if refused."""
-    namespace, name = stored.key
-    old, dry_run = object_in(stored, resource), "dryRun" in options
+    namespace, name = old["metadata"].get("namespace", ""), old["metadata"]["name"]
+    dry_run = "dryRun" in options
     attributes = AdmissionAttributes(
         "DELETE",
         resource,

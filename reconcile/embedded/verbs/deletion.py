@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import msgspec
 from attrs import evolve, frozen
 
 from informers.resource import Key
@@ -25,7 +26,7 @@ from reconcile.embedded.refusals import (
     wrong_uid,
 )
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import encode, object_in, shown, shown_object
+from reconcile.embedded.stored_forms import converted_now, encode, object_in, shown, shown_object
 from reconcile.embedded.verbs.admitting import admit_deletion
 from reconcile.embedded.verbs.bodies import dry_run_causes, read_body, warning_headers
 from reconcile.embedded.verbs.object_selection import require, selection
@@ -215,10 +216,10 @@ async def _admitted(
         return stored
     uid = stored.uid
     while True:  # one turn for each state that admission has to see
-        await shown(stored, resource)
+        old = msgspec.json.decode(await converted_now(stored, resource))
         if waits:
             _check_preconditions(resource, stored, options)
-            await admit_deletion(engine, request, resource, stored, options.document(), named=named)
+            await admit_deletion(engine, request, resource, old, options.document(), named=named)
         newest = engine.log.get(resource.storage_key, stored.key)
         if newest is stored:
             return stored

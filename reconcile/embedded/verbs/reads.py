@@ -4,7 +4,7 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from reconcile.embedded.protocol.field_causes import value_forbidden, value_not_
 from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import bad_request, bare_server_error, expired, invalid_options, not_found
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import body_in, shown
+from reconcile.embedded.stored_forms import body_in, converted_now, shown
 from reconcile.embedded.verbs.object_selection import ObjectSelection, check_selectors, selection
 from reconcile.embedded.verbs.rendering import JSON, render_list, render_object
 from reconcile.embedded.verbs.watching import WatchStream
@@ -65,11 +65,18 @@ def get(
     if stored is None:
         raise not_found(resource, target.name)
 
-    def answer() -> Response:
-        body = render_object(engine.table, resource, body_in(stored, resource), form, str(stored.version))
-        return Response(200, {"content-type": JSON}, body)
+    def answer(body: bytes) -> Response:
+        rendered = render_object(engine.table, resource, body, form, str(stored.version))
+        return Response(200, {"content-type": JSON}, rendered)
 
-    return once_shown([stored], resource, answer)
+    if resource.conversion is None:
+        return answer(body_in(stored, resource))
+    reading = shown if request.query.get("resourceVersion") else converted_now
+    return _then(reading(stored, resource), answer)
+
+
+async def _then(body: Awaitable[bytes], answer: Callable[[bytes], Response]) -> Response:
+    return answer(await body)
 
 
 # --- list -------------------------------------------------------------------------------------
