@@ -5,20 +5,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from reconcile.client.diff import same
 from reconcile.client.json_patch import json_patch
 from reconcile.embedded.verbs.patches import json_patch as apply_json_patch
-
-names = st.sampled_from(["a", "b", "a/b", "~1", ""])
-scalars = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "x"])
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
-    max_leaves=12,
-)
-documents = st.dictionaries(names, values, max_size=4)
+from tests.helpers.json_values import documents
 
 
 @given(before=documents, after=documents)
