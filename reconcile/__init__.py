@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from reconcile.client.raw_client import RawClient
     from reconcile.client.request_limiter import RequestLimiter
     from reconcile.client.watch_events import WatchEvent
-    from reconcile.controller.admission import Admission, AdmissionRequest, Refusal, Warn
     from reconcile.controller.background_tasks import Background
     from reconcile.controller.context import Context
     from reconcile.controller.declaration import Cleanup, Controller, Predecessor, Reconciler, Watch, Write
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SYNCED",
     "UNSET",
-    "Admission",
-    "AdmissionRequest",
     "Background",
     "Backoff",
     "Cause",
@@ -75,7 +72,6 @@ __all__ = [
     "Quantity",
     "RawClient",
     "Reconciler",
-    "Refusal",
     "Request",
     "RequestLimiter",
     "Result",
@@ -88,7 +84,6 @@ __all__ = [
     "SystemClock",
     "Transport",
     "Unstructured",
-    "Warn",
     "Watch",
     "WatchEvent",
     "Write",

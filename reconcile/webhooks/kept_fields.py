@@ -5,7 +5,6 @@ field `is` in truth; a missing member stands for an absent field. It is put back
 has the value that it was given: elsewhere another client has changed it since.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from reconcile.client.diff import same
@@ -18,21 +17,25 @@ a list, where the item is what the way there and back gives. As JSON."""
 
 
 def lost(back: Any, truth: Any) -> Kept | None:
-    """What the way there and back, which gave `back`, lost of `truth`; None if nothing."""
-    if isinstance(back, Mapping) and isinstance(truth, Mapping):
-        fields = {
-            name: kept
-            for name in [*truth, *(name for name in back if name not in truth)]
-            if (kept := lost(back.get(name, _ABSENT), truth.get(name, _ABSENT))) is not None
-        }
+    """What the way there and back, which gave `back`, lost of `truth` (both JSON); None if nothing."""
+    if type(back) is dict and type(truth) is dict:
+        fields = {}
+        for name, was in back.items():
+            if (kept := lost(was, truth.get(name, _ABSENT))) is not None:
+                fields[name] = kept
+        for name, value in truth.items():
+            if name not in back:
+                fields[name] = {"is": value}
         return {"fields": fields} if fields else None
-    if _is_list(back) and _is_list(truth) and len(back) == len(truth):
-        pairs = enumerate(zip(back, truth, strict=True))
-        items = [[n, was, kept] for n, (was, item) in pairs if (kept := lost(was, item)) is not None]
+    if type(back) is list and type(truth) is list and len(back) == len(truth):
+        items = []
+        for place, was in enumerate(back):
+            if (kept := lost(was, truth[place])) is not None:
+                items.append([place, was, kept])
         return {"items": items} if items else None
-    if back is truth or (back is not _ABSENT and truth is not _ABSENT and same(back, truth)):
-        return None
-    return {name: value for name, value in (("was", back), ("is", truth)) if value is not _ABSENT}
+    if truth is _ABSENT:
+        return {"was": back}
+    return None if same(back, truth) else {"was": back, "is": truth}
 
 
 def restored(value: Any, kept: Any) -> Any:
@@ -45,13 +48,13 @@ def restored(value: Any, kept: Any) -> Any:
 
 
 def _restored(value: Any, kept: Any) -> Any:
-    if not isinstance(kept, Mapping):
+    if not isinstance(kept, dict):
         return value
     fields, items = kept.get("fields"), kept.get("items")
-    if isinstance(fields, Mapping):
-        return _with_fields(value, fields) if isinstance(value, Mapping) else value
-    if _is_list(items):
-        return _with_items(list(value), items) if _is_list(value) else value
+    if isinstance(fields, dict):
+        return _with_fields(value, fields) if isinstance(value, dict) else value
+    if isinstance(items, list):
+        return _with_items([*value], items) if isinstance(value, list) else value
     if not kept.keys() <= {"was", "is"}:
         return value
     was = kept.get("was", _ABSENT)
@@ -59,7 +62,7 @@ def _restored(value: Any, kept: Any) -> Any:
     return kept.get("is", _ABSENT) if agrees else value
 
 
-def _with_fields(value: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_fields(value: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     result = dict(value)
     for name, kept in fields.items():
         field = _restored(value.get(name, _ABSENT), kept)
@@ -74,7 +77,7 @@ def _with_items(items: list[Any], entries: Any) -> list[Any]:
     """Each entry goes to the item at its place, or to the first that is as it was: items may have moved."""
     taken: set[int] = set()
     for entry in entries:
-        if not (_is_list(entry) and len(entry) == 3 and isinstance(entry[0], int)):
+        if not (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], int)):
             continue
         place, was, kept = entry
         others = (index for index in range(len(items)) if index != place)
@@ -86,7 +89,3 @@ def _with_items(items: list[Any], entries: Any) -> list[Any]:
                     items[index] = result
                 break
     return items
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.client.diff import overlaid, same
+from reconcile.client.diff import same
 from reconcile.models import DecodeError, Object, decode, encode, kind_of
 from reconcile.models.conversions import ConversionError, converted
 from reconcile.webhooks.kept_fields import lost, restored
@@ -114,8 +114,7 @@ def _decoded(model: type[Object], raw: Mapping[str, Any]) -> Object:
 
 def _truth_of(obj: Object, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The object as its class writes it, with the fields that the class does not know."""
-    view = encode(obj)
-    return _body(overlaid(_known_part(view, raw), view, raw))
+    return _body(_with_unknown(encode(obj), raw))
 
 
 def _put_back(obj: Object, difference: Any) -> _Truth:
@@ -134,10 +133,11 @@ def _body(encoded: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in encoded.items() if name not in ("apiVersion", "kind", "metadata")}
 
 
-def _known_part(view: Any, raw: Any) -> Any:
-    """The fields of `raw` that the class knows, so that the others count as untouched."""
-    if isinstance(view, Mapping) and isinstance(raw, Mapping):
-        return {name: _known_part(value, raw[name]) for name, value in view.items() if name in raw}
-    if isinstance(view, list) and isinstance(raw, list) and len(view) == len(raw):
-        return [_known_part(one, other) for one, other in zip(view, raw, strict=True)]
-    return raw
+def _with_unknown(view: Any, raw: Any) -> Any:
+    """The JSON that a class writes, with the fields of `raw` that it does not know."""
+    if type(view) is dict and isinstance(raw, Mapping):
+        known = {name: _with_unknown(value, raw[name]) for name, value in view.items() if name in raw}
+        return {**view, **known, **{name: value for name, value in raw.items() if name not in view}}
+    if type(view) is list and isinstance(raw, list) and len(view) == len(raw):
+        return list(map(_with_unknown, view, raw))
+    return view

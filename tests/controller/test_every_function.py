@@ -15,7 +15,6 @@ import pytest
 from attrs import frozen
 
 from reconcile import (
-    Admission,
     Client,
     Context,
     Controller,
@@ -37,6 +36,7 @@ from reconcile.kinds import ConfigMap, Secret
 from reconcile.manager.option_list import OPTIONS
 from reconcile.ops.health_checks import report, run_checks
 from reconcile.testing import FakeClient
+from reconcile.webhooks import Admission
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 from tests.helpers.scenarios import in_world
 

@@ -43,7 +43,6 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.ops",
         "reconcile.runs",
         "reconcile.storms",
-        "reconcile.webhooks",
         "reconcile.testing.plugin",
     }
 )

@@ -106,7 +106,7 @@ def test_a_null_equals_an_absent_field() -> None:
         (pod({"ports": [{}]}), [("FieldValueRequired", "spec.containers[0].ports[0].containerPort")]),
         (pod({"resources": {"limits": {"cpu": True}}}), [("FieldValueInvalid", "<nil>")]),
         (pod(hostNetwork="yes"), [("FieldValueTypeInvalid", "spec.hostNetwork")]),
-        (pod(priority=2**31), [("FieldValueInvalid", "<nil>")]),
+        (pod(priority=2**31), [("FieldValueTypeInvalid", "spec.priority")]),
         ({"spec": {}}, [("FieldValueRequired", "spec.containers")]),
         ({**pod(), "metadata": {"labels": {"a": 1}}}, [("FieldValueTypeInvalid", "metadata.labels.a")]),
     ],

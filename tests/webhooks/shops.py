@@ -5,7 +5,7 @@ from typing import Any
 from attrs import frozen
 
 from reconcile import Object, resource
-from reconcile.models.conversions import converts
+from reconcile.webhooks import converts
 from reconcile.webhooks.object_conversion import VersionedKind
 
 GROUP = "shop.example.com"

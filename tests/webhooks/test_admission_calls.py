@@ -9,9 +9,10 @@ from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Admission, AdmissionRequest, Object, Refusal, Warn, resource
+from reconcile import Object, resource
 from reconcile.embedded.verbs.patches import json_patch as apply_json_patch
 from reconcile.kinds import Pod
+from reconcile.webhooks import Admission, AdmissionRequest, Refusal, Warn
 from reconcile.webhooks.admission_calls import FunctionError, admit_defaults, admit_refuses
 from reconcile.webhooks.admission_reviews import ReviewError, read_review
 

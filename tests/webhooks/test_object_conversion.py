@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile import Object, resource
-from reconcile.models.conversions import ConversionError, are_convertible, converts
+from reconcile.models.conversions import are_convertible
+from reconcile.webhooks import ConversionError, converts
 from reconcile.webhooks.kept_fields import lost, restored
 from reconcile.webhooks.object_conversion import VersionedKind
 from tests.helpers.json_values import documents
