@@ -113,8 +113,9 @@ def invalid_kind(
 
 
 def aggregate(causes: Sequence[FieldCause]) -> str:
-    """All causes in one text; empty if there are none."""
-    faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    """All causes in one text, each once; empty if there are none."""
+    texts = (f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes)
+    faults = list(dict.fromkeys(texts))
     return f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
 
 

@@ -62,8 +62,9 @@ def _passes_for(node: SchemaNode, value: Any) -> bool:
 
 def _wrong_type(node: SchemaNode, value: Any, path: str) -> FieldCause:
     expected = node.type or ("integer,string" if node.int_or_string else "any value but null")
-    fault = f'{path} in body must be of type {expected}: "{type_name(value)}"'
-    return FieldCause("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}: {fault}", path or "<nil>")
+    found = quoted(type_name(value))
+    fault = f"{path} in body must be of type {expected}: {found}"
+    return FieldCause("FieldValueTypeInvalid", f"Invalid value: {found}: {fault}", path or "<nil>")
 
 
 def _validate_members(

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import evolve
+
 from reconcile.embedded.admission.attributes import AdmissionAttributes, Kind, Operation
 from reconcile.embedded.admission.chain import AdmissionRequest, call_functions, call_guards
-from reconcile.embedded.api import ApiRequest
+from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import NAMESPACES
 from reconcile.embedded.protocol.api_failure import ApiFailure
@@ -17,6 +19,7 @@ from reconcile.embedded.verbs.validation import checked_shape
 from reconcile.embedded.verbs.write_request import Outdated, WriteRequest, require_place
 
 _OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
+_OPTIONS_OF = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions"}
 
 
 async def mutate(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> bool:
@@ -56,6 +59,53 @@ def guard(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) 
         call_guards(write.engine.guards, _request_of(write, obj, old))
 
 
+async def mutate_shown(write: WriteRequest, shown: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """The form that a subresource writes (a Scale), after the mutating plugins. Raises as `mutate`."""
+    if not write.engine.phases.mutates:
+        return shown
+    attributes = attributes_of(write, shown, old)
+    attributes.decode = lambda made: made
+    await write.engine.phases.mutate(attributes)
+    return attributes.object or shown
+
+
+async def admit_request(
+    engine: Engine,
+    request: ApiRequest,
+    target: RequestTarget,
+    operation: Operation,
+    kind: Kind,
+    obj: dict[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The object of a request that is not stored (Eviction, Binding, a review), after both phases.
+
+    Raises ApiFailure if it is refused.
+    """
+    if not (engine.phases.mutates or engine.phases.validates):
+        return obj
+    attributes = AdmissionAttributes(
+        operation,
+        target.resource,
+        kind,
+        target.subresource.partition("/")[0],
+        target.name if target.resource.storage_key == NAMESPACES else target.namespace,
+        target.name,
+        request.user,
+        None if operation == "CONNECT" else _options(request.query, _OPTIONS_OF[operation]),
+        request.query.get("dryRun") == "All",
+        obj,
+        old,
+    )
+    try:
+        await engine.phases.mutate(attributes)
+        await engine.phases.validate(attributes)
+    except ApiFailure as failure:
+        raise evolve(failure, warnings=attributes.warnings) from failure.__cause__
+    return attributes.object or obj
+
+
 async def admit_deletion(
     engine: Engine,
     request: ApiRequest,
@@ -64,10 +114,12 @@ async def admit_deletion(
     options: Mapping[str, Any],
     *,
     named: bool,
-) -> None:
-    """Run both phases and the functions for the deletion of one object. Raises ApiFailure if refused."""
+) -> list[str]:
+    """Run both phases and the functions for the deletion of one object, and return their warnings.
+
+    Raises ApiFailure if it is refused.
+    """
     namespace, name = old["metadata"].get("namespace", ""), old["metadata"]["name"]
-    dry_run = "dryRun" in options
     attributes = AdmissionAttributes(
         "DELETE",
         resource,
@@ -77,22 +129,30 @@ async def admit_deletion(
         name if named else "",
         request.user,
         options,
-        dry_run,
+        "dryRun" in options,
         None,
         old,
     )
+    try:
+        await _admit_deletion(engine, attributes, namespace, name)
+    except ApiFailure as failure:
+        raise evolve(failure, warnings=attributes.warnings) from failure.__cause__
+    return attributes.warnings
+
+
+async def _admit_deletion(engine: Engine, attributes: AdmissionAttributes, namespace: str, name: str) -> None:
     await engine.phases.mutate(attributes)
     if engine.admission:
         asked = AdmissionRequest(
             "DELETE",
-            resource,
-            request.user,
+            attributes.resource,
+            attributes.user,
             namespace=namespace,
             name=name,
             subresource="",
-            dry_run=dry_run,
+            dry_run=attributes.dry_run,
             object=None,
-            old=old,
+            old=attributes.old,
         )
         await call_functions(engine.admission, asked)
     await engine.phases.validate(attributes)
@@ -132,7 +192,7 @@ def attributes_of(
         name if write.resource.storage_key == NAMESPACES else target.namespace,
         name,
         write.request.user,
-        _options(write.request.query, "CreateOptions" if old is None else "UpdateOptions"),
+        _options(write.request.query, _OPTIONS_OF[operation]),
         write.options.dry_run,
         obj,
         old,

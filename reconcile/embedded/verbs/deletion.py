@@ -169,10 +169,12 @@ async def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
     found = require(engine, target)
     if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
         raise forbidden(resource, target.name, "this namespace may not be deleted")
-    stored = await _admitted(engine, request, resource, found, options)
+    warnings: list[str] = []
+    stored = await _admitted(engine, request, resource, found, options, warnings)
     if stored is None:
         raise not_found(resource, target.name)
-    warnings = [_JOB_WARNING] if resource.storage_key == JOBS and options.propagation is None else []
+    if resource.storage_key == JOBS and options.propagation is None:
+        warnings.append(_JOB_WARNING)
     headers = {"content-type": JSON, **warning_headers(warnings)}
     obj, gone = remove(engine, _keeper(resource, stored), stored, _with_default(resource, stored, options))
     if gone and not resource.answers_object_on_delete:
@@ -204,12 +206,14 @@ async def _admitted(
     resource: ServedResource,
     stored: Stored,
     options: DeleteOptions,
+    warnings: list[str],
     *,
     named: bool = True,
 ) -> Stored | None:
     """The newest state once admission allows its deletion; None if it was deleted meanwhile.
 
-    With `named` admission is told the name, as of all deletions but those of a collection.
+    `warnings` receives those of admission. With `named` it is shown the name, as of all deletions but those
+    of a collection.
     """
     waits = bool(engine.admission) or engine.phases.mutates or engine.phases.validates
     if not waits and resource.conversion is None:
@@ -219,7 +223,8 @@ async def _admitted(
         old = msgspec.json.decode(await converted_now(stored, resource))
         if waits:
             _check_preconditions(resource, stored, options)
-            await admit_deletion(engine, request, resource, old, options.document(), named=named)
+            asked = options.document()
+            warnings += await admit_deletion(engine, request, resource, old, asked, named=named)
         newest = engine.log.get(resource.storage_key, stored.key)
         if newest is stored:
             return stored
@@ -345,13 +350,14 @@ async def delete_collection(engine: Engine, request: ApiRequest, target: Request
     page = page_of(engine, request, target, chosen)
     options = delete_options(request)
     form = wanted_form(request, resource, listing=True)
+    warnings: list[str] = []
     for stored in page.items:
         await shown(stored, resource)
     for stored in page.items:
         now = engine.log.get(resource.storage_key, stored.key)
         if now is not None and now.uid == stored.uid:
-            now = await _admitted(engine, request, resource, now, options, named=False)
+            now = await _admitted(engine, request, resource, now, options, warnings, named=False)
         if now is not None and now.uid == stored.uid:
             remove(engine, _keeper(resource, now), now, _with_default(resource, now, options))
     body = render_list(engine.table, resource, page.items, page.metadata(resource.custom), form)
-    return Response(200, {"content-type": JSON}, body)
+    return Response(200, {"content-type": JSON, **warning_headers(warnings)}, body)

@@ -6,7 +6,6 @@ from typing import Any, Final
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.request_info import RequestInfo
 from reconcile.embedded.refusals import (
     bad_request,
@@ -16,6 +15,7 @@ from reconcile.embedded.refusals import (
     page_not_found,
 )
 from reconcile.embedded.verbs import (
+    connecting,
     deletion,
     eviction,
     patch_requests,
@@ -116,8 +116,9 @@ def _subresource_act(verb: str, target: RequestTarget) -> Act:
     elif (resource.group, resource.plural, subresource) in _OTHER_ACTS:
         acts = _OTHER_ACTS[resource.group, resource.plural, subresource]
     elif not resource.custom and subresource.partition("/")[0] in _UNSUPPORTED:
-        message = f"{resource.name}/{subresource} is not supported by the embedded server"
-        raise ApiFailure(405, "MethodNotAllowed", message, {})
+        if not resource.group and (resource.plural, subresource.partition("/")[0]) in connecting.CONNECTABLE:
+            return connecting.connect
+        raise connecting.not_served(target)
     else:
         raise not_found(resource, target.name) if resource.custom else no_such_resource()
     if verb not in acts:

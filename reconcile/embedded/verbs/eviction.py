@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from informers.apimachinery.label_selectors import matches_labels, requirements_of, selector_matches
 from informers.resource import Key
 from informers.transport import Response
+from reconcile.embedded.admission.attributes import Kind
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import StorageKey
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.refusals import bad_request, bare_server_error
 from reconcile.embedded.stored_forms import encode, object_in
+from reconcile.embedded.verbs.admitting import admit_request
 from reconcile.embedded.verbs.bodies import read_kind, write_options
 from reconcile.embedded.verbs.deletion import delete_options, remove
 from reconcile.embedded.verbs.object_selection import require
@@ -136,7 +138,7 @@ def _controller_of(obj: Object) -> dict[str, Any] | None:
 # --- eviction ---------------------------------------------------------------------------------
 
 
-def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST pods/NAME/eviction: delete the pod, or answer 429 if that would violate a budget."""
     write_options(request, "CreateOptions")
     eviction = read_kind(request, "Eviction")
@@ -146,6 +148,10 @@ def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respons
     name = metadata.get("name") or target.name
     if name != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
+    kind = Kind("policy", "v1", "Eviction")
+    shown = {"kind": "Eviction", "apiVersion": kind.api_version, **eviction}
+    shown["metadata"] = {**metadata, "name": name, "namespace": target.namespace}
+    eviction = await admit_request(engine, request, target, "CREATE", kind, shown)
     body = encode(eviction["deleteOptions"]) if eviction.get("deleteOptions") else b""
     options = delete_options(replace(request, body=body))
     stored = require(engine, target)

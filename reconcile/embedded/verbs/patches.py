@@ -75,7 +75,7 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     try:
         result = apply_operations(doc, ops)
     except InapplicablePatch as error:
-        raise ApiFailure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
+        raise ApiFailure(422, "Invalid", _REJECTED, {}) from error  # which a real server does not name
     if not isinstance(result, dict):
-        raise ApiFailure(422, "Invalid", f"{_REJECTED}: the result is not an object", {})
+        raise ApiFailure(422, "Invalid", _REJECTED, {})
     return result

@@ -3,12 +3,14 @@
 from typing import Any
 
 from informers.transport import Response
+from reconcile.embedded.admission.attributes import Kind
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.auth.subject_reviews import AccessReviewer
 from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.engine import Engine, timestamp
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_kind
+from reconcile.embedded.verbs.admitting import admit_request
 from reconcile.embedded.verbs.bodies import check_type, place, read_body, read_kind, write_options
 from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.rendering import json_response
@@ -20,10 +22,17 @@ MAX_SECONDS = 1 << 32
 
 _TOKEN_GROUP = "authentication.k8s.io"
 _DEFAULT_SECONDS = 3600
+# The status of a review before it is decided, as Go writes it.
+_UNDECIDED: dict[str, Any] = {"allowed": False}
+_NO_STATUS: dict[str, dict[str, Any]] = {
+    "SelfSubjectReview": {"userInfo": {}},
+    "SelfSubjectRulesReview": {"resourceRules": None, "nonResourceRules": None, "incomplete": False},
+    "TokenReview": {"user": {}},
+}
 _BINDABLE = {"Pod": "pods", "Secret": "secrets"}
 
 
-def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST a review: answers with the same object and its status."""
     write_options(request, "CreateOptions")
     resource = target.resource
@@ -36,6 +45,9 @@ def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
     causes = reviewer.faults(resource.kind, spec, target.namespace)
     if causes:
         raise invalid(resource, "", causes)
+    shown = {**obj, "status": obj.get("status") or _NO_STATUS.get(resource.kind, _UNDECIDED)}
+    obj = await admit_request(engine, request, target, "CREATE", Kind.of(resource), shown)
+    spec = obj.get("spec") or {}
     obj["status"] = reviewer.status(resource.kind, request.user, spec)
     return json_response(201, obj)
 
@@ -43,10 +55,12 @@ def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Respon
 # --- serviceaccounts/token --------------------------------------------------------------------
 
 
-def request_token(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def request_token(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST serviceaccounts/NAME/token: answers with a TokenRequest that has the token."""
     options = write_options(request, "CreateOptions")
-    spec = read_kind(request, "TokenRequest").get("spec") or {}
+    asked = {"kind": "TokenRequest", "apiVersion": f"{_TOKEN_GROUP}/v1", **read_kind(request, "TokenRequest")}
+    kind = Kind(_TOKEN_GROUP, "v1", "TokenRequest")
+    spec = (await admit_request(engine, request, target, "CREATE", kind, asked)).get("spec") or {}
     seconds, audiences, bound = _checked_spec(spec)
     stored = require(engine, target)
     if bound:

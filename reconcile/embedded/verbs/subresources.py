@@ -1,9 +1,11 @@
 """Subresources that are not just a part of their object: scale, binding, finalize."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from informers.transport import Response
+from reconcile.embedded.admission.attributes import Kind
 from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kubectl.printing import pick
@@ -22,6 +24,7 @@ from reconcile.embedded.refusals import (
 )
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
+from reconcile.embedded.verbs.admitting import admit_request, mutate_shown, require_current
 from reconcile.embedded.verbs.apply_requests import applied
 from reconcile.embedded.verbs.bodies import (
     check_type,
@@ -34,9 +37,10 @@ from reconcile.embedded.verbs.bodies import (
 from reconcile.embedded.verbs.object_selection import require
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
 from reconcile.embedded.verbs.rendering import SUCCESS, json_response
-from reconcile.embedded.verbs.write_request import WriteRequest
+from reconcile.embedded.verbs.write_request import ShownForm, WriteRequest
 from reconcile.embedded.verbs.writes import replace
 
+_SCALE = Kind("autoscaling", "v1", "Scale")
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -91,6 +95,7 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     intent = {name: live[name] for name in ("apiVersion", "kind")}
     intent["metadata"] = {name: live["metadata"][name] for name in ("name", "namespace")}
     _put_at(intent, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+    write.form_shown = ShownForm(_SCALE, partial(_scale_of, paths=paths))
     obj = applied(write, live, intent, "scale")
     if resource.custom:  # as on a real server, which finds conflicts and then fails
         raise bare_server_error(f"server-side apply of {resource.name}/scale is not supported")
@@ -101,8 +106,12 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
 async def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Response:
     target, paths = write.target, _paths(write.target)
     with write.reading():
-        _check_scale(target, stored, scale, target.resource.custom)
+        _check_scale_types(scale)
     obj = object_in(stored, target.resource)
+    write.form_shown = ShownForm(_SCALE, partial(_scale_of, paths=paths))
+    scale = await mutate_shown(write, _scale_sent(obj, scale, paths), _scale_of(obj, paths))
+    with write.reading():
+        _check_scale(target, stored, scale, target.resource.custom)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     _put_at(obj, paths.spec_replicas, replicas)
     # As in ScaleHandler: it tracks what a manager owns, and begins no tracking. A Scale does not write 0, so
@@ -115,6 +124,17 @@ async def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Respo
         tracked = False
     await replace(write, stored, obj, tracked=not tracked, subresource="", through="scale")
     return _scale_after(write, obj)
+
+
+def _scale_sent(obj: Mapping[str, Any], scale: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
+    """The Scale that a client sent, with what it left out."""
+    before = _scale_of(obj, paths)
+    metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas") or 0
+    return {
+        **before,
+        "metadata": {**before["metadata"], **metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+    }
 
 
 def _check_scale_types(scale: Any) -> None:
@@ -210,10 +230,13 @@ def _put_at(obj: dict[str, Any], path: str, value: Any) -> None:
 # --- binding, finalize -----------------------------------------------------------------
 
 
-def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST pods/NAME/binding, as a scheduler does."""
     options = write_options(request, "CreateOptions")
     binding = read_body(request, [])
+    if isinstance(binding, dict):
+        shown = {"kind": "Binding", "apiVersion": "v1", **binding}
+        binding = await admit_request(engine, request, target, "CREATE", Kind("", "v1", "Binding"), shown)
     node = (binding.get("target") or {}).get("name") if isinstance(binding, dict) else None
     if not node:
         raise bad_request("a binding needs target.name")
@@ -243,17 +266,21 @@ def _set_condition(obj: dict[str, Any], condition: dict[str, Any]) -> None:
     status["conditions"] = [*others, {"lastProbeTime": None, **condition}]
 
 
-def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
+async def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PUT namespaces/NAME/finalize, the only way to change `spec.finalizers`."""
     write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     wanted = check_type(read_body(request, []), target)
-    stored = require(engine, target)
+    stored = write.stored = require(engine, target)
     version = wanted["metadata"].get("resourceVersion")
     if version and version != str(stored.version):
         raise stale(target.resource, target.name)
     namespace = object_in(stored, target.resource)
     finalizers = (wanted.get("spec") or {}).get("finalizers") or []
+    old = object_in(stored, target.resource)
     namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
+    kind = Kind.of(target.resource)
+    namespace = await admit_request(engine, request, target, "UPDATE", kind, namespace, old=old)
+    require_current(write, target.name)
     if write.options.dry_run:
         return write.answer(200, namespace)
     if engine.is_finished(target.resource, namespace):
