@@ -10,6 +10,10 @@ from reconcile.embedded.schema.cel.checked_tree import CelKind
 ENDLESS: Final = 2**64 - 1
 """What costs and sizes cannot exceed."""
 
+# StringTraversalCostFactor and RegexStringLengthCostFactor of cel-go.
+TEXT_FACTOR: Final = 0.1
+PATTERN_FACTOR: Final = 0.25
+
 
 @frozen
 class Size:
@@ -26,6 +30,9 @@ class Size:
 
     def union(self, other: "Size") -> "Size":
         return Size(min(self.least, other.least), max(self.most, other.most))
+
+
+UNKNOWN: Final = Size(0, ENDLESS)
 
 
 def added(*parts: int) -> int:
@@ -49,3 +56,7 @@ class Node:
     path: tuple[str, ...]
     size: Size | None
     value: Any = None
+
+    @property
+    def known_size(self) -> Size:
+        return self.size or UNKNOWN

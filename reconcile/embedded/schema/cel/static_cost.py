@@ -11,15 +11,22 @@ from attrs import define, field, frozen
 from reconcile.embedded.schema.cel.checked_tree import CelKind, TypedExpr
 from reconcile.embedded.schema.cel.declared import Declared
 from reconcile.embedded.schema.cel.library_costs import library_cost
-from reconcile.embedded.schema.cel.sizes import ENDLESS, Node, Size, added, multiplied, scaled
+from reconcile.embedded.schema.cel.sizes import (
+    ENDLESS,
+    PATTERN_FACTOR,
+    TEXT_FACTOR,
+    UNKNOWN,
+    Node,
+    Size,
+    added,
+    multiplied,
+    scaled,
+)
 
-_TEXT_FACTOR: Final = 0.1
-_PATTERN_FACTOR: Final = 0.25
 _A_LIST, _A_MAP, _A_MESSAGE = 10, 30, 40
 _SCALARS: Final = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
 _RESULTS: Final = ("__result__", "@result")
 _RELATIONS: Final = ("_<_", "_<=_", "_>_", "_>=_")
-_UNKNOWN: Final = Size(0, ENDLESS)
 _TEXTS: Final = ("string", "bytes")
 
 
@@ -110,7 +117,7 @@ class _Coster:
         return None if local is None else local.size
 
     def _known_size(self, expr: TypedExpr) -> Size:
-        return self._size(expr) or _UNKNOWN
+        return self._size(expr) or UNKNOWN
 
     def _entry(self, expr: TypedExpr) -> _Entry | None:
         known = self._entries.get(expr.number)
@@ -241,11 +248,11 @@ class _Coster:
         names = {argument.kind.name for argument in arguments} - {"dyn", "param"}
         if names & (_SCALARS | {"null"}):
             return added(1, *costs), None
-        size = _of(arguments[0]).plus(_of(arguments[1]))
+        size = arguments[0].known_size.plus(arguments[1].known_size)
         entry = self._entry(expr.parts[0])
         if entry is not None and (both := entry.union(self._entry(expr.parts[1]))) is not None:
             self._entries[expr.number] = both
-        units = 1 if names == {"list"} else scaled(size.most, _TEXT_FACTOR)
+        units = 1 if names == {"list"} else scaled(size.most, TEXT_FACTOR)
         return added(units, *costs), size
 
 
@@ -255,34 +262,38 @@ class _Coster:
 def _standard(name: str, target: Node | None, arguments: Sequence[Node]) -> int:
     """The units of a function of the language, without those of its arguments."""
     if name in ("_==_", "_!=_") and len(arguments) == 2:
-        return scaled(min(_of(arguments[0]).most, _of(arguments[1]).most), _TEXT_FACTOR)
+        return scaled(min(arguments[0].known_size.most, arguments[1].known_size.most), TEXT_FACTOR)
     if name in _RELATIONS and any(argument.kind.name in (*_TEXTS, "dyn") for argument in arguments):
-        units = scaled(min(_of(arguments[0]).most, _of(arguments[1]).most), _TEXT_FACTOR)
+        units = scaled(min(arguments[0].known_size.most, arguments[1].known_size.most), TEXT_FACTOR)
         return max(1, units) if any(argument.kind.name == "dyn" for argument in arguments) else units
     if name == "@in" and arguments[1].kind.name != "map":
-        return max(1, _of(arguments[1]).most) if arguments[1].kind.name == "dyn" else _of(arguments[1]).most
+        return (
+            max(1, arguments[1].known_size.most)
+            if arguments[1].kind.name == "dyn"
+            else arguments[1].known_size.most
+        )
     if target is not None and arguments:
         if name in ("startsWith", "endsWith"):
-            return scaled(_of(arguments[0]).most, _TEXT_FACTOR)
+            return scaled(arguments[0].known_size.most, TEXT_FACTOR)
         if name == "contains":
-            sizes = (scaled(_of(node).most, _TEXT_FACTOR) for node in (target, arguments[0]))
+            sizes = (scaled(node.known_size.most, TEXT_FACTOR) for node in (target, arguments[0]))
             return multiplied(*sizes)
         if name == "matches":
-            text = scaled(added(_of(target).most, 1), _TEXT_FACTOR)
-            return multiplied(text, scaled(_of(arguments[0]).most, _PATTERN_FACTOR))
+            text = scaled(added(target.known_size.most, 1), TEXT_FACTOR)
+            return multiplied(text, scaled(arguments[0].known_size.most, PATTERN_FACTOR))
         if name == "format":
-            return scaled(_of(target).most, _TEXT_FACTOR)
+            return scaled(target.known_size.most, TEXT_FACTOR)
     if len(arguments) == 1 and (name, arguments[0].kind.name) in (("bytes", "string"), ("string", "bytes")):
-        return scaled(_of(arguments[0]).most, _TEXT_FACTOR)
+        return scaled(arguments[0].known_size.most, TEXT_FACTOR)
     if name == "strings.quote":
-        return scaled(_of(arguments[0]).most, _TEXT_FACTOR)
+        return scaled(arguments[0].known_size.most, TEXT_FACTOR)
     return 1
 
 
 def _result_size(name: str, arguments: Sequence[Node]) -> Size | None:
     if len(arguments) != 1:
         return None
-    size = _of(arguments[0])
+    size = arguments[0].known_size
     match name, arguments[0].kind.name:
         case "bytes", "string":
             return Size(size.least, multiplied(size.most, 4))
@@ -291,10 +302,6 @@ def _result_size(name: str, arguments: Sequence[Node]) -> Size | None:
         case "strings.quote", _:
             return Size(size.least + 2, added(multiplied(size.most, 2), 2))
     return None
-
-
-def _of(node: Node) -> Size:
-    return node.size or _UNKNOWN
 
 
 def _kind_of(found: Declared) -> CelKind:
