@@ -59,12 +59,6 @@ def _controller(kind: type[T], keep: Reconciler[T]) -> Controller[T]:
     return Controller(kind, keep, owns=[Pod], writes=[status], name=name, operator="reconcile-runtime.dev")
 
 
-def _count(ctx: Context[Any], **counts: int) -> None:
-    """Report the counts that have changed: a count of 0 is not stored, and would be sent in every run."""
-    status = ctx.object.status
-    ctx.status(**{name: count for name, count in counts.items() if count != getattr(status, name)})
-
-
 # --- Deployments ----------------------------------------------------------------------------------------
 
 
@@ -97,9 +91,12 @@ async def _keep_deployment(ctx: Context[Deployment]) -> Result | None:
 
 def _report_deployment(ctx: Context[Deployment], wanted: int, active: Sequence[Host], updated: int) -> None:
     ready = sum(host.ready for host in active)
-    ctx.status(observed_generation=ctx.object.metadata.generation)
-    _count(
-        ctx, replicas=len(active), updated_replicas=updated, ready_replicas=ready, available_replicas=ready
+    ctx.status(
+        observed_generation=ctx.object.metadata.generation,
+        replicas=len(active),
+        updated_replicas=updated,
+        ready_replicas=ready,
+        available_replicas=ready,
     )
     available, done = ready >= wanted, len(active) == updated == wanted <= ready
     why = "MinimumReplicasAvailable" if available else "MinimumReplicasUnavailable"
@@ -138,9 +135,10 @@ def _report_stateful_set(
         observed_generation=ctx.object.metadata.generation,
         current_revision=revision if done else ctx.object.status.current_revision or revision,
         update_revision=revision,
-    )
-    _count(
-        ctx, replicas=len(active), ready_replicas=ready, available_replicas=ready, updated_replicas=updated
+        replicas=len(active),
+        ready_replicas=ready,
+        available_replicas=ready,
+        updated_replicas=updated,
     )
 
 
@@ -157,9 +155,9 @@ async def _keep_job(ctx: Context[Job]) -> Result | None:
     named, behaviour = {"generateName": f"{job.name}-"}, {BEHAVIOUR: "succeed"}
     for _ in range(plan.create):
         await ctx.create(_pod_of(job.spec.template, named, annotations=behaviour))
-    # Pods that somebody deletes stay counted: the server refuses a counter that decreases.
+    # Deleted pods stay counted: the server refuses a counter that decreases.
     succeeded, failed = max(plan.succeeded, job.status.succeeded), max(plan.failed, job.status.failed)
-    _count(ctx, active=plan.active, succeeded=succeeded, failed=failed)
+    ctx.status(active=plan.active, succeeded=succeeded, failed=failed)
     if job.status.start_time is None and not job.spec.suspend:
         ctx.status(start_time=ctx.clock.now())
     if plan.ended == "Complete":

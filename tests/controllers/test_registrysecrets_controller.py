@@ -273,6 +273,17 @@ async def test_the_removal_policy_decides_what_is_deleted_with_a_phase_or_a_pipe
     assert (await client.find(KuberoPipeline, "shop", NAMESPACE) is None) is (how == "pipeline")
 
 
+async def test_another_pipeline_with_an_unusable_spec_keeps_a_namespace_from_deletion() -> None:
+    unusable = pipeline(name="other", phases=(PipelinePhase("", True),))
+    client = FakeClient(source(), unusable, pipeline("test", removal="namespaces"))
+    await once(client)
+    await client.modify(KuberoPipeline, "shop", NAMESPACE, respec(phases=()))
+    await once(client)
+    assert await client.find(Namespace, "shop-test") is not None
+    await client.modify(KuberoPipeline, "other", NAMESPACE, respec(phases=()))
+    assert "delete namespaces shop-test" in (await once(client)).writes
+
+
 @pytest.mark.rule("kubero-5d-13")
 async def test_a_copy_of_another_type_is_deleted_and_recreated() -> None:
     client = FakeClient(source(), pipeline("test"))
