@@ -1,7 +1,8 @@
 """The CEL expressions in the objects of admission: match conditions, variables, validations, mutations."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -14,6 +15,9 @@ from reconcile.embedded.protocol.field_causes import (
     value_too_many,
 )
 from reconcile.embedded.schema.optional_rules import admission_expressions
+
+if TYPE_CHECKING:
+    from reconcile.embedded.schema.cel.admission_expressions import Expressions, Result
 
 # validateMatchConditions in pkg/apis/admissionregistration/validation.
 MAX_MATCH_CONDITIONS = 64
@@ -28,9 +32,9 @@ class ExpressionRules:
 
     params: bool = False
     composes: bool = False
-    _known: Any = None
+    _known: "Expressions | None" = None
 
-    def fault(self, text: str, result: str, *, authorizer: bool = True) -> str:
+    def fault(self, text: str, result: "Result", *, authorizer: bool = True) -> str:
         """Why an expression is refused; empty if it is not."""
         cel = admission_expressions()
         if cel is None:
@@ -51,8 +55,9 @@ class ExpressionRules:
             known = known.with_variable(variable.get("name") or "", variable.get("expression") or "")
         return ExpressionRules(self.params, self.composes, known)
 
-    def _compiler(self, cel: Any) -> Any:
-        return self._known or cel.Expressions(self.params, self.composes)
+    def _compiler(self, cel: ModuleType) -> "Expressions":
+        made: Expressions = self._known or cel.Expressions(self.params, self.composes)
+        return made
 
 
 def match_condition_causes(
@@ -74,7 +79,7 @@ def match_condition_causes(
 
 
 def expression_causes(
-    holder: Mapping[str, Any], path: str, rules: ExpressionRules, result: str
+    holder: Mapping[str, Any], path: str, rules: ExpressionRules, result: "Result"
 ) -> Iterator[FieldCause]:
     """The faults of a required expression; `holder` has the last field of `path`."""
     text = holder.get(path.rpartition(".")[2]) or ""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from informers.apimachinery.name_rules import (
     label_key_faults,
@@ -34,11 +34,14 @@ from reconcile.embedded.protocol.field_causes import (
 )
 from reconcile.embedded.served import CellColumn
 
+if TYPE_CHECKING:
+    from reconcile.embedded.schema.cel.admission_expressions import Result
+
 GROUP: Final = "admissionregistration.k8s.io"
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _MISSING_PARAMS: Final = ("Allow", "Deny")
-_PATCHES: Final = {
+_PATCHES: Final[Mapping[str, tuple[str, "Result"]]] = {
     "ApplyConfiguration": ("applyConfiguration", "object"),
     "JSONPatch": ("jsonPatch", "patches"),
 }

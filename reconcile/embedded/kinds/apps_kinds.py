@@ -34,7 +34,7 @@ from reconcile.embedded.kinds.workload_status import (
 from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
 from reconcile.embedded.served import CellColumn, ScalePaths
 
-_APPS_SCALE = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+SCALE: Final = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 _INT64_DIGITS: Final = 19
 
@@ -89,10 +89,18 @@ def _controller(obj: View, _now: datetime.datetime) -> str:
     return f"{owner.get('kind', '').lower()}.{group}/{owner.get('name')}"
 
 
+REPLICA_COLUMNS: Final = (
+    NAMES,
+    CellColumn("Desired", at("spec", "replicas", default=0), "integer"),
+    CellColumn("Current", at("status", "replicas", default=0), "integer"),
+    CellColumn("Ready", at("status", "readyReplicas", default=0), "integer"),
+    AGE,
+)
+
 KINDS: Final = (
     BuiltInKind(
         "apps", "Deployment", short_names=("deploy",), categories=("all",), has_status=True,
-        has_generation=True, scale=_APPS_SCALE,
+        has_generation=True, scale=SCALE,
         fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}},
         defaults=_default_deployment,
         first_status={},
@@ -128,7 +136,7 @@ KINDS: Final = (
     ),
     BuiltInKind(
         "apps", "ReplicaSet", short_names=("rs",), categories=("all",), has_status=True,
-        has_generation=True, scale=_APPS_SCALE, selectable_fields=(".status.replicas",),
+        has_generation=True, scale=SCALE, selectable_fields=(".status.replicas",),
         fills={"spec": {"replicas": 1}},
         defaults=lambda replica_set: complete_template(replica_set["spec"]),
         first_status={"replicas": 0},
@@ -136,20 +144,13 @@ KINDS: Final = (
         checks=replica_set_causes,
         status_checks=replica_set_status_causes,
         warnings=name_warnings,
-        columns=(
-            NAMES,
-            CellColumn("Desired", at("spec", "replicas", default=0), "integer"),
-            CellColumn("Current", at("status", "replicas", default=0), "integer"),
-            CellColumn("Ready", at("status", "readyReplicas", default=0), "integer"),
-            AGE,
-            *OF_TEMPLATE,
-        ),
+        columns=(*REPLICA_COLUMNS, *OF_TEMPLATE),
         viewed=("", "scale", "status"),
         edited=("", "scale"),
     ),
     BuiltInKind(
         "apps", "StatefulSet", short_names=("sts",), categories=("all",), has_status=True,
-        has_generation=True, scale=_APPS_SCALE,
+        has_generation=True, scale=SCALE,
         fills={"spec": {"replicas": 1, "revisionHistoryLimit": 10}},
         defaults=default_stateful_set,
         prepare=prepare_stateful_set,

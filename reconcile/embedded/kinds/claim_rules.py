@@ -6,6 +6,7 @@ from typing import Final
 
 from informers.apimachinery.name_rules import label_faults, label_key_faults, subdomain_faults
 from reconcile.embedded.kinds.built_in_kind import Object, Others, immutable, one_of, required, same
+from reconcile.embedded.kinds.default_classes import default_class
 from reconcile.embedded.kinds.label_selectors import has_odd_value, selector_causes
 from reconcile.embedded.kinds.resource_amounts import is_native
 from reconcile.embedded.kinds.resource_rules import (
@@ -66,12 +67,9 @@ def admit_claim(claim: Object, old: Object | None, others: Others) -> None:
 def _set_default_class(claim: Object, others: Others) -> None:
     if class_of(claim) is not None:
         return
-    defaults = [one for one in others.every("storage.k8s.io", "storageclasses") if _is_default(one)]
-    # The newest one, and of equally old ones the first by name (GetDefaultClass in pkg/volume/util).
-    defaults.sort(key=lambda one: str(one["metadata"]["name"]))
-    defaults.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
-    if defaults:
-        claim["spec"]["storageClassName"] = defaults[0]["metadata"]["name"]
+    name = default_class(others.every("storage.k8s.io", "storageclasses"), *_DEFAULT_CLASS)
+    if name is not None:
+        claim["spec"]["storageClassName"] = name
 
 
 def class_of(claim: Object) -> str | None:
@@ -79,11 +77,6 @@ def class_of(claim: Object) -> str | None:
     annotated = (claim["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
     name: str | None = claim["spec"].get("storageClassName") if annotated is None else annotated
     return name
-
-
-def _is_default(storage_class: Object) -> bool:
-    annotations = storage_class["metadata"].get("annotations") or {}
-    return any(annotations.get(name) == "true" for name in _DEFAULT_CLASS)
 
 
 def _check_limits(claim: Object, others: Others) -> None:
@@ -303,7 +296,7 @@ def _resource_key_causes(name: str, path: str) -> Iterator[FieldCause]:
 
 
 def claim_warnings(claim: Object, _old: Object | None) -> list[str]:
-    """What the writer of a claim is told (pkg/api/persistentvolumeclaim)."""
+    """The warnings for the writer of a claim (pkg/api/persistentvolumeclaim)."""
     warnings: list[str] = []
     if _annotated_class(claim) is not None:
         why = "is deprecated; use the attribute storageClassName instead"

@@ -1,6 +1,5 @@
 """What admission sets in Ingresses, the faults of Ingresses and IngressClasses, and their warnings."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +12,8 @@ from informers.apimachinery.name_rules import (
 )
 from reconcile.embedded.kinds.balancer_points import point_causes
 from reconcile.embedded.kinds.built_in_kind import Object, Others, one_of
+from reconcile.embedded.kinds.default_classes import default_class
+from reconcile.embedded.kinds.path_rules import domain_path_causes
 from reconcile.embedded.kinds.port_rules import label_name_causes, port_number_causes
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
@@ -25,8 +26,6 @@ from reconcile.embedded.protocol.ip_rules import ip_warnings, parse_ip
 
 # maxLenIngressClassController in pkg/apis/networking/validation.
 MAX_CONTROLLER: Final = 250
-# httpPathFmt in apimachinery's util/validation: what RFC 3986 allows in a path.
-_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_SEQUENCES: Final = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS: Final = ("/..", "/.")
@@ -41,13 +40,9 @@ def admit_ingress(ingress: Object, old: Object | None, others: Others) -> None:
     spec = ingress.get("spec") or {}
     if spec.get("ingressClassName") is not None:
         return
-    classes = others.every("networking.k8s.io", "ingressclasses")
-    defaults = [one["metadata"] for one in classes if _annotations(one).get(_DEFAULT_NOTE) == "true"]
-    if defaults:
-        # The newest; of those made in the same second the first by name.
-        newest = max(metadata["creationTimestamp"] for metadata in defaults)
-        names = (metadata["name"] for metadata in defaults if metadata["creationTimestamp"] == newest)
-        ingress["spec"] = {**spec, "ingressClassName": min(names)}
+    name = default_class(others.every("networking.k8s.io", "ingressclasses"), _DEFAULT_NOTE)
+    if name is not None:
+        ingress["spec"] = {**spec, "ingressClassName": name}
 
 
 def _annotations(obj: Object) -> Mapping[str, str]:
@@ -215,28 +210,12 @@ def validate_ingress_class(ingress_class: Object, old: Object | None) -> Iterato
     controller = spec.get("controller") or ""
     if old is not None and controller != old["spec"]["controller"]:
         yield value_invalid("spec.controller", controller, "field is immutable")
-    if not controller:
-        yield value_required("spec.controller")
-    else:
-        if len(controller.encode()) > MAX_CONTROLLER:
-            yield value_too_long("spec.controller", MAX_CONTROLLER)
-        yield from _domain_path_causes(controller, "spec.controller")
+    if len(controller.encode()) > MAX_CONTROLLER:
+        yield value_too_long("spec.controller", MAX_CONTROLLER)
+    yield from domain_path_causes(controller, "spec.controller")
     if spec.get("parameters") is not None:
         yield from _reference_causes(spec["parameters"], "spec.parameters")
         yield from _scope_causes(spec["parameters"], "spec.parameters")
-
-
-def _domain_path_causes(value: str, path: str) -> Iterator[FieldCause]:
-    """IsDomainPrefixedPath of apimachinery's util/validation."""
-    host, slash, rest = value.partition("/")
-    if not slash or not host or not rest:
-        why = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        yield value_invalid(path, value, why)
-        return
-    for fault in subdomain_faults(host):
-        yield value_invalid(path, host, fault)
-    if not _HTTP_PATH.fullmatch(rest):
-        yield value_invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')")
 
 
 def _scope_causes(parameters: Object, path: str) -> Iterator[FieldCause]:

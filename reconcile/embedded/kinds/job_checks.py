@@ -1,10 +1,9 @@
 """What a Job has to be, alone and as the template of a CronJob (pkg/apis/batch/validation)."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from informers.apimachinery.name_rules import label_faults, subdomain_faults
+from informers.apimachinery.name_rules import label_faults
 from reconcile.embedded.kinds.built_in_kind import Object, not_negative
 from reconcile.embedded.kinds.job_policies import failure_policy_causes, success_policy_causes
 from reconcile.embedded.kinds.label_selectors import (
@@ -13,6 +12,7 @@ from reconcile.embedded.kinds.label_selectors import (
     selector_causes,
     selects,
 )
+from reconcile.embedded.kinds.path_rules import domain_path_causes
 from reconcile.embedded.kinds.pod_kinds import template_causes
 from reconcile.embedded.kinds.workload_checks import labels_of
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -37,7 +37,6 @@ LEGACY_JOB_NAME: Final = "job-name"
 _MODES: Final = ("NonIndexed", "Indexed")
 _ANY_POLICY: Final = ("Always", "OnFailure", "Never")
 _REPLACEMENTS: Final = ("Failed", "TerminatingOrFailed")
-_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 # --- the spec ---------------------------------------------------------------------------------
@@ -61,18 +60,9 @@ def job_spec_causes(spec: Object, path: str) -> Iterator[FieldCause]:
 
 
 def _manager_causes(manager: str | None, path: str) -> Iterator[FieldCause]:
-    """A path with a domain in front: `kueue.x-k8s.io/multikueue`."""
     if manager is None:
         return
-    domain, slash, rest = manager.partition("/")
-    if not manager:
-        yield value_required(path)
-    elif not (domain and slash and rest):
-        yield value_invalid(path, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        yield from (value_invalid(path, domain, fault) for fault in subdomain_faults(domain))
-        if not _PATH.fullmatch(rest):
-            yield value_invalid(path, rest, "Invalid path")
+    yield from domain_path_causes(manager, path)
     if len(manager.encode()) > MAX_MANAGER:
         yield value_too_long(path, MAX_MANAGER)
 
@@ -119,7 +109,7 @@ def _replacement_causes(spec: Object, path: str) -> Iterator[FieldCause]:
 
 def _restart_causes(spec: Object, path: str) -> Iterator[FieldCause]:
     policy = (spec["template"].get("spec") or {}).get("restartPolicy") or ""
-    if policy in ("", "Always"):  # what nobody wrote is Always, too
+    if policy in ("", "Always"):  # an absent one is Always, too
         yield value_required(path, 'valid values: "OnFailure", "Never"')
     elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
         yield value_invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')

@@ -12,6 +12,7 @@ from reconcile.embedded.kinds.built_in_kind import (
     spec_and_status,
 )
 from reconcile.embedded.kinds.condition_checks import condition_causes
+from reconcile.embedded.kinds.int_or_percent import above_all_causes, amount_causes
 from reconcile.embedded.kinds.label_selectors import selector_causes
 from reconcile.embedded.kubectl.printing import AGE, NAMES, Cell, at
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -24,7 +25,9 @@ def _validate_budget(budget: Object, old: Object | None) -> Iterator[FieldCause]
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         yield value_invalid("spec", "", "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
-        yield from _amount_causes(spec.get(field), f"spec.{field}")
+        if spec.get(field) is not None:
+            yield from amount_causes(spec[field], f"spec.{field}")
+            yield from above_all_causes(spec[field], f"spec.{field}")
     yield from selector_causes(spec.get("selector"), "spec.selector")
     if spec.get("unhealthyPodEvictionPolicy") is not None:
         yield from one_of(spec, "spec.unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"))
@@ -36,18 +39,6 @@ def _validate_budget_status(budget: Object, old: Object | None) -> Iterator[Fiel
     yield from not_negative(
         status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"
     )
-
-
-def _amount_causes(value: object, path: str) -> Iterator[FieldCause]:
-    if isinstance(value, int) and value < 0:
-        yield value_invalid(path, value, "must be greater than or equal to 0")
-    if not isinstance(value, str):
-        return
-    percent = value.removesuffix("%")
-    if not (percent.isascii() and percent.isdigit() and value.endswith("%")):
-        yield value_invalid(path, value, "must be an integer or percentage (e.g '5%%')")
-    elif len(percent.lstrip("0")) > 3 or int(percent[-3:]) > 100:
-        yield value_invalid(path, value, "must not be greater than 100%")
 
 
 def _amount(field: str) -> Cell:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from reconcile.embedded.kinds.apps_kinds import REPLICA_COLUMNS, SCALE
 from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
 from reconcile.embedded.kinds.pod_kinds import OF_TEMPLATE, complete_template
 from reconcile.embedded.kinds.workload_checks import (
@@ -10,8 +11,8 @@ from reconcile.embedded.kinds.workload_checks import (
     replication_controller_causes,
 )
 from reconcile.embedded.kinds.workload_status import replica_set_status_causes
-from reconcile.embedded.kubectl.printing import AGE, NAMES, at, labels
-from reconcile.embedded.served import CellColumn, ScalePaths
+from reconcile.embedded.kubectl.printing import labels
+from reconcile.embedded.served import CellColumn
 
 
 def _default_controller(controller: Object) -> None:
@@ -28,7 +29,7 @@ def _default_controller(controller: Object) -> None:
 KINDS: Final = (
     BuiltInKind(
         "", "ReplicationController", short_names=("rc",), categories=("all",), has_status=True,
-        has_generation=True, scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
+        has_generation=True, scale=SCALE,
         selectable_fields=(".status.replicas",),
         fills={"spec": {"replicas": 1}},
         defaults=_default_controller,
@@ -38,11 +39,7 @@ KINDS: Final = (
         status_checks=replica_set_status_causes,
         warnings=name_warnings,
         columns=(
-            NAMES,
-            CellColumn("Desired", at("spec", "replicas", default=0), "integer"),
-            CellColumn("Current", at("status", "replicas", default=0), "integer"),
-            CellColumn("Ready", at("status", "readyReplicas", default=0), "integer"),
-            AGE,
+            *REPLICA_COLUMNS,
             *OF_TEMPLATE[:2],
             CellColumn("Selector", labels("spec", "selector"), wide=True),
         ),

@@ -205,7 +205,7 @@ def _with_newer_labels(new: Any, old: Any) -> Any:
 
 
 def volume_warnings(volume: Object, _old: Object | None) -> list[str]:
-    """What the writer of a volume is told (pkg/api/persistentvolume)."""
+    """The warnings for the writer of a volume (pkg/api/persistentvolume)."""
     spec: Object = volume["spec"]
     annotations = volume["metadata"].get("annotations") or {}
     newer = {CLASS_ANNOTATION: "storageClassName", _MOUNT_ANNOTATION: "mountOptions"}

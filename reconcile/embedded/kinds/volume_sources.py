@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from informers.apimachinery.name_rules import label_faults, subdomain_faults
 from reconcile.embedded.kinds.built_in_kind import Object, fill, one_of, required
+from reconcile.embedded.kinds.path_rules import no_backsteps
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
@@ -87,12 +88,6 @@ def _host_path(source: Object, path: str) -> Causes:
     yield from no_backsteps(source["path"], f"{path}.path")
     if source.get("type") is not None:
         yield from one_of(source, f"{path}.type", _HOST_PATH_TYPES)
-
-
-def no_backsteps(text: str, path: str) -> Causes:
-    """The fault of a path that leads upwards."""
-    if ".." in text.split("/"):
-        yield value_invalid(path, text, "must not contain '..'")
 
 
 def _disk(name: str) -> Callable[[Object, str], Causes]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from informers.apimachinery.name_rules import label_faults
-from reconcile.embedded.kinds.built_in_kind import Object, not_negative
+from reconcile.embedded.kinds.built_in_kind import Object, not_negative, same
 from reconcile.embedded.kinds.int_or_percent import above_all_causes, amount_causes, is_nothing
 from reconcile.embedded.kinds.label_selectors import (
     has_odd_value,
@@ -124,13 +124,8 @@ def lasting_template_causes(template: Object) -> Iterator[FieldCause]:
 
 
 def _fixed_selector(spec: Object, old: Object | None) -> Iterator[FieldCause]:
-    if old is not None and _filled(old["spec"].get("selector")) != _filled(spec.get("selector")):
+    if old is not None and not same(old["spec"].get("selector"), spec.get("selector")):
         yield value_invalid("spec.selector", spec.get("selector"), "field is immutable")
-
-
-def _filled(selector: Object | None) -> Object:
-    """A selector without its empty members, which mean the same as missing ones."""
-    return {name: value for name, value in (selector or {}).items() if value}
 
 
 # --- strategies -------------------------------------------------------------------------------
