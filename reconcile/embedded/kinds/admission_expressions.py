@@ -82,8 +82,11 @@ def expression_causes(
     holder: Mapping[str, Any], path: str, rules: ExpressionRules, result: "Result"
 ) -> Iterator[FieldCause]:
     """The faults of a required expression; `holder` has the last field of `path`."""
-    text = holder.get(path.rpartition(".")[2]) or ""
+    field = path.rpartition(".")[2]
+    text = holder.get(field) or ""
     if not text.strip():
-        yield value_required(path)
+        # Of match conditions and mutations a real server does not say what is missing.
+        said = not any(part in path for part in ("matchConditions[", "mutations["))
+        yield value_required(path, f"{field} is not specified" if said else "")
     elif fault := rules.fault(text, result):
         yield value_invalid(path, text, fault)

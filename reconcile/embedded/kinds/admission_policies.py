@@ -1,4 +1,4 @@
-"""Validating- and MutatingAdmissionPolicies and their bindings: stored and checked, but not enforced."""
+"""Validating- and MutatingAdmissionPolicies and their bindings: what is stored, and its checks."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from reconcile.embedded.schema.cel.admission_expressions import Result
 
 GROUP: Final = "admissionregistration.k8s.io"
-_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
-_MISSING_PARAMS: Final = ("Allow", "Deny")
+_REPEATS: Final = (
+    "repeating the same validation failure information in the API response and headers serves no purpose"
+)
+_MISSING_PARAMS: Final = ("Deny", "Allow")
 _PATCHES: Final[Mapping[str, tuple[str, "Result"]]] = {
     "ApplyConfiguration": ("applyConfiguration", "object"),
     "JSONPatch": ("jsonPatch", "patches"),
@@ -136,7 +139,7 @@ def _variable_causes(variable: Mapping[str, Any], path: str, rules: ExpressionRu
     if not name.strip():
         yield value_required(f"{path}.name", "name is not specified")
     elif _IDENTIFIER.fullmatch(name) is None or name in _RESERVED:
-        yield value_invalid(f"{path}.name", name, "name is not a valid CEL identifier")
+        yield value_invalid(f"{path}.name", name, "must be a valid CEL identifier")
     yield from expression_causes(variable, f"{path}.expression", rules, "variable")
 
 
@@ -165,17 +168,15 @@ def _one_mutation_causes(
     if kind not in _PATCHES:
         yield value_not_supported(f"{path}.patchType", kind, tuple(_PATCHES))
         return
-    for other, (field, result) in _PATCHES.items():
-        patch = mutation.get(field)
-        if other != kind and patch is not None:
+    field, result = _PATCHES[kind]
+    if mutation.get(field) is None:
+        yield value_required(f"{path}.{field}", f"must be specified when patchType is {kind}")
+    else:
+        yield from expression_causes(mutation[field], f"{path}.{field}.expression", rules, result)
+    for other in (name for name, _ in _PATCHES.values() if name != field):
+        if mutation.get(other) is not None:
             why = f"must not be specified when patchType is {kind}"
-            yield value_invalid(f"{path}.{field}", f"{{{field}}}", why)
-        if other != kind:
-            continue
-        if patch is None:
-            yield value_required(f"{path}.{field}", f"must be specified when patchType is {kind}")
-        else:
-            yield from expression_causes(patch, f"{path}.{field}.expression", rules, result)
+            yield value_invalid(f"{path}.{other}", f"{{{other}}}", why)
 
 
 def _outcome_causes(policy: Mapping[str, Any], rules: ExpressionRules) -> Iterator[FieldCause]:
@@ -204,9 +205,9 @@ def _validation_causes(
         yield value_invalid(f"{path}.messageExpression", made, fault)
     message = validation.get("message") or ""
     if message and not message.strip():
-        yield value_invalid(f"{path}.message", message, "message must be non-empty if specified")
+        yield value_invalid(f"{path}.message", message, "must be non-empty if specified")
     elif _LINE_BREAK.search(message.strip()):
-        yield value_invalid(f"{path}.message", message, "message must not contain line breaks")
+        yield value_invalid(f"{path}.message", message, "must not contain line breaks")
     if validation.get("reason") is not None:
         yield from one_of(validation, f"{path}.reason", _REASONS)
 
@@ -286,9 +287,7 @@ def _action_causes(actions: Sequence[str], path: str) -> Iterator[FieldCause]:
         if action in actions[:index]:
             yield value_duplicate(f"{path}[{index}]", action)
     if {"Deny", "Warn"} <= set(actions):
-        yield value_invalid(
-            path, actions, "must not contain both Deny and Warn: both repeat the same failure"
-        )
+        yield value_invalid(path, actions, f"must not contain both Deny and Warn ({_REPEATS})")
     if not actions:
         yield value_required(path, "at least one validation action is required")
 

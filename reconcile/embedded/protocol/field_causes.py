@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from reconcile.embedded.protocol.api_failure import FieldCause
 
 
@@ -48,8 +50,8 @@ def value_not_supported(field: str, value: object, supported: Sequence[str]) -> 
 
 
 def _quoted(value: object) -> str:
-    if isinstance(value, str):
-        return f'"{value}"'
+    if isinstance(value, str | list | tuple | dict):
+        return msgspec.json.encode(value).decode()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple, dict)):

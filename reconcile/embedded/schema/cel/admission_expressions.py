@@ -92,8 +92,9 @@ class Expressions:
         found = self._return_type(text, authorizer=authorizer, patches=result in ("object", "patches"))
         wanted = _RESULTS[result]
         if wanted and found not in wanted:
-            names = " or ".join(map(str, wanted))
-            raise RuleError(f"must evaluate to {names} but got {found}")
+            names = [_name_in_go(kind) for kind in wanted]
+            one = names[0] if len(names) == 1 else f"one of [{' '.join(names)}]"
+            raise RuleError(f"must evaluate to {one} but got {_name_in_go(found)}")
 
     def _return_type(self, text: str, *, authorizer: bool, patches: bool) -> cel.Type:
         words = _with_held_variables(tokens(checkable(text)))
@@ -148,6 +149,15 @@ _RESULTS: Final[dict[Result, tuple[cel.Type, ...]]] = {
     "object": (cel.Type(_OBJECT),),
     "patches": (cel.Type.List(cel.Type(_PATCH)),),
 }
+
+
+_WORDS_OF_GO: Final = {"NULL": "null_type", "<": "(", ">": ")", f"{_OBJECT}__": f"{_OBJECT}.", "__": "."}
+_WORD: Final = re.compile(rf"\b(?:[A-Z]+)\b|[<>]|{_OBJECT}__|__")
+
+
+def _name_in_go(kind: cel.Type) -> str:
+    """The name of a type as a real server says it: `map(string, dyn)` for `MAP<STRING, DYN>`."""
+    return _WORD.sub(lambda found: _WORDS_OF_GO.get(found[0], found[0].lower()), str(kind))
 
 
 def _is_optional(kind: cel.Type) -> bool:
