@@ -15,6 +15,7 @@ from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.admission.mutating_webhooks import MutatingWebhooks
+from reconcile.embedded.admission.policies import add_policies
 from reconcile.embedded.admission.request_matching import RequestMatcher
 from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.admission.stored_webhooks import MUTATING, VALIDATING, StoredWebhooks
@@ -118,6 +119,7 @@ class ApiServer:
         self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
         self._call_webhooks(engine)
+        add_policies(engine.phases, engine.log, engine.registry, engine.access)
         self._routes = Routes(engine.registry)
         engine.log.on_shown(lambda change: self._wake(change.resource))
         return None if data is None else self._take_up(data)

@@ -177,3 +177,12 @@ def test_an_endless_rule_is_refused_at_once(rule: str) -> None:
 def test_every_part_of_a_rule_survives_tokenising(text: str) -> None:
     assert runnable(text) == "".join(tokens(text))
     assert len("".join(tokens(text))) <= len(text)
+
+
+@pytest.mark.rule("api-122")
+def test_a_long_sum_is_as_good_as_a_short_one() -> None:
+    text = " + ".join(f"'{number}'" for number in range(200))
+    numbers = " + ".join(str(number) for number in range(100))
+    lists = " + ".join(f"[{number}]" for number in range(40))
+    made = "".join(map(str, range(200)))
+    assert holds(f"{text} == '{made}' && {numbers} - 1 != 4949 + 1 && size({lists}) == 40", **VALUES)

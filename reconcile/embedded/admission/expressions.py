@@ -102,11 +102,12 @@ class ExpressionSet:
     """Names and expressions, in order."""
     _programs: dict[str, "AdmissionProgram"] = field(factory=dict, eq=False, repr=False)
 
-    def begin(self, given: ExpressionInput, budget: int) -> "Evaluated":
-        """Begin to evaluate for one request, with so many units of cost."""
-        from reconcile.embedded.schema.cel.admission_evaluation import Evaluation
+    def begin(self, given: ExpressionInput, budget: int | None = None) -> "Evaluated":
+        """Begin to evaluate for one request, with so many units of cost, by default those of a policy."""
+        from reconcile.embedded.schema.cel.admission_evaluation import MAX_POLICY, Evaluation
 
-        return Evaluated(self, Evaluation(given.values(), given.decide, self._variables, budget))
+        units = MAX_POLICY if budget is None else budget
+        return Evaluated(self, Evaluation(given.values(), given.decide, self._variables, units))
 
     def program(self, text: str) -> "AdmissionProgram":
         """The compiled form of an expression of the set."""

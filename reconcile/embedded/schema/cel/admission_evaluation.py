@@ -248,6 +248,7 @@ CALLBACKS: Final = Callbacks(
         ("errored", "map", (), "flag", lambda decision: False),
         ("error", "map", (), "text", lambda decision: ""),
         ("reason", "map", (), "text", lambda decision: decision["reason"]),
+        ("jsonpatch.escapeKey", "", ("text",), "text", lambda key: key.replace("~", "~0").replace("/", "~1")),
     ),
 )
 

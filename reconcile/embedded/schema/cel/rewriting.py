@@ -25,7 +25,7 @@ _LITERAL_CALLS: Final = frozenset({"duration", "timestamp", "matches", "find", "
 
 def checkable(text: str) -> str:
     """A rule for the type checker, where the two searches have names of their own."""
-    found = tokens(text)
+    found = _with_short_sums(tokens(text))
     return "".join(
         f"{token}_" if token in SEARCHES and _is_call(found, at) else token for at, token in enumerate(found)
     )
@@ -33,7 +33,7 @@ def checkable(text: str) -> str:
 
 def runnable(text: str) -> str:
     """A rule for the running environment: names with a final `_` are functions of `library`."""
-    return _rewritten(tokens(text))
+    return _rewritten(_with_short_sums(tokens(text)))
 
 
 def tokens(text: str) -> list[str]:
@@ -52,6 +52,63 @@ def literal_calls(text: str) -> Iterator[tuple[str, str]]:
     for name, bracket, literal, end in zip(found, found[1:], found[2:], found[3:], strict=False):
         if name in _LITERAL_CALLS and bracket == "(" and end in (")", ",") and literal[-1] in "'\"":
             yield name, literal
+
+
+# --- long sums ----------------------------------------------------------------------------------
+
+# The parser of the library goes so deep, and one deeper for each `+` of a sum; that of Kubernetes goes 250.
+_DEEPEST: Final = 32
+_MOST_SUMMANDS: Final = 8
+_AROUND_SUMS: Final = frozenset({",", "?", ":", "&", "|", "=", "<", ">", "in"})
+
+
+def _with_short_sums(found: Sequence[str], depth: int = 0) -> list[str]:
+    """The words with brackets in long sums, which are the same for numbers, texts and lists."""
+    if depth > _DEEPEST or found.count("+") <= _MOST_SUMMANDS:
+        return list(found)
+    out: list[str] = []
+    summands: list[list[str]] = [[]]
+    at = 0
+    while at < len(found):
+        token = found[at]
+        if token in _OPEN:
+            end = _end(found, at)
+            summands[-1] += [token, *_with_short_sums(found[at + 1 : end], depth + 1), *found[end : end + 1]]
+            at = end + 1
+            continue
+        if token == "+" and any(not word.isspace() for word in summands[-1]):
+            summands.append([])
+        elif _ends_sum(found, at):
+            out += [*_sum(summands), token]
+            summands = [[]]
+        else:
+            summands[-1].append(token)
+        at += 1
+    return out + _sum(summands)
+
+
+def _ends_sum(found: Sequence[str], at: int) -> bool:
+    after, before = found[at + 1 : at + 2], found[max(0, at - 1) : at]
+    if found[at] == "!":
+        return list(after) == ["="]
+    return found[at] in _AROUND_SUMS and not (found[at] == "?" and list(before) == ["."])
+
+
+def _sum(summands: list[list[str]]) -> list[str]:
+    while len(summands) > _MOST_SUMMANDS:
+        parts = [summands[at : at + _MOST_SUMMANDS] for at in range(0, len(summands), _MOST_SUMMANDS)]
+        summands = [["(", *_joined(part), ")"] for part in parts]
+    return _joined(summands)
+
+
+def _joined(summands: Sequence[Sequence[str]]) -> list[str]:
+    joined: list[str] = []
+    for summand in summands:
+        joined += ["+", *summand] if joined else summand
+    return joined
+
+
+# --- calls --------------------------------------------------------------------------------------
 
 
 def _rewritten(found: list[str]) -> str:
