@@ -122,6 +122,8 @@ class ServedResource:
     """The apiVersion of the storage version, if that is another version."""
     stored_as: tuple[str, str] | None = None
     """Group and plural of the resource that stores these objects (Events of both groups)."""
+    versions: Mapping[str, ResourceSchema] = field(factory=dict)
+    """The schemas of all versions of its definition, by apiVersion, also of those that are not served."""
     conversion: "Conversion | None" = None
     """For definitions with conversion webhooks."""
     made_from: str = ""
@@ -164,4 +166,3 @@ class Conversion:
     converter: Converter
     webhook: Mapping[str, Any]
     kept: ServedResource  # the storage version, in the form that writes of other versions store
-    schemas: Mapping[str, ResourceSchema]  # of all versions, by apiVersion

@@ -52,7 +52,15 @@ def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
         return _completed(resource.schema, resource.convert(obj, resource.api_version))
     if resource.conversion is not None:
         return _completed(resource.schema, obj)
+    if resource.custom:
+        _require_defined(resource, obj["apiVersion"])
     return from_storage(resource, obj)
+
+
+def _require_defined(resource: ServedResource, api_version: str) -> None:
+    """500 without a reason for an object that is stored in a version which its definition no longer has."""
+    if api_version not in resource.versions:
+        raise bare_server_error(f"request to convert CR from an invalid group/version: {api_version}")
 
 
 def _completed(schema: ResourceSchema, obj: dict[str, Any]) -> dict[str, Any]:
@@ -119,12 +127,8 @@ async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[s
 
     Raises ApiFailure: 500 without a reason, as `converted`.
     """
-    assert resource.conversion is not None
-    schema = resource.conversion.schemas.get(kept["apiVersion"])
-    if schema is None:
-        version = kept["apiVersion"]
-        raise bare_server_error(f"request to convert CR from an invalid group/version: {version}")
-    _completed(schema, kept)
+    _require_defined(resource, kept["apiVersion"])
+    _completed(resource.versions[kept["apiVersion"]], kept)
     if kept["apiVersion"] == resource.api_version:
         return kept
     return await converted(resource, kept, resource.api_version)
@@ -153,7 +157,7 @@ async def converted(resource: ServedResource, obj: dict[str, Any], api_version: 
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _CONVERTIBLE}
     metadata |= {name: made["metadata"][name] for name in _CONVERTIBLE if made["metadata"].get(name)}
     made["metadata"] = metadata
-    conversion.schemas[api_version].prune(made)
+    resource.versions[api_version].prune(made)
     return made
 
 

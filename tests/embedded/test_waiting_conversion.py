@@ -22,6 +22,8 @@ NEW, OLD = collection("v1"), collection("v1alpha1")
 DEFINED = f"{DEFINITIONS}/things.shop.example.com"
 SCALE = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.ready"}}
 OLD_SCALE = {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready"}}
+UNMANAGED = {"managedFields": [{}]}
+"""Without managers in the other version, a write in the stored one needs no conversion."""
 Change = Callable[[dict[str, Any]], Any]
 
 
@@ -38,7 +40,7 @@ class Renaming:
         self.asked.append((request.api_version, msgspec.json.decode(msgspec.json.encode(obj))))
         await self.opened.wait()
         before, after = ("size", "replicas") if request.api_version.endswith("/v1") else ("replicas", "size")
-        if before in obj["spec"]:
+        if before in obj.get("spec", {}):
             obj["spec"][after] = obj["spec"].pop(before)
         obj["apiVersion"] = request.api_version
         made = self.change(obj)
@@ -126,8 +128,6 @@ async def test_a_create_is_converted_to_the_stored_version_and_back(ready: Conve
     assert (sent["spec"], kept["spec"]) == ({"size": 3}, {"replicas": 3})
     assert "resourceVersion" not in sent["metadata"] | kept["metadata"]
     assert sent["metadata"]["uid"] == made["metadata"]["uid"]
-    ready.api.merge(f"{NEW}/a", {"spec": {"replicas": 4}})
-    assert len(ready.converter.asked) == 2, "a write in the stored version asks no converter"
 
 
 async def test_every_verb_works_in_the_other_version(ready: Converting) -> None:
@@ -155,6 +155,74 @@ async def test_every_verb_works_in_the_other_version(ready: Converting) -> None:
     assert ready.api.send("GET", f"{NEW}/a").status == 404
 
 
+# --- managers in other versions ----------------------------------------------------------------
+
+
+async def managed(ready: Converting, path: str) -> list[tuple[str, str, list[str]]]:
+    """Manager, version and fields of spec of each entry."""
+    _, obj = await ready.send("GET", path)
+    return [
+        (entry["manager"], entry["apiVersion"].rpartition("/")[2], sorted(entry["fieldsV1"]["f:spec"]))
+        for entry in obj["metadata"].get("managedFields", ())
+    ]
+
+
+async def apply(ready: Converting, version: str, manager: str, **spec: int) -> tuple[int, dict[str, Any]]:
+    path = f"{collection(version)}/a"
+    kind = "application/apply-patch+yaml"
+    answer: tuple[int, dict[str, Any]] = await ready.send(
+        "PATCH", path, thing(version, **spec), kind=kind, fieldManager=manager
+    )
+    return answer
+
+
+async def test_a_write_takes_a_field_from_its_manager_in_another_version(ready: Converting) -> None:
+    await apply(ready, "v1alpha1", "old", size=1, note=1)
+    await ready.send("PATCH", f"{NEW}/a", {"spec": {"replicas": 2}}, fieldManager="new")
+    assert await managed(ready, f"{NEW}/a") == [
+        ("old", "v1alpha1", ["f:note"]),
+        ("new", "v1", ["f:replicas"]),
+    ]
+
+
+async def test_a_field_given_up_in_another_version_is_removed_under_its_new_name(ready: Converting) -> None:
+    await apply(ready, "v1alpha1", "m", size=1, note=1)
+    assert (await apply(ready, "v1", "m", note=1))[1]["spec"] == {"note": 1}
+    assert await managed(ready, f"{NEW}/a") == [("m", "v1", ["f:note"])]
+
+
+async def test_a_field_that_another_version_owns_stays_when_it_is_given_up(ready: Converting) -> None:
+    await apply(ready, "v1alpha1", "m", size=1, note=1)
+    await apply(ready, "v1", "other", replicas=1)
+    assert (await apply(ready, "v1", "m", note=1))[1]["spec"] == {"note": 1, "replicas": 1}
+
+
+async def test_a_write_in_the_stored_version_goes_on_without_managers_if_conversion_fails(
+    ready: Converting,
+) -> None:
+    await apply(ready, "v1alpha1", "old", size=1)
+    ready.converter.change = fail
+    status, answer = await ready.send("PATCH", f"{NEW}/a", {"spec": {"replicas": 2}})
+    assert (status, answer["spec"], "managedFields" in answer["metadata"]) == (200, {"replicas": 2}, False)
+
+
+@pytest.mark.parametrize("strategy", ["Webhook", "None"])
+async def test_a_manager_in_a_version_that_is_gone_fails_an_apply_and_is_lost_by_an_update(
+    ready: Converting, strategy: str
+) -> None:
+    await apply(ready, "v1alpha1", "old", note=1)
+    versions = ready.api.ok("GET", DEFINED)["spec"]["versions"]
+    spec: dict[str, Any] = {"versions": versions[1:]}
+    if strategy == "None":
+        spec["conversion"] = {"strategy": "None", "webhook": None}
+    ready.api.merge(DEFINED, {"spec": spec})
+    status, answer = await apply(ready, "v1", "new", replicas=1)
+    wanted = "request to convert CR to an invalid group/version: shop.example.com/v1alpha1"
+    assert (status, answer.get("reason"), answer["message"]) == (500, None, wanted)
+    status, answer = await ready.send("PATCH", f"{NEW}/a", {"spec": {"replicas": 2}})
+    assert (status, "managedFields" in answer["metadata"]) == (200, False)
+
+
 # --- changed meanwhile -------------------------------------------------------------------------
 
 
@@ -178,7 +246,7 @@ async def test_a_change_during_the_conversion_before_storage_is_not_overwritten(
     assert (await waiting.send("PATCH", f"{OLD}/a", {"spec": {"note": 1}}))[1]["spec"]["size"] == 4
     waiting.converter.change = change_once
     body = {"metadata": {"resourceVersion": waiting.api.ok("GET", f"{NEW}/a")["metadata"]["resourceVersion"]}}
-    waiting.api.merge(f"{NEW}/a", {"spec": {"note": None}})
+    waiting.api.merge(f"{NEW}/a", {"metadata": UNMANAGED, "spec": {"note": None}})
     status, answer = await waiting.send("PATCH", f"{OLD}/a", {**body, "spec": {"note": 1}})
     assert (status, answer["reason"]) == (409, "Conflict")
     assert made["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]
@@ -334,13 +402,16 @@ def store_in_the_old_version(api: Api) -> Any:
     return old
 
 
+@pytest.mark.parametrize("strategy", ["Webhook", "None"])
 async def test_an_object_kept_in_a_version_that_is_no_longer_defined_cannot_be_read(
-    ready: Converting,
+    ready: Converting, strategy: str
 ) -> None:
     ready.make(replicas=3)
     old = store_in_the_old_version(ready.api)
     ready.api.merge(f"{DEFINED}/status", {"status": {"storedVersions": ["v1alpha1"]}})
     ready.api.merge(DEFINED, {"spec": {"versions": [old]}})
+    if strategy == "None":
+        ready.api.merge(DEFINED, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
     status, answer = await ready.send("GET", f"{OLD}/a")
     wanted = "request to convert CR from an invalid group/version: shop.example.com/v1"
     assert (status, answer["message"]) == (500, wanted)

@@ -115,15 +115,18 @@ def resources_of(definition: Mapping[str, Any], converter: Converter) -> tuple[S
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: by_priority(version["name"]))
     storage = next(version for version in spec["versions"] if version.get("storage"))
-    kept = compile_schema(storage["schema"]["openAPIV3Schema"])
+    schemas = {
+        f"{spec['group']}/{version['name']}": compile_schema(version["schema"]["openAPIV3Schema"])
+        for version in spec["versions"]
+    }
     metadata = definition.get("metadata") or {}
     made_from = f"{metadata.get('uid', '')}/{metadata.get('generation', 1)}"
     resources = tuple(
-        evolve(_resource(spec, version, storage["name"], kept), made_from=made_from) for version in served
+        evolve(_resource(spec, version, storage["name"], schemas), made_from=made_from) for version in served
     )
     if spec["conversion"]["strategy"] != "Webhook":
         return resources
-    stored = evolve(_resource(spec, storage, storage["name"], kept), made_from=made_from)
+    stored = evolve(_resource(spec, storage, storage["name"], schemas), made_from=made_from)
     conversion = _conversion(spec, converter, stored)
     return tuple(evolve(resource, conversion=conversion) for resource in resources)
 
@@ -135,15 +138,11 @@ def _conversion(spec: Mapping[str, Any], converter: Converter, storage: ServedRe
         storage_api_version=storage.api_version,
         made_from=f"{storage.made_from}/converted",  # its bodies lack the defaults of the storage version
     )
-    schemas = {
-        f"{spec['group']}/{version['name']}": compile_schema(version["schema"]["openAPIV3Schema"])
-        for version in spec["versions"]
-    }
-    return Conversion(converter, spec["conversion"].get("webhook") or {}, kept, schemas)
+    return Conversion(converter, spec["conversion"].get("webhook") or {}, kept)
 
 
 def _resource(
-    spec: Mapping[str, Any], version: Mapping[str, Any], storage: str, kept: ResourceSchema
+    spec: Mapping[str, Any], version: Mapping[str, Any], storage: str, schemas: Mapping[str, ResourceSchema]
 ) -> ServedResource:
     names, group = spec["names"], spec["group"]
     openapi = version["schema"]["openAPIV3Schema"]
@@ -156,8 +155,9 @@ def _resource(
         plural=names["plural"],
         singular=names["singular"],
         list_kind=names["listKind"],
-        schema=kept if version.get("storage") else compile_schema(openapi),
-        storage_schema=None if version.get("storage") else kept,
+        schema=schemas[f"{group}/{version['name']}"],
+        storage_schema=None if version.get("storage") else schemas[f"{group}/{storage}"],
+        versions=schemas,
         storage_api_version="" if version.get("storage") else f"{group}/{storage}",
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),

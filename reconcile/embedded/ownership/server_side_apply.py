@@ -1,6 +1,6 @@
 """Server-side apply and the tracking of updates, by the rules of the API server's field manager."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,9 @@ from reconcile.embedded.ownership.managed_fields import (
     tracked,
     tracked_part,
 )
+from reconcile.embedded.ownership.manager_versions import ONE_VERSION, UnknownVersion, Versions
 from reconcile.embedded.ownership.typed_values import (
+    Comparison,
     SchemaMismatch,
     check_typed,
     compare,
@@ -37,7 +39,7 @@ from reconcile.embedded.ownership.typed_values import (
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied
-from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
+from reconcile.embedded.schema.schema_nodes import SchemaNode
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"
@@ -45,21 +47,9 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
-NodeOf = Callable[[str], SchemaNode | None]
-"""The schema of another version of the same resource, by its apiVersion; None if it is unknown.
-
-A real server shows an object in the version of each of its managers, without pruning it. If a field is not
-declared there, an apply fails, and any other write loses all managedFields.
-"""
-
-
 def _time_of(subresource: str, time: str) -> str:
     """A real server keeps no times of managers of the scale (ScaleHandler.ToParent)."""
     return "" if subresource == "scale" else time
-
-
-def _no_other_version(api_version: str) -> SchemaNode | None:
-    return None
 
 
 def apply(
@@ -73,7 +63,7 @@ def apply(
     api_version: str,
     time: str,
     reset: Collection[str] = (),
-    node_of: NodeOf = _no_other_version,
+    versions: Versions = ONE_VERSION,
 ) -> dict[str, Any]:
     """The object after `manager` applies `intent` to `live`, with its managedFields.
 
@@ -91,9 +81,11 @@ def apply(
     try:
         check_typed(node, intent)
         owner = manager_for(manager, APPLY, api_version, subresource)
-        edit = _Edit(node, owner, api_version, _time_of(subresource, time), node_of)
+        edit = _Edit(node, owner, api_version, _time_of(subresource, time), versions)
         visible = _without_reset(_unmanaged(live), subresource, reset) if live is not None else {}
         return _apply(live, wanted, edit, _Beside(intent, visible, schema.zero), force=force)
+    except UnknownVersion as unknown:
+        raise ApiFailure(500, "", str(unknown)) from None
     except SchemaMismatch as mismatch:
         metadata = intent.get("metadata") or {}
         place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -111,7 +103,7 @@ def track_update(
     subresource: str,
     api_version: str,
     time: str,
-    node_of: NodeOf = _no_other_version,
+    versions: Versions = ONE_VERSION,
     beside: Mapping[str, Any] | None = None,
 ) -> None:
     """Set `new`'s managedFields for a write that is not an apply: `manager` owns the changed fields.
@@ -125,12 +117,12 @@ def track_update(
     sent = new["metadata"].pop("managedFields", None)
     stored = old["metadata"].get("managedFields") if old is not None else None
     replacing = not subresource and sent
-    managers = (_decoded(sent, schema.whole) if replacing else {}) or _decoded(stored, schema.whole)
-    if (replacing and sent == [{}]) or (not managers and old is not None):
-        return
     owner = manager_for(manager, UPDATE, api_version, subresource)
-    edit = _Edit(schema.whole, owner, api_version, _time_of(subresource, time), node_of)
+    edit = _Edit(schema.whole, owner, api_version, _time_of(subresource, time), versions)
     try:
+        managers = (edit.decoded(sent) if replacing else {}) or edit.decoded(stored)
+        if (replacing and sent == [{}]) or (not managers and old is not None):
+            return
         if managers or old is not None:
             updated = _updated(managers, _unmanaged(old) if old is not None else {}, new, edit)
         else:
@@ -151,14 +143,49 @@ class _Edit:
     owner: FieldManager
     api_version: str
     time: str
-    node_of: NodeOf = _no_other_version
+    versions: Versions = ONE_VERSION
 
-    def check_in_versions(self, managers: FieldManagers, *objects: Mapping[str, Any]) -> None:
-        """Raises SchemaMismatch if the version of a manager does not declare a field of the objects."""
-        for version in {owned.api_version for owned in managers.values()} - {self.api_version}:
-            node = self.node_of(version)
-            for obj in () if node is None else objects:
-                check_typed(node or ANYTHING, obj, unique=False)
+    def changes(
+        self, managers: FieldManagers, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> dict[str, Comparison]:
+        """What differs, in the version of each manager and in that of the edit.
+
+        Raises SchemaMismatch if the version of a manager does not declare a field of the objects.
+        """
+        own = compare(self.node, before, after)
+        found = {self.api_version: own}
+        for version in sorted({owned.api_version for owned in managers.values()} - {self.api_version}):
+            node = self.versions.node_of(version)
+            if node is None:
+                found[version] = own
+                continue
+            old, new = (self.form_in(obj, version) for obj in (before, after))
+            for obj in (old, new):
+                check_typed(node, obj, unique=False)
+            found[version] = compare(node, old, new)
+        return found
+
+    def decoded(self, entries: Any) -> FieldManagers:
+        """The managers, with fields as their version has them now; none if the entries cannot be read."""
+        try:
+            managers = decode(entries or [])
+        except ValueError:
+            return {}
+        return {
+            manager: owned.with_fields(reconciled(owned.fields, self.node_in(owned.api_version)))
+            for manager, owned in managers.items()
+        }
+
+    def node_in(self, api_version: str) -> SchemaNode:
+        if api_version == self.api_version:
+            return self.node
+        return self.versions.node_of(api_version) or self.node
+
+    def form_in(self, obj: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """An object of any version in another one."""
+        if obj.get("apiVersion") == api_version:
+            return obj
+        return self.versions.form_in(obj, api_version)
 
 
 @frozen
@@ -206,15 +233,6 @@ def _without_kept(
     }
 
 
-def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:
-    """The managers, or none if the entries cannot be read."""
-    try:
-        managers = decode(entries or [])
-    except ValueError:
-        return {}
-    return {manager: owned.with_fields(reconciled(owned.fields, node)) for manager, owned in managers.items()}
-
-
 def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
     """A copy without managedFields that shares everything but its metadata."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
@@ -223,10 +241,10 @@ def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 def _updated(managers: FieldManagers, old: dict[str, Any], new: dict[str, Any], edit: _Edit) -> FieldManagers:
     owner = edit.owner
-    edit.check_in_versions(managers, old, new)
-    change = compare(edit.node, old, new)
+    changes = edit.changes(managers, old, new)
+    change = changes[edit.api_version]
     taken = change.added.union(change.modified)
-    result = dict(tracked(released(managers, taken.union(change.removed), keeper=None)))
+    result = dict(tracked(_released(managers, changes, keeper=None)))
     mine = taken.difference(UNTRACKED)
     if mine:
         kept = managers[owner].fields.difference(change.removed) if owner in managers else NO_FIELDS
@@ -242,7 +260,7 @@ def _apply(
         mine = Ownership(field_set(node, tracked_part(intent)), api_version, time)
         return _applied(intent, intent, {owner: mine} if mine.fields else {}, owner)
     before = _unmanaged(live)
-    managers = _decoded(live["metadata"].get("managedFields"), node)
+    managers = edit.decoded(live["metadata"].get("managedFields"))
     if not managers:
         first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
         managers = _owned_from_the_start(beside.zero, beside.visible, evolve(edit, owner=first))
@@ -251,14 +269,14 @@ def _apply(
     applied = {**managers, owner: mine}
     if owner in managers:
         # Merged once more, since pruning also empties what the intent wants to be empty.
-        merged = merge(node, _pruned(node, merged, applied, managers[owner].fields), intent)
-    edit.check_in_versions(managers, before, merged)
-    change = compare(node, before, merged)
-    taken = change.added.union(change.modified)
+        merged = merge(node, _pruned(edit, merged, applied, managers[owner]), intent)
+    changes = edit.changes(applied, before, merged)
     if not force:
-        _check_conflicts(applied, taken, owner, _applied_by_kubectl(before, node, owner))
-    result = dict(tracked(released(applied, taken.union(change.removed), keeper=owner)))
-    if owner in result and (change or compare(node, before, merge(node, before, _unmanaged(beside.intent)))):
+        _check_conflicts(applied, changes, owner, _applied_by_kubectl(before, node, owner))
+    result = dict(tracked(_released(applied, changes, keeper=owner)))
+    if owner in result and (
+        changes[api_version] or compare(node, before, merge(node, before, _unmanaged(beside.intent)))
+    ):
         result[owner] = Ownership(result[owner].fields, api_version, time)
     return _applied(merged, intent, result, owner)
 
@@ -274,25 +292,54 @@ def _applied(
     return obj
 
 
-def _pruned(node: SchemaNode, merged: dict[str, Any], managers: FieldManagers, last: FieldSet) -> Any:
-    """`merged` without the fields that the applier owned before and that nobody owns now."""
-    last = with_named_fields(last, node)
-    applied = with_named_fields(owned_by_all(managers), node)
-    everything = with_named_fields(field_set(node, merged), node)
-    remaining = with_named_fields(field_set(node, remove(node, merged, last)), node)
-    remaining = remaining.union(applied)
-    pruned = remove(node, merged, everything.difference(remaining))
-    dropped = everything.difference(with_named_fields(field_set(node, pruned), node)).intersection(last)
-    return remove(node, merged, dropped)
+def _released(
+    managers: FieldManagers, changes: Mapping[str, Comparison], keeper: FieldManager | None
+) -> FieldManagers:
+    """The managers after all but `keeper` lose what changed, each by the names of its own version."""
+    left: dict[FieldManager, Ownership] = {}
+    for version, change in changes.items():
+        lost = change.added.union(change.modified).union(change.removed)
+        of_version = {manager: owned for manager, owned in managers.items() if owned.api_version == version}
+        left |= released(of_version, lost, keeper)
+    return {manager: left[manager] for manager in managers if manager in left}
+
+
+def _pruned(edit: _Edit, merged: dict[str, Any], managers: FieldManagers, last: Ownership) -> Any:
+    """`merged` without the fields that the applier owned before and that nobody owns now.
+
+    It is pruned in the version of the last apply, and what others own is put back in theirs.
+    """
+    home, node = last.api_version, edit.node_in(last.api_version)
+    whole = edit.form_in(merged, home)
+    owned = with_named_fields(last.fields, node)
+    everything = _named_fields_of(node, whole)
+    kept, pruned = whole, remove(node, whole, owned)
+    others = {ownership.api_version for ownership in managers.values()} - {home}
+    for version in (home, *sorted(others)):
+        theirs = owned_by_all({m: o for m, o in managers.items() if o.api_version == version})
+        if not theirs:
+            continue
+        kept, pruned = edit.form_in(kept, version), edit.form_in(pruned, version)
+        there = edit.node_in(version)
+        remaining = _named_fields_of(there, pruned).union(with_named_fields(theirs, there))
+        pruned = remove(there, kept, _named_fields_of(there, kept).difference(remaining))
+    dropped = everything.difference(_named_fields_of(node, edit.form_in(pruned, home))).intersection(owned)
+    return edit.form_in(remove(node, whole, dropped), edit.api_version)
+
+
+def _named_fields_of(node: SchemaNode, obj: Mapping[str, Any]) -> FieldSet:
+    return with_named_fields(field_set(node, obj), node)
 
 
 def _check_conflicts(
-    managers: FieldManagers, taken: FieldSet, owner: FieldManager, allowed: FieldSet
+    managers: FieldManagers, changes: Mapping[str, Comparison], owner: FieldManager, allowed: FieldSet
 ) -> None:
     conflicts: list[tuple[FieldManager, Ownership, str]] = []
     for manager, ownership in managers.items():
         if manager == owner:
             continue
+        change = changes[ownership.api_version]
+        taken = change.added.union(change.modified)
         disputed = ownership.fields.intersection(taken).difference(allowed)
         conflicts.extend((manager, ownership, path_text(path)) for path in disputed.paths())
     if conflicts:

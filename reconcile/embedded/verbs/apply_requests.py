@@ -18,7 +18,7 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.completion import complete_new, kept_form
 from reconcile.embedded.verbs.validation import validate
-from reconcile.embedded.verbs.write_request import WriteRequest, require_place
+from reconcile.embedded.verbs.write_request import Outdated, WriteRequest, require_place
 from reconcile.embedded.verbs.writes import replace, require_create
 
 
@@ -32,7 +32,9 @@ async def apply_object(write: WriteRequest) -> Response:
         raise _missing_for_apply(write, intent)
     version = intent["metadata"].pop("resourceVersion", None)
     live = object_in(stored, resource) if stored is not None else None
-    obj = applied(write, live, intent, target.subresource, _reset_by_apply(write))
+    obj = await applied(write, live, intent, target.subresource, _reset_by_apply(write))
+    if write.versions.waited and write.engine.get(resource, target.namespace, target.name) is not stored:
+        raise Outdated
     write.applying = True
     if stored is not None and version:
         obj["metadata"]["resourceVersion"] = version
@@ -46,24 +48,27 @@ async def apply_object(write: WriteRequest) -> Response:
     return await replace(write, stored, obj, tracked=True)
 
 
-def applied(
+async def applied(
     write: WriteRequest,
     live: dict[str, Any] | None,
     intent: dict[str, Any],
     subresource: str,
     reset: Sequence[str] = (),
 ) -> dict[str, Any]:
-    return apply(
-        live,
-        intent,
-        schema=write.resource.schema,
-        manager=write.options.manager,
-        force=write.options.force,
-        subresource=subresource,
-        api_version=write.resource.api_version,
-        time=write.time,
-        reset=reset,
-        node_of=write.node_of,
+    """What the intent makes of the live object. Raises ApiFailure, such as a conflict."""
+    return await write.versions.complete(
+        lambda: apply(
+            live,
+            intent,
+            schema=write.resource.schema,
+            manager=write.options.manager,
+            force=write.options.force,
+            subresource=subresource,
+            api_version=write.resource.api_version,
+            time=write.time,
+            reset=reset,
+            versions=write.versions,
+        )
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from reconcile.embedded.kinds.built_in_kind import Admit, Allocate
 from reconcile.embedded.ownership.server_side_apply import track_update
-from reconcile.embedded.protocol.api_failure import Denied
+from reconcile.embedded.protocol.api_failure import ApiFailure, Denied
 from reconcile.embedded.protocol.object_metadata import drop_duplicate_owners, drop_empty
 from reconcile.embedded.refusals import forbidden, invalid
 from reconcile.embedded.stored_forms import converted
@@ -63,7 +63,7 @@ async def prepare(
         kind.set_defaults(obj)
     warn_of_duplicate_owners(write, obj)
     if tracked_as is not None:
-        _track(write, obj, old, tracked_as)
+        await _track(write, obj, old, tracked_as)
     for struct, name in empty:
         struct[name] = struct.get(name) or None
     admits = kind.admit if not write.target.subresource else None
@@ -97,18 +97,30 @@ def warn_of_duplicate_owners(write: WriteRequest, obj: dict[str, Any]) -> None:
         write.warnings.append(warning)
 
 
-def _track(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str) -> None:
-    track_update(
-        old,
-        obj,
-        schema=write.resource.schema,
-        manager=write.options.manager,
-        subresource=subresource,
-        api_version=write.resource.api_version,
-        time=write.time,
-        node_of=write.node_of,
-        beside=write.beside,
-    )
+async def _track(
+    write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str
+) -> None:
+    def metadata() -> dict[str, Any]:
+        new = {**obj, "metadata": dict(obj["metadata"])}
+        track_update(
+            old,
+            new,
+            schema=write.resource.schema,
+            manager=write.options.manager,
+            subresource=subresource,
+            api_version=write.resource.api_version,
+            time=write.time,
+            versions=write.versions,
+            beside=write.beside,
+        )
+        tracked: dict[str, Any] = new["metadata"]
+        return tracked
+
+    try:
+        obj["metadata"] = await write.versions.complete(metadata)
+    except ApiFailure:  # as a real server, which then goes on without them (UpdateNoErrors)
+        obj["metadata"].pop("managedFields", None)
+    require_current(write, obj["metadata"].get("name", ""))
 
 
 def _admit_by_kind(

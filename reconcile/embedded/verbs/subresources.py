@@ -96,7 +96,7 @@ async def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     intent["metadata"] = {name: live["metadata"][name] for name in ("name", "namespace")}
     _put_at(intent, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
     write.form_shown = ShownForm(_SCALE, partial(_scale_of, paths=paths))
-    obj = applied(write, live, intent, "scale")
+    obj = await applied(write, live, intent, "scale")
     if resource.custom:  # as on a real server, which finds conflicts and then fails
         raise bare_server_error(f"server-side apply of {resource.name}/scale is not supported")
     await replace(write, stored, obj, tracked=True, subresource="")

@@ -14,11 +14,11 @@ from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import NAMESPACES, Stored
 from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.refusals import bare_server_error, forbidden, unreadable_patch
-from reconcile.embedded.schema import SchemaNode
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import Unconverted, encode, from_storage, shown, shown_object, to_storage
 from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
 from reconcile.embedded.verbs.rendering import JSON, render_object
+from reconcile.embedded.verbs.version_views import VersionViews
 
 
 @define
@@ -60,13 +60,9 @@ class WriteRequest:
     def time(self) -> str:
         return self.engine.now()
 
-    def node_of(self, api_version: str) -> SchemaNode | None:
-        """The schema of another version of a custom resource that is not converted."""
-        resource = self.resource
-        version = api_version.removeprefix(f"{resource.group}/")
-        other = self.engine.registry.get(resource.group, version, resource.plural)
-        plain = other is not None and other.custom and other.conversion is None
-        return other.schema.whole if other is not None and plain else None
+    @cached_property
+    def versions(self) -> VersionViews:
+        return VersionViews(self.resource)
 
     def reading(self) -> "_DecodeScope":
         """Turn a 400 about an object into a 422 if a patch made it, and into a 500 if an apply did."""
