@@ -45,6 +45,7 @@ def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionE
             objects.append(kind.convert(obj, request.desired))
         except (ConversionError, RecursionError) as error:
             failure = ConversionError(f"{_place(kind.resource, obj)}: {error}")
+            failure.__cause__ = error
             return _answer(request.uid, [], str(failure)), failure
     return _answer(request.uid, objects, ""), None
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from attrs import frozen
 
 from reconcile import Object, resource
@@ -81,3 +82,9 @@ KEPT = f"{GROUP}/kept-fields"
 def shop(api_version: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     named = {"name": "a", "namespace": "default", "uid": "1", **metadata}
     return {"apiVersion": api_version, "kind": "Shop", "metadata": named, "spec": spec}
+
+
+def conversion_review(*objects: Any, desired: str = V1) -> bytes:
+    request = {"uid": "u-1", "desiredAPIVersion": desired, "objects": objects}
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
+    return msgspec.json.encode({**head, "request": request})

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from reconcile.webhooks.admission_reviews import ReviewError
 from reconcile.webhooks.conversion_reviews import convert_review
-from tests.webhooks.shops import ALPHA, BETA, SHOPS, V1, shop
-
-
-def review(*objects: Any, desired: str = V1) -> bytes:
-    request = {"uid": "u-1", "desiredAPIVersion": desired, "objects": objects}
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
-    return msgspec.json.encode({**head, "request": request})
+from tests.webhooks.shops import ALPHA, BETA, SHOPS, V1, conversion_review, shop
 
 
 def response(body: bytes) -> dict[str, Any]:
@@ -29,7 +23,7 @@ def response(body: bytes) -> dict[str, Any]:
 
 def test_objects_of_several_versions_are_converted_in_their_order() -> None:
     sent = [shop(BETA, {"size": 2}, name="a"), shop(ALPHA, {"count": 3}, name="b"), shop(V1, {}, name="c")]
-    read = response(review(*sent))
+    read = response(conversion_review(*sent))
     assert read["result"] == {"status": "Success"}
     names = [(obj["apiVersion"], obj["metadata"]["name"]) for obj in read["convertedObjects"]]
     assert names == [(V1, "a"), (V1, "b"), (V1, "c")]
@@ -38,7 +32,7 @@ def test_objects_of_several_versions_are_converted_in_their_order() -> None:
 
 def test_an_object_that_cannot_be_converted_is_named_in_the_result() -> None:
     sent = [shop(BETA, {"size": 2}), shop(BETA, {"size": "many"}, name="odd")]
-    answer, failure = convert_review(SHOPS, review(*sent))
+    answer, failure = convert_review(SHOPS, conversion_review(*sent))
     read = msgspec.json.decode(answer)["response"]
     assert read["convertedObjects"] == []
     assert read["result"]["status"] == "Failure"
@@ -47,7 +41,7 @@ def test_an_object_that_cannot_be_converted_is_named_in_the_result() -> None:
 
 
 def test_an_empty_list_is_converted_to_an_empty_list() -> None:
-    assert response(review())["convertedObjects"] == []
+    assert response(conversion_review())["convertedObjects"] == []
 
 
 @pytest.mark.parametrize(
@@ -56,9 +50,9 @@ def test_an_empty_list_is_converted_to_an_empty_list() -> None:
         b"",
         b"{}",
         b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}',
-        review().replace(b"u-1", b""),
+        conversion_review().replace(b"u-1", b""),
         b'{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview"}',
-        review(3),
+        conversion_review(3),
         b'{"apiVersion":' * 100_000,
     ],
 )
@@ -78,4 +72,4 @@ def test_a_body_that_is_no_review_is_reported(body: bytes) -> None:
     )
 )
 def test_an_object_of_any_shape_is_converted_or_named(obj: dict[str, Any]) -> None:
-    assert response(review(obj))["result"]["status"] in ("Success", "Failure")
+    assert response(conversion_review(obj))["result"]["status"] in ("Success", "Failure")
