@@ -1,7 +1,7 @@
 """The controller of pod autoscalers, based on the public block `Autoscaler`."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from attrs import frozen
@@ -23,6 +23,7 @@ from reconcile.blocks import (
 from reconcile.conditions import find_condition, is_true
 
 from .. import AIBRIX, OPERATOR
+from ..refusals import refusing
 from . import hpa
 from .models import PodAutoscaler
 from .pod_autoscaler_spec import HOSTS, behaviour_of, policy_of
@@ -76,6 +77,18 @@ class _Keeper:
         ctx.condition("ScalingActive", False, reason="Conflict", message=why)
         ctx.condition("Ready", False, reason="Conflict", message=why)
         return False
+
+
+def faults_of(autoscaler: PodAutoscaler, policy: Callable[[PodAutoscaler], Policy]) -> Iterator[str]:
+    """Why nothing would be sized; the first fault alone, as in the status."""
+    try:
+        how = behaviour_of(autoscaler)
+        if autoscaler.spec.scaling_strategy == "HPA":
+            hpa.manifest_of(autoscaler, how.bounds)
+        else:
+            policy(autoscaler)
+    except Unusable as problem:
+        yield problem.message
 
 
 def _show(ctx: Context[PodAutoscaler], scaled: Scaled) -> None:
@@ -136,6 +149,7 @@ def make_controller(
         watches=autoscaler.watches,
         writes=autoscaler.writes,
         on_deleted=autoscaler.forget,
+        admission=refusing(PodAutoscaler, partial(faults_of, policy=policy)),
         predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,

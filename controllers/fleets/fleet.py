@@ -30,6 +30,7 @@ from reconcile.errors import ApiError, StaleVersion, StatusError
 from reconcile.models import encode
 
 from .. import AIBRIX, OPERATOR
+from ..refusals import refusing
 from ..workergroups import RayCluster
 from .adoption import Claimants, claimed_objects
 from .cluster_template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
@@ -62,6 +63,7 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
         ],
         writes=[Write(kind, ("patch",))],  # the revision and the end of a rollback stand in its metadata
         on_deleted=claimants.forget,
+        admission=refusing(kind, faults_of),
         predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,

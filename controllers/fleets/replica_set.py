@@ -9,6 +9,7 @@ from reconcile.errors import ApiError, StaleVersion, StatusError
 from reconcile.models import encode, unstructured_kind
 
 from .. import AIBRIX, OPERATOR
+from ..refusals import refusing
 from ..workergroups import RayCluster
 from .adoption import Claimants, claimed_objects
 from .cluster_template import selector_faults
@@ -31,6 +32,7 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
         owns=[RayCluster],
         watches=[Watch(RayCluster, to=claimants.requests_for)],
         on_deleted=claimants.forget,
+        admission=refusing(RayClusterReplicaSet, _faults),
         predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,

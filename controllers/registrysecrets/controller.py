@@ -1,12 +1,13 @@
 """The controller of registry secrets, based on the public block `Copier`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from reconcile import Context, Controller, Predecessor
-from reconcile.blocks import Consent, Copier
+from reconcile.blocks import Consent, Copier, Unusable
 
 from .. import OPERATOR
+from ..refusals import refusing
 from .desired_copies import MOST_PHASES, adopts, copies_of, phase_namespaces, removal_of
 from .models import KuberoPipeline
 
@@ -36,6 +37,14 @@ def consent_from(environ: Mapping[str, str]) -> Consent:
         raise ValueError(
             f"{SOURCES} or {NAMESPACES}: {error}; for example shop:kubero/registry-login and shop:shop-*"
         ) from None
+
+
+def faults_of(pipeline: KuberoPipeline) -> Iterator[str]:
+    """Why nothing would be copied for a pipeline; the first fault alone, as in the status."""
+    try:
+        copies_of(pipeline)
+    except Unusable as problem:
+        yield problem.message
 
 
 def _list(environ: Mapping[str, str], name: str) -> list[str]:
@@ -71,6 +80,7 @@ def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline
         watches=copier.watches,
         writes=copier.writes,
         indexes=copier.indexes,
+        admission=refusing(KuberoPipeline, faults_of),
         predecessor=KUBERO,
         name=NAME,
         operator=OPERATOR,

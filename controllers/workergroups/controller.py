@@ -1,6 +1,7 @@
 """Keeps the pods of RayClusters: read, plan, carry out, write the status."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 
 from attrs import frozen
@@ -11,12 +12,13 @@ from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
+from ..refusals import refusing
 from .cluster_writes import ClusterWriteFailed, apply_objects, carry_out, owned_pods
 from .fault_tolerance import FINALIZER
 from .models import RayCluster
 from .pod_plan import PlanGroup, RayClusterPlan, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
 from .ray_pod_view import RayPodView, pods_of_cluster
-from .raycluster_spec import cluster_view, is_managed, within_bounds
+from .raycluster_spec import cluster_view, faults_of, is_managed, within_bounds
 from .raycluster_status import failure_in_plan
 from .raycluster_view import ClusterView
 from .redis_cleanup import finalize
@@ -69,11 +71,18 @@ def make_controller(
             Write(RayCluster, ("patch",)),  # the finalizer for the clean-up of Redis
             Write(Secret, ("get", "create")),  # the token: created once, never updated
         ],
+        admission=refusing(RayCluster, _refused),
         predecessor=KUBERAY,
         name="worker-groups",
         operator=OPERATOR,
         former_field_managers=["worker-groups"],
     )
+
+
+def _refused(cluster: RayCluster) -> Sequence[str]:
+    """What makes the controller leave a cluster alone; nothing for one that another operator keeps."""
+    manifest = encode(cluster)
+    return faults_of(manifest) if is_managed(manifest["spec"]) else ()
 
 
 async def keep_cluster(

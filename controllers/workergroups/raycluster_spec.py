@@ -26,12 +26,7 @@ def cluster_view(cluster: Object) -> ClusterView:
     annotations = metadata.get("annotations") or {}
     auth = spec.get("authOptions") or {}
     token = auth.get("mode") == "token"
-    refused: tuple[str, ...]
-    if size := spec.get(TOO_LARGE):
-        limit = f"has {size} bytes, and {MAX_SPEC_BYTES} are the most"
-        refused = (f"spec: {limit}: move what is in it to ConfigMaps",)
-    else:
-        refused = (*invalid_fields(metadata, spec), *unsupported_features(spec))
+    refused = faults_of(cluster)
     return ClusterView(
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
@@ -50,6 +45,15 @@ def cluster_view(cluster: Object) -> ClusterView:
         scaled=spec.get("replicas") is not None,
         refused=refused,
     )
+
+
+def faults_of(cluster: Object) -> tuple[str, ...]:
+    """Every reason to leave a RayCluster alone, within bounds or not."""
+    metadata, spec = cluster["metadata"], cluster.get("spec") or {}
+    if size := (within_bounds(cluster).get("spec") or {}).get(TOO_LARGE):
+        limit = f"has {size} bytes, and {MAX_SPEC_BYTES} are the most"
+        return (f"spec: {limit}: move what is in it to ConfigMaps",)
+    return (*invalid_fields(metadata, spec), *unsupported_features(spec))
 
 
 def within_bounds(cluster: Object) -> Object:
