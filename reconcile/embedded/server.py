@@ -14,13 +14,9 @@ from informers.clock import Clock, SystemClock
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import finished
-from reconcile.embedded.admission.mutating_webhooks import MutatingWebhooks
 from reconcile.embedded.admission.policies import add_policies
-from reconcile.embedded.admission.request_matching import RequestMatcher
 from reconcile.embedded.admission.role_escalation import RoleGuard
-from reconcile.embedded.admission.stored_webhooks import MUTATING, VALIDATING, StoredWebhooks
-from reconcile.embedded.admission.validating_webhooks import ValidatingWebhooks
-from reconcile.embedded.admission.webhook_requests import WebhookRequests
+from reconcile.embedded.admission.webhook_plugins import add_webhooks
 from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
 from reconcile.embedded.auth import Access, attributes_of
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
@@ -49,6 +45,7 @@ from reconcile.embedded.verbs.answers import REFUSALS, failure_response, refused
 from reconcile.embedded.verbs.dispatch import Answer, act_for
 from reconcile.embedded.verbs.watching import WatchStream
 from reconcile.embedded.verbs.write_request import Outdated
+from reconcile.embedded.webhook_calls import Endpoint
 
 # Seconds: what a cluster's controllers take to hear of a change, and longer than a client's next request.
 STATUS_DELAY = 0.5
@@ -67,7 +64,8 @@ class ApiServer:
     `ApiRequest.user` sends a request, by default the administrator. With `rbac` other users have the rights
     of the roles bound to them; without it they may do everything. `kinds` are served as if built in.
     `converter` converts custom resources in place of the conversion webhooks of their definitions, which are
-    called over HTTPS without one.
+    called over HTTPS without one. `webhooks` says where webhooks are, by the host of their URL, which for a
+    service is `NAME.NAMESPACE.svc`: at an address and port, or a function; names are not resolved otherwise.
 
     With `data`, it continues where the server of that folder ended. No answer and no event of a watch is
     given before what it shows is on disk: `respond` awaits that, and `handle` blocks. A write that cannot be
@@ -83,6 +81,7 @@ class ApiServer:
         rbac: bool = True,
         kinds: Iterable[BuiltInKind] = (),
         converter: Converter | None = None,
+        webhooks: Mapping[str, Endpoint] | None = None,
         data: DataFolder | None = None,
     ) -> None:
         clock = clock or SystemClock()
@@ -91,6 +90,7 @@ class ApiServer:
         registry = ResourceRegistry(catalogue.resources)
         access = Access(log, enforced=rbac)
         self._journal = self._begin(Engine(clock, log, registry, catalogue, access, converter), data)
+        self.webhooks.update(webhooks or {})
         self._make_first_namespaces()
         self._make_default_roles()
         if self._journal is not None:
@@ -102,6 +102,8 @@ class ApiServer:
         """All objects and their changes, for observers in this process."""
         self.admission = engine.admission
         """Functions that every write passes in order before it is validated; append yours."""
+        self.webhooks = engine.calls.endpoints
+        """Where webhooks are, by the host of their URL (`NAME.NAMESPACE.svc` for a service); add yours."""
         self.access = engine.access
         self.tokens = engine.tokens
         self.resources = engine.registry
@@ -118,18 +120,11 @@ class ApiServer:
         self._disruptions = Disruptions(self._engine)
         self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
-        self._call_webhooks(engine)
+        add_webhooks(engine.phases, engine.log, engine.registry, engine.access, engine.calls, engine.clock)
         add_policies(engine.phases, engine.log, engine.registry, engine.access)
         self._routes = Routes(engine.registry)
         engine.log.on_shown(lambda change: self._wake(change.resource))
         return None if data is None else self._take_up(data)
-
-    def _call_webhooks(self, engine: Engine) -> None:
-        matcher = RequestMatcher(engine.log, engine.registry)
-        requests = WebhookRequests(matcher, engine.access, engine.calls, lambda: str(engine.clock.uuid()))
-        phases, log = engine.phases, engine.log
-        phases.mutating.append(MutatingWebhooks(StoredWebhooks(log, MUTATING), requests))
-        phases.validating.append(ValidatingWebhooks(StoredWebhooks(log, VALIDATING), requests))
 
     def _take_up(self, data: DataFolder) -> FileJournal:
         """Continue where the server of that folder ended."""
@@ -147,8 +142,8 @@ class ApiServer:
     def copy(self, clock: Clock) -> "ApiServer":
         """A separate server with the objects and definitions of this one, and its own clock.
 
-        It is much faster to create than a new server and has the same admission functions. Watches are not
-        copied, and cannot resume at earlier versions.
+        It is much faster to create than a new server, and has the same admission functions and webhooks.
+        Watches are not copied, and cannot resume at earlier versions.
         """
         engine = self._engine
         other = ApiServer.__new__(ApiServer)
@@ -157,6 +152,7 @@ class ApiServer:
         other._journal = other._begin(
             Engine(clock, log, registry, kinds, access, engine.given_converter, list(engine.admission))
         )
+        other.webhooks.update(self.webhooks)
         other._garbage.take_over(self._garbage)
         other._definitions.take_over(self._definitions)
         return other

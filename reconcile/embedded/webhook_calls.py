@@ -10,11 +10,13 @@ import errno
 import json
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-from attrs import define
+import anyio
+from attrs import define, field
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,6 +34,13 @@ Resolve = Callable[[str, str, int], tuple[str, int]]
 
 Raises LookupError, whose text becomes that of the failure.
 """
+
+InProcessWebhook = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
+"""Answers the call of a webhook without a socket: from the path of its URL and the review's bytes to an HTTP
+status and the bytes of the answer."""
+
+Endpoint = tuple[str, int] | InProcessWebhook
+"""Where the webhooks of a host are: at an address and port, or a function."""
 
 # NewGenericServerResponse of apimachinery, for a POST that names no object.
 _STATUS_TEXTS: Final[Mapping[int, str]] = {
@@ -69,18 +78,30 @@ class WebhookCalls:
     """Calls webhooks; `resolve` finds the endpoints of those that name a service."""
 
     resolve: Resolve = no_services
+    endpoints: MutableMapping[str, Endpoint] = field(factory=dict)
+    """By the host of a URL, with its port or without: these are asked before a name is resolved. The host of
+    a service is `NAME.NAMESPACE.svc`."""
 
     async def post(self, client: Mapping[str, Any], body: bytes, seconds: float) -> bytes:
         """The answer to `body`, posted to the webhook of a `clientConfig` within `seconds`.
 
         It is not empty, and may be anything else. Raises CallFailed.
         """
+        url = f"{_address(client)}?timeout={seconds:g}s"
+        endpoint = self._endpoint(url)
+        if endpoint is None or isinstance(endpoint, tuple):
+            return await self._post(url, client, endpoint, body, seconds)
+        return await _answered(url, endpoint, body, seconds)
+
+    async def _post(
+        self, url: str, client: Mapping[str, Any], at: tuple[str, int] | None, body: bytes, seconds: float
+    ) -> bytes:
         import aiohttp
 
-        url = f"{_address(client)}?timeout={seconds:g}s"
         tls = _tls(client.get("caBundle") or "")
         try:
-            connector = aiohttp.TCPConnector(ssl=tls, resolver=self._resolver(client))
+            resolver = self._resolver(client) if at is None else _resolver_to(*at)
+            connector = aiohttp.TCPConnector(ssl=tls, resolver=resolver)
             async with (
                 aiohttp.ClientSession(
                     connector=connector,
@@ -94,12 +115,33 @@ class WebhookCalls:
         except (aiohttp.ClientError, OSError, LookupError, ValueError) as error:
             raise CallFailed(f'Post "{url}": {_described(error, client)}') from error
 
+    def _endpoint(self, url: str) -> Endpoint | None:
+        if not self.endpoints:
+            return None
+        parts = urlsplit(url)
+        return self.endpoints.get(f"{parts.hostname}:{parts.port or _HTTPS}") or self.endpoints.get(
+            parts.hostname or ""
+        )
+
     def _resolver(self, client: Mapping[str, Any]) -> "AbstractResolver | None":
         service = client.get("service")
         if service is None:
             return None
         port = service.get("port") or _HTTPS
         return _resolver_to(*self.resolve(service["namespace"], service["name"], port))
+
+
+async def _answered(url: str, webhook: InProcessWebhook, body: bytes, seconds: float) -> bytes:
+    """The answer of a webhook in this process. One that raises is one that answers with 500."""
+    status, answer = 500, b""
+    try:
+        with anyio.fail_after(seconds):
+            status, answer = await webhook(urlsplit(url).path or "/", body)
+    except TimeoutError:
+        raise CallFailed(f'Post "{url}": context deadline exceeded') from None
+    except Exception as error:
+        raise CallFailed(f'Post "{url}": {type(error).__name__}: {error}') from error
+    return _judged(status, "application/json", answer)
 
 
 _HEADERS: Final = {

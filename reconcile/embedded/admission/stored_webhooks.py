@@ -44,11 +44,9 @@ class StoredWebhooks:
     _log: Log
     _sort: StorageKey
     _read: dict[str, tuple[Stored, tuple[Webhook, ...]]] = field(factory=dict, init=False)
-    _ordered: tuple[Webhook, ...] | None = field(default=(), init=False)
+    _ordered: tuple[Webhook, ...] | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if self._log.count(self._sort):
-            self._ordered = None
         self._log.on_change(self._note)
 
     def _note(self, change: StoredChange) -> None:
@@ -56,7 +54,8 @@ class StoredWebhooks:
             self._ordered = None
 
     def any(self) -> bool:
-        return self._ordered is None or bool(self._ordered)
+        """Whether there is any configuration."""
+        return self._log.count(self._sort) > 0
 
     def __iter__(self) -> Iterator[Webhook]:
         """All of them: configurations by name, and those of one as they are listed."""

@@ -34,6 +34,8 @@ class ValidatingWebhooks:
             shown = await self.requests.match(webhook, attributes)
             if shown is not None:
                 matching.append((webhook, shown))
+        if not matching:
+            return
         failures: list[ApiFailure | None] = [None] * len(matching)
 
         async def call(place: int, webhook: Webhook, shown: Shown) -> None:
