@@ -4,7 +4,6 @@ The rules and texts are those of apiserver's webhook/request package.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from attrs import frozen
 from reconcile.embedded.admission.attributes import AdmissionAttributes, Kind
 from reconcile.embedded.admission.request_matching import MatchedResource
 from reconcile.embedded.auth import User
+from reconcile.embedded.protocol.base64_faults import base64_fault
 from reconcile.embedded.served import ServedResource
 
 VERSIONS: Final = ("v1", "v1beta1")
@@ -186,11 +186,10 @@ def _group_version(api_version: str) -> tuple[str, str]:
 
 
 def _patch_of(response: _Response) -> bytes:
-    text = (response.patch or "").replace("\n", "").replace("\r", "")
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise UnreadableAnswer("illegal base64 data in response.patch") from None
+    text = response.patch or ""
+    if fault := base64_fault(text):
+        raise UnreadableAnswer(fault)
+    return base64.b64decode(text)
 
 
 def _check(response: _Response, patch: bytes, uid: str, kind: Kind, *, mutating: bool) -> None:

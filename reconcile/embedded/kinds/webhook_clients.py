@@ -3,13 +3,13 @@
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from cryptography.x509 import load_pem_x509_certificates
 
 from informers.apimachinery.name_rules import service_name_faults, subdomain_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+from reconcile.embedded.protocol.go_urls import UrlFault, read_url
 
 _FORM = "; desired format: https://host[/path]"
 _MAX_PORT = 65535
@@ -29,9 +29,10 @@ def client_causes(client: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
 
 
 def _url_causes(url: str, path: str) -> Iterator[FieldCause]:
-    parts = _split(url)
-    if parts is None:
-        yield value_required(path, f"url must be a valid URL: {url}{_FORM}")
+    try:
+        parts = read_url(url)
+    except UrlFault as fault:
+        yield value_required(path, f"url must be a valid URL: {fault}{_FORM}")
         return
     if parts.scheme != "https":
         yield value_invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
@@ -45,18 +46,6 @@ def _url_causes(url: str, path: str) -> Iterator[FieldCause]:
     ):
         if found:
             yield value_invalid(path, value, f"{what} permitted in the URL")
-
-
-def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None if Go's url.Parse refuses it."""
-    if any(ord(sign) < 0x20 or ord(sign) == 0x7F for sign in url) or url.startswith(":"):
-        return None
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return None if " " in parts.netloc else parts
 
 
 def _service_causes(service: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -86,7 +75,9 @@ def _path_causes(url_path: str, path: str) -> Iterator[FieldCause]:
     if not url_path.startswith("/"):
         yield value_invalid(path, url_path, "must start with a '/'")
     for index, segment in enumerate(url_path[1:].removesuffix("/").split("/")):
-        faults = subdomain_faults(segment) if segment else ["may not be empty"]
+        if not segment:
+            yield value_invalid(path, url_path, f"segment[{index}] may not be empty")
+        faults = subdomain_faults(segment) if segment else ()
         yield from (value_invalid(path, url_path, f"segment[{index}]: {fault}") for fault in faults)
 
 

@@ -49,7 +49,7 @@ def _in_literal(rest: str, literal: str) -> str:
 
 
 def _quoted(sign: str) -> str:
-    return {"'": r"'\''", '"': "'\"'"}.get(sign, repr(sign))
+    return r"'\''" if sign == "'" else f"'{sign}'"
 
 
 def json_type(value: Any) -> str:

@@ -15,7 +15,7 @@ from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown
 from reconcile.embedded.refusals import internal
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.verbs.bodies import check_type, place
-from reconcile.embedded.verbs.validation import checked_shape
+from reconcile.embedded.verbs.validation import checked_shape, decode_fault
 from reconcile.embedded.verbs.write_request import Outdated, WriteRequest, require_place
 
 _OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
@@ -217,6 +217,7 @@ def _sent(write: WriteRequest, obj: dict[str, Any]) -> dict[str, Any]:
 def decoded(write: WriteRequest, made: dict[str, Any]) -> dict[str, Any]:
     """An object that a plugin made, as this server reads it. Raises ApiFailure (500) if it cannot."""
     resource = write.resource
+    _require_readable(write, made)
     try:
         obj = check_type(made, write.target)
         drop_unknown_fields(obj["metadata"])
@@ -229,6 +230,17 @@ def decoded(write: WriteRequest, made: dict[str, Any]) -> dict[str, Any]:
     resource.schema.default(obj)
     write.engine.kinds.of(resource).set_defaults(obj)
     return obj
+
+
+def _require_readable(write: WriteRequest, made: dict[str, Any]) -> None:
+    """500 if Go cannot decode what became of a built-in kind, which may be another kind now."""
+    resource = write.resource
+    if resource.custom:
+        return
+    group, _, version = str(made.get("apiVersion") or resource.api_version).rpartition("/")
+    found = write.engine.registry.by_kind(group, str(made.get("kind") or resource.kind), version)
+    if found is not None and (fault := decode_fault(found, made)):
+        raise internal(fault)
 
 
 def _request_of(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> AdmissionRequest:

@@ -1,9 +1,11 @@
 """Check an object against the rules of metadata, its schema and its kind."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.base64_faults import base64_fault
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change
 from reconcile.embedded.refusals import bad_request, invalid
@@ -59,11 +61,28 @@ def checked_shape(
     What Go cannot decode is of a wrong type too, as a number that is out of the range of its field.
     """
     causes = resource.schema.validate(obj, old)
+    fault = _unreadable(resource, causes)
+    if fault.startswith("illegal base64"):
+        kind = resource.kind
+        raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {fault}')
+    if fault:
+        raise bad_request(fault)
+    return [cause for cause in causes if not cause.field.startswith("status")]
+
+
+def decode_fault(resource: ServedResource, obj: dict[str, Any]) -> str:
+    """Why Go cannot decode an object of a built-in kind; empty if it can."""
+    return _unreadable(resource, resource.schema.validate(obj))
+
+
+def _unreadable(resource: ServedResource, causes: Sequence[FieldCause]) -> str:
     typed = resource.schema.root.go is not None
     for cause in causes:
         if cause.reason == _TYPE_FAULT or (typed and cause.reason != _MISSING):
-            raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
-    return [cause for cause in causes if not cause.field.startswith("status")]
+            _, byte, value = cause.message.rpartition(" must be of type byte: ")
+            fault = base64_fault(json.loads(value)) if byte else ""
+            return fault or f"json: cannot unmarshal {cause.field}: {cause.message}"
+    return ""
 
 
 def _scale_causes(obj: Mapping[str, Any], resource: ServedResource) -> list[FieldCause]:
