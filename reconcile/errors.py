@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reconcile.manager.option_list import ConfigurationError
     from reconcile.manager.predecessor_check import PredecessorActive
     from reconcile.models import DecodeError
-    from reconcile.ops.page_server import ServeError
+    from reconcile.ops.serving_addresses import ServeError
     from reconcile.owners import AlreadyOwned
     from reconcile.runs.run_request import TerminalError
     from reconcile.storms.determinism import NondeterministicRun

@@ -27,7 +27,7 @@ from reconcile.manager.signals import on_signal
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
 from reconcile.ops.log_setup import configure_logging
-from reconcile.ops.page_server import ServeError, parse_address
+from reconcile.ops.serving_addresses import ServeError, parse_address
 from reconcile.runs.supervision import without_groups
 
 LOOK_SECONDS = 0.5

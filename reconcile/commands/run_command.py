@@ -40,7 +40,7 @@ from reconcile.manager.server_readiness import NOT_READY, until_ready
 from reconcile.manager.signals import Stop, handling, in_loop, on_signal
 from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
-from reconcile.ops.page_server import ServeError
+from reconcile.ops.serving_addresses import ServeError
 from reconcile.runs.run_failures import described
 from reconcile.runs.supervision import without_groups
 

@@ -30,16 +30,19 @@ from reconcile.manager.option_list import (
     shown,
 )
 from reconcile.manager.transports import open_transports
+from reconcile.manager.webhook_serving import webhooks_served
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import Check, ping
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.page_authorization import PageAuthorizer
 from reconcile.ops.page_routes import PageSources
-from reconcile.ops.page_server import Address, parse_address, serving
+from reconcile.ops.page_server import serving
+from reconcile.ops.serving_addresses import Address, parse_address
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.run_request import Cause, Named
 from reconcile.runs.supervision import noted, without_groups
+from reconcile.webhooks.routes import routes_of
 
 if TYPE_CHECKING:
     from reconcile.ops.metrics import Metrics
@@ -86,6 +89,7 @@ class Manager(Lifecycle):
         self._transport = self.options["transport"]
         self._metrics: Metrics | None = None
         self._address: Address | None = None
+        self._webhook_address = ""
         self._assembly: Assembly | None = None
         self._watchdog: Watchdog | None = None
 
@@ -114,6 +118,11 @@ class Manager(Lifecycle):
     def address(self) -> str:
         """Where it serves now, with the port that was chosen for 0; empty where it does not."""
         return "" if self._address is None else str(self._address)
+
+    @property
+    def webhook_address(self) -> str:
+        """Where it serves webhooks now, as `address`."""
+        return self._webhook_address
 
     @property
     def transport(self) -> Transport | None:
@@ -230,7 +239,11 @@ class Manager(Lifecycle):
             if self._log.isEnabledFor(INFO):
                 self._log.info("configuration", **shown(self.options))
             # The pages come first and go last: probes are answered while everything else starts and stops.
-            async with self._observed(), open_transports(self.options, self.controllers) as transports:
+            async with (
+                self._observed(),
+                self._webhooks() as self._webhook_address,
+                open_transports(self.options, self.controllers) as transports,
+            ):
                 self._transport = next(iter(transports.values()))
                 await self._run_on(transports, task_status)
 
@@ -257,11 +270,21 @@ class Manager(Lifecycle):
             self._address = None
             metrics.close()
 
+    @asynccontextmanager
+    async def _webhooks(self) -> AsyncIterator[str]:
+        try:
+            async with webhooks_served(self.options, self.controllers, self._metrics) as bound:
+                yield bound
+        finally:
+            self._webhook_address = ""
+
     def _pages(self, metrics: "Metrics") -> PageSources:
         options = self.options
         checks: dict[str, Check] = {"ping": ping}
         if options["ready_when"] != "up":
             checks["caches"] = self._check_caches
+        if options["webhooks"] and routes_of(self.controllers):
+            checks["webhooks"] = self._check_webhooks
         if options["ready_when"] == "leading":
             checks["leader"] = self._check_leader
         return PageSources(
@@ -281,6 +304,10 @@ class Manager(Lifecycle):
             raise RuntimeError("not connected yet")
         if behind := [informer.resource for informer in status.informers if not informer.synced]:
             raise RuntimeError(f"no first list of {', '.join(behind)} yet")
+
+    def _check_webhooks(self) -> None:
+        if self._stopping.is_set() or not self._webhook_address:
+            raise RuntimeError("webhooks are not served")
 
     def _check_leader(self) -> None:
         if not self._started.is_set() or not self.status().leading:

@@ -9,7 +9,8 @@ from informers.loopback import is_loopback
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions, lease_terms
-from reconcile.ops.page_server import parse_address
+from reconcile.manager.webhook_serving import check_webhooks
+from reconcile.ops.serving_addresses import parse_address
 
 
 def check_options(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
@@ -21,6 +22,7 @@ def check_options(options: ManagerOptions, controllers: Collection[Controller[An
     _check_names("workers", options["workers"], names)
     _check_names("timeout", options["timeout"], names)
     _check_pages(options)
+    check_webhooks(options, controllers)
     lease_terms(options)
 
 

@@ -105,6 +105,12 @@ class ManagerOptions(TypedDict, total=False):
         values.one_of(ServeMetrics),
         "Without serve_review, show /metrics to: all, local (this machine).",
     ]
+    webhooks: Annotated[
+        str, "", values.address, "Serve admission and conversion over HTTPS on HOST:PORT; empty: do not."
+    ]
+    webhook_certificates: Annotated[
+        str, "", str, "Certificate of the webhooks: folder of tls.crt and tls.key, which may rotate."
+    ]
     ready_when: Annotated[
         ReadyWhen,
         "up",

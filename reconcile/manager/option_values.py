@@ -8,7 +8,7 @@ from informers import InformerOptions, Transport
 from reconcile.client.object_selectors import parse_labels
 from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object, kind_of
-from reconcile.ops.page_server import parse_address
+from reconcile.ops.serving_addresses import parse_address
 
 ReadyWhen = Literal["up", "synced", "leading"]
 ServeMetrics = Literal["all", "local"]

@@ -1,7 +1,9 @@
 """A serving certificate that is replaced while it is in use, as cert-manager and kubelets replace it."""
 
+import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -69,6 +71,20 @@ class RotatingCertificate:
         except (ssl.SSLError, OSError) as error:
             why = getattr(error, "reason", None) or error.strerror or "not usable"
             raise NoCertificate(f"{CERTIFICATE} and {KEY} in {self.folder}: {why}") from None
+
+
+@asynccontextmanager
+async def rotating(
+    folder: Path, on_read: Callable[[bool], None] = lambda succeeded: None
+) -> AsyncIterator[RotatingCertificate]:
+    """The certificate in `folder`, watched while inside. Raises NoCertificate."""
+    certificate = RotatingCertificate(folder, on_read)
+    watching = asyncio.create_task(certificate.watch(), name="certificates")
+    try:
+        yield certificate
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 def _context() -> ssl.SSLContext:

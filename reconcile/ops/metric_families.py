@@ -17,6 +17,7 @@ QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
 REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 """In bytes, as client-go has them; the others are in seconds."""
+WEBHOOK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
@@ -50,6 +51,15 @@ class MetricFamilies:
         self.certificates = files.counter("total", "Attempts to read the serving certificate.")
         self.certificate_errors = files.counter(
             "errors_total", "Failed attempts to read the serving certificate."
+        )
+
+        calls = _Maker(registry, "controller_runtime_webhook", ("webhook",), WEBHOOK_BUCKETS)
+        self.webhook_requests = calls.counter("requests_total", "Calls of webhooks by status.", "code")
+        self.webhook_seconds = calls.histogram("latency_seconds", "Duration of calls of webhooks.")
+        hooks = _Maker(registry, "reconcile_webhook", ("webhook",))
+        self.webhook_results = hooks.counter("calls_total", "Calls of webhooks by result.", "result")
+        self.webhook_certificate = _Maker(registry, "reconcile_webhook", ()).gauge(
+            "certificate_days", "Days until the certificate of the webhooks expires."
         )
 
         own = _Maker(registry, "reconcile", ("controller",), WAIT_BUCKETS)

@@ -68,6 +68,16 @@ class Metrics:
         if not succeeded:
             self._families.certificate_errors.inc()
 
+    def webhook_called(self, webhook: str, status: int, result: str, seconds: float) -> None:
+        """Count a call that was answered; from any thread."""
+        self._families.webhook_requests.labels(webhook, str(status)).inc()
+        self._families.webhook_results.labels(webhook, result).inc()
+        self._families.webhook_seconds.labels(webhook).observe(seconds)
+
+    def webhook_certificate(self, days: float) -> None:
+        """For how many more days the certificate of the webhooks is valid."""
+        self._families.webhook_certificate.set(days)
+
     async def watch_loop(self) -> None:
         while True:
             due = anyio.current_time() + LAG_SECONDS

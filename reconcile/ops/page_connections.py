@@ -119,7 +119,7 @@ class PageConnection(asyncio.Protocol):
                 self._answered = False
                 self._limit_time(HEAD_SECONDS)
             self._received += len(data)
-            if self._received > MAX_HEAD:
+            if self._received > self.owner.max_head:
                 self.cut()
                 return
         self.handler.data_received(data)
@@ -167,6 +167,7 @@ class PageConnectionPool:
     make_handler: Callable[[], asyncio.Protocol]
     tls: ssl.SSLContext | None = None
     most: int = MAX_CONNECTIONS
+    max_head: int = MAX_HEAD
     _known: dict[asyncio.Protocol, PageConnection] = field(factory=dict, init=False)
     """By handler, the most recently used last."""
     _throttle: "LogThrottle" = field(factory=lambda: LogThrottle(), init=False)

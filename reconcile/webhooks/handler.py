@@ -79,7 +79,7 @@ def _convert(route: Route, kind: VersionedKind, body: bytes, log: structlog.stdl
         "an object was not converted",
         webhook=route.name,
         object=place,
-        traceback=_frames(failure.__cause__ or failure),
+        traceback=frames_of(failure.__cause__ or failure),
     )
     return Answer(200, review, "not-converted")
 
@@ -96,11 +96,11 @@ def _report(route: Route, error: FunctionError, log: structlog.stdlib.BoundLogge
         webhook=route.name,
         function=name_of(function),
         error=str(error),
-        traceback=_frames(error.__cause__ or error),
+        traceback=frames_of(error.__cause__ or error),
     )
 
 
-def _frames(error: BaseException) -> str:
+def frames_of(error: BaseException) -> str:
     """The tracebacks of an error and its causes, with classes alone: texts may quote the object."""
     parts = [
         f"{''.join(traceback.format_tb(one.__traceback__))}{type(one).__name__}" for one in _causes(error)

@@ -57,6 +57,8 @@ TEXTS: dict[str, tuple[str, Any]] = {
     "serve_certificates": ("/certificates", "/certificates"),
     "serve_review": ("true", True),
     "serve_metrics": ("local", "local"),
+    "webhooks": (":9443", ":9443"),
+    "webhook_certificates": ("/webhooks", "/webhooks"),
     "ready_when": ("leading", "leading"),
     "leader_election": ("kube-system/lamps", "kube-system/lamps"),
     "lease_seconds": ("30", 30.0),

@@ -66,7 +66,9 @@ def documented() -> Iterator[tuple[str, set[str]]]:
 async def test_names_and_labels_match_controller_runtime_and_the_reference(world: World) -> None:
     registry = CollectorRegistry()
     controller = Controller(Toy, keep_size)
-    async with world.running(controller, metrics=registry, leader_election=LeaderElection("toys")):
+    async with world.running(controller, metrics=registry, leader_election=LeaderElection("toys")) as manager:
+        assert manager._metrics is not None
+        manager._metrics.webhook_called("defaults.toys.example.com", 200, "allowed", 0.01)
         await world.make()
         await anyio.sleep(5)
         await world.make("b")

@@ -17,7 +17,7 @@ from reconcile.embedded import ApiServer, InProcessTransport, User
 from reconcile.errors import ConfigurationError
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
 from reconcile.ops.page_authorization import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, PageAuthorizer
-from reconcile.ops.page_server import ServeError
+from reconcile.ops.serving_addresses import ServeError
 from tests.helpers.scenarios import simulated
 
 JSON = {"content-type": "application/json"}

@@ -18,7 +18,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.models import definition_of
 from reconcile.ops import page_connections
 from reconcile.ops.page_routes import refusal_of
-from reconcile.ops.page_server import Address, ServeError, parse_address
+from reconcile.ops.serving_addresses import Address, ServeError, parse_address
 
 
 @frozen

@@ -1,0 +1,107 @@
+"""A manager that serves webhooks: options, readiness, metrics, and standbys."""
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from reconcile import Client, Controller, Manager
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import ConfigurationError, ServeError
+from reconcile.models import definition_of
+from reconcile.webhooks import Admission, server
+from tests.webhooks.boxes import BOXES, Box, box, review
+from tests.webhooks.test_server import JSON, issue
+
+PATH = "/defaults/boxes.shop.example.com"
+
+
+async def keep(one: Box) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def quick_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "QUIET_SECONDS", 0.05)
+
+
+def manager_of(folder: Path, *admissions: Admission[Any], **options: Any) -> Manager:
+    return Manager(
+        Controller(Box, keep, admission=admissions),
+        **{
+            "transport": InProcessTransport(ApiServer()),
+            "webhooks": "127.0.0.1:0",
+            "webhook_certificates": str(folder),
+            "environ": {},
+            **options,
+        },
+    )
+
+
+async def cluster() -> ApiServer:
+    server = ApiServer()
+    await Client(InProcessTransport(server)).create(definition_of(Box))
+    return server
+
+
+async def test_webhooks_are_served_by_a_standby_and_counted(tmp_path: Path) -> None:
+    trust = issue(tmp_path)
+    shared = await cluster()
+    leader, standby = (
+        manager_of(
+            tmp_path,
+            BOXES,
+            transport=InProcessTransport(shared),
+            serve="127.0.0.1:0",
+            leader_election="boxes",
+        )
+        for _ in range(2)
+    )
+    async with leader, standby, aiohttp.ClientSession() as session:
+        assert (leader.status().leading, standby.status().leading) == (True, False)
+        url = f"https://{standby.webhook_address}{PATH}"
+        async with session.post(url, data=review("CREATE", box()), headers=JSON, ssl=trust) as answer:
+            assert answer.status == 200
+        async with session.get(f"http://{standby.address}/metrics") as answer:
+            page = await answer.text()
+        webhook = "defaults.boxes.shop.example.com"
+        assert f'controller_runtime_webhook_requests_total{{code="200",webhook="{webhook}"}} 1.0' in page
+        assert f'reconcile_webhook_calls_total{{result="allowed",webhook="{webhook}"}} 1.0' in page
+        async with session.get(f"http://{standby.address}/readyz?verbose") as answer:
+            assert "webhooks ok" in await answer.text()
+    assert standby.webhook_address == ""
+
+
+async def test_a_manager_that_stops_is_not_ready_for_webhooks(tmp_path: Path) -> None:
+    issue(tmp_path)
+    manager = manager_of(tmp_path, BOXES, transport=InProcessTransport(await cluster()))
+    async with manager:
+        manager._check_webhooks()
+        manager.stop()
+        with pytest.raises(RuntimeError, match="not served"):
+            manager._check_webhooks()
+
+
+async def test_declared_webhooks_that_are_not_served_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with manager_of(tmp_path, BOXES, webhooks="", transport=InProcessTransport(await cluster())):
+        assert "set webhooks=" in caplog.text
+
+
+async def test_a_folder_without_a_certificate_is_an_error_of_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ServeError, match=r"webhooks on 127\.0\.0\.1:0: cannot read .*tls\.crt"):
+        await manager_of(tmp_path, BOXES).run()
+
+
+async def test_a_manager_without_admission_serves_no_webhooks_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with manager_of(tmp_path, transport=InProcessTransport(await cluster())) as manager:
+        assert manager.webhook_address == ""
+        assert "no controller has admission=" in caplog.text
+
+
+def test_webhooks_without_a_certificate_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="give webhook_certificates"):
+        manager_of(tmp_path, BOXES, webhook_certificates="").configure()
