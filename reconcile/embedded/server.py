@@ -24,6 +24,7 @@ from reconcile.embedded.controllers.default_accounts import DefaultAccounts
 from reconcile.embedded.controllers.disruption import Disruptions
 from reconcile.embedded.controllers.garbage_collection import GarbageCollector
 from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
+from reconcile.embedded.controllers.policy_types import PolicyTypes
 from reconcile.embedded.controllers.quotas import Quotas
 from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
@@ -117,8 +118,9 @@ class ApiServer:
         self._storage = StorageProtection(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
-        self._disruptions = Disruptions(self._engine)
-        self._autoscalers = Autoscalers(self._engine)
+        self._status_keepers = (
+            self._quotas, Disruptions(engine), Autoscalers(engine), PolicyTypes(engine),
+        )  # fmt: skip
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
         add_webhooks(engine.phases, engine.log, engine.registry, engine.access, engine.calls, engine.clock)
         add_policies(engine.phases, engine.log, engine.registry, engine.access)
@@ -221,7 +223,8 @@ class ApiServer:
         """Do all work of the controllers that is due now.
 
         They collect garbage, let unused volumes and claims end, finish deleting namespaces and definitions,
-        create default accounts, expire events, and keep the status of quotas, budgets and autoscalers.
+        create default accounts, expire events, and keep the status of quotas, budgets, autoscalers and
+        validating policies.
         """
         self._settle_objects()
         self._settle_statuses()
@@ -240,9 +243,8 @@ class ApiServer:
 
     def _settle_statuses(self) -> None:
         if not self._refusing:
-            self._quotas.sync()
-            self._disruptions.sync()
-            self._autoscalers.sync()
+            for one in self._status_keepers:
+                one.sync()
 
     @property
     def _refusing(self) -> bool:
@@ -251,7 +253,7 @@ class ApiServer:
     async def run(self) -> None:
         """Settle after every change, and when work falls due, until cancelled.
 
-        The status of quotas, budgets and autoscalers follows a moment later, as in a cluster: a client may
+        The status of quotas, budgets, autoscalers and policies follows later, as in a cluster: a client may
         write a status before its controller does.
         """
         if self._journal is not None:
@@ -260,7 +262,7 @@ class ApiServer:
 
         def settle() -> None:
             self._settle_objects()
-            if self._quotas.dirty or self._disruptions.dirty or self._autoscalers.dirty:
+            if any(one.dirty for one in self._status_keepers):
                 changed.set()
 
         async with anyio.create_task_group() as group:

@@ -84,7 +84,6 @@ def test_repeated_copies_in_a_patch_are_refused(api: Api, operations: int) -> No
     with bounded(), thrifty():
         answer = api.send("PATCH", f"{CONFIG_MAPS}/a", ops, content_type=JSON_PATCH)
     assert answer.status == 422
-    assert "accumulated size increase of copy" in answer.body["message"]
 
 
 @pytest.mark.rule("api-142")

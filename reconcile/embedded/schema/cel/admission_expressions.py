@@ -71,6 +71,19 @@ class Expressions:
     composes: bool = False
     """Whether expressions may read variables."""
     _variables: Mapping[str, cel.Type] = field(factory=dict)
+    _typed: Mapping[str, CelShape] = field(factory=dict)
+    _files: tuple[bytes, ...] = ()
+
+    def typed(self, schema: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> "Expressions":
+        """The same, where `object` and `oldObject` have the types of a schema, and `params` those of one."""
+        kinds, files = dict[str, CelShape](), list[bytes]()
+        for names, found in ((("object", "oldObject"), schema), (("params",), params)):
+            types = Types(lenient=True, package=f"checked_{names[0]}")
+            shape = None if found is None else types.shape(found)
+            if shape is not None:
+                kinds |= dict.fromkeys(names, shape)
+                files.append([*types.files()][-1])
+        return evolve(self, typed=kinds, files=tuple(files))
 
     def with_variable(self, name: str, text: str) -> "Expressions":
         """The same, for expressions after this variable, which has no type if it does not compile."""
@@ -111,13 +124,13 @@ class Expressions:
     def _declared(self, authorizer: bool) -> dict[str, cel.Type]:
         _, request, namespace = _known_types()
         declared = {
-            "object": cel.Type.DYN,
-            "oldObject": cel.Type.DYN,
+            "object": cel_type(self._typed.get("object", DYN)),
+            "oldObject": cel_type(self._typed.get("oldObject", DYN)),
             "namespaceObject": cel_type(namespace),
             "request": cel_type(request),
         }
         if self.params:
-            declared["params"] = cel.Type.DYN
+            declared["params"] = cel_type(self._typed.get("params", DYN))
         if authorizer:
             declared["authorizer"] = cel.Type.AbstractType(f"{AUTHORIZATION}.Authorizer")
             declared["authorizer.requestResource"] = cel.Type.AbstractType(f"{AUTHORIZATION}.ResourceCheck")
@@ -135,7 +148,7 @@ class Expressions:
                 _add_message(file, name, names)
             _add_message(file, _PATCH, ("value",), texts=("from", "op", "path"))
         pool = DescriptorPool()
-        for data in _known_types()[0]:
+        for data in (*_known_types()[0], *self._files):
             pool.AddSerializedFile(data)
         pool.AddSerializedFile(file.SerializeToString())
         return pool

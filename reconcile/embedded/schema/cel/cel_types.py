@@ -94,13 +94,23 @@ class Types:
     """The types of one schema: call `shape` for every place first, then `pool`.
 
     With `marked`, lists of type set and map have a type of their own, which shows what rules do with them.
-    With `plain_names`, rules read fields by their own names, also those that are words of CEL.
+    With `plain_names`, rules read fields by their own names, also those that are words of CEL. With
+    `lenient`, what has no type of its own, such as a quantity, may be anything. The messages of several
+    schemas in one pool need packages of their own.
     """
 
-    def __init__(self, *, marked: bool = False, plain_names: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        marked: bool = False,
+        plain_names: bool = False,
+        lenient: bool = False,
+        package: str = _PACKAGE,
+    ) -> None:
+        self._lenient = lenient
         self._marked = marked
         self._name = str if plain_names else escaped
-        self._file = FileDescriptorProto(name="object.proto", package=_PACKAGE, syntax="proto2")
+        self._file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
         self._file.dependency.extend(module.DESCRIPTOR.name for module in WELL_KNOWN)
         self._shapes: dict[int, CelShape | None] = {}
         if marked:
@@ -142,7 +152,7 @@ class Types:
         else:
             found = _SCALARS.get(kind, DYN)
             if found is DYN:
-                return None
+                return DYN if self._lenient else None
         return CelShape(found.kind, nullable=nullable)
 
     def _object(self, schema: Mapping[str, Any], *, is_object: bool) -> CelShape | None:
@@ -152,6 +162,8 @@ class Types:
             return None if inner is None else CelShape("map", inner)
         if additional:
             return CelShape("map", DYN)
+        if self._lenient and schema.get("x-kubernetes-preserve-unknown-fields"):
+            return DYN
         members = dict(schema.get("properties", {}))
         if is_object or schema.get("x-kubernetes-embedded-resource"):
             members |= OBJECT_FIELDS
@@ -164,8 +176,8 @@ class Types:
         for member, schema in members.items():
             shape, field = self.shape(schema), self._name(member)
             if shape is not None and field is not None:
-                _add_field(message, field, shape)
-        return CelShape("message", name=f"{_PACKAGE}.{name}")
+                _add_field(message, field, shape, self._file.package)
+        return CelShape("message", name=f"{self._file.package}.{name}")
 
 
 def cel_type(shape: CelShape) -> cel.Type:
@@ -178,7 +190,7 @@ def cel_type(shape: CelShape) -> cel.Type:
     return _CEL_TYPES[shape.kind]
 
 
-def _add_field(message: DescriptorProto, name: str, shape: CelShape) -> None:
+def _add_field(message: DescriptorProto, name: str, shape: CelShape, package: str) -> None:
     entry_name = _entry_name(name)
     if shape.kind == "map" and any(entry.name == entry_name for entry in message.nested_type):
         declare(message, name, DYN)
@@ -187,7 +199,7 @@ def _add_field(message: DescriptorProto, name: str, shape: CelShape) -> None:
         entry.options.map_entry = True
         declare(entry, "key", CelShape("string"))
         declare(entry, "value", shape.inner or DYN)
-        where = f".{_PACKAGE}.{message.name}.{entry.name}"
+        where = f".{package}.{message.name}.{entry.name}"
         declare(message, name, CelShape("message", name=where[1:]), repeated=True)
     elif shape.kind == "list":
         declare(message, name, shape.inner or DYN, repeated=True)
