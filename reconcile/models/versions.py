@@ -105,7 +105,12 @@ def _names(kind: type[Object]) -> tuple[str, str]:
 
 
 def _preference(model: type[Object]) -> tuple[int, int, int]:
-    found = _VERSION.fullmatch(kind_of(model).resource.version)
+    return preference(kind_of(model).resource.version)
+
+
+def preference(version: str) -> tuple[int, int, int]:
+    """A key that puts the version to be stored last: GA after beta after alpha, newer after older."""
+    found = _VERSION.fullmatch(version)
     if found is None:
         return (-1, 0, 0)
     return (_STABILITY[found[2]], int(found[1]), int(found[3] or 0))

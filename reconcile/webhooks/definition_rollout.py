@@ -1,0 +1,273 @@
+"""Brings a definition, and the stored objects of its kind, to the versions of the classes, step by step.
+
+`migration_plan` decides; here the steps are carried out. Each write of the definition names the version that
+was read, so of two processes only one takes a step, and the other one plans anew.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import anyio
+import msgspec
+from attrs import define, evolve, field, frozen
+
+from informers import (
+    AlreadyExists,
+    ApiError,
+    Clock,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    Transport,
+    get_logger,
+)
+from reconcile.client.request_limiter import RequestLimiter
+from reconcile.client.sender import Sender, json_object
+from reconcile.webhooks import migration_plan as plan
+from reconcile.webhooks.server_migration import ServerMigration
+from reconcile.webhooks.stored_objects import Rewritten, StoredObjects
+from reconcile.webhooks.wanted_definitions import WantedDefinition
+
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SETTLE: Final = 10.0
+"""Seconds after a change until each server of the control plane acts by it: they follow definitions by watch.
+Objects that one of them still stored in the old version would be missed."""
+POLL: Final = 1.0
+FIRST_WAIT: Final = 5.0
+LONGEST_WAIT: Final = 600.0
+"""Seconds: between two attempts, and between two looks at a definition that is as it should be."""
+
+_log = get_logger("reconcile.definitions")
+
+
+class DefinitionRefused(Exception):
+    """A definition may not be changed to the versions of the classes; the text says why and what to do."""
+
+    def __init__(self, definition: str, problem: str) -> None:
+        super().__init__(problem)
+        self.definition = definition
+
+
+@frozen
+class Report:
+    """What happened, for an Event of the definition; `rewritten` is that of a pass over the objects."""
+
+    definition: str
+    uid: str
+    type: Literal["Normal", "Warning"]
+    reason: str
+    note: str
+
+
+class Reporting:
+    """Gets what a rollout does; a manager makes Events and metrics of it. This one ignores it."""
+
+    def report(self, report: Report) -> None:
+        """A step was taken, or could not be taken."""
+
+    def rewrote(self, definition: str, done: int, failed: int) -> None:
+        """So many objects were rewritten, and so many could not be, in the pass that runs."""
+
+    def finished(self, definition: str, finished: bool) -> None:
+        """Whether the definition is as the classes want it."""
+
+
+@define(eq=False)
+class DefinitionRollout:
+    """Takes the steps for one kind."""
+
+    wanted: WantedDefinition
+    transport: Transport
+    clock: Clock
+    limiter: RequestLimiter | None = None
+    reporting: Reporting = field(factory=Reporting)
+    settle: float = SETTLE
+    _seen: plan.Seen = field(factory=plan.Seen, init=False)
+    _told: str = field(default="", init=False)
+    _sender: Sender = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._sender = Sender(self.transport, self.clock, self.limiter)
+
+    @property
+    def path(self) -> str:
+        return f"{DEFINITIONS}/{self.wanted.name}"
+
+    async def serve(self) -> None:
+        """Let the server serve all versions of the classes, and change nothing else.
+
+        Any number of replicas may do so at once. Raises DefinitionRefused, and ApiError.
+        """
+        while True:
+            installed = await self._read()
+            step = plan.next_step(self.wanted, installed, self._seen)
+            if isinstance(step, plan.Refused):
+                raise DefinitionRefused(self.wanted.name, step.problem)
+            if isinstance(step, plan.Change) and not step.serves:
+                return
+            if not isinstance(step, plan.Create | plan.Change | plan.Await):
+                return
+            await self._take(step, installed)
+
+    async def run(self) -> None:
+        """Take all steps, and look again from time to time; what fails is reported and tried again."""
+        wait = FIRST_WAIT
+        while True:
+            try:
+                finished = await self.finish()
+            except DefinitionRefused as error:
+                self._tell("Warning", "DefinitionRefused", str(error))
+                finished = False
+            except ApiError as error:
+                self._tell("Warning", "DefinitionNotChanged", f"{error}; tried again in {wait:g} s")
+                finished = False
+            wait = LONGEST_WAIT if finished else min(2 * wait, LONGEST_WAIT)
+            self.reporting.finished(self.wanted.name, finished)
+            await anyio.sleep(wait * (0.5 + self.clock.random() / 2))
+
+    async def finish(self) -> bool:
+        """Take steps until none is left, or one has to be tried again later (false).
+
+        Raises DefinitionRefused, and ApiError.
+        """
+        while True:
+            installed = await self._read()
+            step = plan.next_step(self.wanted, installed, self._seen)
+            if isinstance(step, plan.Finished):
+                return True
+            if isinstance(step, plan.Refused):
+                raise DefinitionRefused(self.wanted.name, step.problem)
+            if not await self._take(step, installed):
+                return False
+
+    async def _take(self, step: plan.Step, installed: Mapping[str, Any] | None) -> bool:
+        """Whether the step was taken, or others took one meanwhile."""
+        if isinstance(step, plan.Create):
+            with suppress(AlreadyExists):
+                await self._sender.send("POST", DEFINITIONS, bytes, body=msgspec.json.encode(step.body))
+                self._tell("Normal", "DefinitionCreated", "created")
+            return True
+        assert installed is not None
+        with suppress(Conflict, NotFound):  # others changed the definition: it is read again
+            return await self._advance(step, installed)
+        return True
+
+    async def _advance(self, step: plan.Step, installed: Mapping[str, Any]) -> bool:
+        if isinstance(step, plan.Change):
+            await self._change(step, installed)
+        elif isinstance(step, plan.Probe):
+            return await self._probe(step.version, installed)
+        elif isinstance(step, plan.Migrate):
+            return await self._migrate(step, installed)
+        elif isinstance(step, plan.Record):
+            await self._record(step.version, installed)
+        else:
+            await anyio.sleep(POLL)
+        return True
+
+    async def _change(self, step: plan.Change, installed: Mapping[str, Any]) -> None:
+        changed = await self._put({**installed, "spec": step.spec})
+        generation = plan.Installed(changed).generation
+        if generation == plan.Installed(installed).generation:
+            self._seen = evolve(self._seen, equal=generation)
+            return
+        self._tell("Normal", "DefinitionChanged", step.what, changed)
+
+    async def _probe(self, version: str, installed: Mapping[str, Any]) -> bool:
+        resource = evolve(self.wanted.resource, version=version)
+        try:
+            await self._sender.send("GET", resource.path(), bytes, {"limit": "1"})
+        except (ServerError, NotFound) as error:
+            note = f"objects are not readable in {version} yet, so it is not stored: {error}"
+            self._tell("Warning", "ConversionNotReady", note, installed)
+            return False
+        self._seen = evolve(self._seen, converts=plan.Installed(installed).generation)
+        return True
+
+    async def _migrate(self, step: plan.Migrate, installed: Mapping[str, Any]) -> bool:
+        await anyio.sleep(self.settle)
+        if not await self._by_server(step, installed):
+            rewritten = await self._objects(installed).rewrite(step.drop)
+            if rewritten.failed:
+                self._tell_failures(step, rewritten, installed)
+                return False
+            note = f"{rewritten.done} objects are stored in {step.version}"
+            self._tell("Normal", "ObjectsMigrated", note, installed)
+        await self._mark(installed)
+        return True
+
+    async def _by_server(self, step: plan.Migrate, installed: Mapping[str, Any]) -> bool:
+        """Whether the control plane rewrote the objects; it does not clean managedFields."""
+        if step.drop:
+            return False
+        generation = plan.Installed(installed).generation
+        migration = ServerMigration(self._sender, self.wanted.resource, generation)
+        try:
+            migrated = await migration.run()
+        except Forbidden as error:
+            _log.warning("the server may not be asked to migrate objects", error=str(error))
+            return False
+        if migrated:
+            note = f"the control plane stored the objects in {step.version}"
+            self._tell("Normal", "ObjectsMigrated", note, installed)
+        return migrated
+
+    def _objects(self, installed: Mapping[str, Any]) -> StoredObjects:
+        now = plan.Installed(installed)
+        others = [name for name, one in now.versions.items() if one["served"] and name != now.stored]
+        resource = evolve(self.wanted.resource, version=now.stored)
+        has_status = "status" in (now.versions[now.stored].get("subresources") or {})
+        return StoredObjects(self._sender, resource, has_status, others, self._progress)
+
+    def _progress(self, rewritten: Rewritten) -> None:
+        name = self.wanted.name
+        _log.info("objects rewritten", definition=name, done=rewritten.done, failed=rewritten.failed)
+        self.reporting.rewrote(name, rewritten.done, rewritten.failed)
+
+    async def _mark(self, before: Mapping[str, Any]) -> None:
+        """Note that all objects were rewritten, unless the definition was changed meanwhile."""
+        found = await self._read()
+        if found is None or found["metadata"]["uid"] != before["metadata"]["uid"]:
+            return
+        generation = plan.Installed(found).generation
+        if generation != plan.Installed(before).generation:
+            return
+        metadata = found["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), plan.marker_of(found): str(generation)}
+        await self._put({**found, "metadata": {**metadata, "annotations": annotations}})
+
+    async def _record(self, version: str, installed: Mapping[str, Any]) -> None:
+        status = {**installed["status"], "storedVersions": [version]}
+        await self._put({**installed, "status": status}, "/status")
+        self._tell("Normal", "StoredVersions", f"no object is stored in another version than {version}")
+
+    async def _read(self) -> Mapping[str, Any] | None:
+        try:
+            return await self._sender.send("GET", self.path, json_object)
+        except NotFound:
+            return None
+
+    async def _put(self, body: Mapping[str, Any], part: str = "") -> Mapping[str, Any]:
+        encoded = msgspec.json.encode(body)
+        return await self._sender.send("PUT", f"{self.path}{part}", json_object, body=encoded)
+
+    def _tell_failures(self, step: plan.Migrate, rewritten: Rewritten, installed: Mapping[str, Any]) -> None:
+        note = (
+            f"{rewritten.failed} objects cannot be stored in {step.version}, so no version is dropped: "
+            f"{'; '.join(rewritten.failures)}"
+        )
+        self._tell("Warning", "ObjectsNotMigrated", note, installed)
+
+    def _tell(
+        self,
+        kind: Literal["Normal", "Warning"],
+        reason: str,
+        note: str,
+        installed: Mapping[str, Any] | None = None,
+    ) -> None:
+        write: Callable[..., Any] = _log.info if kind == "Normal" else _log.warning
+        write("definition", definition=self.wanted.name, reason=reason, note=note)
+        uid = "" if installed is None else installed["metadata"].get("uid", "")
+        self.reporting.report(Report(self.wanted.name, uid, kind, reason, note))
