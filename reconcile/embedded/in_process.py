@@ -38,6 +38,7 @@ class InProcessTransport:
         answer = await self.open(request)
         if self._settle and not request.reads:
             self._server.settle()
+            await self._server.settle_waiting()
         if not isinstance(answer, WatchStream):
             return answer
         try:

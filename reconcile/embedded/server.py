@@ -26,9 +26,12 @@ from reconcile.embedded.controllers.garbage_collection import GarbageCollector
 from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
 from reconcile.embedded.controllers.policy_types import PolicyTypes
 from reconcile.embedded.controllers.quotas import Quotas
+from reconcile.embedded.controllers.readability import Readability
 from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
+from reconcile.embedded.controllers.storage_migrations import Migrations
 from reconcile.embedded.controllers.storage_protection import StorageProtection
+from reconcile.embedded.controllers.waiting_work import WaitingWork
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.durable.journal import FileJournal
 from reconcile.embedded.durable.restoring import restore
@@ -113,7 +116,10 @@ class ApiServer:
         self.clock = engine.clock
         self._watches: dict[StorageKey, dict[WatchStream, None]] = {}
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
-        self._garbage = GarbageCollector(self._engine)
+        readable = Readability(self._engine)
+        self._garbage = GarbageCollector(self._engine, readable)
+        migrations = Migrations(self._engine, self.respond)
+        self._waiting = WaitingWork(migrations, readable, self._settle_objects)
         self._accounts = DefaultAccounts(self._engine)
         self._storage = StorageProtection(self._engine)
         self._quotas = Quotas(self._engine)
@@ -141,18 +147,19 @@ class ApiServer:
         engine.log.retell()
         return journal
 
-    def copy(self, clock: Clock) -> "ApiServer":
+    def copy(self, clock: Clock, *, converter: Converter | None = None) -> "ApiServer":
         """A separate server with the objects and definitions of this one, and its own clock.
 
-        It is much faster to create than a new server, and has the same admission functions and webhooks.
-        Watches are not copied, and cannot resume at earlier versions.
+        It is much faster to create than a new server, and has the same admission functions, webhooks and,
+        unless another is given, converter. Watches are not copied, and cannot resume at earlier versions.
         """
         engine = self._engine
         other = ApiServer.__new__(ApiServer)
         log, registry, kinds = engine.log.copy(), engine.registry.copy(), Catalogue(engine.kinds.kinds)
         access = Access(log, enforced=engine.access.enforced)
+        converter = converter or engine.given_converter
         other._journal = other._begin(
-            Engine(clock, log, registry, kinds, access, engine.given_converter, list(engine.admission))
+            Engine(clock, log, registry, kinds, access, converter, list(engine.admission))
         )
         other.webhooks.update(self.webhooks)
         other._garbage.take_over(self._garbage)
@@ -229,6 +236,14 @@ class ApiServer:
         self._settle_objects()
         self._settle_statuses()
 
+    async def settle_waiting(self) -> None:
+        """Do the work of the controllers that awaits conversion, and what follows from it.
+
+        They migrate stored objects, and collect or end what is stored in another version than they read.
+        """
+        if self._waiting.pending and not self._refusing:
+            await self._waiting.once()
+
     def _settle_objects(self) -> None:
         if self._refusing:
             return  # no work is forgotten: what was taken back is due again
@@ -262,11 +277,13 @@ class ApiServer:
 
         def settle() -> None:
             self._settle_objects()
+            self._waiting.wake()
             if any(one.dirty for one in self._status_keepers):
                 changed.set()
 
         async with anyio.create_task_group() as group:
             group.start_soon(self._garbage.run, settle)
+            group.start_soon(self._waiting.run)
             while True:
                 await changed.wait()
                 await anyio.sleep(STATUS_DELAY)

@@ -34,7 +34,7 @@ def body_in(stored: Stored, resource: ServedResource) -> bytes:
         return stored.body
     body = stored.renditions.get(resource)
     if body is None:
-        if resource.conversion is not None and _kept_version(stored) != resource.api_version:
+        if resource.conversion is not None and kept_version(stored) != resource.api_version:
             raise Unconverted(**asdict(must_wait(), recurse=False), stored=stored, resource=resource)
         body = stored.renditions[resource] = encode(_convert(stored, resource))
     return body
@@ -99,7 +99,8 @@ def from_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any
 # --- conversion that waits ---------------------------------------------------------------------
 
 
-def _kept_version(stored: Stored) -> str:
+def kept_version(stored: Stored) -> str:
+    """The apiVersion in which an object is stored."""
     return stored.encoded_by.storage_api_version or stored.encoded_by.api_version
 
 
@@ -117,21 +118,24 @@ async def shown(stored: Stored, resource: ServedResource) -> bytes:
 
 async def converted_now(stored: Stored, resource: ServedResource) -> bytes:
     """What `shown` returns, but from a converter that is asked at once: a get reads past the cache."""
-    if resource.conversion is None or _kept_version(stored) == resource.api_version:
+    if resource.conversion is None or kept_version(stored) == resource.api_version:
         return body_in(stored, resource)
     return encode(await shown_object(resource, stored.decode()))
 
 
-async def shown_object(resource: ServedResource, kept: dict[str, Any]) -> dict[str, Any]:
-    """A stored object of a resource with a converter, as this version shows it; changes `kept`.
+async def shown_object(
+    resource: ServedResource, kept: dict[str, Any], api_version: str = ""
+) -> dict[str, Any]:
+    """A stored object of a resource with a converter, as this or another version shows it; changes `kept`.
 
     Raises ApiFailure: 500 without a reason, as `converted`.
     """
     _require_defined(resource, kept["apiVersion"])
     _completed(resource.versions[kept["apiVersion"]], kept)
-    if kept["apiVersion"] == resource.api_version:
+    api_version = api_version or resource.api_version
+    if kept["apiVersion"] == api_version:
         return kept
-    return await converted(resource, kept, resource.api_version)
+    return await converted(resource, kept, api_version)
 
 
 async def converted(resource: ServedResource, obj: dict[str, Any], api_version: str) -> dict[str, Any]:

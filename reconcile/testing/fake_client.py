@@ -6,7 +6,7 @@ from typing import Any
 
 from informers import Key
 from reconcile.client.client import Client
-from reconcile.embedded import ADMIN, ApiServer, InProcessTransport, User
+from reconcile.embedded import ADMIN, ApiServer, Converter, InProcessTransport, User
 from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of
 from reconcile.testing.cluster_actor import ClusterActor
@@ -29,6 +29,8 @@ class FakeClient(Client):
     `plan` says what goes wrong; `transport.requests` holds every request of the client. A manager may run
     on `transport` too; its watches are late, by lags drawn from `seed`. The administrator adds the objects.
     With `user=service_account("default", "my-operator")` only the roles among them allow the client anything.
+    `converter` is awaited in place of the conversion webhooks of definitions; the objects given here have to
+    be in the version that is stored.
     """
 
     transport: FaultyTransport
@@ -41,9 +43,10 @@ class FakeClient(Client):
         seed: int = 0,
         clock: VirtualClock | None = None,
         user: User = ADMIN,
+        converter: Converter | None = None,
     ) -> None:
         clock = clock or VirtualClock(seed)
-        self.server = _fresh().copy(clock)
+        self.server = _fresh().copy(clock, converter=converter)
         late = LateTransport(InProcessTransport(self.server, settle=True, user=user), seed)
         self._actor = ClusterActor(self.server, user_agent="")
         transport = FaultyTransport(late, plan, effects=ClusterActor(self.server))

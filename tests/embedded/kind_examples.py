@@ -33,6 +33,9 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "spec": {"selector": SELECTOR, "minAvailable": "50%"}
     },
     "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 7},
+    "/apis/storagemigration.k8s.io/v1/storageversionmigrations": {
+        "spec": {"resource": {"group": "example.com", "resource": "widgets"}}
+    },
     "/apis/storage.k8s.io/v1/storageclasses": {"provisioner": "example.com/disk"},
     "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": {
         "addressType": "IPv4",

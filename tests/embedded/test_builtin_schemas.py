@@ -12,7 +12,8 @@ from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 
 ROOT = Path(__file__).parents[2]
-KINDS = [(kind.group, version, kind.name) for kind in BUILT_IN for version in kind.versions]
+PUBLISHED = [kind for kind in BUILT_IN if kind.openapi is None]
+KINDS = [(kind.group, version, kind.name) for kind in PUBLISHED for version in kind.versions]
 POD = compile_schema(schema_for("", "v1", "Pod"), unique_lists=False)
 
 

@@ -3,98 +3,19 @@
 The messages are what kube-apiserver 1.36.2 answered (`conversion` of the recordings).
 """
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import msgspec
 import pytest
-from attrs import define, field
 
-from informers.transport import Response
-from reconcile.embedded import ApiRequest, ApiServer, ConversionFailed, ConversionRequest, WatchStream
-from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, MERGE, Api, StillClock, config_map, events
-from tests.embedded.versioned_things import collection, thing, things, version
+from reconcile.embedded import ConversionFailed, WatchStream
+from tests.embedded.api_client import CONFIG_MAPS, StillClock, config_map, events
+from tests.embedded.conversion_world import DEFINED, NEW, OLD, Change, Converting, move_storage
+from tests.embedded.versioned_things import collection, thing
 
-NEW, OLD = collection("v1"), collection("v1alpha1")
-DEFINED = f"{DEFINITIONS}/things.shop.example.com"
-SCALE = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.ready"}}
-OLD_SCALE = {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready"}}
 UNMANAGED = {"managedFields": [{}]}
 """Without managers in the other version, a write in the stored one needs no conversion."""
-Change = Callable[[dict[str, Any]], Any]
-
-
-@define
-class Renaming:
-    """Calls `spec.size` of v1alpha1 `spec.replicas` in v1, once it is `open`, and then does `change`."""
-
-    opened: anyio.Event = field(factory=anyio.Event)
-    asked: list[tuple[str, dict[str, Any]]] = field(factory=list)
-    change: Change = field(default=lambda obj: None)
-
-    async def __call__(self, request: ConversionRequest) -> list[dict[str, Any]]:
-        (obj,) = request.objects
-        self.asked.append((request.api_version, msgspec.json.decode(msgspec.json.encode(obj))))
-        await self.opened.wait()
-        before, after = ("size", "replicas") if request.api_version.endswith("/v1") else ("replicas", "size")
-        if before in obj.get("spec", {}):
-            obj["spec"][after] = obj["spec"].pop(before)
-        obj["apiVersion"] = request.api_version
-        made = self.change(obj)
-        return [obj] if made is None else made
-
-
-@define
-class Converting:
-    """A server that keeps v1 and serves v1alpha1 through a converter which waits."""
-
-    converter: Renaming = field(factory=Renaming)
-    api: Api = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.api = Api()
-        self.api.server = ApiServer(clock=StillClock(), converter=self.converter)
-        old = version("v1alpha1", "note", "size", subresources={"status": {}, **OLD_SCALE})
-        new = version("v1", "note", "replicas", subresources={"status": {}, **SCALE})
-        for one, name in ((old, "size"), (new, "replicas")):
-            one["selectableFields"] = [{"jsonPath": f".spec.{name}"}]
-        definition = things(old, new)
-        definition["spec"]["conversion"] = {
-            "strategy": "Webhook",
-            "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://here/convert"}},
-        }
-        self.api.ok("POST", DEFINITIONS, definition)
-
-    async def send(self, method: str, path: str, body: Any = None, kind: str = MERGE, **query: str) -> Any:
-        encoded = b"" if body is None else msgspec.json.encode(body)
-        kind = kind if method == "PATCH" else "application/json"
-        answer = await self.api.server.respond(
-            ApiRequest(method, path, query, {"content-type": kind}, encoded)
-        )
-        if isinstance(answer, WatchStream):
-            return answer
-        assert isinstance(answer, Response)
-        return answer.status, msgspec.json.decode(answer.body)
-
-    async def begin(self, method: str, path: str, body: Any = None, **more: Any) -> asyncio.Task[Any]:
-        """Send a request, and return when the converter has been asked about it."""
-        asked = len(self.converter.asked)
-        task = asyncio.create_task(self.send(method, path, body, **more))
-        while len(self.converter.asked) == asked:
-            assert not task.done(), task.result()
-            await anyio.lowlevel.checkpoint()
-        return task
-
-    async def end(self, task: asyncio.Task[Any]) -> tuple[int, dict[str, Any]]:
-        self.converter.opened.set()
-        answer: tuple[int, dict[str, Any]] = await task
-        return answer
-
-    def make(self, **spec: int) -> dict[str, Any]:
-        return self.api.ok("POST", NEW, thing("v1", **spec))
 
 
 @pytest.fixture
@@ -394,20 +315,12 @@ async def test_only_labels_and_annotations_are_taken_from_converted_metadata(rea
     assert not {"finalizers", "unknown"} & metadata.keys()
 
 
-def store_in_the_old_version(api: Api) -> Any:
-    """Moves the storage to v1alpha1, and returns that version."""
-    old, new = api.ok("GET", DEFINED)["spec"]["versions"]
-    old["storage"], new["storage"] = True, False
-    api.merge(DEFINED, {"spec": {"versions": [old, new]}})
-    return old
-
-
 @pytest.mark.parametrize("strategy", ["Webhook", "None"])
 async def test_an_object_kept_in_a_version_that_is_no_longer_defined_cannot_be_read(
     ready: Converting, strategy: str
 ) -> None:
     ready.make(replicas=3)
-    old = store_in_the_old_version(ready.api)
+    old = move_storage(ready.api)
     ready.api.merge(f"{DEFINED}/status", {"status": {"storedVersions": ["v1alpha1"]}})
     ready.api.merge(DEFINED, {"spec": {"versions": [old]}})
     if strategy == "None":
@@ -421,7 +334,7 @@ async def test_after_a_change_of_the_storage_version_objects_are_converted_from_
     ready: Converting,
 ) -> None:
     ready.make(replicas=3)
-    store_in_the_old_version(ready.api)
+    move_storage(ready.api)
     assert (await ready.send("GET", f"{OLD}/a"))[1]["spec"] == {"size": 3}
     assert (await ready.send("PATCH", f"{OLD}/a", {"spec": {"note": 1}}))[1]["spec"] == {"size": 3, "note": 1}
     assert (await ready.send("GET", f"{NEW}/a"))[1]["spec"] == {"replicas": 3, "note": 1}

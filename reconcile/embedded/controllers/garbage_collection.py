@@ -10,6 +10,8 @@ from attrs import frozen
 
 from informers.resource import Key
 from reconcile.embedded.controllers.foreign_owners import record_foreign_owner
+from reconcile.embedded.controllers.namespace_conditions import set_content_failure
+from reconcile.embedded.controllers.readability import Readability
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import DEFINITIONS, NAMESPACES, StorageKey, Stored, StoredChange
@@ -44,8 +46,10 @@ class _Expiry:
 class GarbageCollector:
     """Keeps the graph of owners and dependents. Changes queue objects to check; `settle` checks them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, readable: Readability) -> None:
         self._engine = engine
+        self._readable = readable
+        self._unreadable: dict[Place, None] = {}
         self._places: dict[str, Place] = {}
         self._dependents: dict[str, dict[Place, None]] = {}
         self._to_check: dict[Place, None] = {}
@@ -97,6 +101,7 @@ class GarbageCollector:
             for name in list(self._namespaces):
                 del self._namespaces[name]
                 self._end_namespace(name)
+        self._readable.forget()
 
     # --- from changes to work ---
 
@@ -169,17 +174,27 @@ class GarbageCollector:
     # --- owners and dependents ---
 
     def _look_again(self) -> None:
-        """Check objects with an unknown owner again if the served kinds have changed."""
-        if self._unknown_since != self._engine.registry.revision:
+        """Check again what could not be decided, if served kinds have changed or objects were converted."""
+        served_changed = self._unknown_since != self._engine.registry.revision
+        if served_changed:
             self._unknown_since = self._engine.registry.revision
             self._to_check |= self._unknown
             self._unknown.clear()
+        if served_changed or self._readable.proven:
+            self._to_check |= self._unreadable
+            self._unreadable.clear()
 
     def _check(self, place: Place) -> None:
         stored = self._engine.log.get(*place)
         if stored is None:
             return
-        if stored.deleting and ORPHAN in stored.finalizers:
+        if stored.deleting and place[0] == DEFINITIONS:
+            self._definitions[place[1].name] = None
+        elif stored.deleting and place[0] == NAMESPACES:
+            self._namespaces[place[1].name] = None
+        if (stored.owners or stored.finalizers) and not self._readable.allows(stored):
+            self._unreadable[place] = None
+        elif stored.deleting and ORPHAN in stored.finalizers:
             self._orphan_dependents(place, stored)
         elif stored.deleting and FOREGROUND in stored.finalizers:
             self._await_dependents(place, stored)
@@ -281,18 +296,37 @@ class GarbageCollector:
     # --- namespaces and definitions ---
 
     def _end_namespace(self, name: str) -> None:
+        unreadable = [key for key in self._engine.log.resources() if not self._can_list(key)]
         for resource in self._engine.log.resources():
-            self._delete_all(resource, name)
+            if resource not in unreadable:
+                self._delete_all(resource, name)
         place = (NAMESPACES, Key("", name))
         stored = self._engine.log.get(*place)
-        if stored is None or not stored.deleting or self._has_content(name):
+        if stored is None or not stored.deleting:
             return
         namespace = stored.decode()
+        if unreadable:
+            self._unreadable[place] = None
+            names = [f"{plural}.{group}" for group, plural in unreadable]
+            set_content_failure(namespace, names, self._engine.now())
+            if namespace != stored.decode():
+                self._engine.put(stored.encoded_by, namespace)
+            return
+        if self._has_content(name):
+            return
         finalizers = (namespace.get("spec") or {}).get("finalizers") or []
         if "kubernetes" not in finalizers:
             return
         _keep(namespace["spec"], "finalizers", [name for name in finalizers if name != "kubernetes"])
         self._put_or_remove(stored, namespace)
+
+    def _can_list(self, resource: StorageKey, *, in_storage: bool = False) -> bool:
+        """Whether all objects of a resource can be read: one that cannot fails the lists of any namespace."""
+        objects = self._engine.log.snapshot(resource)
+        if not objects or not objects[0].encoded_by.custom:
+            return True
+        # All are asked, so that they are converted together.
+        return not [stored for stored in objects if not self._readable.allows(stored, in_storage=in_storage)]
 
     def _has_content(self, namespace: str) -> bool:
         log = self._engine.log
@@ -307,6 +341,9 @@ class GarbageCollector:
         if stored is None or CLEANUP not in stored.finalizers:
             return
         plural, _, group = name.partition(".")
+        if not self._can_list((group, plural), in_storage=True):
+            self._unreadable[DEFINITIONS, stored.key] = None
+            return
         self._delete_all((group, plural))
         if self._engine.log.count((group, plural)):
             self._mark_instances_ending(stored)

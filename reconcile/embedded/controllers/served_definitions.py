@@ -18,10 +18,12 @@ class Definitions:
         self._on_replaced = on_replaced
         self._changed: dict[str, None] = {}
         self._serving: dict[str, tuple[str, int]] = {}
+        self._versions: dict[str, Any] = {}
         engine.log.on_change(self._note)
 
     def take_over(self, other: "Definitions") -> None:
         self._serving = dict(other._serving)
+        self._versions = dict(other._versions)
 
     def resume(self, definitions: Iterable[Stored]) -> None:
         """Serve the definitions that an earlier run served, before their objects are there."""
@@ -51,6 +53,7 @@ class Definitions:
             stored = self._engine.log.get(DEFINITIONS, Key("", name))
             if stored is None:
                 self._serving.pop(name, None)
+                self._versions.pop(name, None)
                 self._on_replaced(self._engine.registry.define(name, ()))
                 continue
             definition = stored.decode()
@@ -60,6 +63,7 @@ class Definitions:
 
     def _withdraw(self, name: str) -> None:
         self._serving.pop(name, None)
+        self._versions.pop(name, None)
         self._on_replaced(self._engine.registry.define(name, ()))
         for other in self._engine.log.snapshot(DEFINITIONS):
             if other.key.name not in self._serving:
@@ -71,7 +75,11 @@ class Definitions:
         self._write_status(stored, definition, conflict)
         if conflict:
             return
-        if stored.deleting and name in self._serving:
+        if (
+            stored.deleting
+            and name in self._serving
+            and self._versions[name] == definition["spec"]["versions"]
+        ):
             return
         if self._serving.get(name) != _state(stored, definition):
             self._define(stored, definition)
@@ -79,6 +87,7 @@ class Definitions:
     def _define(self, stored: Stored, definition: dict[str, Any]) -> None:
         name = stored.key.name
         self._serving[name] = _state(stored, definition)
+        self._versions[name] = definition["spec"]["versions"]
         resources = resources_of(definition, self._engine.converter)
         self._on_replaced(self._engine.registry.define(name, resources))
 

@@ -36,6 +36,8 @@ KNOWN_FIELDS: Mapping[str, type] = {
 MAX_ANNOTATION_BYTES = 256 * 1024
 BUILT_IN_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
+# A real server checks finalizers of definitions by the rules of custom resources, which let this one pass.
+_OF_DEFINITIONS = "customresourcecleanup.apiextensions.k8s.io"
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 # --- shape ------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def _finalizer_causes(metadata: Mapping[str, Any], custom: bool, warnings: list[
         causes += [
             value_invalid("metadata.finalizers", finalizer, fault) for fault in label_key_faults(finalizer)
         ]
-        if "/" in finalizer or finalizer in BUILT_IN_FINALIZERS:
+        if "/" in finalizer or finalizer in BUILT_IN_FINALIZERS or finalizer == _OF_DEFINITIONS:
             continue
         if custom:
             warnings.append(
