@@ -21,6 +21,20 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 HOST = "hooks.default.svc"
 A = f"{CONFIG_MAPS}/a"
 
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
 Review = dict[str, Any]
 
 
@@ -192,6 +206,71 @@ async def test_a_mutating_webhook_sees_the_status_that_was_sent_and_cannot_write
     assert review["request"]["object"]["status"] == {"phase": "sent"}
     assert not {"uid", "creationTimestamp", "generation"} & set(review["request"]["object"]["metadata"])
     assert "status" not in created.body
+
+
+SPOILT = [
+    [{"manager": "m"}],
+    [{"operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": 1}}],
+]
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+async def test_managed_fields_that_a_webhook_spoils_are_put_back_with_a_warning(
+    hooks: Hooks, spoilt: Any
+) -> None:
+    hooks.configure("Mutating")
+    hooks.answers["/a"] = adds("/metadata/managedFields", spoilt)
+    created = await hooks.send("POST", CONFIG_MAPS, config_map("a", {"k": "v"}), fieldManager="me")
+    assert created.status == 201
+    assert [entry["manager"] for entry in created.body["metadata"]["managedFields"]] == ["me"]
+    assert "managedFields was in an invalid state" in created.headers["warning"]
+
+
+async def test_a_webhook_for_another_version_changes_the_object_in_that_version(hooks: Hooks) -> None:
+    rule = {
+        "apiGroups": ["autoscaling"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["horizontalpodautoscalers"],
+    }
+    hooks.configure("Mutating", rules=[rule])
+    hooks.answers["/a"] = adds("/spec/targetCPUUtilizationPercentage", 42)
+    body = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+            "maxReplicas": 3,
+        },
+    }
+    path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    created = await hooks.send("POST", path, body)
+    assert created.status == 201, created.body
+    (metric,) = created.body["spec"]["metrics"]
+    assert metric["resource"]["target"]["averageUtilization"] == 42
+    ((_, review),) = hooks.calls
+    assert review["request"]["kind"]["version"] == review["request"]["object"]["apiVersion"][-2:] == "v1"
+    assert review["request"]["requestKind"]["version"] == "v2"
+
+
+async def test_a_rule_for_another_version_is_none_for_this_one_if_it_must_match_exactly(hooks: Hooks) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v7"], "operations": ["*"], "resources": ["configmaps"]}
+    hooks.configure("Validating", rules=[rule], matchPolicy="Exact")
+    await hooks.send("POST", CONFIG_MAPS, config_map("a"))
+    assert not hooks.calls
+
+
+async def test_a_webhook_may_change_a_scale(hooks: Hooks) -> None:
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/scale"]}
+    await hooks.send("POST", "/apis/apps/v1/namespaces/default/deployments", DEPLOYMENT)
+    hooks.configure("Mutating", rules=[rule])
+    hooks.answers["/a"] = adds("/spec/replicas", 7)
+    path = "/apis/apps/v1/namespaces/default/deployments/d/scale"
+    scaled = await hooks.send("PATCH", path, {"spec": {"replicas": 3}}, MERGE)
+    assert (scaled.status, scaled.body["spec"]) == (200, {"replicas": 7})
+    ((_, review),) = hooks.calls
+    assert review["request"]["object"]["spec"] == {"replicas": 3}
 
 
 async def test_a_patch_of_ten_thousand_operations_is_too_much(hooks: Hooks) -> None:

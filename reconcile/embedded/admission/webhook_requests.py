@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from unicodedata import category
 
 import msgspec
 from attrs import frozen
@@ -108,7 +109,7 @@ def is_exempt(resource: ServedResource) -> bool:
 
 def _is_shown(warning: str) -> bool:
     """Whether a warning fits into a header; others vanish."""
-    return bool(warning) and warning.isprintable()
+    return bool(warning) and not any(category(sign) == "Cc" for sign in warning)
 
 
 # --- what is shown ------------------------------------------------------------------------------

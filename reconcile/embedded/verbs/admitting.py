@@ -10,6 +10,7 @@ from reconcile.embedded.admission.chain import AdmissionRequest, call_functions,
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import NAMESPACES
+from reconcile.embedded.ownership import managed_fields
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields
 from reconcile.embedded.refusals import internal
@@ -32,14 +33,28 @@ async def mutate(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] |
         attributes = attributes_of(write, _sent(write, obj), old)
         changed = await engine.phases.mutate(attributes)
         if changed and attributes.object is not None:
+            managers = obj["metadata"].get("managedFields")
             obj.clear()
             obj.update(attributes.object)
             place(obj, write.target)
+            _keep_readable_managers(write, obj["metadata"], managers)
     if engine.admission:
         await call_functions(engine.admission, _request_of(write, obj, old))
         engine.kinds.of(write.resource).set_defaults(obj)  # again, as after the webhooks of a real server
     require_current(write, obj["metadata"].get("name", ""))
     return changed
+
+
+def _keep_readable_managers(write: WriteRequest, metadata: dict[str, Any], before: Any) -> None:
+    """Put managedFields back that a plugin has spoilt, with a warning."""
+    try:
+        managed_fields.decode(metadata.get("managedFields") or [])
+    except (ValueError, TypeError, AttributeError) as error:
+        metadata["managedFields"] = before
+        write.warnings.append(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an "
+            f"outdated mutating admission controller; please fix your requests: {error}"
+        )
 
 
 async def admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
@@ -110,7 +125,7 @@ async def admit_deletion(
     engine: Engine,
     request: ApiRequest,
     resource: ServedResource,
-    old: dict[str, Any],
+    old: Mapping[str, Any],
     options: Mapping[str, Any],
     *,
     named: bool,
@@ -119,8 +134,28 @@ async def admit_deletion(
 
     Raises ApiFailure if it is refused.
     """
+    attributes = deletion_attributes(request, resource, old, options, named=named)
+    try:
+        await engine.phases.mutate(attributes)
+        if engine.admission:
+            await call_functions(engine.admission, _request_to_delete(attributes, old["metadata"]))
+        await engine.phases.validate(attributes)
+    except ApiFailure as failure:
+        raise evolve(failure, warnings=attributes.warnings) from failure.__cause__
+    return attributes.warnings
+
+
+def deletion_attributes(
+    request: ApiRequest,
+    resource: ServedResource,
+    old: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    named: bool,
+) -> AdmissionAttributes:
+    """What plugins are shown of the deletion of one object."""
     namespace, name = old["metadata"].get("namespace", ""), old["metadata"]["name"]
-    attributes = AdmissionAttributes(
+    return AdmissionAttributes(
         "DELETE",
         resource,
         Kind.of(resource),
@@ -133,29 +168,20 @@ async def admit_deletion(
         None,
         old,
     )
-    try:
-        await _admit_deletion(engine, attributes, namespace, name)
-    except ApiFailure as failure:
-        raise evolve(failure, warnings=attributes.warnings) from failure.__cause__
-    return attributes.warnings
 
 
-async def _admit_deletion(engine: Engine, attributes: AdmissionAttributes, namespace: str, name: str) -> None:
-    await engine.phases.mutate(attributes)
-    if engine.admission:
-        asked = AdmissionRequest(
-            "DELETE",
-            attributes.resource,
-            attributes.user,
-            namespace=namespace,
-            name=name,
-            subresource="",
-            dry_run=attributes.dry_run,
-            object=None,
-            old=attributes.old,
-        )
-        await call_functions(engine.admission, asked)
-    await engine.phases.validate(attributes)
+def _request_to_delete(attributes: AdmissionAttributes, metadata: Mapping[str, Any]) -> AdmissionRequest:
+    return AdmissionRequest(
+        "DELETE",
+        attributes.resource,
+        attributes.user,
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        subresource="",
+        dry_run=attributes.dry_run,
+        object=None,
+        old=attributes.old,
+    )
 
 
 def require_current(write: WriteRequest, name: str) -> None:

@@ -19,7 +19,8 @@ async def complete_new(write: WriteRequest, obj: dict[str, Any], *, tracked: boo
     """Complete a new object, without the fields that clients may not set."""
     write.sent_name = obj["metadata"].get("name") or ""
     _reset_new(write, obj)
-    await prepare(write, obj, None, None if tracked else "")
+    if await prepare(write, obj, None, None if tracked else ""):
+        _reset_new(write, obj)
     _begin(write, obj)
     derive(write, obj, None)
 
@@ -36,9 +37,8 @@ def _reset_new(write: WriteRequest, obj: dict[str, Any]) -> None:
 
 
 def _begin(write: WriteRequest, obj: dict[str, Any]) -> None:
-    """Give a new object what the server alone sets, and again no more than that."""
+    """Give a new object what the server alone sets."""
     metadata = obj["metadata"]
-    _reset_new(write, obj)
     if not metadata.get("name"):
         metadata["name"] = generate_name(write, metadata.get("generateName") or "")
     metadata["uid"] = str(write.engine.clock.uuid())
