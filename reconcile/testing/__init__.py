@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from reconcile.testing.faulty_transport import FaultyTransport
     from reconcile.testing.fixture_handles import FaultControl, ManagerRunner, NodesRunner
+    from reconcile.testing.kind_laws import laws
     from reconcile.testing.kube_apiserver import KubeApiserver, KubeApiserverFailed, running_kube_apiserver
     from reconcile.testing.late_watches import LateTransport
     from reconcile.testing.pod_pages import PodPages
@@ -119,6 +120,7 @@ __all__ = [
     "consistently",
     "eventually",
     "fuzz",
+    "laws",
     "replay",
     "run_once",
     "running_kube_apiserver",
