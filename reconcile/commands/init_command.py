@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers import ApiError
 from reconcile.commands.crds_command import as_yaml
@@ -44,6 +44,8 @@ class Project:
     group: str
     sample: Mapping[str, Any]
     models: str = ""
+    webhooks: bool = False
+    """With functions that complete and refuse writes."""
 
     @property
     def package(self) -> str:
@@ -63,8 +65,9 @@ class Project:
     metavar="FILE",
     help="Reconcile the kind of this CustomResourceDefinition instead of an example kind.",
 )
+@click.option("--webhooks", is_flag=True, help="Add functions that complete and refuse writes of the kind.")
 @click.option("--group", metavar="DOMAIN", help="API group of the example kind. Default: example.com.")
-def init(name: str, crd: Path | None, group: str | None) -> None:
+def init(name: str, crd: Path | None, webhooks: bool, group: str | None) -> None:
     """Create a folder NAME with a small, working operator.
 
     It has a model, a reconciler, a unit test, a sweep over everything that can go wrong, a Dockerfile, a CI
@@ -83,6 +86,7 @@ def init(name: str, crd: Path | None, group: str | None) -> None:
         with progress(f"reading {crd}"):
             definition = read_definition(crd)
             project = _of(name, definition, str(crd))
+    project = evolve(project, webhooks=webhooks)
     files: dict[str, str | bytes] = {**files_of(project, with_wheel=vendored is not None)}
     if vendored is not None:
         files[f"{_WHEELS}/{vendored[0]}"] = vendored[1]
@@ -140,13 +144,15 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
         "copy_wheels": f"COPY {_WHEELS} {_WHEELS}\n" if with_wheel else "",
         "about_wheels": _ABOUT_WHEELS if with_wheel else "",
         "child_namespace": "" if "/" in project.key else ', "default"',
+        **_admission_values(project),
     }
 
     def filled(template: str) -> str:
         text = _TEMPLATES.joinpath(f"{template}.txt").read_text(encoding="utf-8")
         return re.sub(r"@@(\w+)@@", lambda match: values[match[1]], text)
 
-    return {
+    template = "crd" if project.models else "own"
+    files = {
         "README.md": filled("README.md"),
         "pyproject.toml": filled("pyproject.toml"),
         "Dockerfile": filled("Dockerfile"),
@@ -156,8 +162,24 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
         f"{package}/__init__.py": filled("init.py"),
         f"{package}/py.typed": "",
         f"{package}/models.py": project.models or filled("own/models.py"),
-        f"{package}/reconciler.py": filled("crd/reconciler.py" if project.models else "own/reconciler.py"),
+        f"{package}/reconciler.py": filled(f"{template}/reconciler.py"),
         f"tests/test_{package}.py": filled("tests.py"),
+    }
+    if project.webhooks:
+        files[f"{package}/admission.py"] = filled(f"{template}/admission.py")
+        files[f"tests/test_{package}_admission.py"] = filled("admission_tests.py")
+    return files
+
+
+def _admission_values(project: Project) -> Mapping[str, str]:
+    if not project.webhooks:
+        return dict.fromkeys(("admission_import", "admission_option", "admission_row", "webhooks_flag"), "")
+    file = f"{project.package}/admission.py"
+    return {
+        "admission_import": f"from {project.package}.admission import admission\n",
+        "admission_option": ", admission=admission",
+        "admission_row": f"| `{file}` | what happens to an object before it is stored |\n",
+        "webhooks_flag": "--webhooks :9443 ",
     }
 
 

@@ -77,7 +77,7 @@ def run(folder: Path, *command: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=170,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -85,14 +85,18 @@ def run(folder: Path, *command: str) -> str:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with three operators: one of their own, and two for a definition."""
+    """A folder with four operators: two with a kind of their own, and two for a definition."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(home)
-        for name, scope in (("gadgets", "Namespaced"), ("wide-gadgets", "Cluster")):
+        for name, scope, more in (
+            ("gadgets", "Namespaced", ("--webhooks",)),
+            ("wide-gadgets", "Cluster", ()),
+        ):
             (home / f"{name}.yaml").write_text(yaml.safe_dump(definition(SPEC, scope)))
-            result = invoke(name, "--crd", f"{name}.yaml")
+            result = invoke(name, "--crd", f"{name}.yaml", *more)
             assert result.exit_code == 0, result.exception
+        assert invoke("web-hooked", "--webhooks").exit_code == 0
         result = invoke("web-greeter", "--group", "acme.dev")
         assert result.output.splitlines()[-1] == "next: cd web-greeter && pip install -e '.[dev]' && pytest"
     return home
@@ -103,10 +107,18 @@ def test_a_new_operator_passes_its_own_tests(made: Path, name: str) -> None:
     assert "3 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
 
 
+@pytest.mark.parametrize("name", ["web-hooked", "gadgets"])
+def test_a_new_operator_with_webhooks_tests_its_admission(made: Path, name: str) -> None:
+    assert "5 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
+    package = name.replace("-", "_")
+    assert f"`{package}/admission.py`" in (made / name / "README.md").read_text()
+
+
+@pytest.mark.timeout(180)
 def test_new_operators_pass_mypy_strict(made: Path) -> None:
-    names = ("web-greeter", "gadgets")
+    names = ("web-greeter", "web-hooked", "gadgets")
     files = [f"{name}/{part}" for name in names for part in (name.replace("-", "_"), "tests")]
-    assert "no issues found in 8 source files" in run(made, "mypy", "--strict", *files)
+    assert "no issues found in 16 source files" in run(made, "mypy", "--strict", *files)
 
 
 def test_its_models_have_no_faults(made: Path) -> None:
