@@ -45,6 +45,7 @@ PUBLIC = (
     "reconcile.replicas",
     "reconcile.simulation",
     "reconcile.testing",
+    "reconcile.webhooks",
 )
 
 
