@@ -100,6 +100,20 @@ def test_variables_read_earlier_ones_and_are_computed_when_they_are_read() -> No
     assert "it reads itself" in failure("variables.again", variables)
 
 
+def test_long_chains_of_variables_fail_and_do_no_harm() -> None:
+    chain = {"v0": "1"} | {f"v{number}": f"variables.v{number - 1} + 1" for number in range(1, 200)}
+    assert value("variables.v63", chain) == 64
+    assert "64 deep" in failure("variables.v199", chain)
+
+
+def test_a_variable_that_does_not_compile_fails_when_it_is_read() -> None:
+    variables = {"good": "1", "bad": "object.("}
+    assert value("variables.good == 1 || variables.bad == 1", variables) is True
+    assert 'composited variable "bad" fails to evaluate: compilation failed' in failure(
+        "variables.bad", variables
+    )
+
+
 def test_variables_hold_optional_values_times_and_quantities() -> None:
     variables = {
         "none": "object.?spec",

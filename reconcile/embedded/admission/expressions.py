@@ -1,5 +1,6 @@
 """The expressions of stored webhooks and policies: compiled once, evaluated for each request."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from reconcile.embedded.schema.cel.admission_evaluation import Decision, Evaluation
     from reconcile.embedded.schema.cel.admission_programs import AdmissionProgram
 
+# What makes optional values: without it no types have to be found, which takes a compilation each.
+_OPTIONAL: Final = re.compile(r"\?|optional|\b(?:validate|named|first|last)\b")
 _OF_NAMESPACE: Final = (
     *("name", "generateName", "namespace", "labels", "annotations", "uid", "creationTimestamp"),
     *("deletionGracePeriodSeconds", "deletionTimestamp", "generation", "resourceVersion", "finalizers"),
@@ -130,7 +133,7 @@ class ExpressionSet:
     @cached_property
     def _optional(self) -> frozenset[str]:
         cel = admission_expressions()
-        if cel is None or not self.variables:
+        if cel is None or not any(_OPTIONAL.search(text) for _, text in self.variables):
             return frozenset()
         known = cel.Expressions(params=True, composes=True)
         for name, text in self.variables:

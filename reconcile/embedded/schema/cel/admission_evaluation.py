@@ -34,6 +34,10 @@ MAX_POLICY: Final = 10_000_000
 MAX_CONDITIONS: Final = 2_500_000
 """Units of all match conditions of a webhook or policy (RuntimeCELCostBudgetMatchConditions)."""
 
+MAX_NESTING: Final = 64
+"""Variables of which each reads the next one; a real server has no limit, and a larger stack."""
+
+_NOTHING: Final = Actual([None])
 _AN_EXPRESSION: Final = 100
 _EXHAUSTED: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -103,6 +107,8 @@ class Evaluation:
     def _computed(self, name: str) -> Any:
         if name in self._making:
             return _failed(name, "it reads itself")
+        if len(self._making) >= MAX_NESTING:
+            return _failed(name, f"variables may read one another {MAX_NESTING} deep here")
         self._making.append(name)
         try:
             return handed_back(self._run(self.variables[name]))
@@ -145,10 +151,14 @@ class Evaluation:
         if name in self._bounds:
             return self._bounds[name]
         program = self.variables.get(name)
-        if program is None or name in reading:
-            return Actual([None])
+        if program is None or name in reading or len(reading) > MAX_NESTING:
+            return _NOTHING
+        try:
+            inside = program.variables
+        except RuleError:
+            return _NOTHING  # it fails when it is read
         known: dict[str, Bound] = {key: Actual([value]) for key, value in self.values.items()}
-        for inner in program.variables:
+        for inner in inside:
             known[f"{READS_VARIABLE}{inner}"] = self._bound(inner, (*reading, name))
         self._bounds[name] = found = result_bound(program.tree, known)
         return found
