@@ -59,6 +59,10 @@ def failure(text: str, variables: dict[str, str] | None = None, given: Expressio
         "request.operation == 'CREATE' && !has(request.uid)",
         "object.items.exists(item, item.n == 2) && object.items.size()==2",
         "object.?spec.?size.orValue(10) >= 10 && 1.5e1 > 2.0",
+        "object.items[0].n < 1.5 && object.items[1].n == 2.0 && 2u > object.items[0].n",
+        "object.metadata.labels.exists(k, v, k == 'team' && v in ['blue', 'red'])",
+        "'%s is %d'.format([object.metadata.name, object.items.size()]) == 'a is 2'",
+        "object.data.x.matches('^[0-9]+$') && int(object.data.x) + 1 == 2",
         "quantity('1Gi').isGreaterThan(quantity('500Mi')) && ip('10.0.0.1').family() == 4",
     ],
 )
@@ -138,6 +142,8 @@ def test_the_authorizer_asks_by_the_roles_of_the_server() -> None:
     assert value("authorizer.requestResource.check('delete').allowed()", given=given) is False
     service = "authorizer.serviceAccount('default', 'default').path('/metrics').check('get').allowed()"
     assert value(service) is False
+    public = "authorizer.serviceAccount('default', 'default').path('/healthz').check('get').allowed()"
+    assert value(public) is False  # which is for system:authenticated
 
 
 def test_an_object_that_an_expression_makes_is_a_map_with_the_names_of_its_types() -> None:

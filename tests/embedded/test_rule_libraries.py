@@ -186,3 +186,9 @@ def test_a_long_sum_is_as_good_as_a_short_one() -> None:
     lists = " + ".join(f"[{number}]" for number in range(40))
     made = "".join(map(str, range(200)))
     assert holds(f"{text} == '{made}' && {numbers} - 1 != 4949 + 1 && size({lists}) == 40", **VALUES)
+
+
+@pytest.mark.rule("api-122")
+def test_a_rule_that_fails_says_so_as_a_real_server_does() -> None:
+    (cause,) = ruled("self.name == 'a'").validate({"spec": {}})
+    assert "no such key: name evaluating rule: self.name == 'a'" in cause.message

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from reconcile.embedded.auth import Access, Attributes, User
-from reconcile.embedded.auth.users import service_account
+from reconcile.embedded.auth.users import service_account, service_account_groups
 from reconcile.embedded.schema.optional_rules import admission_evaluation, admission_expressions
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class ExpressionInput:
         from reconcile.embedded.schema.cel.admission_evaluation import Decision
 
         namespace, slash, name = asked.get("account", "").partition("/")
-        user = service_account(namespace, name) if slash else self.user
+        user = self.user
+        if slash:  # with the groups of its own alone, as a real server asks for it
+            user = evolve(service_account(namespace, name), groups=service_account_groups(namespace))
         where = {name: asked.get(name, "") for name in ("group", "resource", "subresource", "namespace")}
         act = Attributes(
             user, verb, **where, version="*", name=asked.get("name", ""), path=asked.get("path", "")

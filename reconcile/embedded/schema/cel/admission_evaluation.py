@@ -1,6 +1,5 @@
 """The evaluation of the expressions of admission webhooks and policies for one request."""
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -23,6 +22,7 @@ from reconcile.embedded.schema.cel.cost import (
     depends_on_sizes,
     result_bound,
 )
+from reconcile.embedded.schema.cel.error_words import in_words_of_go
 from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, handed_back, reset_meter
 
 MAX_CALL: Final = 1_000_000
@@ -177,22 +177,6 @@ class Evaluation:
 
 def _failed(name: str, why: str) -> ValueError:
     return ValueError(f'composited variable "{name}" fails to evaluate: {why}')
-
-
-_WORDS: Final = (
-    (re.compile(r'Key not found in map : "?(.*?)"?', re.DOTALL), r"no such key: \1"),
-    (re.compile(r"No matching overloads found : .*", re.DOTALL), "no such overload"),
-    (re.compile(r"divide by zero"), "division by zero"),
-    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
-)
-
-
-def in_words_of_go(error: str) -> str:
-    """An error of this server's CEL library as a real server says it."""
-    for pattern, words in _WORDS:
-        if (found := pattern.fullmatch(error)) is not None:
-            return found.expand(words)
-    return error
 
 
 # --- what expressions call ----------------------------------------------------------------------

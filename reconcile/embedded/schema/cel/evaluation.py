@@ -9,6 +9,7 @@ from cel_expr_python import cel
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cel.cel_rules import FORMER, BoundRule, CelRule, field_steps
 from reconcile.embedded.schema.cel.cel_values import Convert, aligned, converter
+from reconcile.embedded.schema.cel.error_words import in_words_of_go
 from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, reset_meter
 from reconcile.embedded.schema.json_values import list_key, quoted, same
 from reconcile.embedded.schema.schema_nodes import ABSENT
@@ -181,7 +182,7 @@ def _answer(program: cel.Expression, variables: dict[str, Any]) -> Any:
     try:
         result = program.eval(data=variables)
         if result.type() == cel.Type.ERROR:
-            raise ValueError(str(result.value()).partition(": ")[2])
+            raise ValueError(in_words_of_go(str(result.value()).partition(": ")[2]))
         return result.value()
     except (RuntimeError, TypeError) as error:
         raise ValueError(str(error).partition(": ")[2].partition(" [")[0]) from None
