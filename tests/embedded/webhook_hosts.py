@@ -1,6 +1,7 @@
 """Hosts of webhooks with certificates of the test's own, that answer as the test says."""
 
 import base64
+import inspect
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ def bundle(*authorities: trustme.CA) -> str:
 
 @define
 class WebhookHost:
-    """Remembers its calls; each answer is what `answer` makes of a call."""
+    """Remembers its calls; each answer is what `answer` makes of a call, which may be awaited."""
 
     answer: Callable[[dict[str, Any]], Any] = lambda review: review
     calls: list[tuple[str, dict[str, str], Any]] = field(factory=list)
@@ -30,6 +31,8 @@ class WebhookHost:
         review = await request.json() if request.can_read_body else {}
         self.calls.append((request.path_qs, dict(request.headers), review))
         answer = self.answer(review)
+        if inspect.isawaitable(answer):
+            answer = await answer
         if isinstance(answer, web.StreamResponse):
             return answer
         return web.json_response(answer)
