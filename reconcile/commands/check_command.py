@@ -17,6 +17,9 @@ from reconcile.commands.targets import load_module
 from reconcile.models import kind_of
 from reconcile.models.linting import Finding, findings
 from reconcile.models.versions import is_custom
+from reconcile.webhooks.configurations import Service
+
+_ANY_SERVICE = Service("default", "webhooks")
 
 
 @click.command()
@@ -39,7 +42,7 @@ def check(module: str, against: Path | None, as_json: bool) -> int:
     installed = None if against is None else read_definition(against)
     with progress(f"checking {module}"):
         loaded = load_module(module)
-        definitions = definitions_of_module(loaded)
+        definitions = definitions_of_module(loaded, _ANY_SERVICE)
         found = findings_of_module(loaded, installed)
         found += [finding for definition in definitions for finding in refusals(definition)]
     if as_json:

@@ -15,6 +15,8 @@ from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import Object, definition_of
 from reconcile.models.versions import by_kind, is_custom
+from reconcile.webhooks.configurations import Service, conversion_of
+from reconcile.webhooks.routes import conversion_route
 
 
 @click.command()
@@ -24,18 +26,25 @@ from reconcile.models.versions import by_kind, is_custom
     type=click.Path(file_okay=False, path_type=Path),
     help="Write a file for each definition into this folder instead of printing them.",
 )
+@click.option(
+    "--webhook-service",
+    metavar="NAMESPACE/NAME",
+    help="Service in front of the webhooks that convert between versions (@converts).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one List, as JSON.")
-def crds(module: str, out: Path | None, as_json: bool) -> None:
+def crds(module: str, out: Path | None, webhook_service: str | None, as_json: bool) -> None:
     """Print the CustomResourceDefinitions of the kinds that MODULE defines.
 
     The same classes always produce the same text. Several versions of a kind make one definition, in
-    which the most stable version is stored; they must have the same fields, since nothing converts them.
+    which the most stable version is stored; they must have the same fields, unless functions convert them,
+    which API servers reach at --webhook-service.
     Models of built-in kinds have no definition.
     """
     if out is not None and as_json:
         raise Problem("--out and --json were both given", "use one of them")
+    service = None if webhook_service is None else _service(webhook_service)
     with progress(f"making definitions of {module}"):
-        definitions = definitions_of_module(load_module(module))
+        definitions = definitions_of_module(load_module(module), service)
     if not definitions:
         raise Problem(
             f"the module {module} has models of built-in kinds only", "these are served without a definition"
@@ -66,14 +75,34 @@ def _is_of(cls: type[object], module: ModuleType) -> bool:
     return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
 
 
-def definitions_of_module(module: ModuleType) -> list[dict[str, Any]]:
-    """The definitions of a module's custom kinds, in its order. Raises Problem."""
-    return [_definition(module, versions) for versions in by_kind(filter(is_custom, models_in(module)))]
+def definitions_of_module(module: ModuleType, service: Service | None = None) -> list[dict[str, Any]]:
+    """The definitions of a module's custom kinds, in its order; `service` converts. Raises Problem."""
+    kinds = by_kind(filter(is_custom, models_in(module)))
+    return [_definition(module, versions, service) for versions in kinds]
 
 
-def _definition(module: ModuleType, versions: Sequence[type[Object]]) -> dict[str, Any]:
+def served_definition(versions: Sequence[type[Object]], service: Service | None) -> dict[str, Any]:
+    """The definition of the versions of a kind, which `service` converts if functions are declared.
+
+    Raises TypeError as `definition_of` does.
+    """
+    route = None if service is None else conversion_route(versions)
+    conversion = None if route is None or service is None else conversion_of(route, service)
+    return definition_of(*versions, conversion=conversion)
+
+
+def _service(text: str) -> Service:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise Problem(f"--webhook-service: {text!r} names no Service", "expected NAMESPACE/NAME")
+    return Service(namespace, name)
+
+
+def _definition(
+    module: ModuleType, versions: Sequence[type[Object]], service: Service | None
+) -> dict[str, Any]:
     try:
-        return definition_of(*versions)
+        return served_definition(versions, service)
     except (TypeError, NameError) as error:
         reason = f"{error}{_line_of(versions[0])}"
         raise Problem(f"the module {module.__name__} has a class without a definition", reason) from None

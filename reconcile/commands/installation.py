@@ -15,13 +15,20 @@ from reconcile.controller.permissions import (
     predecessor_permissions,
     review_permissions,
 )
+from reconcile.webhooks.configurations import Installed, Service, configurations_of
+from reconcile.webhooks.routes import Route
 
 Document: TypeAlias = dict[str, Any]
 
 PORT: Final = 8080
+WEBHOOK_PORT: Final = 9443
 STOP_MARGIN: Final = 15
 """Seconds beyond `stop_seconds` until a pod is killed, to release the Lease and to close connections."""
 _RBAC: Final = "rbac.authorization.k8s.io"
+_CERTIFICATES: Final = "webhook-certificates"
+_INJECTED: Final = "cert-manager.io/inject-ca-from"
+_ONE_MORE: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+"""A new pod serves webhooks before an old one ends."""
 
 
 @frozen
@@ -41,18 +48,31 @@ class Installation:
     """Whether the API server decides who may get /metrics and /debug; otherwise only the pod itself may."""
     owner_finalizers: bool = False
     stop_seconds: float = 30.0
+    routes: Sequence[Route] = ()
+    """What its webhooks serve; empty: it has none."""
+    webhook_certificates: str = ""
+    """The folder of the webhooks' certificate, where a Secret is mounted."""
+
+    @property
+    def webhook_service(self) -> Service | None:
+        """The Service in front of the webhooks; None if there are none."""
+        return Service(self.namespace, f"{self.name}-webhooks") if self.routes else None
 
 
 def documents_of(operator: Installation, definitions: Sequence[Document]) -> Mapping[str, Sequence[Document]]:
     """The files of a kustomize base, by their names, in the order in which they can be applied."""
     files: dict[str, Sequence[Document]] = {}
     for definition in definitions:
-        files[f"crd_{file_of(definition)}"] = [definition]
+        files[f"crd_{file_of(definition)}"] = [_injected(operator, definition)]
     files["namespace.yaml"] = [_object("v1", "Namespace", operator, operator.namespace, "")]
     files["service-account.yaml"] = [_object("v1", "ServiceAccount", operator, operator.name)]
     files["rbac.yaml"] = list(_roles(operator))
     files["deployment.yaml"] = [_deployment(operator)]
     files["disruption-budget.yaml"] = [_budget(operator)]
+    if operator.webhook_service is not None:
+        files["webhook-service.yaml"] = [_webhook_service(operator, operator.webhook_service)]
+        if configurations := webhook_configurations(operator, operator.webhook_service):
+            files["webhooks.yaml"] = configurations
     return files
 
 
@@ -113,6 +133,7 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         f"--serve=:{PORT}",
         "--serve-review" if operator.review else "--serve-metrics=local",
         "--ready-when=synced",
+        *([f"--webhooks=:{WEBHOOK_PORT}"] if operator.routes else []),
     ]
 
 
@@ -123,11 +144,13 @@ def _deployment(operator: Installation) -> Document:
         "terminationGracePeriodSeconds": int(operator.stop_seconds) + STOP_MARGIN,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(operator)],
+        **_volumes(operator),
     }
     return {
         **_object("apps/v1", "Deployment", operator, operator.name),
         "spec": {
             "replicas": operator.replicas,
+            **({"strategy": _ONE_MORE} if operator.routes else {}),
             "selector": {"matchLabels": selected},
             "template": {"metadata": {"labels": selected}, "spec": pod},
         },
@@ -140,7 +163,10 @@ def _container(operator: Installation) -> Document:
         "image": operator.image,
         "command": ["reconcile"],
         "args": list(arguments_of(operator)),
-        "ports": [{"name": "serve", "containerPort": PORT}],
+        "ports": [
+            {"name": "serve", "containerPort": PORT},
+            *([{"name": "webhooks", "containerPort": WEBHOOK_PORT}] if operator.routes else []),
+        ],
         "livenessProbe": {"httpGet": _page(operator, "/healthz"), "initialDelaySeconds": 15},
         "readinessProbe": {"httpGet": _page(operator, "/readyz"), "periodSeconds": 5},
         "resources": {"requests": {"cpu": "10m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
@@ -149,6 +175,7 @@ def _container(operator: Installation) -> Document:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
+        **_mounts(operator),
     }
 
 
@@ -163,6 +190,51 @@ def _budget(operator: Installation) -> Document:
         **_object("policy/v1", "PodDisruptionBudget", operator, operator.name),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _selected(operator)}},
     }
+
+
+# --- webhooks -------------------------------------------------------------------------------------------
+
+
+def webhook_configurations(operator: Installation, service: Service) -> Sequence[Document]:
+    """What makes API servers call the webhooks; cert-manager fills in the `caBundle` of its certificate."""
+    labels = {"app.kubernetes.io/name": operator.name}
+    installed = Installed(service, operator.namespace, operator.name, {"labels": labels})
+    return [_injected(operator, one) for one in configurations_of(operator.routes, installed)]
+
+
+def _injected(operator: Installation, document: Document) -> Document:
+    """An object that calls webhooks, with the annotation for cert-manager where it makes the certificate."""
+    service = operator.webhook_service
+    calls = "webhooks" in document or "conversion" in document["spec"]
+    if service is None or not operator.webhook_certificates or not calls:
+        return document
+    annotations = {_INJECTED: f"{operator.namespace}/{service.name}"}
+    return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
+
+
+def _webhook_service(operator: Installation, service: Service) -> Document:
+    port = {"name": "webhooks", "port": service.port, "targetPort": "webhooks", "protocol": "TCP"}
+    return {
+        **_object("v1", "Service", operator, service.name),
+        "spec": {"selector": _selected(operator), "ports": [port]},
+    }
+
+
+def _volumes(operator: Installation) -> Document:
+    service = operator.webhook_service
+    if service is None or not operator.webhook_certificates:
+        return {}
+    return {"volumes": [{"name": _CERTIFICATES, "secret": {"secretName": service.name}}]}
+
+
+def _mounts(operator: Installation) -> Document:
+    if operator.webhook_service is None or not operator.webhook_certificates:
+        return {}
+    mount = {"name": _CERTIFICATES, "mountPath": operator.webhook_certificates, "readOnly": True}
+    return {"volumeMounts": [mount]}
+
+
+# --- heads ----------------------------------------------------------------------------------------------
 
 
 def _selected(operator: Installation) -> Document:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from reconcile.commands.crds_command import as_yaml, json_list
+from reconcile.commands.crds_command import as_yaml, json_list, served_definition
 from reconcile.commands.installation import Document, Installation, documents_of, kustomization
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_list import ConfigurationError
-from reconcile.models import definition_of
 from reconcile.models.versions import families
+from reconcile.webhooks.configurations import Service
+from reconcile.webhooks.routes import routes_of
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -66,7 +67,8 @@ def manifests(
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager.
     They are its CustomResourceDefinitions, a ServiceAccount, the least rights that it can run with, a
-    Deployment with probes and leader election, and a PodDisruptionBudget. The rights follow from what
+    Deployment with probes and leader election, a PodDisruptionBudget, and for admission and conversion a
+    Service and the configurations of its webhooks. The rights follow from what
     its controllers declare: their kind, owns=, watches=, reads= and writes=.
     """
     if out is not None and as_json:
@@ -93,9 +95,11 @@ def manifests(
         review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
         owner_finalizers=owner_finalizers,
         stop_seconds=options["stop_seconds"],
+        routes=routes_of(operator.manager.controllers),
+        webhook_certificates=options["webhook_certificates"],
     )
     _check(deployed, operator)
-    files = documents_of(deployed, _definitions(operator))
+    files = documents_of(deployed, _definitions(operator, deployed.webhook_service))
     if out is not None:
         files = {**files, "kustomization.yaml": [kustomization(files)]}
         write_files(out, {name: as_yaml(*documents) for name, documents in files.items()})
@@ -146,9 +150,9 @@ def _label(name: str, option: str) -> str:
     return name
 
 
-def _definitions(operator: Operator) -> Sequence[Document]:
+def _definitions(operator: Operator, service: Service | None) -> Sequence[Document]:
     kept = [controller.kind for controller in operator.manager.controllers]
     try:
-        return [definition_of(*versions) for versions in families(kept)]
+        return [served_definition(versions, service) for versions in families(kept)]
     except TypeError as error:
         raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None

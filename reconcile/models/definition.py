@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import attrs
 
+from reconcile.models.conversions import are_convertible
 from reconcile.models.objects import Column, Kind, Object, Unstructured, kind_of
 from reconcile.models.schemas import object_schema, rule_of
 
@@ -17,19 +18,25 @@ _NO_CONSTRAINT: Final = frozenset(
 """Keywords that may differ between schemas of the same objects, or are compared one by one."""
 
 
-def definition_of(model: type[Object], *older: type[Object]) -> dict[str, Any]:
+def definition_of(
+    model: type[Object], *older: type[Object], conversion: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The CustomResourceDefinition with which an API server serves the kind of `model`.
 
-    The version of `model` is stored. `older` are further versions, served without conversion and so with the
-    same fields, since a write in one version loses what only another has; defaults may differ, and so may a
-    version that `@resource` declares `as_installed`. The status subresource is enabled if the class has a
-    `status`. Raises TypeError for a field whose type has no schema, and for versions that differ.
+    The version of `model` is stored. `older` are further versions. Unless functions convert (`converts`),
+    they must have the same fields, since a write in one version loses what only another has; defaults may
+    differ, and so may a version that `@resource` declares `as_installed`. With such functions the versions
+    may differ, and the definition needs `conversion`, the `spec.conversion` that leads to them.
+
+    The status subresource is enabled if the class has a `status`. Raises TypeError for a field whose type has
+    no schema, for versions that differ, and for a `conversion` that is missing or leads nowhere.
     """
     kind = kind_of(model)
+    check_conversion((model, *older), conversion)
     versions = [_version(one, stored=one is model) for one in (model, *older)]
     for one, version in zip(older, versions[1:], strict=True):
         _refuse_other_kind(kind, kind_of(one))
-        if not (kind.as_installed or kind_of(one).as_installed):
+        if conversion is None and not (kind.as_installed or kind_of(one).as_installed):
             refuse_loss(kind.resource.kind, versions[0], version)
     resource = kind.resource
     return {
@@ -41,8 +48,26 @@ def definition_of(model: type[Object], *older: type[Object]) -> dict[str, Any]:
             "names": _names(kind),
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "versions": versions,
+            **({} if conversion is None else {"conversion": dict(conversion)}),
         },
     }
+
+
+def check_conversion(versions: Sequence[type[Object]], conversion: Mapping[str, Any] | None) -> None:
+    """Raise TypeError if versions are converted without a `spec.conversion`, or the other way round."""
+    convertible = len(versions) > 1 and are_convertible(versions)
+    kind = kind_of(versions[0]).resource.kind
+    if convertible and conversion is None:
+        raise TypeError(
+            f"{kind}: @converts declares functions between its versions, which API servers reach by a "
+            "webhook alone: give conversion=, or print the definition with "
+            "`reconcile crds --webhook-service NAMESPACE/NAME`"
+        )
+    if conversion is not None and not convertible:
+        raise TypeError(
+            f"{kind}: conversion= leads to no functions: declare one each way between neighbouring versions "
+            "with @converts, or leave it out"
+        )
 
 
 def _names(kind: Kind) -> dict[str, Any]:
@@ -157,7 +182,8 @@ def refuse_loss(kind: str, stored: Mapping[str, Any], other: Mapping[str, Any]) 
     if problem := difference(*schemas, names=(stored["name"], other["name"])):
         raise TypeError(
             f"{kind}: {stored['name']} and {other['name']} cannot be served side by side without conversion: "
-            f"{problem}: give both versions the same fields, or keep one version"
+            f"{problem}: give both versions the same fields, declare functions "
+            "between them with @converts, or keep one version"
         )
 
 

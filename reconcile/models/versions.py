@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from reconcile.models.conversions import are_convertible
 from reconcile.models.definition import definition_of, refuse_loss
 from reconcile.models.objects import Object, kind_of
 
@@ -68,8 +69,12 @@ def families(kinds: Iterable[type[Object]]) -> Sequence[Sequence[type[Object]]]:
     return by_kind(dict.fromkeys(found))
 
 
-def definition_to_install(kind: type[Object], installed: Mapping[str, Any] | None) -> dict[str, Any]:
+def definition_to_install(
+    kind: type[Object], installed: Mapping[str, Any] | None, conversion: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """A definition of all versions of a kind; other versions of `installed`, and its stored one, stay.
+
+    `conversion` is that of `definition_of`; without one, the webhook of `installed` stays.
 
     Raises TypeError as `definition_of` does, and for a built-in kind, which no definition creates.
     """
@@ -80,7 +85,9 @@ def definition_to_install(kind: type[Object], installed: Mapping[str, Any] | Non
             "a definition cannot add it"
         )
     ((newest, *older),) = families([kind])
-    definition = definition_of(newest, *older)
+    if conversion is None and older and are_convertible((newest, *older)):
+        conversion = _webhook_of(installed)
+    definition = definition_of(newest, *older, conversion=conversion)
     if installed is None:
         return definition
     before = installed["spec"]["versions"]
@@ -89,10 +96,15 @@ def definition_to_install(kind: type[Object], installed: Mapping[str, Any] | Non
     added = [version for version in definition["spec"]["versions"] if version["name"] not in known]
     converted = {kind_of(one).resource.version for one in (newest, *older) if kind_of(one).as_installed}
     for version in added:
-        if version["name"] not in converted:
+        if conversion is None and version["name"] not in converted:
             refuse_loss(resource.kind, stored, version)
     versions = [*before, *({**version, "storage": False} for version in added)]
     return {**definition, "spec": {**definition["spec"], "versions": versions}}
+
+
+def _webhook_of(installed: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    conversion: Mapping[str, Any] = {} if installed is None else installed["spec"].get("conversion") or {}
+    return conversion if conversion.get("strategy") == "Webhook" else None
 
 
 def _is_kind(value: Any) -> bool:

@@ -58,7 +58,8 @@ def routes_of(controllers: Iterable[Controller[Any]]) -> Sequence[Route]:
     controllers = list(controllers)
     admissions = admissions_of(controllers)
     kinds = [*(one.kind for one in controllers), *(admission.kind for admission in admissions)]
-    routes = [*_admitting(admissions), *_converting(kinds)]
+    converting = (conversion_route(versions) for versions in families(kinds))
+    routes = [*_admitting(admissions), *(route for route in converting if route is not None)]
     _check_names(routes)
     return routes
 
@@ -86,12 +87,16 @@ def _admitting(admissions: Iterable[Admission[Any]]) -> Iterable[Route]:
             yield Route(REFUSES, f"/{REFUSES}/{at}", f"{REFUSES}.{name}", admission)
 
 
-def _converting(kinds: Iterable[type[Any]]) -> Iterable[Route]:
-    for versions in families(kinds):
-        if len(versions) > 1 and are_convertible(versions):
-            kind = VersionedKind(versions)
-            name = f"{CONVERT}.{kind.resource.plural}.{kind.resource.group}"
-            yield Route(CONVERT, f"/{CONVERT}/{kind.resource.plural}.{kind.resource.group}", name, kind)
+def conversion_route(versions: Sequence[type[Any]]) -> Route | None:
+    """The route that converts between those versions, the newest first; None if no functions do.
+
+    Raises TypeError if some of the functions are missing.
+    """
+    if len(versions) < 2 or not are_convertible(versions):
+        return None
+    kind = VersionedKind(versions)
+    place = f"{kind.resource.plural}.{kind.resource.group}"
+    return Route(CONVERT, f"/{CONVERT}/{place}", f"{CONVERT}.{place}", kind)
 
 
 def _check_names(routes: Iterable[Route]) -> None:

@@ -190,3 +190,63 @@ def test_the_text_does_not_depend_on_the_order_of_hashes(module: str, tmp_path: 
         timeout=30,
     )
     assert done.stdout == CliRunner().invoke(reconcile, ["crds", module]).stdout, done.stderr
+
+
+# --- conversion -----------------------------------------------------------------------------------------
+
+CONVERTED = """
+from reconcile import Object, resource
+from reconcile.webhooks import converts
+
+
+@resource("doors.example.com/v1beta1", kind="Door")
+class OldDoor(Object):
+    size: int = 1
+
+
+@resource("doors.example.com/v1", kind="Door")
+class Door(Object):
+    width: int = 1
+
+
+@converts(OldDoor, Door)
+def up(old: OldDoor) -> Door:
+    return Door(width=old.size)
+
+
+@converts(Door, OldDoor)
+def down(new: Door) -> OldDoor:
+    return OldDoor(size=new.width)
+"""
+
+
+@pytest.fixture
+def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"doors_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(CONVERTED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_versions_that_functions_convert_need_the_service_of_the_webhooks(
+    doors: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["crds", doors]) == 2
+    assert "reconcile crds --webhook-service NAMESPACE/NAME" in capsys.readouterr().err
+    result = CliRunner().invoke(reconcile, ["crds", doors, "--webhook-service", "shop/hooks"])
+    assert result.exit_code == 0
+    conversion = yaml.safe_load(result.stdout)["spec"]["conversion"]
+    assert conversion["strategy"] == "Webhook"
+    assert conversion["webhook"]["clientConfig"]["service"] == {
+        "namespace": "shop",
+        "name": "hooks",
+        "path": "/convert/doors.doors.example.com",
+        "port": 443,
+    }
+    assert main(["check", doors]) in (0, 1)
+
+
+def test_a_service_without_namespace_is_refused(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crds", module, "--webhook-service", "hooks"]) == 2
+    assert "expected NAMESPACE/NAME" in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""The objects with which API servers are made to call a manager's webhooks. Pure: from routes to objects.
+
+Safe by default: exactly the writes that the functions are for, no longer than the operator allows, and never
+the operator's own, which would wait for themselves once no replica answers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from attrs import field, frozen
+
+from reconcile.controller.admission import Admission
+from reconcile.models import LabelSelector, unstructure
+from reconcile.models.versions import is_custom
+from reconcile.webhooks.routes import CONVERT, DEFAULTS, Route
+
+Document: TypeAlias = dict[str, Any]
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""A label that API servers give each namespace."""
+NOT_THE_OPERATOR: Final = "not-the-operator"
+"""The name of the match condition that leaves out the writes of the operator itself."""
+HTTPS: Final = 443
+
+
+@frozen
+class Service:
+    """A Service in front of the replicas. `ca_bundle` is PEM in base64; empty: it is filled in later."""
+
+    namespace: str
+    name: str
+    port: int = HTTPS
+    ca_bundle: str = ""
+
+    @property
+    def host(self) -> str:
+        """The name that the certificate must have."""
+        return f"{self.name}.{self.namespace}.svc"
+
+    def client_config(self, path: str) -> Document:
+        service = {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}
+        return {"service": service, **_bundle(self.ca_bundle)}
+
+
+@frozen
+class Url:
+    """An address outside of the cluster, such as `https://192.0.2.1:9443`."""
+
+    base: str
+    ca_bundle: str = ""
+
+    def client_config(self, path: str) -> Document:
+        return {"url": f"{self.base}{path}", **_bundle(self.ca_bundle)}
+
+
+def _bundle(ca_bundle: str) -> Document:
+    return {"caBundle": ca_bundle} if ca_bundle else {}
+
+
+@frozen
+class Installed:
+    """Where webhooks are served, and by whom: the operator's service account and its namespace.
+
+    `metadata` are labels and annotations of the configurations, such as cert-manager's.
+    """
+
+    at: Service | Url
+    namespace: str = ""
+    account: str = ""
+    metadata: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def user(self) -> str:
+        """The name under which the operator's requests come; empty if it is not known."""
+        return f"system:serviceaccount:{self.namespace}:{self.account}" if self.account else ""
+
+
+def conversion_of(route: Route, at: Service | Url) -> Document:
+    """The `spec.conversion` of the definition of a kind that is converted."""
+    assert route.function == CONVERT, route
+    webhook = {"clientConfig": at.client_config(route.path), "conversionReviewVersions": ["v1"]}
+    return {"strategy": "Webhook", "webhook": webhook}
+
+
+def configurations_of(routes: Iterable[Route], installed: Installed) -> Sequence[Document]:
+    """A mutating and a validating configuration for each operator, named by its domain; none is empty."""
+    groups: dict[tuple[str, str], list[Document]] = {}
+    for route in routes:
+        if route.function == CONVERT:
+            continue
+        sort = "Mutating" if route.function == DEFAULTS else "Validating"
+        groups.setdefault((sort, route.admission.operator), []).append(_webhook(route, installed))
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": f"{sort}WebhookConfiguration",
+            "metadata": {"name": operator, **installed.metadata},
+            "webhooks": webhooks,
+        }
+        for (sort, operator), webhooks in sorted(groups.items(), key=lambda one: one[0])
+    ]
+
+
+def _webhook(route: Route, installed: Installed) -> Document:
+    admission = route.admission
+    namespaces = _namespaces(admission, installed)
+    conditions = _conditions(admission, installed)
+    return {
+        "name": route.name,
+        "clientConfig": installed.at.client_config(route.path),
+        "rules": [_rule(route)],
+        "matchPolicy": "Equivalent",
+        **({"namespaceSelector": namespaces} if namespaces else {}),
+        **({"objectSelector": unstructure(admission.labels)} if admission.labels is not None else {}),
+        **({"matchConditions": conditions} if conditions else {}),
+        "failurePolicy": "Fail" if admission.is_required else "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": admission.timeout,
+        "admissionReviewVersions": ["v1"],
+        **({"reinvocationPolicy": "IfNeeded"} if route.function == DEFAULTS else {}),
+    }
+
+
+def _rule(route: Route) -> Document:
+    resource = route.resource
+    operations = [one for one in route.admission.operations if route.function != DEFAULTS or one != "DELETE"]
+    return {
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "resources": [resource.plural],
+        "operations": operations,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+    }
+
+
+def _namespaces(admission: Admission[Any], installed: Installed) -> Document:
+    chosen = LabelSelector() if admission.namespaces is None else admission.namespaces
+    selector: Document = unstructure(chosen)
+    if is_custom(admission.kind) or not installed.namespace:
+        return selector
+    # The operator's pods could not start while none of them answers.
+    own = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [installed.namespace]}
+    return {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), own]}
+
+
+def _conditions(admission: Admission[Any], installed: Installed) -> list[Document]:
+    conditions = dict(admission.conditions)
+    if installed.user:
+        conditions = {NOT_THE_OPERATOR: f'request.userInfo.username != "{installed.user}"', **conditions}
+    return [{"name": name, "expression": expression} for name, expression in conditions.items()]

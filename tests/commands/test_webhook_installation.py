@@ -1,0 +1,73 @@
+"""What `reconcile manifests` prints for an operator with admission and conversion."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from reconcile.commands.main import reconcile
+
+SOURCE = """
+from reconcile import Controller, Manager
+from reconcile.webhooks import Admission
+from tests.commands.test_crds_command import CONVERTED
+
+exec(CONVERTED)
+
+async def keep(ctx): ...
+
+def wide(door, old, request):
+    return []
+
+doors = Controller(Door, keep, admission=Admission(Door, refuses=wide))
+manager = Manager(doors{options})
+"""
+
+
+def made(folder: Path, patch: pytest.MonkeyPatch, options: str = "") -> dict[str, Mapping[str, Any]]:
+    """By kind."""
+    name = f"webhooks_{folder.name.replace('-', '_')}"
+    (folder / f"{name}.py").write_text(SOURCE.replace("{options}", options))
+    patch.syspath_prepend(str(folder))
+    result = CliRunner().invoke(reconcile, ["manifests", f"{name}:manager", "--json", "--name", "shop"])
+    assert result.exit_code == 0, result.output
+    return {one["kind"]: one for one in json.loads(result.output)["items"]}
+
+
+def test_webhooks_are_reached_through_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = made(tmp_path, monkeypatch)
+    (webhook,) = found["ValidatingWebhookConfiguration"]["webhooks"]
+    service = found["Service"]
+    assert webhook["clientConfig"]["service"]["name"] == service["metadata"]["name"] == "shop-webhooks"
+    pod = found["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert "--webhooks=:9443" in container["args"]
+    (port,) = service["spec"]["ports"]
+    assert port["targetPort"] in [one["name"] for one in container["ports"]]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    assert found["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    conversion = found["CustomResourceDefinition"]["spec"]["conversion"]["webhook"]["clientConfig"]
+    assert conversion["service"]["name"] == "shop-webhooks"
+    assert "shop-system:shop" in webhook["matchConditions"][0]["expression"]
+
+
+def test_a_folder_of_certificates_is_mounted_and_its_authority_injected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = made(tmp_path, monkeypatch, ", webhook_certificates='/webhooks'")
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "webhook-certificates", "secret": {"secretName": "shop-webhooks"}}]
+    assert pod["containers"][0]["volumeMounts"][0]["mountPath"] == "/webhooks"
+    for kind in ("ValidatingWebhookConfiguration", "CustomResourceDefinition"):
+        annotations = found[kind]["metadata"]["annotations"]
+        assert annotations == {"cert-manager.io/inject-ca-from": "shop-system/shop-webhooks"}
+
+
+def test_the_order_of_the_objects_lets_them_be_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = list(made(tmp_path, monkeypatch))
+    assert kinds.index("Deployment") < kinds.index("Service") < kinds.index("ValidatingWebhookConfiguration")
