@@ -31,6 +31,7 @@ from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
 from reconcile.embedded.controllers.storage_migrations import Migrations
 from reconcile.embedded.controllers.storage_protection import StorageProtection
+from reconcile.embedded.controllers.version_caches import VersionCaches
 from reconcile.embedded.controllers.waiting_work import WaitingWork
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.durable.journal import FileJournal
@@ -119,7 +120,9 @@ class ApiServer:
         readable = Readability(self._engine)
         self._garbage = GarbageCollector(self._engine, readable)
         migrations = Migrations(self._engine, self.respond)
-        self._waiting = WaitingWork(migrations, readable, self._settle_objects)
+        self._waiting = WaitingWork(
+            migrations, readable, VersionCaches(engine, self._wake), self._settle_objects
+        )
         self._accounts = DefaultAccounts(self._engine)
         self._storage = StorageProtection(self._engine)
         self._quotas = Quotas(self._engine)

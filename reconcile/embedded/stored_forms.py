@@ -23,6 +23,8 @@ class Unconverted(ApiFailure):
 
 
 encode = msgspec.json.encode
+# What a webhook answers may also be nested too deeply, or have half of a surrogate pair.
+CONVERSION_FAILURES = (ApiFailure, RecursionError, UnicodeEncodeError)
 
 
 def body_in(stored: Stored, resource: ServedResource) -> bytes:

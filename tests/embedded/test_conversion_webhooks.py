@@ -15,7 +15,7 @@ from informers.transport import Response
 from reconcile.embedded import ApiRequest, ConversionFailed, ConversionRequest
 from reconcile.models import Object, resource
 from reconcile.testing import FakeClient
-from tests.embedded.api_client import DEFINITIONS, MERGE, Api
+from tests.embedded.api_client import DEFINITIONS, MERGE, Api, events
 from tests.embedded.conversion_world import DEFINED, NEW, OLD, Converting
 from tests.embedded.versioned_things import thing, things, version
 from tests.embedded.webhook_hosts import WebhookHost, bundle, serving
@@ -119,6 +119,52 @@ async def test_a_cold_cache_asks_once_for_each_object_and_a_get_each_time(ready:
     assert len(ready.converter.asked) == 4
     await ready.send("GET", f"{OLD}/a", resourceVersion="0")
     assert len(ready.converter.asked) == 4
+
+
+async def test_a_running_server_converts_when_an_object_is_written_so_that_lists_outlast_the_webhook(
+    ready: Converting,
+) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(ready.api.server.run)
+        ready.make(replicas=1)
+        await asked(ready, 1)
+        ready.api.merge(f"{NEW}/a", {"spec": {"replicas": 2}})
+        await asked(ready, 2)
+        ready.converter.change = down
+        assert [item["spec"] for item in (await ready.send("GET", OLD))[1]["items"]] == [{"size": 2}]
+        assert (await ready.send("GET", f"{OLD}/a"))[0] == 500
+        group.cancel_scope.cancel()
+
+
+async def test_a_silent_watch_goes_on_once_the_webhook_is_back(
+    ready: Converting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconcile.embedded.controllers.waiting_work.RETRY", 0.001)
+    async with anyio.create_task_group() as group:
+        group.start_soon(ready.api.server.run)
+        watch = await ready.send("GET", OLD, watch="true")
+        ready.converter.change = down
+        ready.make(replicas=1)
+        await asked(ready, 3)
+        assert watch.take() == []
+        ready.converter.change = lambda obj: None
+        with anyio.fail_after(5):
+            await watch.wait()
+        assert [obj["spec"] for _, obj in events(watch)] == [{"size": 1}]
+        watch.close()
+        group.cancel_scope.cancel()
+
+
+async def asked(world: Converting, times: int) -> None:
+    """Return when the converter has been asked so many times."""
+    with anyio.fail_after(5):
+        while len(world.converter.asked) < times:
+            await anyio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
+
+
+def down(obj: dict[str, Any]) -> None:
+    raise ConversionFailed("down")
 
 
 async def test_a_changed_definition_starts_with_cold_caches(ready: Converting) -> None:

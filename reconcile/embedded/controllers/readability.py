@@ -4,12 +4,8 @@ from attrs import define, field, frozen
 
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import StorageKey, Stored
-from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.stored_forms import kept_version, shown_object
-
-# What a webhook answers may also be nested too deeply, or have half of a surrogate pair.
-_FAILURES = (ApiFailure, RecursionError, UnicodeEncodeError)
+from reconcile.embedded.stored_forms import CONVERSION_FAILURES, kept_version, shown_object
 
 
 @frozen
@@ -79,7 +75,7 @@ class Readability:
                 if self._is_current(reading):
                     await shown_object(reading.resource, reading.stored.decode(), reading.api_version)
                     proven.append(reading)
-            except _FAILURES:
+            except CONVERSION_FAILURES:
                 continue
             self._asked.pop(reading, None)
         self._proven |= set(proven)

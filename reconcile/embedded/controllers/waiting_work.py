@@ -1,7 +1,7 @@
 """The work of controllers that awaits conversion, which nothing else may wait for."""
 
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -10,25 +10,35 @@ from anyio.abc import TaskGroup
 
 from reconcile.embedded.controllers.readability import Readability
 from reconcile.embedded.controllers.storage_migrations import Migrations
+from reconcile.embedded.controllers.version_caches import VersionCaches
 from reconcile.embedded.log import StorageKey
 
 # Seconds after which conversions that failed are tried again.
 RETRY: Final = 1.0
 
-Job = tuple[str, StorageKey]
+Name = tuple[str, StorageKey]
+Job = tuple[Name, Callable[[], Awaitable[None]]]
 
 
 class WaitingWork:
     """Migrates stored objects, and converts those that the other controllers have to read.
 
-    Each resource is attended to by itself, since its webhook may take half a minute to fail.
+    `run` also fills the caches of versions. Each resource is attended to by itself, since its webhook may
+    take half a minute to fail.
     """
 
-    def __init__(self, migrations: Migrations, readable: Readability, settle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        migrations: Migrations,
+        readable: Readability,
+        caches: VersionCaches,
+        settle: Callable[[], None],
+    ) -> None:
         self._migrations = migrations
+        self._caches = caches
         self._readable = readable
         self._settle = settle
-        self._busy: set[Job] = set()
+        self._busy: set[Name] = set()
         self._woken = anyio.Event()
         self._seen = False
 
@@ -36,43 +46,52 @@ class WaitingWork:
     def pending(self) -> bool:
         return self._migrations.pending or self._readable.pending
 
+    @property
+    def _open(self) -> bool:
+        return self.pending or bool(self._caches.resources())
+
     def wake(self) -> None:
         """Let `run` look for new work."""
-        if self.pending and not self._seen:
+        if (found := self._open) and not self._seen:
             self._woken.set()
-        self._seen = self.pending
+        self._seen = found
 
     async def once(self) -> None:
         """Try all of it once."""
         async with anyio.create_task_group() as group:
-            self._start(group)
+            self._start(group, self._jobs())
 
     async def run(self) -> None:
         """Try all of it again and again, until cancelled."""
         async with anyio.create_task_group() as group:
             while True:
                 self._woken = anyio.Event()
-                self._start(group)
-                with anyio.move_on_after(RETRY if self.pending else math.inf):
+                self._start(group, (*self._jobs(), *self._cold()))
+                self._seen = self._open
+                with anyio.move_on_after(RETRY if self._seen else math.inf):
                     await self._woken.wait()
 
-    def _start(self, group: TaskGroup) -> None:
-        for job, attend in self._jobs():
-            if job not in self._busy:
-                self._busy.add(job)
-                group.start_soon(self._attend, job, attend)
+    def _start(self, group: TaskGroup, jobs: Iterable[Job]) -> None:
+        for name, attend in jobs:
+            if name not in self._busy:
+                self._busy.add(name)
+                group.start_soon(self._attend, name, attend)
 
-    def _jobs(self) -> Iterator[tuple[Job, Callable[[], Awaitable[None]]]]:
+    def _jobs(self) -> Iterator[Job]:
         for resource in self._migrations.resources():
             yield ("migrate", resource), partial(self._migrations.sync, resource)
         for resource in self._readable.resources():
             yield ("read", resource), partial(self._read, resource)
 
-    async def _attend(self, job: Job, attend: Callable[[], Awaitable[None]]) -> None:
+    def _cold(self) -> Iterator[Job]:
+        for resource in self._caches.resources():
+            yield ("warm", resource), partial(self._caches.warm, resource)
+
+    async def _attend(self, name: Name, attend: Callable[[], Awaitable[None]]) -> None:
         try:
             await attend()
         finally:
-            self._busy.discard(job)
+            self._busy.discard(name)
 
     async def _read(self, resource: StorageKey) -> None:
         if await self._readable.prove(resource):
