@@ -1,5 +1,6 @@
 """What ValidatingAdmissionPolicies allow, beyond what is recorded of a real server."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from informers.apimachinery.label_selectors import selector_matches
 from reconcile.embedded.admission.request_matching import RequestMatcher
 from reconcile.embedded.admission.stored_policies import StoredPolicies
 from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, WIDGETS, Api, StillClock, config_map, widget
+from tests.embedded.durable_worlds import kept
 from tests.embedded.policies import BINDINGS, POLICIES, enforce, rule, validating
 from tests.helpers import definitions
 from tests.helpers.definitions import INTEGER, object_of
@@ -293,3 +295,14 @@ def test_variables_and_parameters_have_types_too(api: Api) -> None:
         "spec.validations[1].expression",
     ]
     assert warned[0]["warning"].startswith("example.com/v1, Kind=Widget: ERROR: <input>:1:")
+
+
+# --- servers that start again -------------------------------------------------------------------
+
+
+def test_a_server_that_starts_again_goes_on_with_its_policies(tmp_path: Path) -> None:
+    with kept(tmp_path) as api:
+        enforce(api, validating("object.data.size() < 2"))
+    with kept(tmp_path) as api:
+        assert denial(api.send("POST", CONFIG_MAPS, config_map(data={"a": "1", "b": "2"})))
+        api.ok("POST", CONFIG_MAPS, config_map(data={"a": "1"}))
