@@ -88,7 +88,8 @@ class ServingThread:
             self._bound.set_exception(failure or ServeError(f"cannot serve on {self.address}: stopped"))
         elif failure is not None:
             _log.error(
-                f"the {self.name} have ended",
+                "a server of the manager has ended",
+                server=self.name,
                 error=f"{type(failure).__name__}: {failure}",
                 exc_info=failure,
             )
