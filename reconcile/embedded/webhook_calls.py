@@ -4,6 +4,7 @@ Each call has a connection of its own, so that none outlives the event loop it w
 failures are those of the clients of a real server (client-go's rest package and Go's net/http).
 """
 
+import asyncio
 import base64
 import binascii
 import errno
@@ -11,6 +12,7 @@ import json
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -135,13 +137,23 @@ async def _answered(url: str, webhook: InProcessWebhook, body: bytes, seconds: f
     """The answer of a webhook in this process. One that raises is one that answers with 500."""
     status, answer = 500, b""
     try:
-        with anyio.fail_after(seconds):
+        with anyio.fail_after(seconds) if _can_wait() else nullcontext():
             status, answer = await webhook(urlsplit(url).path or "/", body)
     except TimeoutError:
         raise CallFailed(f'Post "{url}": context deadline exceeded') from None
+    except ConnectionError as error:
+        raise CallFailed(f'Post "{url}": {error}') from error
     except Exception as error:
         raise CallFailed(f'Post "{url}": {type(error).__name__}: {error}') from error
     return _judged(status, "application/json", answer)
+
+
+def _can_wait() -> bool:
+    """Whether a task runs: `ApiServer.handle` may be called outside of any."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
 
 
 _HEADERS: Final = {

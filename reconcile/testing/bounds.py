@@ -64,7 +64,7 @@ async def assert_bounded(
     server of `client`, which holds whatever else a run needs. `hold` limits this thread's processor time
     between two requests (seconds, without the server's own), `memory` the bytes. Returns all measurements.
     """
-    client.serve(*controller.kinds)
+    client.serve(controller)
     definition = definition_of(controller.kind)
     version = next(one for one in definition["spec"]["versions"] if one["storage"])
     schema = version["schema"]["openAPIV3Schema"]["properties"].get("spec") or {}

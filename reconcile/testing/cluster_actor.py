@@ -1,7 +1,7 @@
 """Carries out what users and foreign controllers do, on an embedded server, at once."""
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from informers import Key, NotFound, error_from_response
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import Response
+from reconcile.controller.declaration import Controller
 from reconcile.embedded import ApiRequest, ApiServer, ServedResource
 from reconcile.embedded.api import find_target
 from reconcile.embedded.log import DEFINITIONS, StorageKey
@@ -29,6 +30,7 @@ from reconcile.testing.scenario_acts import (
     Touch,
     Wait,
 )
+from reconcile.testing.webhooks_in_process import webhooks_of
 
 FOREIGN_MANAGER = "somebody-else"
 TOUCHED = "touched.reconcile-runtime/times"
@@ -67,12 +69,32 @@ class ClusterActor:
         resource = kind_of(kind).resource
         if self.server.resources.get(resource.group, resource.version, resource.plural) is not None:
             return
+        conversion = webhooks_of(self.server).conversion_for(kind)
         if self.server.log.get(DEFINITIONS, Key("", resource.name)) is None:
-            self.request("POST", _DEFINITIONS, definition_to_install(kind, None))
+            self.request("POST", _DEFINITIONS, definition_to_install(kind, None, conversion))
             return
         path = f"{_DEFINITIONS}/{resource.name}"
-        versions = definition_to_install(kind, self.request("GET", path))["spec"]["versions"]
-        self.request("PATCH", path, {"spec": {"versions": versions}})
+        spec = definition_to_install(kind, self.request("GET", path), conversion)["spec"]
+        changed = {name: spec[name] for name in ("versions", "conversion") if name in spec}
+        self.request("PATCH", path, {"spec": changed})
+
+    def admit(self, controllers: Iterable[Controller[Any]]) -> None:
+        """Call the webhooks of these controllers, and of earlier ones with other names, for all writes.
+
+        Raises ValueError for two webhooks with one name.
+        """
+        webhooks = webhooks_of(self.server)
+        before = webhooks.configurations
+        if not webhooks.serve(controllers):
+            return
+        wanted = webhooks.configurations
+        for path in before.keys() - wanted.keys():
+            self.request("DELETE", path)
+        for path, configuration in wanted.items():
+            if path not in before:
+                self.request("POST", path.rpartition("/")[0], configuration)
+            elif before[path] != configuration:
+                self.request("PUT", path, configuration)
 
     def act(self, act: ScenarioAct, path: str = "") -> str:
         """Carry out an act, on `path` if it names no object, and describe what happened.
@@ -177,6 +199,12 @@ class ClusterActor:
             raise error_from_response(answer.status, answer.headers, answer.body, f"{method} {path}")
         stored: dict[str, Any] = msgspec.json.decode(answer.body)
         return stored
+
+
+def served_by(controllers: Iterable[Controller[Any]]) -> list[type[Object]]:
+    """The kinds that controllers need, those of their admission included."""
+    kinds = [kind for one in controllers for kind in (*one.kinds, *(a.kind for a in one.admission))]
+    return list(dict.fromkeys(kinds))
 
 
 def path_in(resource: ServedResource, key: Key) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 from attrs import define, field
@@ -11,11 +11,12 @@ from attrs import define, field
 from informers import Clock, Response, StreamingResponse, SystemClock, Transport, Unreachable
 from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.client import Client
+from reconcile.controller.declaration import Controller
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
 from reconcile.manager.installed_definitions import install
 from reconcile.models import Object, ObjectMeta, kind_of
-from reconcile.testing.cluster_actor import ClusterActor
+from reconcile.testing.cluster_actor import ClusterActor, served_by
 from reconcile.testing.fake_client import FakeClient
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.late_watches import LateTransport
@@ -70,6 +71,10 @@ class VirtualCluster:
         """Make the server serve these models."""
         self.client.serve(*kinds)
 
+    async def prepare(self, controllers: Iterable[Controller[Any]]) -> None:
+        """Make the server serve the kinds of these controllers, and call their webhooks."""
+        self.client.serve(*controllers)
+
 
 @define(eq=False)
 class ListeningServer:
@@ -118,6 +123,10 @@ class ListeningServer:
                     with anyio.fail_after(_SERVED_SECONDS):
                         while not await _is_served(client, kind):  # noqa: ASYNC110 - the server announces it nowhere
                             await anyio.sleep(0.05)
+
+    async def prepare(self, controllers: Iterable[Controller[Any]]) -> None:
+        """Install the definitions of the controllers' kinds that are missing; raises as `define`."""
+        await self.define(served_by(controllers))
 
 
 ClusterPlace: TypeAlias = VirtualCluster | ListeningServer

@@ -6,10 +6,11 @@ from typing import Any
 
 from informers import Key
 from reconcile.client.client import Client
+from reconcile.controller.declaration import Controller
 from reconcile.embedded import ADMIN, ApiServer, Converter, InProcessTransport, User
 from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of
-from reconcile.testing.cluster_actor import ClusterActor
+from reconcile.testing.cluster_actor import ClusterActor, served_by
 from reconcile.testing.failure_faults import RequestFailure, failure_fault
 from reconcile.testing.faults import FaultPlan, Verb
 from reconcile.testing.faulty_transport import FaultyTransport
@@ -24,7 +25,8 @@ class FakeClient(Client):
 
     Definitions, validation, versions, conflicts, finalizers and garbage collection are the server's own.
     Reads are live. Kinds of models are defined when they are first used; an object without a namespace
-    goes to `default`, and namespaces are made as needed. A mapping is a manifest.
+    goes to `default`, and namespaces are made as needed. A mapping is a manifest. The webhooks of a
+    controller among the objects, or of one that runs, admit and convert as in a cluster.
 
     `plan` says what goes wrong; `transport.requests` holds every request of the client. A manager may run
     on `transport` too; its watches are late, by lags drawn from `seed`. The administrator adds the objects.
@@ -38,7 +40,7 @@ class FakeClient(Client):
 
     def __init__(
         self,
-        *objects: Object | Mapping[str, Any],
+        *objects: "Object | Mapping[str, Any] | Controller[Any]",
         plan: FaultPlan = _NO_FAULTS,
         seed: int = 0,
         clock: VirtualClock | None = None,
@@ -51,16 +53,23 @@ class FakeClient(Client):
         self._actor = ClusterActor(self.server, user_agent="")
         transport = FaultyTransport(late, plan, effects=ClusterActor(self.server))
         super().__init__(transport, clock=clock)
+        self.serve(*(one for one in objects if isinstance(one, Controller)))
         for obj in objects:
-            self.add(obj)
+            if not isinstance(obj, Controller):
+                self.add(obj)
 
-    def serve(self, *kinds: type[Object]) -> None:
+    def serve(self, *kinds: "type[Object] | Controller[Any]") -> None:
         """Make the server serve these models, and the other versions of their kinds in the same modules.
 
-        Versions that are served already stay. Raises TypeError for versions that lose each other's fields.
+        Versions that are served already stay; functions between them convert. The kinds of a controller are
+        served, and its admission is called for all writes from now on, in place of that of an earlier one of
+        its name. Raises TypeError for versions that lose each other's fields.
         """
-        for kind in kinds:
+        controllers = [one for one in kinds if isinstance(one, Controller)]
+        for kind in [one for one in kinds if isinstance(one, type)] + served_by(controllers):
             self._actor.serve(kind)
+        if controllers:
+            self._actor.admit(controllers)
 
     def add(self, obj: Object | Mapping[str, Any]) -> dict[str, Any]:
         """Put an object with its status on the server and return what is stored.

@@ -187,6 +187,21 @@ class TimeTravel:
     seconds: float = field(default=5.0, validator=_NO_LESS)
 
 
+CallFailure = Literal["down", "slow", "wrong uid", "expired", "rotating", "unconvertible"]
+
+
+@frozen
+class FailCall:
+    """A call of a webhook fails that a request of a manager causes: the server gets no answer that counts.
+
+    `When` then counts calls: its `path` is that of the webhook, such as `/refuses/sites.example.com`.
+    `how`: nothing listens (`down`), no answer comes in time (`slow`), it has a `wrong uid`, the certificate
+    is `expired` or not yet trusted (`rotating`), or an object is `unconvertible`.
+    """
+
+    how: CallFailure = "down"
+
+
 RequestFault = (
     Delay | SlowReply | Drop | RefuseAsStale | Refuse | LoseReply | Meanwhile | CrashBefore | CrashAfter
 )
@@ -195,7 +210,7 @@ RequestFault = (
 StreamFault = Cut | EndEarly | Stall | Expire | Hold | Coalesce | Repeat | TimeTravel
 """Faults of a stream that was opened; other requests do not count for them."""
 
-What = RequestFault | StreamFault
+What = RequestFault | StreamFault | FailCall
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import NoReturn, Protocol
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import HttpRequest, PassingTransport, Response, StreamingResponse, Transport
+from reconcile.testing.call_faults import CallFaults
 from reconcile.testing.fault_answers import initial_events, list_at, refusal, stale_version, watch_from
 from reconcile.testing.faults import (
     Coalesce,
@@ -21,6 +22,7 @@ from reconcile.testing.faults import (
     CrashBefore,
     Delay,
     Drop,
+    FailCall,
     Fault,
     FaultPlan,
     Hold,
@@ -89,6 +91,7 @@ class FaultyTransport(PassingTransport):
         self._effects = effects
         self._record_events = record_events
         self._watches: Counter[str] = Counter()
+        self._calls = CallFaults(lambda: self.plan.faults, process, self._note_call)
         super().__init__(inner)
         self._counts = [0] * len(plan.faults)
         self._crash: Crash | None = None
@@ -97,6 +100,11 @@ class FaultyTransport(PassingTransport):
     def writes(self) -> list[RecordedRequest]:
         """The requests that asked for a change, in order."""
         return [request for request in self.requests if request.mutating]
+
+    @property
+    def called(self) -> list[str]:
+        """The paths of the webhooks that the server called for these requests, in order."""
+        return self._calls.paths
 
     @property
     def crashed(self) -> bool:
@@ -123,7 +131,8 @@ class FaultyTransport(PassingTransport):
         refused = await self._before(call)
         if refused is not None:
             return refused
-        response = await self._inner.request(request)
+        with self._calls.caused_here():
+            response = await self._inner.request(request)
         return await self._after(call, response.status) or response
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
@@ -141,7 +150,9 @@ class FaultyTransport(PassingTransport):
             return
         travel = call.travel if "sendInitialEvents" in request.query else None
         opened = partial(self._travelled, call, travel) if travel else self._inner.stream
-        async with opened(request) as answer:
+        async with AsyncExitStack() as stack:
+            with self._calls.caused_here():
+                answer = await stack.enter_async_context(opened(request))
             await self._after(call, answer.status)
             if not call.holding:
                 async with aclosing(self._chunks(call, answer.chunks)) as chunks:
@@ -273,6 +284,10 @@ class FaultyTransport(PassingTransport):
         seconds: float | None = getattr(fault, "seconds", None)
         self.late_until = max(self.late_until, loop_time() + (seconds or 0.0))
 
+    def _note_call(self, path: str, fault: FailCall, seconds: float) -> None:
+        self.applied.append(f"{loop_time():.3f}s call of {path}: {fault}")
+        self.late_until = max(self.late_until, loop_time() + seconds)
+
     def _die(self, call: "_FaultyCall", *, carried_out: bool) -> NoReturn:
         self._crash = Crash(str(call.request), carried_out=carried_out)
         raise self._crash
@@ -284,8 +299,8 @@ class FaultyTransport(PassingTransport):
 
 
 def _check_effects(faults: Iterable[Fault], effects: FaultEffects | None) -> None:
-    if effects is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in faults):
-        raise ValueError("Meanwhile and TimeTravel need an embedded server: pass effects=")
+    if effects is None and any(isinstance(fault.what, Meanwhile | TimeTravel | FailCall) for fault in faults):
+        raise ValueError("Meanwhile, TimeTravel and FailCall need an embedded server: pass effects=")
 
 
 class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator[bytes]):
@@ -302,7 +317,8 @@ class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator
         self._opened = opened
 
     async def __aenter__(self) -> StreamingResponse:
-        answer = await self._opened.__aenter__()
+        with self._transport._calls.caused_here():
+            answer = await self._opened.__aenter__()
         self._transport.record(self._call, status=answer.status, server_status=answer.status)
         self._chunks = answer.chunks
         return StreamingResponse(answer.status, answer.headers, self)
@@ -356,8 +372,8 @@ class _FaultyCall:
 
 
 def _concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
-    if isinstance(what, StreamFault):
-        return streaming
+    if isinstance(what, StreamFault | FailCall):
+        return streaming and not isinstance(what, FailCall)
     if isinstance(what, RefuseAsStale):
         return request.verb in ("update", "patch", "delete")
     return True

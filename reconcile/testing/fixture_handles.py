@@ -76,7 +76,7 @@ class ManagerRunner:
         `options` are those of `Manager`; the environment is not read. A crash ends the manager, not the test.
         """
         place = self._place
-        await place.define(dict.fromkeys(kind for one in controllers for kind in one.kinds))
+        await place.prepare(controllers)
         place.transport.restart()
         given: dict[str, Any] = {"environ": {}, "clock": place.clock, "undeclared": "refuse", **options}
         given.setdefault("blocking", InStep() if place.virtual else None)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from enum import Enum
 from inspect import isclass
-from typing import Any, Literal, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import attrs
 from hypothesis import HealthCheck, Phase, settings
@@ -22,6 +22,7 @@ from reconcile.models import UNSET, Object, kind_of
 from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
 from reconcile.models.writing import to_json
 from reconcile.testing.faults import (
+    CallFailure,
     Coalesce,
     CrashAfter,
     CrashBefore,
@@ -30,6 +31,7 @@ from reconcile.testing.faults import (
     Drop,
     EndEarly,
     Expire,
+    FailCall,
     Fault,
     FaultPlan,
     Hold,
@@ -59,6 +61,7 @@ from reconcile.testing.scenario_acts import (
     path_of,
 )
 from reconcile.testing.strategies import field_values, objects
+from reconcile.webhooks.routes import routes_of
 
 STEPS = 8
 """The most acts and faults of one plan."""
@@ -78,6 +81,7 @@ _AMONG_REQUESTS = (
     Refuse(504, applied=True),
 )
 _AMONG_STREAMS = (Cut, EndEarly, Expire, Repeat, Hold, Coalesce)
+_AMONG_CALLS = tuple(map(FailCall, get_args(CallFailure)))
 _MOST_LINES = 8
 _HUGE = 1_000
 
@@ -242,4 +246,9 @@ def _faults(scenario: Scenario) -> SearchStrategy[Fault]:
     watches, lines = st.builds(When, st.just("watch"), paths, st.integers(1, 2)), st.integers(0, _MOST_LINES)
     spoilers = st.tuples(st.sampled_from(_AMONG_STREAMS), lines).map(lambda drawn: drawn[0](drawn[1]))
     stalls = lines.map(lambda after: Stall(after, 10.0))
-    return requests | st.builds(Fault, watches, spoilers | stalls)
+    streams = st.builds(Fault, watches, spoilers | stalls)
+    webhooks = [route.path for route in routes_of(scenario.make_controllers())]
+    if not webhooks:
+        return requests | streams
+    calls = st.builds(When, st.just("*"), st.sampled_from(webhooks), nths, times)
+    return requests | streams | st.builds(Fault, calls, st.sampled_from(_AMONG_CALLS))

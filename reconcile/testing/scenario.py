@@ -10,6 +10,7 @@ from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object
 from reconcile.simulation import Delays
 from reconcile.testing import free_invariants
+from reconcile.testing.cluster_actor import served_by
 from reconcile.testing.scenario_acts import ScenarioAct, manifest_of
 from reconcile.testing.world import World
 
@@ -123,8 +124,7 @@ class Scenario:
 
     def served_kinds(self) -> tuple[type[Object], ...]:
         """The kinds with a model that the server serves: further ones, and those of the controllers."""
-        kinds = [kind for controller in self.make_controllers() for kind in controller.kinds]
-        return tuple(dict.fromkeys((*self.kinds, *kinds)))
+        return tuple(dict.fromkeys((*self.kinds, *served_by(self.make_controllers()))))
 
     def checks(self, name: str) -> bool:
         """Whether one of the kit's own invariants is checked."""

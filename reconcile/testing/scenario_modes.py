@@ -6,8 +6,10 @@ from time import perf_counter
 from attrs import frozen
 
 from reconcile.testing.faults import (
+    CallFailure,
     CrashAfter,
     CrashBefore,
+    FailCall,
     Fault,
     FaultPlan,
     Hold,
@@ -20,11 +22,15 @@ from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from reconcile.testing.shrinking import shrink
+from reconcile.webhooks.routes import CONVERT
 
 LAGS = (1, 2, 3)
 BATCH = 25
 """Plans that one state machine draws before the next seed."""
 _AT_WRITES: tuple[RequestFault, ...] = (CrashBefore(), CrashAfter(), LoseReply())
+_AT_CALLS: tuple[CallFailure, ...] = ("down", "slow", "wrong uid", "expired", "rotating", "unconvertible")
+_OUTAGE = 3
+"""Calls of one webhook that fail one after the other."""
 _INITIAL_END = b"initial-events-end"
 
 
@@ -61,6 +67,8 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Scen
 
     For each effective write of the first run: a crash before it, a crash after it, its answer lost. For each
     event that a manager received: it arrives only after the next 1, 2 or 3 of its kind, or 10 seconds later.
+    For each webhook that its requests called: it is down, too slow, answers wrongly, or its certificate is
+    not trusted, for three calls.
     All runs have `seed`. If there are more than `most`, so many are taken at even distances.
 
     Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does, and
@@ -171,6 +179,11 @@ def _single_faults(first: ScenarioRun, seed: int) -> Iterator[FaultPlan]:
                 for what in _AT_WRITES:
                     when = When(request.verb, request.path, nth, process=number)
                     yield FaultPlan([Fault(when, what)], seed=seed)
+        for path in dict.fromkeys(process.transport.called):
+            for how in _AT_CALLS:
+                if how != "unconvertible" or path.startswith(f"/{CONVERT}/"):
+                    when = When(path=path, times=_OUTAGE, process=number)
+                    yield FaultPlan([Fault(when, FailCall(how))], seed=seed)
         initial: set[tuple[str, int]] = set()
         for event in process.transport.events:
             watch = (event.path, event.watch)

@@ -121,6 +121,7 @@ def _server_for(scenario: Scenario) -> ApiServer:
         actor.make(definition)
     for kind in scenario.served_kinds():
         actor.serve(kind)
+    actor.admit(scenario.make_controllers())
     for manifest in scenario.objects:
         actor.make(manifest)
     if scenario.nodes is not None:

@@ -52,7 +52,7 @@ async def run_once(
     A blocking call runs inline. An error of the reconciler is in the report and not raised; so is
     `UndeclaredWrite`, for a write that is not declared. `undeclared="warn"` sends that, and reports it.
     """
-    client.serve(*controller.kinds)
+    client.serve(controller)
     request = request_of(controller, key)
     before = len(client.transport.requests)
     executor, recorder = executor_of(controller, client, undeclared=undeclared)

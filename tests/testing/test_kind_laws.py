@@ -18,6 +18,8 @@ from tests.testing.shop_operator import ADMISSION, shops
 from tests.testing.site_operator import Site, sites
 from tests.webhooks.shops import Shop
 
+pytestmark = pytest.mark.rule("kit-laws")
+
 
 @pytest.mark.parametrize("law", laws(shops(), examples=15), ids=str)
 def test_an_operator_with_three_versions_keeps_all_laws(law: Law) -> None:
