@@ -8,9 +8,7 @@ import asyncio
 import base64
 import os
 import ssl
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from informers.clock import SystemClock
 from informers.exec_plugin import Plugin, PluginError
 from informers.kubeconfig import SERVICE_ACCOUNT, ClusterConnection, ConfigurationProblem, is_loopback_url
 from informers.logs import get_logger
+from informers.memory_files import as_file
 
 # How often a token file is read again; the service account's is rewritten long before its token ends.
 REREAD_SECONDS = 60.0
@@ -87,7 +86,7 @@ class Credentials:
                 raise ValueError("the certificate authority is empty")
             context = ssl.create_default_context(cadata=None if authority is None else authority.decode())
             if certificate is not None:
-                with _as_file(certificate) as certificate_file, _as_file(key or certificate) as key_file:
+                with as_file(certificate) as certificate_file, as_file(key or certificate) as key_file:
                     context.load_cert_chain(certificate_file, key_file, password=_no_passphrase)
         except (OSError, ValueError) as error:
             raise ConfigurationProblem(
@@ -260,24 +259,6 @@ def load_in_cluster() -> tuple[ClusterConnection, Credentials]:
     credentials = Credentials(configuration, reload)
     configuration.refresh_api_key_hook = _now_and_then(loader, credentials)
     return connection, credentials
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path to `content` for libraries that read files; on Linux it is in no file system."""
-    if not hasattr(os, "memfd_create"):
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
-        return
-    descriptor = os.memfd_create("reconcile")
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
 
 
 def _no_passphrase() -> str:

@@ -10,6 +10,7 @@ import anyio
 from attrs import define, field
 
 from informers import get_logger
+from reconcile.ops.serving_context import ServingContext
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 LOOK_SECONDS = 10.0
@@ -28,14 +29,18 @@ class RotatingCertificate:
 
     folder: Path
     on_read: Callable[[bool], None] = lambda succeeded: None
-    context: ssl.SSLContext = field(init=False)
+    _serving: ServingContext = field(factory=ServingContext, init=False)
     _shown: tuple[bytes, bytes] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.context = _context()
         self._shown = self._read()
-        self._load(self.context)
+        self._load()
         self.on_read(True)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The same at all times; new connections get the certificate that was read last."""
+        return self._serving.context
 
     async def watch(self) -> None:
         """Reload for new connections, until cancelled; files that are not usable are logged and skipped."""
@@ -48,9 +53,7 @@ class RotatingCertificate:
             found = self._read()
             if found == self._shown:
                 return
-            # Once a context has a certificate without its key, no handshake succeeds: try a new one first.
-            self._load(_context())
-            self._load(self.context)
+            self._load()
         except NoCertificate as error:
             self.on_read(False)
             _log.warning("the certificate was not replaced", folder=str(self.folder), error=str(error))
@@ -65,9 +68,9 @@ class RotatingCertificate:
         except OSError as error:
             raise NoCertificate(f"cannot read {error.filename}: {error.strerror}") from None
 
-    def _load(self, context: ssl.SSLContext) -> None:
+    def _load(self) -> None:
         try:
-            context.load_cert_chain(self.folder / CERTIFICATE, self.folder / KEY)
+            self._serving.show(self.folder / CERTIFICATE, self.folder / KEY)
         except (ssl.SSLError, OSError) as error:
             why = getattr(error, "reason", None) or error.strerror or "not usable"
             raise NoCertificate(f"{CERTIFICATE} and {KEY} in {self.folder}: {why}") from None
@@ -85,9 +88,3 @@ async def rotating(
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-
-
-def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
