@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from reconcile.owners import AlreadyOwned
     from reconcile.runs.run_request import TerminalError
     from reconcile.storms.determinism import NondeterministicRun
+    from reconcile.webhooks.definition_rollout import DefinitionRefused
 
 __all__ = [
     "AlreadyExists",
@@ -54,6 +55,7 @@ __all__ = [
     "Conflict",
     "DecodeError",
     "DefinitionMismatch",
+    "DefinitionRefused",
     "Expired",
     "Forbidden",
     "Interrupted",

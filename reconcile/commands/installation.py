@@ -9,6 +9,7 @@ from reconcile.commands.crds_command import file_of
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import (
     Permission,
+    definition_permissions,
     lease_permissions,
     merged,
     permissions_of,
@@ -47,6 +48,7 @@ class Installation:
     review: bool = False
     """Whether the API server decides who may get /metrics and /debug; otherwise only the pod itself may."""
     owner_finalizers: bool = False
+    applies_definitions: bool = False
     stop_seconds: float = 30.0
     routes: Sequence[Route] = ()
     """What its webhooks serve; empty: it has none."""
@@ -92,6 +94,9 @@ def _roles(operator: Installation) -> Iterable[Document]:
     if not operator.namespaces:
         rights = [*rights, *predecessor_permissions(operator.controllers)]
         rights = [*rights, *(review_permissions() if operator.review else ())]
+        if operator.applies_definitions:
+            kinds = [controller.kind for controller in operator.controllers]
+            rights = [*rights, *definition_permissions(kinds)]
         yield from _granted(operator, operator.name, merged(rights), None)
     for watched in operator.namespaces:
         yield from _granted(operator, operator.name, merged(rights), watched)
@@ -134,6 +139,7 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         "--serve-review" if operator.review else "--serve-metrics=local",
         "--ready-when=synced",
         *([f"--webhooks=:{WEBHOOK_PORT}"] if operator.routes else []),
+        *(["--definitions=apply"] if operator.applies_definitions else []),
     ]
 
 

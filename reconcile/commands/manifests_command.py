@@ -94,6 +94,7 @@ def manifests(
         # The port is open to the cluster, so metrics need a review, and a review needs TLS for its tokens.
         review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
         owner_finalizers=owner_finalizers,
+        applies_definitions=options["definitions"] == "apply",
         stop_seconds=options["stop_seconds"],
         routes=routes_of(operator.manager.controllers),
         webhook_certificates=options["webhook_certificates"],
@@ -126,6 +127,8 @@ def _check(deployed: Installation, operator: Operator) -> None:
     reasons = list(beyond_namespaces(deployed.controllers))
     if deployed.review:
         reasons.append("serve_review asks for reviews of the whole cluster")
+    if deployed.applies_definitions:
+        reasons.append("definitions=apply changes definitions of the whole cluster")
     if deployed.namespaces and reasons:
         raise Problem(f"Roles in namespaces are not enough: {reasons[0]}", "leave out --namespaces")
     if deployed.review and not deployed.tls:

@@ -88,6 +88,30 @@ def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[
     return permissions
 
 
+def definition_permissions(kinds: Iterable[type[Object]]) -> Sequence[Permission]:
+    """Rights to keep the definitions of these kinds, and to rewrite what is stored (option `definitions`).
+
+    A right to create cannot name objects.
+    """
+    resources = sorted({kind_of(kind).resource for kind in kinds if is_custom(kind)}, key=str)
+    names = tuple(dict.fromkeys(resource.name for resource in resources))
+    if not names:
+        return []
+    definitions = ("apiextensions.k8s.io", "customresourcedefinitions")
+    migrations = ("storagemigration.k8s.io", "storageversionmigrations")
+    permissions = [
+        Permission(*definitions, ("create",)),
+        Permission(*definitions, ("get", "update"), names),
+        Permission(definitions[0], f"{definitions[1]}/status", ("update",), names),
+        Permission(*migrations, ("create",)),
+        Permission(*migrations, ("get", "delete"), names),
+    ]
+    for resource in resources:
+        permissions.append(Permission(resource.group, resource.plural, ("list", "patch")))
+        permissions.append(Permission(resource.group, f"{resource.plural}/status", ("patch",)))
+    return permissions
+
+
 def merged(permissions: Iterable[Permission]) -> Sequence[Permission]:
     """One permission for each resource and names, sorted."""
     verbs: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}

@@ -5,6 +5,7 @@
 - Building: `transports`, `assembly`, `managed_clusters`, `runner_set`.
 - `webhook_serving`: admission and conversion, from before the first lists until the end.
 - Before the first run: `server_readiness`, `installed_definitions`, `predecessor_check`.
+- `definition_keeping`: definitions and stored objects come to the versions of the classes, if asked for.
 - `leadership` guards writes, `shadow` answers them in their place.
 """
 

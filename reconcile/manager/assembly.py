@@ -17,6 +17,7 @@ from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
+from reconcile.manager.definition_keeping import definition_keeper_of
 from reconcile.manager.leadership import LeaderElector, LedTransport
 from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
 from reconcile.manager.option_list import (
@@ -84,7 +85,10 @@ class Assembly:
         )
         runners = RunnerSet(cache, partial(self._runner, name, client, cache), options["sync_seconds"])
         check = predecessor_check_of(options, client, self._controllers)
-        return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check)
+        # A standby needs the versions of its classes before there is a leader.
+        first = ReachTransport(transport, cache.reach)
+        keeper = definition_keeper_of(options, first, client, self._controllers, self._metrics)
+        return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check, keeper)
 
     def _transport_of_runs(self, transport: Transport, cache: Cache) -> Transport:
         """What the requests of runs pass: paced after outages, guarded by leadership, traced, or shadowed."""

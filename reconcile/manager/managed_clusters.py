@@ -20,6 +20,7 @@ from reconcile.client.client import Client
 from reconcile.client.redaction import redacted
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
+from reconcile.manager.definition_keeping import DefinitionKeeper
 from reconcile.manager.installed_definitions import check_scales
 from reconcile.manager.predecessor_check import PredecessorCheck
 from reconcile.manager.runner_set import RunnerSet
@@ -27,7 +28,8 @@ from reconcile.manager.server_readiness import until_ready
 from reconcile.models import kind_of
 from reconcile.ops.manager_status import ClusterStatus
 from reconcile.runs.run_request import Cause, Named, Request, as_request
-from reconcile.runs.supervision import without_groups
+from reconcile.runs.supervision import noted, without_groups
+from reconcile.webhooks.definition_rollout import DefinitionRefused
 
 RETRY_SECONDS = 5.0
 """Until a cluster that failed at its start is tried again."""
@@ -41,6 +43,7 @@ class ManagedCluster:
     runners: RunnerSet
     sync_seconds: float
     predecessor_check: PredecessorCheck | None = None
+    definitions: DefinitionKeeper | None = None
     works: bool = False
     tried: bool = False
     error: Exception | None = None
@@ -69,13 +72,24 @@ class ManagedCluster:
         return not controller.clusters or self.name in controller.clusters
 
     async def sync(self) -> None:
-        """Wait for the first lists. Raises CacheSyncFailed, DefinitionMismatch, or the error of a request."""
+        """Wait for the first lists.
+
+        Raises CacheSyncFailed, DefinitionMismatch, DefinitionRefused, or the error of a request.
+        """
+        if self.definitions is not None:
+            await until_ready(self.definitions.serve, self.sync_seconds)
         with without_groups():
             while not all(informer.synced for informer in self.cache):  # controllers may be added meanwhile
                 await self.cache.wait_synced(self.sync_seconds)
         kinds = [kind for runner in self.runners for kind in runner.controller.kinds]
         await until_ready(partial(check_scales, self.client.transport, kinds), self.sync_seconds)
         self.works = self.tried = True
+
+    def start(self, group: TaskGroup) -> None:
+        """Start the controllers, and what keeps their definitions."""
+        if self.definitions is not None:
+            group.start_soon(noted, self.definitions.run, "definitions")
+        self.runners.start(group)
 
     async def check_predecessors(self, controllers: Sequence[Controller[Any]] = ()) -> None:
         """Check, before they write, that no predecessor is active. Raises PredecessorActive."""
@@ -213,7 +227,7 @@ class ClusterSet:
         """Start the controllers, now and in clusters that join later; called when leading."""
         self._started = True
         if len(self.members) == 1:
-            self.members[0].runners.start(group)
+            self.members[0].start(group)
         else:
             self._changes.notify()
 
@@ -246,7 +260,7 @@ class ClusterSet:
         while not cluster.works:
             try:
                 await cluster.sync()
-            except (CacheSyncFailed, ApiError) as error:
+            except (CacheSyncFailed, DefinitionRefused, ApiError) as error:
                 cluster.error = error
                 self.log.warning(
                     "the cluster is left out until it can be read", cluster=cluster.name, error=str(error)
@@ -256,5 +270,5 @@ class ClusterSet:
         self._changes.notify()
         await self._changes.wait_until(lambda: self._started)
         await cluster.check_predecessors()
-        cluster.runners.start(group)
+        cluster.start(group)
         self.log.info("cluster joined", cluster=cluster.name)

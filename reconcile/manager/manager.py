@@ -225,11 +225,12 @@ class Manager(Lifecycle):
         """Run until `stop` or cancellation. Nothing outlives this call. A second one raises RuntimeError.
 
         Raises ConfigurationError for a wrong `RECONCILE_` variable, ServeError if its port is not available,
-        CacheSyncFailed if a resource cannot be followed at the start, DefinitionMismatch if a kind with
-        `scale=` cannot be scaled on that server, PredecessorActive (see `Controller(predecessor=)`), and the
-        first error of any task otherwise, LeadershipLost among them; Interrupted if other code cancelled one
-        of its tasks. The log has each of them. `task_status` is set when the caches are synced and, without
-        leader election, the workers have started.
+        CacheSyncFailed if a resource cannot be followed at the start, DefinitionRefused if a definition may
+        not be applied, DefinitionMismatch if a kind with `scale=` cannot be scaled on that server,
+        PredecessorActive (see `Controller(predecessor=)`), and the first error of any task otherwise,
+        LeadershipLost among them; Interrupted if other code cancelled one of its tasks. The log has each.
+        `task_status` is set when the caches are synced and, without leader election, the workers have
+        started.
         """
         if self._assembly is not None:
             raise RuntimeError("a manager runs once; make another one")

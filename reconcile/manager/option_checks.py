@@ -34,7 +34,9 @@ def check_server(options: ManagerOptions) -> None:
 def check_reach(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
     if options["namespace"] and options["namespaces"]:
         raise ConfigurationError("namespace and namespaces exclude each other: choose one")
-    reasons = beyond_namespaces(controllers) if options["namespaces"] else ()
+    reasons = list(beyond_namespaces(controllers)) if options["namespaces"] else []
+    if options["namespaces"] and options["definitions"] == "apply":
+        reasons.append("definitions=apply changes definitions of the whole cluster")
     if reasons:
         raise ConfigurationError(
             f"a manager of the namespaces {', '.join(options['namespaces'])} needs Roles alone, and "

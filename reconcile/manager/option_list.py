@@ -18,7 +18,7 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.manager import option_values as values
 from reconcile.manager.leadership import LeaderElection, LeaseTerms
-from reconcile.manager.option_values import ByController, N, ReadyWhen, ServeMetrics
+from reconcile.manager.option_values import ByController, Definitions, N, ReadyWhen, ServeMetrics
 from reconcile.models import Object
 from reconcile.ops.health_checks import Check, checked
 
@@ -110,6 +110,12 @@ class ManagerOptions(TypedDict, total=False):
     ]
     webhook_certificates: Annotated[
         str, "", str, "Certificate of the webhooks: folder of tls.crt and tls.key, which may rotate."
+    ]
+    definitions: Annotated[
+        Definitions,
+        "check",
+        values.one_of(Definitions),
+        "Definitions of own kinds: check them, or apply them and migrate what is stored.",
     ]
     ready_when: Annotated[
         ReadyWhen,

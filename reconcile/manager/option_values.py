@@ -12,6 +12,7 @@ from reconcile.ops.serving_addresses import parse_address
 
 ReadyWhen = Literal["up", "synced", "leading"]
 ServeMetrics = Literal["all", "local"]
+Definitions = Literal["check", "apply"]
 
 N = TypeVar("N", int, float)
 ByController: TypeAlias = N | Mapping[str, N]

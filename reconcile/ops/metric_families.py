@@ -62,6 +62,11 @@ class MetricFamilies:
             "certificate_days", "Days until the certificate of the webhooks expires."
         )
 
+        defined = _Maker(registry, "reconcile_definition", ("definition",))
+        self.rewritten = defined.gauge("rewritten_objects", "Objects rewritten by the pass that migrates.")
+        self.not_rewritten = defined.gauge("failed_objects", "Objects that this pass could not rewrite.")
+        self.finished = defined.gauge("finished", "Whether definition and objects are as the classes are.")
+
         own = _Maker(registry, "reconcile", ("controller",), WAIT_BUCKETS)
         self.own_writes = own.histogram(
             "own_write_wait_seconds", "Time a read waited until the cache showed own writes."

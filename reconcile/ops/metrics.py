@@ -78,6 +78,15 @@ class Metrics:
         """For how many more days the certificate of the webhooks is valid."""
         self._families.webhook_certificate.set(days)
 
+    def objects_rewritten(self, definition: str, done: int, failed: int) -> None:
+        """What the pass over the stored objects of a kind has come to."""
+        self._families.rewritten.labels(definition).set(done)
+        self._families.not_rewritten.labels(definition).set(failed)
+
+    def definition_finished(self, definition: str, finished: bool) -> None:
+        """Whether a definition and its objects are at the versions of the classes."""
+        self._families.finished.labels(definition).set(finished)
+
     async def watch_loop(self) -> None:
         while True:
             due = anyio.current_time() + LAG_SECONDS

@@ -4,7 +4,7 @@
 was read, so of two processes only one takes a step, and the other one plans anew.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -85,7 +85,6 @@ class DefinitionRollout:
     reporting: Reporting = field(factory=Reporting)
     settle: float = SETTLE
     _seen: plan.Seen = field(factory=plan.Seen, init=False)
-    _told: str = field(default="", init=False)
     _sender: Sender = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -267,7 +266,10 @@ class DefinitionRollout:
         note: str,
         installed: Mapping[str, Any] | None = None,
     ) -> None:
-        write: Callable[..., Any] = _log.info if kind == "Normal" else _log.warning
-        write("definition", definition=self.wanted.name, reason=reason, note=note)
+        name = self.wanted.name
+        if kind == "Normal":
+            _log.info("a definition goes on", definition=name, reason=reason, note=note)
+        else:
+            _log.warning("a definition does not go on", definition=name, reason=reason, note=note)
         uid = "" if installed is None else installed["metadata"].get("uid", "")
-        self.reporting.report(Report(self.wanted.name, uid, kind, reason, note))
+        self.reporting.report(Report(name, uid, kind, reason, note))

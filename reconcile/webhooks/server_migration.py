@@ -16,6 +16,9 @@ VERSIONS: Final = ("v1", "v1beta1")
 POLL: Final = 2.0
 START_SECONDS: Final = 60.0
 """Until a migration that no controller began is given up: the API may be served without its controller."""
+RUN_SECONDS: Final = 120.0
+"""Until one that is running is not waited for any more: the control plane repeats for ever what an object or
+a webhook refuses, and does not name it. Two migrations at a time do no harm."""
 
 
 @frozen
@@ -33,9 +36,10 @@ class ServerMigration:
             return False
         path = f"/apis/{GROUP}/{version}/storageversionmigrations"
         await self._begin(version, path)
-        succeeded = await self._end(f"{path}/{self.resource.name}")
+        if not await self._succeeds(f"{path}/{self.resource.name}"):
+            return False
         await self._delete(f"{path}/{self.resource.name}")
-        return succeeded
+        return True
 
     async def _version(self) -> str | None:
         try:
@@ -64,8 +68,8 @@ class ServerMigration:
             except AlreadyExists:
                 await anyio.sleep(POLL)
 
-    async def _end(self, path: str) -> bool:
-        given_up = anyio.current_time() + START_SECONDS
+    async def _succeeds(self, path: str) -> bool:
+        begun = anyio.current_time()
         while True:
             found = await self._read(path)
             if found is None or not self._is_this(found):
@@ -75,7 +79,8 @@ class ServerMigration:
                 return True
             if conditions.get("Failed") == "True":
                 return False
-            if "Running" not in conditions and anyio.current_time() >= given_up:
+            patience = RUN_SECONDS if "Running" in conditions else START_SECONDS
+            if anyio.current_time() >= begun + patience:
                 return False
             await anyio.sleep(POLL)
 

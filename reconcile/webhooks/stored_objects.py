@@ -54,8 +54,7 @@ class Rewritten:
 
     def fail(self, key: str, error: Exception) -> None:
         self.failed += 1
-        if len(self.failures) < NAMED:
-            self.failures.append(f"{key}: {error}")
+        self.failures = [*self.failures, f"{key}: {error}"][:NAMED]
 
 
 @frozen

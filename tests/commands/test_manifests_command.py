@@ -221,6 +221,19 @@ def test_over_tls_the_api_server_authorises_access_to_metrics(
     assert not [one for one in alone if one["kind"].startswith("Cluster")]
 
 
+def test_definitions_that_the_operator_applies_are_named_in_its_role(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "from sites import sites\nm = Manager(sites, definitions='apply')"
+    made = made_of(source, tmp_path, monkeypatch)
+    assert flags_in(made)["definitions"] == "apply"
+    rules = [rule for one in made if one["kind"] == "ClusterRole" for rule in one["rules"]]
+    of_definitions = [rule for rule in rules if rule["apiGroups"] == ["apiextensions.k8s.io"]]
+    (named,) = {tuple(rule["resourceNames"]) for rule in of_definitions if "create" not in rule["verbs"]}
+    assert named == ("sites.example.com",)
+    assert not any("*" in rule["resources"] for rule in of_definitions)
+
+
 def flags_in(made: Sequence[Document]) -> dict[str, str]:
     """The flags of a pod's container as `reconcile run` parses them."""
     flags, _, _ = run.make_parser(click.Context(run)).parse_args(arguments_in(made)[1:])
@@ -388,6 +401,7 @@ def test_a_kind_is_custom_if_it_needs_a_definition() -> None:
         ),
         ("c = Manager(serve_review=True)", ("--namespaces", "a"), "serve_review asks for reviews"),
         ("c = Manager(serve_review=True)", (), "the pods would serve without TLS"),
+        ("c = Manager(definitions='apply')", ("--namespaces", "a"), "changes definitions of the whole"),
         ("c = Manager(clusters={'east': 'x'})", (), "works in several clusters"),
         ("c = Controller(Pod, keep)", ("--namespaces", "A_b"), "'A_b' is not the name of a namespace"),
         ("c = Controller(Pod, keep)", ("--name", "Big"), "'Big' is not a valid operator name"),

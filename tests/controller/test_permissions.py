@@ -9,6 +9,7 @@ from reconcile.controller.declaration import Predecessor
 from reconcile.controller.permissions import (
     Permission,
     beyond_namespaces,
+    definition_permissions,
     lease_permissions,
     merged,
     permissions_of,
@@ -132,6 +133,22 @@ def test_a_rule_lists_resource_names_only_if_it_is_limited_to_some() -> None:
             "verbs": ["get", "watch", "update"],
         },
     ]
+
+
+def test_definitions_are_changed_by_name_and_only_created_without() -> None:
+    definitions = ("apiextensions.k8s.io", "customresourcedefinitions")
+    migrations = ("storagemigration.k8s.io", "storageversionmigrations")
+    name = ("plains.plain.example.com",)
+    assert definition_permissions([Plain, Plain, Node]) == [
+        Permission(*definitions, ("create",)),
+        Permission(*definitions, ("get", "update"), name),
+        Permission(definitions[0], f"{definitions[1]}/status", ("update",), name),
+        Permission(*migrations, ("create",)),
+        Permission(*migrations, ("get", "delete"), name),
+        Permission("plain.example.com", "plains", ("list", "patch")),
+        Permission("plain.example.com", "plains/status", ("patch",)),
+    ]
+    assert definition_permissions([Node]) == []
 
 
 def test_the_review_permissions_only_allow_creating_reviews() -> None:

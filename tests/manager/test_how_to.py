@@ -9,7 +9,9 @@ import pytest
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
-@pytest.mark.parametrize("page", ["blocking-code", "name-an-operator", "several-clusters"])
+@pytest.mark.parametrize(
+    "page", ["blocking-code", "name-an-operator", "several-clusters", "two-versions-in-production"]
+)
 def test_the_code_on_the_page_runs(page: str) -> None:
     path = PAGES / f"{page}.md"
     code = "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))

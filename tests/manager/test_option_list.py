@@ -49,6 +49,7 @@ TEXTS: dict[str, tuple[str, Any]] = {
     "namespace": ("shop", "shop"),
     "selector": ("team=a", "team=a"),
     "dry_run": ("false", False),
+    "definitions": ("apply", "apply"),
     "take_over": ("true", True),
     "name": ("me", "me"),
     "embedded": ("true", True),

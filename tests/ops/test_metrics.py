@@ -69,6 +69,8 @@ async def test_names_and_labels_match_controller_runtime_and_the_reference(world
     async with world.running(controller, metrics=registry, leader_election=LeaderElection("toys")) as manager:
         assert manager._metrics is not None
         manager._metrics.webhook_called("defaults.toys.example.com", 200, "allowed", 0.01)
+        manager._metrics.objects_rewritten("toys.example.com", 1, 0)
+        manager._metrics.definition_finished("toys.example.com", True)
         await world.make()
         await anyio.sleep(5)
         await world.make("b")

@@ -34,6 +34,18 @@ def release(*versions: type[Object]) -> WantedDefinition:
     return wanted_definition(versions, WEBHOOK)
 
 
+@define(eq=False)
+class WithoutMigrations(PassingTransport):
+    """Leads to a server that does not serve storagemigration.k8s.io, as before Kubernetes 1.35."""
+
+    _inner: Transport
+
+    async def request(self, request: HttpRequest) -> Response:
+        if request.path.startswith("/apis/storagemigration.k8s.io"):
+            return Response(404, {}, b"404 page not found")
+        return await self._inner.request(request)
+
+
 @define
 class Reports(Reporting):
     heard: list[Report] = field(factory=list)
@@ -54,12 +66,15 @@ class Shops:
     broken: set[str] = field(factory=set)
     asked: list[str] = field(factory=list)
     reports: Reports = field(factory=Reports)
+    migrates: bool = True
+    """Whether its control plane carries out StorageVersionMigrations; older ones do not serve them."""
     server: ApiServer = field(init=False)
     transport: Transport = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.server = ApiServer(clock=self.clock, converter=self._convert)
-        self.transport = InProcessTransport(self.server, settle=True)
+        transport = InProcessTransport(self.server, settle=True)
+        self.transport = transport if self.migrates else WithoutMigrations(transport)
 
     async def _convert(self, request: ConversionRequest) -> list[dict[str, Any]]:
         self.asked.append(request.api_version)
@@ -104,6 +119,15 @@ class Shops:
         return {stored.decode()["apiVersion"] for stored in self.server.log.within(KEY, "default")}
 
 
+async def first_release(count: int, *, migrates: bool = True) -> Shops:
+    """A server with the first release and so many of its objects."""
+    shops = Shops(migrates=migrates)
+    assert await shops.rollout(FIRST).finish()
+    for number in range(count):
+        await shops.make("v1beta1", f"shop-{number}", size=number + 1, motto="open")
+    return shops
+
+
 def path(version: str) -> str:
     return f"/apis/{GROUP}/{version}/namespaces/default/shops"
 
@@ -112,7 +136,7 @@ def path(version: str) -> str:
 class Killing(PassingTransport):
     """Cancels its process at the request of that number: before it is carried out, or after it."""
 
-    inner: Transport
+    _inner: Transport
     at: int
     late: bool
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
@@ -123,7 +147,7 @@ class Killing(PassingTransport):
         dies = self.count == self.at
         if dies and not self.late:
             await self._die()
-        answer = await self.inner.request(request)
+        answer = await self._inner.request(request)
         if dies:
             await self._die()
         return answer
@@ -137,7 +161,7 @@ class Killing(PassingTransport):
 class Acting(PassingTransport):
     """Does `act` once, before the first request of that method."""
 
-    inner: Transport
+    _inner: Transport
     method: str
     act: Callable[[], Awaitable[object]]
     acted: bool = field(default=False, init=False)
@@ -146,4 +170,4 @@ class Acting(PassingTransport):
         if request.method == self.method and not self.acted:
             self.acted = True
             await self.act()
-        return await self.inner.request(request)
+        return await self._inner.request(request)

@@ -7,30 +7,23 @@ from typing import Any
 
 import pytest
 
+from reconcile.testing.virtual_time import simulate
 from reconcile.webhooks.definition_rollout import DefinitionRefused
 from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
 from tests.webhooks.migrating_shops import (
     DEFINITION,
-    FIRST,
     GROUP,
     SECOND,
     THIRD,
     Acting,
     Killing,
     Shops,
+    first_release,
     release,
 )
 from tests.webhooks.shops import Shop, ShopAlpha, ShopBeta
 
 STEPS = int(os.environ.get("SWEEP_RUNS", "12")) or None
-
-
-async def first_release(count: int) -> Shops:
-    shops = Shops()
-    assert await shops.rollout(FIRST).finish()
-    for number in range(count):
-        await shops.make("v1beta1", f"shop-{number}", size=number + 1, motto="open")
-    return shops
 
 
 def versions(definition: dict[str, Any]) -> list[tuple[str, bool, bool]]:
@@ -75,26 +68,6 @@ async def test_what_is_done_is_not_done_again() -> None:
     before = await shops.definition()
     assert await shops.rollout(SECOND).finish()
     assert await shops.definition() == before
-
-
-async def test_an_object_that_cannot_be_converted_is_named_and_stops_only_the_dropping() -> None:
-    shops = await first_release(5)
-    shops.broken = {"shop-3"}
-    # The stored version is made v1 while all objects are readable by a probe of one.
-    assert not await shops.rollout(SECOND).finish()
-    definition = await shops.definition()
-    assert ("v1", True, True) in versions(definition)
-    assert set(definition["status"]["storedVersions"]) == {"v1beta1", "v1"}
-    stored = [one.decode() for one in shops.server.log.within((GROUP, "shops"), "default")]
-    assert {one["metadata"]["name"] for one in stored if one["apiVersion"] == f"{GROUP}/v1beta1"} == {
-        "shop-3"
-    }
-    assert shops.reports.heard[-1].reason == "ObjectsNotMigrated"
-    assert "1 objects cannot be stored in v1" in shops.reports.heard[-1].note
-    assert "default/shop-3" in shops.reports.heard[-1].note
-    shops.broken = set()
-    assert await shops.rollout(SECOND).finish()
-    assert (await shops.definition())["status"]["storedVersions"] == ["v1"]
 
 
 async def test_a_version_is_not_stored_before_objects_are_readable_in_it() -> None:
@@ -152,8 +125,8 @@ def wide(steps: int) -> Sequence[int]:
     return sorted({1 + round(place * (steps - 1) / (STEPS - 1)) for place in range(STEPS)})
 
 
-async def requests_of_all_releases(count: int) -> int:
-    shops, total = await first_release(count), 0
+async def requests_of_all_releases(count: int, migrates: bool) -> int:
+    shops, total = await first_release(count, migrates=migrates), 0
     for wanted in RELEASES:
         counting = Killing(shops.transport, 0, False)
         await shops.rollout(wanted, counting).finish()
@@ -161,9 +134,9 @@ async def requests_of_all_releases(count: int) -> int:
     return total
 
 
-async def migrate_killed(count: int, kill: int, late: bool) -> None:
+async def migrate_killed(count: int, kill: int, late: bool, migrates: bool) -> None:
     """Each release follows the last one; a process is killed at one request, and another one goes on."""
-    shops = await first_release(count)
+    shops = await first_release(count, migrates=migrates)
     before = await shops.specs("v1beta1")
     for wanted in RELEASES:
         killing = Killing(shops.transport, kill, late)
@@ -188,6 +161,41 @@ async def check_end(shops: Shops, before: Any) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_a_process_killed_at_any_request_loses_nothing_and_another_one_goes_on(late: bool) -> None:
-    for kill in wide(await requests_of_all_releases(4)):
-        await migrate_killed(4, kill, late)
+@pytest.mark.parametrize("migrates", [False, True])
+def test_a_process_killed_at_any_request_loses_nothing_and_another_one_goes_on(
+    late: bool, migrates: bool
+) -> None:
+    async def story() -> None:
+        for kill in wide(await requests_of_all_releases(4, migrates)):
+            await migrate_killed(4, kill, late, migrates)
+
+    simulate(story, limit_seconds=1e6)
+
+
+@pytest.mark.parametrize("migrates", [False, True])
+def test_an_object_that_cannot_be_converted_is_named_and_stops_only_the_dropping(migrates: bool) -> None:
+    async def story() -> None:
+        shops = await first_release(5, migrates=migrates)
+        await shops.rollout(SECOND).serve()
+        await broken_after_the_probe(shops, "shop-3")
+
+    simulate(story)
+
+
+async def broken_after_the_probe(shops: Shops, name: str) -> None:
+    breaking = Acting(shops.transport, "PUT", partial(shut, shops, name))
+    assert not await shops.rollout(SECOND, breaking).finish()
+    definition = await shops.definition()
+    assert ("v1", True, True) in versions(definition)
+    assert set(definition["status"]["storedVersions"]) == {"v1beta1", "v1"}
+    assert shops.names_stored_as("v1beta1") == {name}
+    assert shops.reports.heard[-1].reason == "ObjectsNotMigrated"
+    assert "1 objects cannot be stored in v1" in shops.reports.heard[-1].note
+    assert f"default/{name}" in shops.reports.heard[-1].note
+    shops.broken = set()
+    assert await shops.rollout(SECOND).finish()
+    assert (await shops.definition())["status"]["storedVersions"] == ["v1"]
+
+
+async def shut(shops: Shops, name: str) -> None:
+    shops.broken = {name}

@@ -1,0 +1,103 @@
+"""Keeps the definitions of a manager's kinds at the versions of its classes (`definitions="apply"`).
+
+Every replica has the server serve what its classes need, before the first lists; the rest is the leader's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from attrs import define, field
+
+from informers import Transport
+from reconcile.client.client import Client
+from reconcile.controller.declaration import Controller
+from reconcile.controller.event_recorder import Recorder
+from reconcile.controller.run_output import PendingEvent
+from reconcile.manager.option_list import ManagerOptions
+from reconcile.models import decode, unstructured_kind
+from reconcile.models.versions import families
+from reconcile.webhooks.definition_rollout import DefinitionRollout, Report, Reporting
+from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
+
+if TYPE_CHECKING:
+    from reconcile.ops.metrics import Metrics
+
+_Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+
+
+@define
+class EventsAndMetrics(Reporting):
+    """Makes Events of the definition, and metrics, of what a rollout reports."""
+
+    recorder: Recorder
+    metrics: "Metrics | None" = None
+
+    def report(self, report: Report) -> None:
+        metadata = {"name": report.definition, "uid": report.uid}
+        event = PendingEvent(report.type, report.reason, report.note, "Migrate")
+        self.recorder.record(decode(_Definition, {"metadata": metadata, **_HEAD}), event)
+
+    def rewrote(self, definition: str, done: int, failed: int) -> None:
+        if self.metrics is not None:
+            self.metrics.objects_rewritten(definition, done, failed)
+
+    def finished(self, definition: str, finished: bool) -> None:
+        if self.metrics is not None:
+            self.metrics.definition_finished(definition, finished)
+
+
+_HEAD: Mapping[str, str] = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+
+
+@define(eq=False)
+class DefinitionKeeper:
+    """Keeps the definitions in one cluster. `first` leads there before there is a leader, `client` after."""
+
+    wanted: Sequence[WantedDefinition]
+    first: Transport
+    client: Client
+    component: str
+    metrics: "Metrics | None" = None
+    recorder: Recorder = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        writer = Client(self.client.transport, field_manager=self.component, clock=self.client.clock)
+        self.recorder = Recorder(writer, self.component)
+
+    async def serve(self) -> None:
+        """Have all versions of the classes served. Raises DefinitionRefused, and ApiError."""
+        for wanted in self.wanted:
+            await self._rollout(wanted, self.first).serve()
+
+    async def run(self) -> None:
+        """Take the other steps, for as long as this manager leads."""
+        async with anyio.create_task_group() as group:
+            with self.recorder.writing_in(group):
+                async with anyio.create_task_group() as rollouts:
+                    for wanted in self.wanted:
+                        rollouts.start_soon(self._rollout(wanted, self.client.transport).run)
+
+    def _rollout(self, wanted: WantedDefinition, transport: Transport) -> DefinitionRollout:
+        reporting = EventsAndMetrics(self.recorder, self.metrics)
+        return DefinitionRollout(wanted, transport, self.client.clock, reporting=reporting)
+
+
+def definition_keeper_of(
+    options: ManagerOptions,
+    first: Transport,
+    client: Client,
+    controllers: Iterable[Controller[Any]],
+    metrics: "Metrics | None" = None,
+) -> DefinitionKeeper | None:
+    """The keeper of a manager with those controllers; None if it only checks, and in shadow."""
+    if options["definitions"] == "check" or options["dry_run"]:
+        return None
+    wanted = wanted_definitions(controllers)
+    return DefinitionKeeper(wanted, first, client, options["name"], metrics)
+
+
+def wanted_definitions(controllers: Iterable[Controller[Any]]) -> Sequence[WantedDefinition]:
+    """What the kinds of these controllers need. Raises TypeError for a class without a definition."""
+    kinds = [controller.kind for controller in controllers]
+    return [wanted_definition(versions) for versions in families(kinds)]

@@ -1,0 +1,208 @@
+"""Managers that bring definitions and stored objects to the versions of their classes."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+from informers.transport import HttpRequest, PassingTransport, Response, Transport
+from reconcile import Context, Controller, Manager, Write
+from reconcile.controller.permissions import definition_permissions, permissions_of
+from reconcile.embedded import InProcessTransport, service_account
+from reconcile.errors import ConfigurationError, DefinitionRefused
+from reconcile.manager.option_checks import check_options
+from reconcile.manager.option_list import complete_options
+from reconcile.testing.virtual_time import simulate
+from tests.webhooks.migrating_shops import (
+    DEFINITION,
+    GROUP,
+    THIRD,
+    Shops,
+    WithoutMigrations,
+    first_release,
+)
+from tests.webhooks.shops import Shop, ShopBeta
+
+COUNT = 5_000 if "SWEEP_RUNS" in os.environ else 600
+"""Stored objects: more than one page."""
+OBJECTS_A_LIFE = COUNT * 2 // 5
+
+
+async def paint(ctx: Context[Shop]) -> None:
+    if ctx.object.spec.color is None:
+        await ctx.client.raw.merge(ctx.object, {"spec": {"color": "red"}})
+
+
+def controller() -> Controller[Shop]:
+    return Controller(Shop, paint, name="painter", writes=[Write(Shop, "patch")])
+
+
+def manager(shops: Shops, transport: Transport | None = None, **options: Any) -> Manager:
+    return Manager(
+        controller(),
+        environ={},
+        transport=transport or shops.transport,
+        clock=shops.clock,
+        client_qps=0,
+        **{"definitions": "apply", **options},
+    )
+
+
+async def until(done: Callable[[], Any]) -> None:
+    while not await done():
+        await anyio.sleep(1)
+
+
+async def is_migrated(shops: Shops) -> bool:
+    return bool((await shops.definition())["status"]["storedVersions"] == ["v1"])
+
+
+@pytest.mark.parametrize("migrates", [True, False])
+def test_a_manager_serves_its_versions_before_the_first_lists_and_migrates_when_it_leads(
+    migrates: bool,
+) -> None:
+    async def story() -> None:
+        shops = await first_release(3, migrates=migrates)
+        async with manager(shops):
+            await until(lambda: is_migrated(shops))
+            await anyio.sleep(5)
+        assert shops.stored_as() == {f"{GROUP}/v1"}
+        assert {spec["color"] for spec in (await shops.specs("v1")).values()} == {"red"}
+        reasons = {event["reason"] for event in await events(shops)}
+        assert reasons == {"DefinitionChanged", "ObjectsMigrated", *(() if migrates else ("StoredVersions",))}
+
+    simulate(story)
+
+
+async def events(shops: Shops) -> list[dict[str, Any]]:
+    listed = await shops.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
+    return [item for item in listed["items"] if item["regarding"]["kind"] == "CustomResourceDefinition"]
+
+
+def test_a_shadow_and_a_manager_that_only_checks_change_no_definition() -> None:
+    async def story() -> None:
+        shops = await first_release(1)
+        before = await shops.definition()
+        beta = Controller(ShopBeta, idle)
+        for options in ({"definitions": "check"}, {"definitions": "apply", "dry_run": True}):
+            running: Any = {**options, "clock": shops.clock, "transport": shops.transport}
+            async with Manager(beta, environ={}, **running):
+                await anyio.sleep(60)
+        assert await shops.definition() == before
+
+    simulate(story)
+
+
+async def idle(ctx: Context[Any]) -> None: ...
+
+
+def test_a_manager_of_an_older_release_ends_with_the_next_step() -> None:
+    async def story() -> None:
+        shops = await first_release(1)
+        await shops.ask("PATCH", DEFINITION, {"spec": {"conversion": {"webhook": None, "strategy": "None"}}})
+        with pytest.raises(DefinitionRefused, match="serve webhooks, or keep one version"):
+            await manager(shops).run()
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("migrates", [True, False])
+def test_the_rights_of_the_manifests_suffice(migrates: bool) -> None:
+    async def story() -> None:
+        shops = await first_release(3, migrates=migrates)
+        rights = [*permissions_of([controller()]), *definition_permissions([Shop])]
+        await grant(shops, [right.rule() for right in rights])
+        transport = InProcessTransport(shops.server, settle=True, user=ACCOUNT)
+        limited = transport if migrates else WithoutMigrations(transport)
+        async with manager(shops, limited):
+            await until(lambda: is_migrated(shops))
+            await until(lambda: painted(shops))
+        assert await shops.rollout(THIRD, limited).finish()
+        assert [version["name"] for version in (await shops.definition())["spec"]["versions"]] == ["v1"]
+
+    simulate(story)
+
+
+ACCOUNT = service_account("shop-system", "shop")
+
+
+async def grant(shops: Shops, rules: list[dict[str, Any]]) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1"
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "shop"}}
+    await shops.ask("POST", f"{roles}/clusterroles", {**head, "kind": "ClusterRole", "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "shop"}
+    account = {"kind": "ServiceAccount", "namespace": "shop-system", "name": "shop"}
+    binding = {**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]}
+    await shops.ask("POST", f"{roles}/clusterrolebindings", binding)
+
+
+def test_definitions_are_not_applied_with_roles_of_single_namespaces() -> None:
+    options = complete_options({"definitions": "apply", "namespaces": ["a"]})
+    with pytest.raises(ConfigurationError, match="changes definitions of the whole cluster"):
+        check_options(options, [controller()])
+
+
+@define(eq=False)
+class Mortal(PassingTransport):
+    """Ends its manager at the first write of the definition, and after so many objects."""
+
+    _inner: Transport
+    objects: int
+    late: bool
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+
+    async def request(self, request: HttpRequest) -> Response:
+        dies = request.method == "PUT" and request.path.startswith(DEFINITION)
+        if request.method == "PATCH" and request.query.get("fieldManager") == "reconcile-storage-migration":
+            self.objects -= 1
+            dies = self.objects == 0
+        if dies and not self.late:
+            await self._die()
+        answer = await self._inner.request(request)
+        if dies:
+            await self._die()
+        return answer
+
+    async def _die(self) -> None:
+        self.scope.cancel()
+        await anyio.sleep_forever()
+
+
+async def live_and_die(shops: Shops, mortal: Mortal) -> None:
+    with mortal.scope:
+        async with manager(shops, mortal):
+            await until(lambda: is_migrated(shops))
+
+
+@pytest.mark.timeout(600)
+def test_managers_killed_at_each_write_migrate_every_object_under_a_running_controller() -> None:
+    async def story() -> None:
+        shops = await first_release(COUNT, migrates=False)
+        before = await shops.specs("v1beta1")
+        lives = 0
+        while not await is_migrated(shops):
+            lives += 1
+            assert lives < 40
+            # Every other process dies before its write is carried out, and so achieves less.
+            await live_and_die(shops, Mortal(shops.transport, OBJECTS_A_LIFE * lives, lives % 2 == 0))
+            assert len(await shops.specs("v1beta1")) == COUNT
+        assert lives > 4
+        async with manager(shops):
+            await until(lambda: painted(shops))
+        after = await shops.specs("v1")
+        assert shops.stored_as() == {f"{GROUP}/v1"}
+        sizes = {name: spec["size"] for name, spec in before.items()}
+        assert {name: spec["replicas"] for name, spec in after.items()} == sizes
+        # The next release has the class of v1 alone.
+        assert await shops.rollout(THIRD).finish()
+        assert [version["name"] for version in (await shops.definition())["spec"]["versions"]] == ["v1"]
+        assert len(await shops.specs("v1")) == COUNT
+
+    simulate(story, limit_seconds=7200)
+
+
+async def painted(shops: Shops) -> bool:
+    return all(spec.get("color") == "red" for spec in (await shops.specs("v1")).values())
