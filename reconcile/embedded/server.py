@@ -21,6 +21,7 @@ from reconcile.embedded.api import ApiRequest, RequestTarget, target_at
 from reconcile.embedded.auth import Access, attributes_of
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
+from reconcile.embedded.controllers.deletion_clearance import DeletionClearance
 from reconcile.embedded.controllers.disruption import Disruptions
 from reconcile.embedded.controllers.garbage_collection import GarbageCollector
 from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
@@ -118,11 +119,11 @@ class ApiServer:
         self._watches: dict[StorageKey, dict[WatchStream, None]] = {}
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
         readable = Readability(self._engine)
-        self._garbage = GarbageCollector(self._engine, readable)
+        clearance = DeletionClearance(self._engine)
+        self._garbage = GarbageCollector(self._engine, readable, clearance)
         migrations = Migrations(self._engine, self.respond)
-        self._waiting = WaitingWork(
-            migrations, readable, VersionCaches(engine, self._wake), self._settle_objects
-        )
+        caches = VersionCaches(engine, self._wake)
+        self._waiting = WaitingWork(migrations, readable, caches, clearance, self._settle_objects)
         self._accounts = DefaultAccounts(self._engine)
         self._storage = StorageProtection(self._engine)
         self._quotas = Quotas(self._engine)
@@ -240,9 +241,10 @@ class ApiServer:
         self._settle_statuses()
 
     async def settle_waiting(self) -> None:
-        """Do the work of the controllers that awaits conversion, and what follows from it.
+        """Do the work of the controllers that awaits conversion or admission, and what follows from it.
 
-        They migrate stored objects, and collect or end what is stored in another version than they read.
+        They migrate stored objects, collect or end what is stored in another version than they read, and
+        delete what policies and webhooks allow.
         """
         if self._waiting.pending and not self._refusing:
             await self._waiting.once()

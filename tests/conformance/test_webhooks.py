@@ -20,7 +20,7 @@ from tests.conformance.served import HERE, TOKEN, load_script, serving
 SIDE_BY_SIDE = 32
 # No namespace ends while another scenario has objects that cannot be converted.
 PATIENCE = 20.0
-QUIET = 1.0
+QUIET = 2.0
 
 Results = dict[str, list[tuple[str, str]]]
 """The differences found, by scenario: at which step, and what."""

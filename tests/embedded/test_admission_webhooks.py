@@ -382,3 +382,23 @@ async def test_a_refused_deletion_warns_and_leaves_the_object(hooks: Hooks) -> N
     refused = await hooks.send("DELETE", A)
     assert (refused.status, refused.headers["warning"]) == (400, '299 - "kept"')
     assert (await hooks.send("GET", A)).status == 200
+
+
+async def test_garbage_whose_deletion_is_refused_stays_until_it_is_allowed(hooks: Hooks) -> None:
+    owner = await hooks.send("POST", CONFIG_MAPS, config_map("owner"))
+    uid = owner.body["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+    await hooks.send("POST", CONFIG_MAPS, config_map("a", ownerReferences=[reference]))
+    await hooks.send("DELETE", f"{CONFIG_MAPS}/owner")
+    hooks.configure("Validating")
+    hooks.answers["/a"] = lambda review: allowed(review, allowed=False)
+    hooks.api.server.settle()
+    await hooks.api.server.settle_waiting()
+    assert (await hooks.send("GET", A)).status == 200
+    ((_, review),) = hooks.calls
+    assert review["request"]["userInfo"]["username"].endswith(":generic-garbage-collector")
+    del hooks.answers["/a"]
+    while (await hooks.send("GET", A)).status == 200:
+        await anyio.lowlevel.checkpoint()
+        await hooks.api.server.settle_waiting()
+    assert len(hooks.calls) == 2

@@ -1,14 +1,18 @@
-"""What controllers do for every object: collect garbage, end namespaces and definitions, expire events."""
+"""What controllers do for every object: collect garbage, end namespaces and definitions."""
 
-import datetime
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import anyio
-from attrs import frozen
 
 from informers.resource import Key
+from reconcile.embedded.controllers.deletion_clearance import (
+    DeletionClearance,
+    Place,
+    PlannedDeletion,
+)
+from reconcile.embedded.controllers.event_expiry import EVENTS, EventExpiry
 from reconcile.embedded.controllers.foreign_owners import record_foreign_owner
 from reconcile.embedded.controllers.namespace_conditions import set_content_failure
 from reconcile.embedded.controllers.readability import Readability
@@ -26,52 +30,39 @@ from reconcile.embedded.verbs.deletion import (
     remove_finished,
 )
 
-EVENTS: StorageKey = ("", "events")
-# kube-apiserver's default of --event-ttl.
-EVENT_LIFETIME = datetime.timedelta(hours=1)
-
 _DEPARTED = 500
 """How many deleted owners are kept: the size of the cache of absent owners in kube-controller-manager."""
-
-Place = tuple[StorageKey, Key]
-
-
-@frozen
-class _Expiry:
-    due: datetime.datetime
-    place: Place
-    version: int
 
 
 class GarbageCollector:
     """Keeps the graph of owners and dependents. Changes queue objects to check; `settle` checks them."""
 
-    def __init__(self, engine: Engine, readable: Readability) -> None:
+    def __init__(self, engine: Engine, readable: Readability, clearance: DeletionClearance) -> None:
         self._engine = engine
         self._readable = readable
+        self._clearance = clearance
         self._unreadable: dict[Place, None] = {}
         self._places: dict[str, Place] = {}
         self._dependents: dict[str, dict[Place, None]] = {}
         self._to_check: dict[Place, None] = {}
         self._namespaces: dict[str, None] = {}
         self._definitions: dict[str, None] = {}
-        self._expiries: deque[_Expiry] = deque()
+        self._events = EventExpiry(engine)
         self._departed: OrderedDict[str, None] = OrderedDict()
         self._unknown: dict[Place, None] = {}
         self._unknown_since = 0
         self._woken: anyio.Event | None = None
-        self._resumed = 0  # the version with which an earlier run ended
         engine.log.on_change(self._note)
 
     def take_over(self, other: "GarbageCollector") -> None:
         """Copy the graph of `other`, of whose log this one has a copy."""
         self._places = dict(other._places)
         self._dependents = {uid: dict(places) for uid, places in other._dependents.items()}
-        self._expiries = deque(other._expiries)
+        self._events.take_over(other._events)
 
     def resume(self, version: int) -> None:
         """Know that everything up to `version` was written by an earlier run."""
-        self._resumed = version
+        self._events.resumed = version
 
     def wake(self) -> None:
         """Let `run` settle."""
@@ -83,12 +74,12 @@ class GarbageCollector:
         while True:
             self._woken = anyio.Event()
             settle()
-            with anyio.move_on_after(self._seconds_to_next_expiry()):
+            with anyio.move_on_after(self._events.seconds_to_next()):
                 await self._woken.wait()
 
     def settle(self) -> None:
         """Do all work that is due now, and what follows from it."""
-        self._expire_events()
+        self._events.expire()
         self._look_again()
         while self._to_check or self._namespaces or self._definitions:
             while self._to_check:
@@ -102,6 +93,7 @@ class GarbageCollector:
                 del self._namespaces[name]
                 self._end_namespace(name)
         self._readable.forget()
+        self._clearance.forget()
 
     # --- from changes to work ---
 
@@ -116,22 +108,8 @@ class GarbageCollector:
             self._namespaces[change.key.name] = None
         if change.resource == DEFINITIONS and change.new is not None and change.new.deleting:
             self._definitions[change.key.name] = None
-        if change.resource == EVENTS and change.new is not None:
-            due = self._written(change.new) + EVENT_LIFETIME
-            self._expiries.append(_Expiry(due, place, change.new.version))
+        self._events.note(change)
         self.wake()
-
-    def _written(self, event: Stored) -> datetime.datetime:
-        """When an event was written: now, unless it comes from an earlier run."""
-        now = self._engine.clock.now()
-        if event.version > self._resumed:
-            return now
-        metadata = event.decode()["metadata"]
-        times = [
-            metadata.get("creationTimestamp"),
-            *(one.get("time") for one in metadata.get("managedFields", ())),
-        ]
-        return max((datetime.datetime.fromisoformat(time) for time in times if time), default=now)
 
     def _index(self, place: Place, old: Stored | None, new: Stored | None) -> None:
         before = old.owners if old is not None else ()
@@ -175,6 +153,7 @@ class GarbageCollector:
 
     def _look_again(self) -> None:
         """Check again what could not be decided, if served kinds have changed or objects were converted."""
+        self._to_check |= self._clearance.freed()
         served_changed = self._unknown_since != self._engine.registry.revision
         if served_changed:
             self._unknown_since = self._engine.registry.revision
@@ -215,7 +194,8 @@ class GarbageCollector:
             self._drop_owners(stored, {owner.uid for owner in (*absent, *waiting)})
         elif not firm:
             foreground = bool(waiting) and bool(self._dependents.get(stored.uid))
-            self._delete(stored, "Foreground" if foreground else _policy_of(stored))
+            propagation = "Foreground" if foreground else _policy_of(stored)
+            self._delete(PlannedDeletion(stored, propagation), place)
 
     def _is_known(self, owner: StoredOwner, place: Place) -> bool:
         """Whether it can be decided that the owner exists; if not, nothing is collected.
@@ -290,8 +270,11 @@ class GarbageCollector:
         else:
             self._engine.put(stored.encoded_by, obj)
 
-    def _delete(self, stored: Stored, propagation: Propagation | None) -> None:
-        remove(self._engine, stored.encoded_by, stored, DeleteOptions(propagation=propagation))
+    def _delete(self, planned: PlannedDeletion, place: Place) -> None:
+        """Delete it, or look at `place` again once admission allows that."""
+        if self._clearance.allows(planned, place):
+            options = DeleteOptions(propagation=planned.propagation)
+            remove(self._engine, planned.stored.encoded_by, planned.stored, options)
 
     # --- namespaces and definitions ---
 
@@ -364,24 +347,7 @@ class GarbageCollector:
     def _delete_all(self, resource: StorageKey, namespace: str | None = None) -> None:
         for stored in list(self._engine.log.snapshot(resource)):
             if namespace in (None, stored.key.namespace) and not stored.deleting:
-                self._delete(stored, None)
-
-    # --- events ---
-
-    def _expire_events(self) -> None:
-        if not self._expiries:
-            return
-        now = self._engine.clock.now()
-        while self._expiries and self._expiries[0].due <= now:
-            expiry = self._expiries.popleft()
-            stored = self._engine.log.get(*expiry.place)
-            if stored is not None and stored.version == expiry.version:
-                self._engine.remove(*expiry.place)
-
-    def _seconds_to_next_expiry(self) -> float | None:
-        if not self._expiries:
-            return None
-        return max(0.0, (self._expiries[0].due - self._engine.clock.now()).total_seconds())
+                remove(self._engine, stored.encoded_by, stored, DeleteOptions())
 
 
 def _keep(holder: dict[str, Any], member: str, kept: list[Any]) -> None:
