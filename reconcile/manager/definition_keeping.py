@@ -70,6 +70,11 @@ class DefinitionKeeper:
         for wanted in self.wanted:
             await self._rollout(wanted, self.first).serve()
 
+    async def serve_kinds_of(self, controllers: Iterable[Controller[Any]]) -> None:
+        """The same for controllers that are added later; their objects are migrated after the next start."""
+        for wanted in wanted_definitions(controllers):
+            await self._rollout(wanted, self.first).serve()
+
     async def run(self) -> None:
         """Take the other steps, for as long as this manager leads."""
         async with anyio.create_task_group() as group:

@@ -176,6 +176,8 @@ class ClusterSet:
         try:
             for cluster in filter(lambda cluster: cluster.takes(controller), self.members):
                 if cluster.works or len(self.members) == 1:
+                    if cluster.definitions is not None:
+                        await cluster.definitions.serve_kinds_of([controller])
                     await check_scales(cluster.client.transport, controller.kinds)
                     await cluster.check_predecessors([controller])
                     await cluster.runners.add(controller)

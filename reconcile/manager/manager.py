@@ -170,8 +170,8 @@ class Manager(Lifecycle):
     async def add(self, controller: Controller[Any]) -> None:
         """Add a controller; returns when its caches are synced and it works, or will when leading.
 
-        Raises ValueError if its name is taken, CacheSyncFailed, DefinitionMismatch, PredecessorActive, and
-        RuntimeError while the manager stops.
+        Raises ValueError if its name is taken, CacheSyncFailed, DefinitionMismatch, DefinitionRefused,
+        PredecessorActive, and RuntimeError while the manager stops.
         """
         if self._assembly is None:
             check_unique_names((*self.controllers, controller))

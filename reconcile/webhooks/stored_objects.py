@@ -23,6 +23,8 @@ STRANDS: Final = 8
 """Requests at a time."""
 NAMED: Final = 20
 """How many objects that failed are kept by name."""
+SHOWN: Final = 500
+"""Characters of the reason, which a webhook may have written."""
 RESTARTS: Final = 3
 """How often a list that expired is begun again; it lives for five minutes."""
 FIELD_MANAGER: Final = "reconcile-storage-migration"
@@ -54,7 +56,7 @@ class Rewritten:
 
     def fail(self, key: str, error: Exception) -> None:
         self.failed += 1
-        self.failures = [*self.failures, f"{key}: {error}"][:NAMED]
+        self.failures = [*self.failures, f"{key}: {str(error)[:SHOWN]}"][:NAMED]
 
 
 @frozen
@@ -142,12 +144,13 @@ class StoredObjects:
         left = [entry for entry in metadata.managed_fields if entry.get("apiVersion") not in dropped]
         if len(left) < len(metadata.managed_fields):
             change = {"metadata": {"managedFields": left or [self._almost_nothing_managed()]}}
-            await self._send(metadata, MERGE, MERGE.guarded(change, guard))
+            # Not through /status: a server ignores managedFields that are sent to a subresource.
+            await self._send(metadata, "", MERGE, MERGE.guarded(change, guard))
             return
         head = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
         place = {"name": metadata.name, **({"namespace": metadata.namespace} if metadata.namespace else {})}
         body = APPLY.guarded({**head, "metadata": place}, guard)
-        await self._send(metadata, APPLY, body, {"force": "true"})
+        await self._send(metadata, "/status" if self.has_status else "", APPLY, body, {"force": "true"})
 
     def _almost_nothing_managed(self) -> dict[str, Any]:
         """One entry: with an empty list the server would keep the old one, and with none the first apply
@@ -161,10 +164,14 @@ class StoredObjects:
         }
 
     async def _send(
-        self, metadata: _Metadata, patch: PatchType, body: Any, query: Mapping[str, str] | None = None
+        self,
+        metadata: _Metadata,
+        part: str,
+        patch: PatchType,
+        body: Any,
+        query: Mapping[str, str] | None = None,
     ) -> None:
-        path = f"{self.resource.path(metadata.namespace)}/{metadata.name}"
-        path = f"{path}/status" if self.has_status else path
+        path = f"{self.resource.path(metadata.namespace)}/{metadata.name}{part}"
         asked = {"fieldManager": FIELD_MANAGER, **(query or {})}
         await self.sender.send("PATCH", path, bytes, asked, patch.headers, msgspec.json.encode(body))
 

@@ -23,8 +23,9 @@ from tests.webhooks.migrating_shops import (
     Shops,
     WithoutMigrations,
     first_release,
+    release,
 )
-from tests.webhooks.shops import Shop, ShopBeta
+from tests.webhooks.shops import Shop, ShopAlpha, ShopBeta
 
 COUNT = 5_000 if "SWEEP_RUNS" in os.environ else 600
 """Stored objects: more than one page."""
@@ -126,6 +127,20 @@ def test_the_rights_of_the_manifests_suffice(migrates: bool) -> None:
     simulate(story)
 
 
+def test_without_the_right_to_migrations_the_manager_rewrites_objects_itself() -> None:
+    async def story() -> None:
+        shops = await first_release(3)
+        rights = [*permissions_of([controller()]), *definition_permissions([Shop])]
+        rights = [right for right in rights if right.group != "storagemigration.k8s.io"]
+        await grant(shops, [right.rule() for right in rights])
+        limited = InProcessTransport(shops.server, settle=True, user=ACCOUNT)
+        assert await shops.rollout(release(Shop, ShopBeta, ShopAlpha), limited).finish()
+        assert shops.stored_as() == {f"{GROUP}/v1"}
+        assert "StoredVersions" in shops.reports.reasons
+
+    simulate(story)
+
+
 ACCOUNT = service_account("shop-system", "shop")
 
 
@@ -177,6 +192,7 @@ async def live_and_die(shops: Shops, mortal: Mortal) -> None:
             await until(lambda: is_migrated(shops))
 
 
+@pytest.mark.rule("definitions-restart")
 @pytest.mark.timeout(600)
 def test_managers_killed_at_each_write_migrate_every_object_under_a_running_controller() -> None:
     async def story() -> None:

@@ -86,6 +86,7 @@ async def test_serving_stores_nothing_otherwise() -> None:
     assert set(await shops.specs("v1")) == {"shop-0", "shop-1"}
 
 
+@pytest.mark.rule("definitions-refused")
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
@@ -160,6 +161,7 @@ async def check_end(shops: Shops, before: Any) -> None:
     assert {name: spec["replicas"] for name, spec in after.items()} == sizes
 
 
+@pytest.mark.rule("definitions-restart")
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("migrates", [False, True])
 def test_a_process_killed_at_any_request_loses_nothing_and_another_one_goes_on(

@@ -70,6 +70,7 @@ def check_change(step: plan.Change, before: Mapping[str, Any]) -> None:
         assert len(before["status"]["storedVersions"]) == 1
 
 
+@pytest.mark.rule("definitions-order")
 @given(st.sampled_from(WANTED), definitions())
 def test_from_any_state_the_steps_end_and_no_stored_version_is_dropped(
     wanted: WantedDefinition, now: dict[str, Any]
@@ -87,6 +88,7 @@ def test_from_any_state_the_steps_end_and_no_stored_version_is_dropped(
     raise AssertionError(step)
 
 
+@pytest.mark.rule("definitions-order")
 def test_a_version_is_stored_only_after_a_probe_of_this_generation() -> None:
     now = installed(NAMES, "v1beta1", [], NAMES, webhook=True)
     assert next_step(ALL, now, Seen()) == plan.Probe("v1")
@@ -114,6 +116,7 @@ def test_a_version_of_a_later_release_that_is_not_stored_yet_stays() -> None:
     assert next_step(FIRST, now) == plan.Finished()
 
 
+@pytest.mark.rule("definitions-refused")
 def test_functions_without_a_webhook_are_refused() -> None:
     wanted = wanted_definition([Shop, ShopBeta])
     for now in (None, installed(["v1"], "v1", [], [], webhook=False)):
@@ -142,6 +145,7 @@ def test_the_first_field_that_a_schema_would_lose_is_named(
     assert lost_field(before, after) == field
 
 
+@pytest.mark.rule("definitions-refused")
 def test_a_class_without_a_field_of_the_installed_version_is_refused_by_its_path() -> None:
     now = installed(["v1"], "v1", [], [], webhook=False)
     spec = now["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
