@@ -35,6 +35,8 @@ SETTLE: Final = 10.0
 """Seconds after a change until each server of the control plane acts by it: they follow definitions by watch.
 Objects that one of them still stored in the old version would be missed."""
 POLL: Final = 1.0
+POLLS: Final = 60
+"""How often a definition that the server has not established yet is read again in a row."""
 FIRST_WAIT: Final = 5.0
 LONGEST_WAIT: Final = 600.0
 """Seconds: between two attempts, and between two looks at a definition that is as it should be."""
@@ -99,7 +101,7 @@ class DefinitionRollout:
 
         Any number of replicas may do so at once. Raises DefinitionRefused, and ApiError.
         """
-        while True:
+        for _ in range(POLLS):
             installed = await self._read()
             step = plan.next_step(self.wanted, installed, self._seen)
             if isinstance(step, plan.Refused):
@@ -131,9 +133,14 @@ class DefinitionRollout:
 
         Raises DefinitionRefused, and ApiError.
         """
+        polls = 0
         while True:
             installed = await self._read()
             step = plan.next_step(self.wanted, installed, self._seen)
+            polls = polls + 1 if isinstance(step, plan.Await) else 0
+            if polls > POLLS and isinstance(step, plan.Await):
+                self._tell("Warning", "DefinitionNotEstablished", step.what, installed)
+                return False
             if isinstance(step, plan.Finished):
                 return True
             if isinstance(step, plan.Refused):

@@ -44,7 +44,7 @@ class Change:
 
 @frozen
 class Await:
-    """Read the definition again later: the server is about to act on it."""
+    """Read the definition again soon: the server is about to act on it; `what` says what is missing."""
 
     what: str
 
@@ -114,7 +114,7 @@ def next_step(
     if served != now.spec and seen.equal != now.generation:
         return Change(f"serve {_listed(wanted.versions)}", served, serves=True)
     if not now.is_established:
-        return Await("the server to establish the definition")
+        return Await(f"the server has not established the definition: {now.complaint}")
     return _to_storage(wanted, now, seen) or _to_the_end(wanted, now)
 
 
@@ -146,6 +146,14 @@ class Installed:
             condition.get("type") == "Established" and condition.get("status") == "True"
             for condition in self._status.get("conditions") or ()
         )
+
+    @property
+    def complaint(self) -> str:
+        """Why the server does not take the names of the kind, or that it has not looked at them yet."""
+        for condition in self._status.get("conditions") or ():
+            if condition.get("type") == "NamesAccepted" and condition.get("status") == "False":
+                return str(condition.get("message"))
+        return "it has not looked at the names yet"
 
     @property
     def is_migrated(self) -> bool:

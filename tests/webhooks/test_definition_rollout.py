@@ -201,3 +201,18 @@ async def broken_after_the_probe(shops: Shops, name: str) -> None:
 
 async def shut(shops: Shops, name: str) -> None:
     shops.broken = {name}
+
+
+def test_a_definition_whose_names_another_one_has_is_reported() -> None:
+    async def story() -> None:
+        shops = Shops()
+        other = {**THIRD.body, "metadata": {"name": f"stores.{GROUP}"}}
+        names = {**other["spec"]["names"], "plural": "stores", "singular": "store"}
+        other["spec"] = {**other["spec"], "names": names}
+        await shops.ask("POST", DEFINITION.rpartition("/")[0], other)
+        await shops.rollout(THIRD).serve()
+        assert not await shops.rollout(THIRD).finish()
+        assert shops.reports.reasons[-1] == "DefinitionNotEstablished"
+        assert "already in use" in shops.reports.heard[-1].note
+
+    simulate(story)
