@@ -9,6 +9,8 @@ from reconcile.commands.crds_command import file_of
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import (
     Permission,
+    bundle_permissions,
+    certificate_permissions,
     definition_permissions,
     lease_permissions,
     merged,
@@ -16,6 +18,7 @@ from reconcile.controller.permissions import (
     predecessor_permissions,
     review_permissions,
 )
+from reconcile.webhooks.calling_objects import WebhookService, calling_objects
 from reconcile.webhooks.configurations import Installed, Service, configurations_of
 from reconcile.webhooks.routes import Route
 
@@ -53,7 +56,7 @@ class Installation:
     routes: Sequence[Route] = ()
     """What its webhooks serve; empty: it has none."""
     webhook_certificates: str = ""
-    """The folder of the webhooks' certificate, where a Secret is mounted."""
+    """The folder of the webhooks' certificate, where a Secret is mounted; empty: it makes its own."""
 
     @property
     def webhook_service(self) -> Service | None:
@@ -103,6 +106,12 @@ def _roles(operator: Installation) -> Iterable[Document]:
     if operator.review:  # a role to bind to the account that collects metrics
         role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
         yield {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
+    service = operator.webhook_service
+    if service is not None and not operator.webhook_certificates:
+        rights = certificate_permissions(WebhookService(service.name, service.namespace).secret)
+        yield from _granted(operator, service.name, rights, operator.namespace)
+        called = [(one.resource, one.name) for one in calling_objects(operator.routes)]
+        yield from _granted(operator, service.name, bundle_permissions(called), None)
     yield from _granted(
         operator, f"{operator.name}-leader", lease_permissions(operator.lease), operator.namespace
     )
@@ -138,9 +147,17 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         f"--serve=:{PORT}",
         "--serve-review" if operator.review else "--serve-metrics=local",
         "--ready-when=synced",
-        *([f"--webhooks=:{WEBHOOK_PORT}"] if operator.routes else []),
+        *_webhook_arguments(operator),
         *(["--definitions=apply"] if operator.applies_definitions else []),
     ]
+
+
+def _webhook_arguments(operator: Installation) -> Sequence[str]:
+    service = operator.webhook_service
+    if service is None:
+        return []
+    own = [] if operator.webhook_certificates else [f"--webhook-service={service.namespace}/{service.name}"]
+    return [f"--webhooks=:{WEBHOOK_PORT}", *own]
 
 
 def _deployment(operator: Installation) -> Document:

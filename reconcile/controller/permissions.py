@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
+from informers import APIResource
 from reconcile.controller.declaration import Controller
 from reconcile.controller.rbac_verbs import OBJECT_VERBS, ordered
 from reconcile.controller.rbac_verbs import READ_VERBS as READ
@@ -68,6 +69,19 @@ def lease_permissions(name: str) -> Sequence[Permission]:
         Permission(*leases, ("create",)),
         Permission(*leases, ("get", "watch", "update"), (name,)),
     ]
+
+
+def certificate_permissions(secret: str) -> Sequence[Permission]:
+    """Rights for certificates of the operator's own, in the namespace of their Secret."""
+    return [Permission("", "secrets", ("create",)), Permission("", "secrets", ("get", "update"), (secret,))]
+
+
+def bundle_permissions(objects: Iterable[tuple[APIResource, str]]) -> Sequence[Permission]:
+    """Rights to have these objects (each a resource and a name) trust the operator's own certificates."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for resource, name in objects:
+        names.setdefault((resource.group, resource.plural), []).append(name)
+    return [Permission(*kind, ("get", "patch"), tuple(sorted(them))) for kind, them in sorted(names.items())]
 
 
 def review_permissions() -> Sequence[Permission]:

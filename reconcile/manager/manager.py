@@ -30,7 +30,7 @@ from reconcile.manager.option_list import (
     shown,
 )
 from reconcile.manager.transports import open_transports
-from reconcile.manager.webhook_serving import webhooks_served
+from reconcile.manager.webhook_serving import ServedWebhooks, webhooks_served
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import Check, ping
@@ -89,7 +89,7 @@ class Manager(Lifecycle):
         self._transport = self.options["transport"]
         self._metrics: Metrics | None = None
         self._address: Address | None = None
-        self._webhook_address = ""
+        self._webhooks = ServedWebhooks()
         self._assembly: Assembly | None = None
         self._watchdog: Watchdog | None = None
 
@@ -122,7 +122,7 @@ class Manager(Lifecycle):
     @property
     def webhook_address(self) -> str:
         """Where it serves webhooks now, as `address`."""
-        return self._webhook_address
+        return self._webhooks.address
 
     @property
     def transport(self) -> Transport | None:
@@ -242,8 +242,8 @@ class Manager(Lifecycle):
             # The pages come first and go last: probes are answered while everything else starts and stops.
             async with (
                 self._observed(),
-                self._webhooks() as self._webhook_address,
                 open_transports(self.options, self.controllers) as transports,
+                self._served(next(iter(transports.values()))) as self._webhooks,
             ):
                 self._transport = next(iter(transports.values()))
                 await self._run_on(transports, task_status)
@@ -272,12 +272,12 @@ class Manager(Lifecycle):
             metrics.close()
 
     @asynccontextmanager
-    async def _webhooks(self) -> AsyncIterator[str]:
+    async def _served(self, transport: Transport) -> AsyncIterator[ServedWebhooks]:
         try:
-            async with webhooks_served(self.options, self.controllers, self._metrics) as bound:
-                yield bound
+            async with webhooks_served(self.options, self.controllers, transport, self._metrics) as served:
+                yield served
         finally:
-            self._webhook_address = ""
+            self._webhooks = ServedWebhooks()
 
     def _pages(self, metrics: "Metrics") -> PageSources:
         options = self.options
@@ -307,8 +307,9 @@ class Manager(Lifecycle):
             raise RuntimeError(f"no first list of {', '.join(behind)} yet")
 
     def _check_webhooks(self) -> None:
-        if self._stopping.is_set() or not self._webhook_address:
+        if self._stopping.is_set() or not self._webhooks.address:
             raise RuntimeError("webhooks are not served")
+        self._webhooks.check()
 
     def _check_leader(self) -> None:
         if not self._started.is_set() or not self.status().leading:

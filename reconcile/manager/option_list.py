@@ -111,6 +111,12 @@ class ManagerOptions(TypedDict, total=False):
     webhook_certificates: Annotated[
         str, "", str, "Certificate of the webhooks: folder of tls.crt and tls.key, which may rotate."
     ]
+    webhook_service: Annotated[
+        str,
+        "",
+        values.service,
+        "Without webhook_certificates: make certificates for this Service, NAMESPACE/NAME.",
+    ]
     definitions: Annotated[
         Definitions,
         "check",

@@ -125,6 +125,13 @@ def lease(value: str | LeaderElection | None) -> LeaderElection | None:
     return LeaderElection(name, namespace or "default") if value else None
 
 
+def service(value: str) -> str:
+    """NAMESPACE/NAME of a Service, or empty text."""
+    if (value and not all(map(_LABEL.fullmatch, value.split("/")))) or value.count("/") != bool(value):
+        _refuse("NAMESPACE/NAME of a Service", value)
+    return value
+
+
 def labels(value: str) -> str:
     if value:
         parse_labels(value)

@@ -1,31 +1,53 @@
 """The webhooks of a manager: with which certificate they are served, and what is wrong with the options."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from informers import get_logger
+from attrs import frozen
+
+from informers import Transport, get_logger
+from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions
 from reconcile.ops.certificate_rotation import NoCertificate, rotating
 from reconcile.ops.serving_addresses import ServeError, parse_address
-from reconcile.webhooks.routes import routes_of
+from reconcile.webhooks.calling_objects import WebhookService, calling_objects
+from reconcile.webhooks.routes import Route, routes_of
 from reconcile.webhooks.server import Call, ServingCertificate, serving_webhooks
 
 if TYPE_CHECKING:
     from reconcile.ops.metrics import Metrics
+    from reconcile.webhooks.certificate_keeper import CertificateKeeper
 
 _log = get_logger("reconcile.webhooks")
+
+
+def _passes() -> None:
+    """The certificate of a folder is trusted by whatever fills the folder."""
+
+
+@frozen
+class ServedWebhooks:
+    """Where webhooks are served; empty: nowhere. `check` raises while calls to them may fail."""
+
+    address: str = ""
+    check: Callable[[], None] = _passes
 
 
 @asynccontextmanager
 async def webhooks_served(
     options: ManagerOptions,
     controllers: Iterable[Controller[Any]],
+    transport: Transport,
     metrics: "Metrics | None" = None,
-) -> AsyncIterator[str]:
-    """Serve while inside; yields the address, empty where webhooks are off. Raises ServeError."""
+) -> AsyncIterator[ServedWebhooks]:
+    """Serve while inside; the address is empty where webhooks are off. Raises ServeError.
+
+    `transport` leads to the API server that calls them, for certificates of the operator's own.
+    """
     routes = routes_of(controllers)
     if not (options["webhooks"] and routes):
         if routes and not options["embedded"]:
@@ -33,13 +55,13 @@ async def webhooks_served(
             _log.warning("webhooks are declared and not served: set webhooks=", webhooks=names)
         if options["webhooks"]:
             _log.warning("no webhooks are served: no controller has admission= or versions to convert")
-        yield ""
+        yield ServedWebhooks()
         return
     async with (
-        _certificate(options) as certificate,
+        _certificate(options, routes, transport) as (certificate, check),
         serving_webhooks(parse_address(options["webhooks"]), routes, certificate, _counted(metrics)) as bound,
     ):
-        yield str(bound)
+        yield ServedWebhooks(str(bound), check)
 
 
 def _counted(metrics: "Metrics | None") -> Callable[[Call], None]:
@@ -49,11 +71,36 @@ def _counted(metrics: "Metrics | None") -> Callable[[Call], None]:
 
 
 @asynccontextmanager
-async def _certificate(options: ManagerOptions) -> AsyncIterator[ServingCertificate]:
+async def _certificate(
+    options: ManagerOptions, routes: Sequence[Route], transport: Transport
+) -> AsyncIterator[tuple[ServingCertificate, Callable[[], None]]]:
+    """The certificate, and a check that raises while API servers may not trust it."""
+    if options["webhook_service"]:
+        async with _own_certificate(options, routes, transport) as keeper:
+            yield keeper, keeper.check_ready
+        return
     try:
         async with rotating(Path(options["webhook_certificates"])) as certificate:
-            yield certificate
+            yield certificate, _passes
     except NoCertificate as error:
+        raise ServeError(f"cannot serve webhooks on {options['webhooks']}: {error}") from None
+
+
+@asynccontextmanager
+async def _own_certificate(
+    options: ManagerOptions, routes: Sequence[Route], transport: Transport
+) -> AsyncIterator["CertificateKeeper"]:
+    from reconcile.webhooks.certificate_keeper import kept_certificate
+    from reconcile.webhooks.certificate_secret import UnusableSecret
+
+    namespace, _, name = options["webhook_service"].partition("/")
+    service = WebhookService(name, namespace)
+    # Every replica writes: the guard of the leader and the shadow mode are not for this.
+    client = Client(transport, field_manager=options["name"], clock=options["clock"])
+    try:
+        async with kept_certificate(client, service, calling_objects(routes)) as keeper:
+            yield keeper
+    except UnusableSecret as error:
         raise ServeError(f"cannot serve webhooks on {options['webhooks']}: {error}") from None
 
 
@@ -63,7 +110,24 @@ def check_webhooks(options: ManagerOptions, controllers: Iterable[Controller[Any
         routes = routes_of(controllers)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(str(error)) from None
-    if options["webhooks"] and routes and not options["webhook_certificates"]:
+    if not (options["webhooks"] and routes):
+        return
+    own, folder = options["webhook_service"], options["webhook_certificates"]
+    if not own and not folder:
         raise ConfigurationError(
-            "webhooks are served over TLS alone: give webhook_certificates, the folder of tls.crt and tls.key"
+            "webhooks are served over TLS alone: give webhook_certificates, the folder of tls.crt and "
+            "tls.key, or webhook_service for certificates of the operator's own"
+        )
+    if own and folder:
+        raise ConfigurationError(
+            "webhook_service makes certificates, and webhook_certificates has them: give one"
+        )
+    if own and options["dry_run"]:
+        raise ConfigurationError(
+            "webhook_service writes certificates into the cluster, and dry_run writes nothing: "
+            "leave out webhooks for the shadow mode"
+        )
+    if own and find_spec("cryptography") is None:
+        raise ConfigurationError(
+            "webhook_service needs the library cryptography: pip install 'reconcile-runtime[webhooks]'"
         )

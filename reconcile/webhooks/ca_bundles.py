@@ -5,43 +5,8 @@ import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
-from reconcile.models import Unstructured, unstructured_kind
+from reconcile.webhooks.calling_objects import WebhookService
 from reconcile.webhooks.certificate_authority import MOST_PEM, fingerprints
-
-MutatingConfiguration = unstructured_kind(
-    "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", namespaced=False
-)
-ValidatingConfiguration = unstructured_kind(
-    "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", namespaced=False
-)
-Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
-
-
-@frozen
-class CallingObject:
-    """An object that has the API server call webhooks: a configuration, or a definition."""
-
-    kind: type[Unstructured]
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.__name__} {self.name}"
-
-
-@frozen
-class WebhookService:
-    """The Service of the webhooks, by which API servers call them and which certificates name."""
-
-    name: str
-    namespace: str
-
-    @property
-    def host_names(self) -> tuple[str, ...]:
-        """Those in the certificate; API servers ask for the first."""
-        host = f"{self.name}.{self.namespace}.svc"
-        return (host, f"{host}.cluster.local")
 
 
 def trusted_by(body: Mapping[str, Any], service: WebhookService) -> frozenset[str] | None:

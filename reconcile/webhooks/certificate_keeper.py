@@ -6,10 +6,12 @@ the version of an object that was read before the Secret: had another replica pu
 since, that version is gone; had it done so before, the Secret that was read names that CA.
 """
 
+import asyncio
 import datetime
 import platform
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -19,10 +21,11 @@ from informers import ApiError, Conflict, NotFound, get_logger
 from informers.memory_files import as_file
 from reconcile.client.client import Client
 from reconcile.kinds import Secret
-from reconcile.models import Unstructured, kind_of
+from reconcile.models import Unstructured
 from reconcile.ops.serving_context import ServingContext
 from reconcile.webhooks import rotation
-from reconcile.webhooks.ca_bundles import CallingObject, WebhookService, bundle_patch, trusted_by
+from reconcile.webhooks.ca_bundles import bundle_patch, trusted_by
+from reconcile.webhooks.calling_objects import CallingObject, WebhookService
 from reconcile.webhooks.certificate_secret import (
     StoredCertificates,
     UnusableSecret,
@@ -59,6 +62,23 @@ class _Look:
     trusted: Collection[str]
 
 
+@asynccontextmanager
+async def kept_certificate(
+    client: Client, service: WebhookService, objects: Sequence[CallingObject]
+) -> AsyncIterator["CertificateKeeper"]:
+    """A certificate for the Service, kept while inside. Raises UnusableSecret."""
+    keeper = CertificateKeeper(client, service, objects)
+    await keeper.start()
+    watching = asyncio.create_task(keeper.watch(), name="webhook certificates")
+    try:
+        yield keeper
+    finally:
+        watching.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([watching])
+            await keeper.leave()
+
+
 @define(eq=False)
 class CertificateKeeper:
     """Serves a certificate of the operator's own in `context`, and keeps it trusted by `objects`.
@@ -69,7 +89,6 @@ class CertificateKeeper:
 
     client: Client
     service: WebhookService
-    secret: str
     objects: Sequence[CallingObject]
     identity: str = ""
     _serving: ServingContext = field(factory=ServingContext, init=False)
@@ -122,6 +141,8 @@ class CertificateKeeper:
         stored = self._stored
         if stored is None or self._entered == _NEVER:
             raise NotReady("there is no certificate to serve yet")
+        if self._looked == _NEVER:
+            raise NotReady("it is not known yet whether the CA of the certificate is trusted")
         if self._untrusting:
             raise NotReady(f"the CA of the certificate is not trusted by {', '.join(self._untrusting)}")
         silent = self._time() - self._entered
@@ -138,7 +159,7 @@ class CertificateKeeper:
         Raises Conflict if another replica was faster, ApiError, and UnusableSecret.
         """
         looks = await self._objects()
-        secret = await self.client.find(Secret, self.secret, self.service.namespace, live=True)
+        secret = await self.client.find(Secret, self.service.secret, self.service.namespace, live=True)
         if secret is None:
             await self._create()
             return True
@@ -195,7 +216,7 @@ class CertificateKeeper:
         else:
             made = restored_certificates(self._stored, self.identity, now)
         asked_at = self._time()
-        await self.client.create(new_secret(self.secret, self.service.namespace, made))
+        await self.client.create(new_secret(self.service.secret, self.service.namespace, made))
         self._serve(made)
         self._entered = asked_at
         _log.info("certificates created", secret=self._place, again=len(made.authorities) > 1)
@@ -254,7 +275,7 @@ class CertificateKeeper:
     async def _patch(self, look: _Look, patch: Sequence[dict[str, Any]]) -> bool:
         metadata = look.found.metadata
         guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        resource = kind_of(look.called_by.kind).resource
+        resource = look.called_by.resource
         try:
             await self.client.raw.patch(resource, look.found.key, patch, guard=guard, patch_type="json")
         except (Conflict, NotFound):
@@ -267,7 +288,7 @@ class CertificateKeeper:
 
     async def _leave(self) -> bool:
         """Whether the entry is gone; False if another replica was faster."""
-        secret = await self.client.find(Secret, self.secret, self.service.namespace, live=True)
+        secret = await self.client.find(Secret, self.service.secret, self.service.namespace, live=True)
         stored = None if secret is None else read_secret(secret)
         if secret is None or stored is None or self.identity not in stored.members:
             return True
@@ -285,4 +306,4 @@ class CertificateKeeper:
 
     @property
     def _place(self) -> str:
-        return f"{self.service.namespace}/{self.secret}"
+        return f"{self.service.namespace}/{self.service.secret}"

@@ -38,7 +38,7 @@ class UnusableSecret(Exception):
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(
             f"Secret {place} cannot hold the certificates of the webhooks: {problem}. It is left as it is: "
-            "delete it if nothing else uses it, or name another one by webhook_secret"
+            "delete it if nothing else uses it, or give the Service another name (webhook_service)"
         )
         self.place = place
 

@@ -1,7 +1,7 @@
 """What `reconcile manifests` prints for an operator with admission and conversion."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,17 @@ manager = Manager(doors{options})
 
 def made(folder: Path, patch: pytest.MonkeyPatch, options: str = "") -> dict[str, Mapping[str, Any]]:
     """By kind."""
+    return {one["kind"]: one for one in everything(folder, patch, options)}
+
+
+def everything(folder: Path, patch: pytest.MonkeyPatch, options: str = "") -> Sequence[Mapping[str, Any]]:
     name = f"webhooks_{folder.name.replace('-', '_')}"
     (folder / f"{name}.py").write_text(SOURCE.replace("{options}", options))
     patch.syspath_prepend(str(folder))
     result = CliRunner().invoke(reconcile, ["manifests", f"{name}:manager", "--json", "--name", "shop"])
     assert result.exit_code == 0, result.output
-    return {one["kind"]: one for one in json.loads(result.output)["items"]}
+    items: Sequence[Mapping[str, Any]] = json.loads(result.output)["items"]
+    return items
 
 
 def test_webhooks_are_reached_through_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +57,36 @@ def test_webhooks_are_reached_through_a_service(tmp_path: Path, monkeypatch: pyt
     conversion = found["CustomResourceDefinition"]["spec"]["conversion"]["webhook"]["clientConfig"]
     assert conversion["service"]["name"] == "shop-webhooks"
     assert "shop-system:shop" in webhook["matchConditions"][0]["expression"]
+
+
+def test_an_operator_may_keep_its_own_certificates_and_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = everything(tmp_path, monkeypatch)
+    rules = {
+        one["kind"]: one["rules"]
+        for one in objects
+        if one["metadata"]["name"] == "shop-webhooks" and "rules" in one
+    }
+    assert rules["Role"] == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": ["shop-webhooks-certificates"],
+            "verbs": ["get", "update"],
+        },
+    ]
+    named = {(one["resources"][0], *one["resourceNames"]): one["verbs"] for one in rules["ClusterRole"]}
+    found = {one["kind"]: one["metadata"]["name"] for one in objects}
+    definition, configuration = found["CustomResourceDefinition"], found["ValidatingWebhookConfiguration"]
+    assert named == {
+        ("customresourcedefinitions", definition): ["get", "patch"],
+        ("validatingwebhookconfigurations", configuration): ["get", "patch"],
+    }
+    deployment = next(one for one in objects if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--webhook-service=shop-system/shop-webhooks" in container["args"]
 
 
 def test_a_folder_of_certificates_is_mounted_and_its_authority_injected(

@@ -60,6 +60,7 @@ TEXTS: dict[str, tuple[str, Any]] = {
     "serve_metrics": ("local", "local"),
     "webhooks": (":9443", ":9443"),
     "webhook_certificates": ("/webhooks", "/webhooks"),
+    "webhook_service": ("shop/webhooks", "shop/webhooks"),
     "ready_when": ("leading", "leading"),
     "leader_election": ("kube-system/lamps", "kube-system/lamps"),
     "lease_seconds": ("30", 30.0),

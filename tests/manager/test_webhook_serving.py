@@ -1,5 +1,7 @@
 """A manager that serves webhooks: options, readiness, metrics, and standbys."""
 
+import base64
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,14 @@ import pytest
 from reconcile import Client, Controller, Manager
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import ConfigurationError, ServeError
-from reconcile.models import definition_of
+from reconcile.kinds import Secret
+from reconcile.models import ObjectMeta, definition_of
+from reconcile.testing import eventually
 from reconcile.webhooks import Admission, server
+from reconcile.webhooks.calling_objects import MutatingConfiguration
+from reconcile.webhooks.certificate_keeper import NotReady
+from reconcile.webhooks.configurations import Installed, Service, configurations_of
+from reconcile.webhooks.routes import routes_of
 from tests.webhooks.boxes import BOXES, Box, box, review
 from tests.webhooks.test_server import JSON, issue
 
@@ -100,6 +108,65 @@ async def test_a_manager_without_admission_serves_no_webhooks_and_says_so(
     async with manager_of(tmp_path, transport=InProcessTransport(await cluster())) as manager:
         assert manager.webhook_address == ""
         assert "no controller has admission=" in caplog.text
+
+
+def is_ready(manager: Manager) -> bool:
+    try:
+        manager._check_webhooks()
+    except NotReady:
+        return False
+    return True
+
+
+async def cluster_with_namespace() -> ApiServer:
+    shared = await cluster()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "boxes"}}
+    await Client(InProcessTransport(shared)).create(namespace)
+    return shared
+
+
+async def test_a_manager_makes_certificates_that_a_server_trusts_and_is_ready_then(
+    tmp_path: Path,
+) -> None:
+    shared = await cluster_with_namespace()
+    client = Client(InProcessTransport(shared))
+    at = Service("boxes", "boxes-webhooks")
+    for document in configurations_of(routes_of([Controller(Box, keep, admission=[BOXES])]), Installed(at)):
+        await client.create(document)
+    own: dict[str, Any] = {"webhook_certificates": "", "webhook_service": "boxes/boxes-webhooks"}
+    manager = manager_of(tmp_path, BOXES, transport=InProcessTransport(shared), **own)
+    async with manager:
+        await eventually(lambda: is_ready(manager))
+        secret = await client.get(Secret, "boxes-webhooks-certificates", "boxes")
+        configuration = await client.get(MutatingConfiguration, "shop.example.com")
+        bundle = base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]).decode()
+        assert bundle == base64.b64decode(secret.data["ca.crt"]).decode()
+        trust = ssl.create_default_context(cadata=bundle)
+        async with aiohttp.ClientSession() as session:
+            url = f"https://{manager.webhook_address}{PATH}"
+            arguments: dict[str, Any] = {"ssl": trust, "server_hostname": "boxes-webhooks.boxes.svc"}
+            async with session.post(url, data=review("CREATE", box()), headers=JSON, **arguments) as answer:
+                assert answer.status == 200
+    secret = await client.get(Secret, "boxes-webhooks-certificates", "boxes")
+    assert base64.b64decode(secret.data["members.json"]) == b"{}"
+
+
+async def test_a_secret_of_another_type_ends_the_start_with_the_way_out(tmp_path: Path) -> None:
+    shared = await cluster_with_namespace()
+    metadata = ObjectMeta("boxes-webhooks-certificates", "boxes")
+    await Client(InProcessTransport(shared)).create(Secret(metadata=metadata, type="Opaque"))
+    own: dict[str, Any] = {"webhook_certificates": "", "webhook_service": "boxes/boxes-webhooks"}
+    with pytest.raises(ServeError, match=r"its type is 'Opaque'.*give the Service another name"):
+        await manager_of(tmp_path, BOXES, transport=InProcessTransport(shared), **own).run()
+
+
+def test_certificates_come_from_one_place_and_not_in_shadow_mode(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="give one"):
+        manager_of(tmp_path, BOXES, webhook_service="a/b").configure()
+    with pytest.raises(ConfigurationError, match="dry_run writes nothing"):
+        manager_of(tmp_path, BOXES, webhook_certificates="", webhook_service="a/b", dry_run=True).configure()
+    with pytest.raises(ConfigurationError, match="NAMESPACE/NAME of a Service"):
+        manager_of(tmp_path, BOXES, webhook_service="b")
 
 
 def test_webhooks_without_a_certificate_are_refused(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Secret
 from reconcile.models import Unstructured, thaw
 from reconcile.testing import VirtualClock
-from reconcile.webhooks.ca_bundles import (
+from reconcile.webhooks.calling_objects import (
     CallingObject,
     Definition,
     MutatingConfiguration,
@@ -32,7 +32,7 @@ from reconcile.webhooks.certificate_keeper import CertificateKeeper, NotReady
 from reconcile.webhooks.certificate_secret import StoredCertificates, read_secret
 
 SERVICE = WebhookService("shop-webhooks", "shop")
-SECRET = "shop-webhook-certificates"
+SECRET = SERVICE.secret
 OBJECTS = (
     CallingObject(MutatingConfiguration, "defaults.shop.example.com"),
     CallingObject(ValidatingConfiguration, "refuses.shop.example.com"),
@@ -223,7 +223,7 @@ class RotationWorld:
         transport = Mortal(InProcessTransport(self.server), lambda: self.death)
         client = Client(transport, clock=SkewedClock(self.clock, next(self._skews)))
         identity = f"shop-{next(self._numbers)}"
-        made = Replica(CertificateKeeper(client, SERVICE, SECRET, objects, identity), transport)
+        made = Replica(CertificateKeeper(client, SERVICE, objects, identity), transport)
         transport.replica = made
         self.replicas.append(made)
         return made

@@ -85,7 +85,7 @@ def played(scenario: Scenario, *, seconds: float = 3000.0) -> None:
 
 
 def keeper(world: RotationWorld, identity: str = "") -> CertificateKeeper:
-    return CertificateKeeper(world.client, SERVICE, SECRET, OBJECTS, identity)
+    return CertificateKeeper(world.client, SERVICE, OBJECTS, identity)
 
 
 async def trusting(world: RotationWorld, one: CertificateKeeper) -> None:
@@ -98,6 +98,9 @@ def test_the_first_replica_makes_the_secret_and_has_every_object_trust_its_ca() 
     async def scenario(world: RotationWorld) -> None:
         first = keeper(world)
         with pytest.raises(NotReady, match="no certificate"):
+            first.check_ready()
+        await first.start()
+        with pytest.raises(NotReady, match="not known yet"):
             first.check_ready()
         await trusting(world, first)
         first.check_ready()
