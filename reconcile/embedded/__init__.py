@@ -1,6 +1,6 @@
 """A Kubernetes API server in this process, for tests, demos and single machines."""
 
-from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest
+from reconcile.embedded.admission.chain import AdmissionFunction, AdmissionFunctionFor, AdmittedWrite
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.durable.data_folder import DataFolder, Repair
@@ -24,9 +24,9 @@ from reconcile.embedded.verbs.watching import WatchStream
 
 __all__ = [
     "ADMIN",
-    "Admission",
-    "AdmissionFor",
-    "AdmissionRequest",
+    "AdmissionFunction",
+    "AdmissionFunctionFor",
+    "AdmittedWrite",
     "ApiFailure",
     "ApiRequest",
     "ApiServer",

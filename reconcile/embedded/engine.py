@@ -9,7 +9,7 @@ from attrs import Factory, define, field, frozen
 
 from informers.clock import Clock
 from informers.resource import Key
-from reconcile.embedded.admission.chain import Admission, Guard
+from reconcile.embedded.admission.chain import AdmissionFunction, Guard
 from reconcile.embedded.admission.phases import Phases
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.conversion_reviews import WebhookConverter
@@ -53,7 +53,7 @@ class Engine:
     kinds: Catalogue
     access: Access
     given_converter: Converter | None = None
-    admission: list[Admission] = field(factory=list)
+    admission: list[AdmissionFunction] = field(factory=list)
     guards: list[Guard] = field(factory=list)
     phases: Phases = field(factory=Phases)
     calls: WebhookCalls = field(init=False, factory=WebhookCalls)

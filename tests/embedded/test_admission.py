@@ -4,30 +4,30 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded import AdmissionFor, AdmissionRequest, Denied
+from reconcile.embedded import AdmissionFunctionFor, AdmittedWrite, Denied
 from tests.embedded.api_client import CONFIG_MAPS, PODS, WIDGETS, Api, config_map, pod, widget
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 
 
-def size_of(request: AdmissionRequest) -> dict[str, Any]:
+def size_of(request: AdmittedWrite) -> dict[str, Any]:
     assert request.object is not None
     spec: dict[str, Any] = request.object.setdefault("spec", {})
     return spec
 
 
-def default_size(request: AdmissionRequest) -> None:
+def default_size(request: AdmittedWrite) -> None:
     size_of(request).setdefault("size", 3)
 
 
-def refuse_large(request: AdmissionRequest) -> None:
+def refuse_large(request: AdmittedWrite) -> None:
     if size_of(request).get("size", 0) > 10:
         raise Denied("size is too large")
 
 
 @pytest.mark.rule("api-139")
 def test_an_admission_function_fills_in_missing_fields(api: Api) -> None:
-    api.server.admission.append(AdmissionFor("widgets.example.com", default_size))
+    api.server.admission.append(AdmissionFunctionFor("widgets.example.com", default_size))
     assert api.ok("POST", WIDGETS, widget())["spec"] == {"size": 3, "color": "red"}
     assert api.ok("POST", WIDGETS, widget("b", spec={"size": 4}))["spec"]["size"] == 4
 
@@ -35,7 +35,7 @@ def test_an_admission_function_fills_in_missing_fields(api: Api) -> None:
 @pytest.mark.rule("api-139")
 def test_an_admission_function_refuses_every_kind_of_write_with_403(api: Api) -> None:
     api.ok("POST", WIDGETS, widget(spec={"size": 1}))
-    api.server.admission.append(AdmissionFor("widgets.example.com", refuse_large))
+    api.server.admission.append(AdmissionFunctionFor("widgets.example.com", refuse_large))
     large = {"spec": {"size": 11}}
     created = api.send("POST", WIDGETS, widget("b", spec={"size": 11}))
     patched = api.send("PATCH", f"{WIDGETS}/a", large, content_type="application/merge-patch+json")
@@ -50,10 +50,10 @@ def test_an_admission_function_refuses_every_kind_of_write_with_403(api: Api) ->
 
 
 def test_the_result_of_an_admission_function_is_still_validated_and_pruned(api: Api) -> None:
-    def spoil(request: AdmissionRequest) -> None:
+    def spoil(request: AdmittedWrite) -> None:
         size_of(request).update(size=-1, nonsense=True)
 
-    api.server.admission.append(AdmissionFor("widgets.example.com", spoil))
+    api.server.admission.append(AdmissionFunctionFor("widgets.example.com", spoil))
     answer = api.send("POST", WIDGETS, widget())
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "spec.size")])
 
@@ -61,10 +61,10 @@ def test_the_result_of_an_admission_function_is_still_validated_and_pruned(api: 
 def test_an_admission_function_sees_only_its_own_resource_and_operations(api: Api) -> None:
     seen: list[tuple[str, str, str]] = []
 
-    def note(request: AdmissionRequest) -> None:
+    def note(request: AdmittedWrite) -> None:
         seen.append((request.operation, request.name, request.user.name))
 
-    api.server.admission.append(AdmissionFor("configmaps", note, ("UPDATE", "DELETE")))
+    api.server.admission.append(AdmissionFunctionFor("configmaps", note, ("UPDATE", "DELETE")))
     api.ok("POST", WIDGETS, widget())
     api.ok("POST", CONFIG_MAPS, config_map())
     api.merge(f"{CONFIG_MAPS}/a", {"data": {"k": "v"}})
@@ -73,10 +73,10 @@ def test_an_admission_function_sees_only_its_own_resource_and_operations(api: Ap
 
 
 def test_a_refused_deletion_leaves_the_object(api: Api) -> None:
-    def keep(request: AdmissionRequest) -> None:
+    def keep(request: AdmittedWrite) -> None:
         raise Denied("it is needed")
 
-    api.server.admission.append(AdmissionFor("configmaps", keep, ("DELETE",)))
+    api.server.admission.append(AdmissionFunctionFor("configmaps", keep, ("DELETE",)))
     api.ok("POST", CONFIG_MAPS, config_map())
     assert api.send("DELETE", f"{CONFIG_MAPS}/a").status == 403
     assert api.send("DELETE", CONFIG_MAPS).status == 403

@@ -15,7 +15,7 @@ import anyio
 import pytest
 import yaml
 
-from reconcile.embedded import AdmissionRequest, ApiRequest, ApiServer
+from reconcile.embedded import AdmittedWrite, ApiRequest, ApiServer
 from reconcile.embedded.http import NotLoopback, ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES
@@ -148,7 +148,7 @@ async def test_a_client_that_expects_100_continue_gets_it(client: aiohttp.Client
 async def test_an_internal_error_is_a_500_and_the_server_continues(caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer()
 
-    def broken(request: AdmissionRequest) -> None:
+    def broken(request: AdmittedWrite) -> None:
         raise LookupError("lost my way")
 
     server.admission.append(broken)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded import AdmissionFor, AdmissionRequest
+from reconcile.embedded import AdmissionFunctionFor, AdmittedWrite
 from reconcile.embedded.kinds.service_pools import ADDRESSES, NODE_PORTS
 from tests.embedded.api_client import MERGE, Answer, Api
 
@@ -438,11 +438,11 @@ def test_the_writer_of_a_service_is_warned_of_what_is_deprecated_or_ignored(
 
 
 def test_defaults_are_filled_in_again_after_admission(api: Api) -> None:
-    def bind_to_clients(request: AdmissionRequest) -> None:
+    def bind_to_clients(request: AdmittedWrite) -> None:
         assert request.object is not None
         request.object["spec"] |= {"sessionAffinity": "ClientIP", "type": ""}
 
-    api.server.admission.append(AdmissionFor("services", bind_to_clients))
+    api.server.admission.append(AdmissionFunctionFor("services", bind_to_clients))
     spec = made(api, WEB)
     assert spec["type"] == "ClusterIP"
     assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}

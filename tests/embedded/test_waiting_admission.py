@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.transport import HttpRequest
-from reconcile.embedded import AdmissionRequest, ApiRequest, Denied, InProcessTransport, User
+from reconcile.embedded import AdmittedWrite, ApiRequest, Denied, InProcessTransport, User
 from reconcile.embedded.http import serve
 from tests.embedded.api_client import (
     CONFIG_MAPS,
@@ -45,10 +45,10 @@ class Gate:
     dry_runs: list[bool] = field(factory=list)
     verdict: Callable[[], None] = field(default=lambda: None)
 
-    def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None:
+    def __call__(self, request: AdmittedWrite) -> Awaitable[None] | None:
         return self._wait(request) if request.user.name == "slow" else None
 
-    async def _wait(self, request: AdmissionRequest) -> None:
+    async def _wait(self, request: AdmittedWrite) -> None:
         self.asked.append((request.operation, None if request.old is None else request.old.get("data")))
         self.dry_runs.append(request.dry_run)
         await self.opened.wait()
@@ -352,7 +352,7 @@ async def _patch(session: aiohttp.ClientSession, body: bytes, headers: dict[str,
 def test_no_write_is_lost_however_writes_and_waits_interleave(writes: list[tuple[int, bool]]) -> None:
     """Each adds a key of its own, after a wait of its own; one that names a version may be refused."""
 
-    async def admission(request: AdmissionRequest) -> None:
+    async def admission(request: AdmittedWrite) -> None:
         for _ in range(int(request.user.name) if request.user.name.isdigit() else 0):
             await anyio.lowlevel.checkpoint()
 

@@ -15,7 +15,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
 
 @frozen
-class AdmissionRequest:
+class AdmittedWrite:
     """One write to be admitted."""
 
     operation: Operation
@@ -34,26 +34,26 @@ class AdmissionRequest:
     """Texts added here reach the client as Warning headers, except those of a DELETE."""
 
 
-class Admission(Protocol):
+class AdmissionFunction(Protocol):
     """Sees every write, after defaults and before validation; may change `request.object` or raise Denied.
 
     An awaitable that it returns is awaited before the next admission is called, and the server answers other
     requests meanwhile. If another write changes the object in between, admission begins again.
     """
 
-    def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None: ...
+    def __call__(self, request: AdmittedWrite) -> Awaitable[None] | None: ...
 
 
 @frozen
-class AdmissionFor:
+class AdmissionFunctionFor:
     """An admission for one resource, `widgets.example.com`, and some of its operations."""
 
     resource: str
-    function: Callable[[AdmissionRequest], Awaitable[None] | None]
+    function: Callable[[AdmittedWrite], Awaitable[None] | None]
     operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
     subresources: tuple[str, ...] = ("",)
 
-    def __call__(self, request: AdmissionRequest) -> Awaitable[None] | None:
+    def __call__(self, request: AdmittedWrite) -> Awaitable[None] | None:
         """Call the function for its resource, operations and subresources."""
         if (
             request.resource.name == self.resource
@@ -69,12 +69,12 @@ class Guard(Protocol):
 
     # It never waits: a quota that was checked before a wait might be exceeded after it.
 
-    def __call__(self, request: AdmissionRequest) -> None: ...
+    def __call__(self, request: AdmittedWrite) -> None: ...
 
     def concerns(self, resource: ServedResource) -> bool: ...
 
 
-async def call_functions(functions: Sequence[Admission], request: AdmissionRequest) -> None:
+async def call_functions(functions: Sequence[AdmissionFunction], request: AdmittedWrite) -> None:
     """Call all of them in order, then prune and default the object. Raises ApiFailure (403) if refused."""
     try:
         for function in functions:
@@ -88,7 +88,7 @@ async def call_functions(functions: Sequence[Admission], request: AdmissionReque
         request.resource.schema.default(request.object)
 
 
-def call_guards(guards: Sequence[Guard], request: AdmissionRequest) -> None:
+def call_guards(guards: Sequence[Guard], request: AdmittedWrite) -> None:
     """Call those that the resource concerns. Raises ApiFailure (403) if refused."""
     try:
         for guard in guards:

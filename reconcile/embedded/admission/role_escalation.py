@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.admission.chain import AdmissionRequest
+from reconcile.embedded.admission.chain import AdmittedWrite
 from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.role_rules import RoleRule, uncovered
 from reconcile.embedded.auth.roles import GROUP, Access
@@ -21,7 +21,7 @@ class RoleGuard:
     def concerns(self, resource: ServedResource) -> bool:
         return resource.group == GROUP
 
-    def __call__(self, request: AdmissionRequest) -> None:
+    def __call__(self, request: AdmittedWrite) -> None:
         obj, user = request.object, request.user
         if obj is None or not self.access.enforced or user.superuser:
             return

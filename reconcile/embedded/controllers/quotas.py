@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from informers.resource import Key
-from reconcile.embedded.admission.chain import AdmissionRequest
+from reconcile.embedded.admission.chain import AdmittedWrite
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.resource_quotas import counted_resource
 from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
@@ -78,7 +78,7 @@ class QuotaGuard:
     def concerns(self, resource: ServedResource) -> bool:
         return resource.namespaced and bool(self.keys)
 
-    def __call__(self, request: AdmissionRequest) -> None:
+    def __call__(self, request: AdmittedWrite) -> None:
         if request.operation != "CREATE":
             return
         for stored in self.quotas(request.namespace):
@@ -92,7 +92,7 @@ class QuotaGuard:
             stored.key.namespace == namespace and _counts(key, stored) for stored in self.log.snapshot(key)
         )
 
-    def _check(self, request: AdmissionRequest, quota: Mapping[str, Any]) -> None:
+    def _check(self, request: AdmittedWrite, quota: Mapping[str, Any]) -> None:
         for name, limit in _limits(quota).items():
             if counted_resource(name) != request.resource.storage_key:
                 continue

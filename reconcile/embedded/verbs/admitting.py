@@ -6,7 +6,7 @@ from typing import Any
 from attrs import evolve
 
 from reconcile.embedded.admission.attributes import AdmissionAttributes, Kind, Operation
-from reconcile.embedded.admission.chain import AdmissionRequest, call_functions, call_guards
+from reconcile.embedded.admission.chain import AdmittedWrite, call_functions, call_guards
 from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import NAMESPACES
@@ -170,8 +170,8 @@ def deletion_attributes(
     )
 
 
-def _request_to_delete(attributes: AdmissionAttributes, metadata: Mapping[str, Any]) -> AdmissionRequest:
-    return AdmissionRequest(
+def _request_to_delete(attributes: AdmissionAttributes, metadata: Mapping[str, Any]) -> AdmittedWrite:
+    return AdmittedWrite(
         "DELETE",
         attributes.resource,
         attributes.user,
@@ -269,8 +269,8 @@ def _require_readable(write: WriteRequest, made: dict[str, Any]) -> None:
         raise internal(fault)
 
 
-def _request_of(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> AdmissionRequest:
-    return AdmissionRequest(
+def _request_of(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> AdmittedWrite:
+    return AdmittedWrite(
         "CREATE" if old is None else "UPDATE",
         write.resource,
         write.request.user,
