@@ -13,6 +13,7 @@ from reconcile import Context, Controller, Manager, Write
 from reconcile.controller.permissions import definition_permissions, permissions_of
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.errors import ConfigurationError, DefinitionRefused
+from reconcile.manager.leadership import LeaderElection
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import complete_options
 from reconcile.testing.virtual_time import simulate
@@ -222,3 +223,40 @@ def test_managers_killed_at_each_write_migrate_every_object_under_a_running_cont
 
 async def painted(shops: Shops) -> bool:
     return all(spec.get("color") == "red" for spec in (await shops.specs("v1")).values())
+
+
+def test_only_the_leader_migrates_and_a_standby_ends_what_it_began() -> None:
+    async def story() -> None:
+        shops = await first_release(20, migrates=False)
+        first = Mortal(shops.transport, 10, late=True)
+        writes = Migrating(shops.transport)
+        async with anyio.create_task_group() as group:
+            group.start_soon(led, shops, first, "a")
+            await anyio.sleep(1)
+            group.start_soon(led, shops, writes, "b")
+            await anyio.sleep(9)
+            assert writes.count == 0
+            await until(lambda: is_migrated(shops))
+            group.cancel_scope.cancel()
+        assert writes.count > 0
+        assert shops.stored_as() == {f"{GROUP}/v1"}
+
+    simulate(story)
+
+
+async def led(shops: Shops, transport: Any, identity: str) -> None:
+    election = LeaderElection("shops", identity=identity)
+    with getattr(transport, "scope", anyio.CancelScope()):
+        await manager(shops, transport, leader_election=election).run()
+
+
+@define(eq=False)
+class Migrating(PassingTransport):
+    """Counts the objects that its manager rewrites."""
+
+    _inner: Transport
+    count: int = field(default=0, init=False)
+
+    async def request(self, request: HttpRequest) -> Response:
+        self.count += request.query.get("fieldManager") == "reconcile-storage-migration"
+        return await self._inner.request(request)
