@@ -107,7 +107,8 @@ def definition_permissions(kinds: Iterable[type[Object]]) -> Sequence[Permission
 
     A right to create cannot name objects.
     """
-    resources = sorted({kind_of(kind).resource for kind in kinds if is_custom(kind)}, key=str)
+    own = [kind for kind in kinds if is_custom(kind) and not kind_of(kind).as_installed]
+    resources = sorted({kind_of(kind).resource for kind in own}, key=str)
     names = tuple(dict.fromkeys(resource.name for resource in resources))
     if not names:
         return []

@@ -15,9 +15,11 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import PendingEvent
 from reconcile.manager.option_list import ManagerOptions
-from reconcile.models import decode, unstructured_kind
+from reconcile.models import Object, decode, kind_of, unstructured_kind
 from reconcile.models.versions import families
+from reconcile.webhooks.configurations import Service, conversion_of
 from reconcile.webhooks.definition_rollout import DefinitionRollout, Report, Reporting
+from reconcile.webhooks.routes import conversion_route
 from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
 
 if TYPE_CHECKING:
@@ -102,7 +104,26 @@ def definition_keeper_of(
     return DefinitionKeeper(wanted, first, client, options["name"], metrics)
 
 
-def wanted_definitions(controllers: Iterable[Controller[Any]]) -> Sequence[WantedDefinition]:
-    """What the kinds of these controllers need. Raises TypeError for a class without a definition."""
+def wanted_definitions(
+    controllers: Iterable[Controller[Any]], service: str = ""
+) -> Sequence[WantedDefinition]:
+    """What the kinds of these controllers need. Raises TypeError for a class without a definition.
+
+    Kinds that another project defines (`as_installed`) are left alone. `service` is that of the webhooks,
+    NAMESPACE/NAME; without it, the webhooks of installed definitions stay as they are.
+    """
     kinds = [controller.kind for controller in controllers]
-    return [wanted_definition(versions) for versions in families(kinds)]
+    return [
+        wanted_definition(versions, _webhook(versions, service))
+        for versions in families(kinds)
+        if not any(kind_of(version).as_installed for version in versions)
+    ]
+
+
+def _webhook(versions: Sequence[type[Object]], service: str) -> Mapping[str, Any] | None:
+    route = conversion_route(versions) if service else None
+    if route is None:
+        return None
+    namespace, _, name = service.partition("/")
+    webhook: Mapping[str, Any] = conversion_of(route, Service(namespace, name))["webhook"]
+    return webhook

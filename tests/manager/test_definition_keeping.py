@@ -9,14 +9,16 @@ import pytest
 from attrs import define, field
 
 from informers.transport import HttpRequest, PassingTransport, Response, Transport
-from reconcile import Context, Controller, Manager, Write
+from reconcile import Context, Controller, Manager, Object, Write, resource
 from reconcile.controller.permissions import definition_permissions, permissions_of
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.errors import ConfigurationError, DefinitionRefused
+from reconcile.manager.definition_keeping import wanted_definitions
 from reconcile.manager.leadership import LeaderElection
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import complete_options
 from reconcile.testing.virtual_time import simulate
+from tests.webhooks.lamps import Lamp
 from tests.webhooks.migrating_shops import (
     DEFINITION,
     GROUP,
@@ -153,6 +155,21 @@ async def grant(shops: Shops, rules: list[dict[str, Any]]) -> None:
     account = {"kind": "ServiceAccount", "namespace": "shop-system", "name": "shop"}
     binding = {**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]}
     await shops.ask("POST", f"{roles}/clusterrolebindings", binding)
+
+
+def test_a_definition_with_functions_gets_the_webhook_of_the_service() -> None:
+    (wanted,) = wanted_definitions([controller()], "shop-system/shop")
+    service = {"namespace": "shop-system", "name": "shop", "path": f"/convert/shops.{GROUP}", "port": 443}
+    webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    assert wanted.body["spec"]["conversion"] == {"strategy": "Webhook", "webhook": webhook}
+    (lamps,) = wanted_definitions([Controller(Lamp, idle)], "shop-system/shop")
+    assert lamps.body["spec"]["conversion"] == {"strategy": "None"}
+
+
+def test_definitions_of_other_projects_are_left_alone() -> None:
+    kind = resource("other.example.com/v1", as_installed=True)(type("Other", (Object,), {}))
+    assert wanted_definitions([Controller(kind, idle)]) == []
+    assert definition_permissions([kind]) == []
 
 
 def test_definitions_are_not_applied_with_roles_of_single_namespaces() -> None:

@@ -4,42 +4,19 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from attrs import frozen
 
 from informers.transport import HttpRequest
-from reconcile import Object, resource
+from reconcile import Object
 from reconcile.embedded import AdmissionFor, AdmissionRequest, ApiServer, Denied, InProcessTransport
 from reconcile.models import definition_of
 from reconcile.testing.virtual_clock import VirtualClock
 from reconcile.webhooks.definition_rollout import DefinitionRollout
 from reconcile.webhooks.stored_objects import NAMED, Rewritten
 from reconcile.webhooks.wanted_definitions import wanted_definition
+from tests.webhooks.lamps import GROUP, Lamp, LampBeta
 from tests.webhooks.migrating_shops import Reports, WithoutMigrations
 
-GROUP: Final = "light.example.com"
 KEY: Final = (GROUP, "lamps")
-
-
-@frozen
-class LampSpec:
-    watts: int = 1
-
-
-@frozen
-class LampStatus:
-    lit: bool = False
-
-
-@resource(f"{GROUP}/v1", kind="Lamp")
-class Lamp(Object):
-    spec: LampSpec = LampSpec()
-    status: LampStatus = LampStatus()
-
-
-@resource(f"{GROUP}/v1beta1", kind="Lamp")
-class LampBeta(Object):
-    spec: LampSpec = LampSpec()
-    status: LampStatus = LampStatus()
 
 
 def refuse(request: AdmissionRequest) -> None:
