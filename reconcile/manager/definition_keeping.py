@@ -60,6 +60,7 @@ class DefinitionKeeper:
     first: Transport
     client: Client
     component: str
+    service: str = ""
     metrics: "Metrics | None" = None
     recorder: Recorder = field(init=False)
 
@@ -74,7 +75,7 @@ class DefinitionKeeper:
 
     async def serve_kinds_of(self, controllers: Iterable[Controller[Any]]) -> None:
         """The same for controllers that are added later; their objects are migrated after the next start."""
-        for wanted in wanted_definitions(controllers):
+        for wanted in wanted_definitions(controllers, self.service):
             await self._rollout(wanted, self.first).serve()
 
     async def run(self) -> None:
@@ -100,8 +101,9 @@ def definition_keeper_of(
     """The keeper of a manager with those controllers; None if it only checks, and in shadow."""
     if options["definitions"] == "check" or options["dry_run"]:
         return None
-    wanted = wanted_definitions(controllers)
-    return DefinitionKeeper(wanted, first, client, options["name"], metrics)
+    service = options["webhook_service"]
+    wanted = wanted_definitions(controllers, service)
+    return DefinitionKeeper(wanted, first, client, options["name"], service, metrics)
 
 
 def wanted_definitions(

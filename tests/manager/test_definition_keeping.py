@@ -166,6 +166,17 @@ def test_a_definition_with_functions_gets_the_webhook_of_the_service() -> None:
     assert lamps.body["spec"]["conversion"] == {"strategy": "None"}
 
 
+def test_a_manager_creates_a_definition_with_its_webhook() -> None:
+    async def story() -> None:
+        shops = Shops()
+        async with manager(shops, webhook_service="shop-system/shop"):
+            await anyio.sleep(30)
+            definition = await shops.definition()
+        assert definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["name"] == "shop"
+
+    simulate(story)
+
+
 def test_definitions_of_other_projects_are_left_alone() -> None:
     kind = resource("other.example.com/v1", as_installed=True)(type("Other", (Object,), {}))
     assert wanted_definitions([Controller(kind, idle)]) == []
