@@ -1,11 +1,14 @@
 """`reconcile manifests`: the objects that run an operator in a cluster."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from attrs import asdict
 
+from reconcile.commands.admission_table import rows_of
 from reconcile.commands.crds_command import as_yaml, json_list, served_definition
 from reconcile.commands.installation import Document, Installation, documents_of, kustomization
 from reconcile.commands.problems import Problem, write_files
@@ -51,6 +54,11 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
     type=click.Path(file_okay=False, path_type=Path),
     help="Write a kustomize base into this folder instead of printing it.",
 )
+@click.option(
+    "--explain-admission",
+    is_flag=True,
+    help="Print instead where each rule about objects is enforced: schema, CEL or webhook, and why there.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one List, as JSON.")
 def manifests(
     module: str,
@@ -61,6 +69,7 @@ def manifests(
     namespace: str | None,
     owner_finalizers: bool,
     out: Path | None,
+    explain_admission: bool,
     as_json: bool,
 ) -> None:
     """Print the manifests that run the operator of MODULE in a cluster.
@@ -78,6 +87,9 @@ def manifests(
         operator.manager.configure()
     except ConfigurationError as error:
         raise Problem(str(error)) from None
+    if explain_admission:
+        _explain_admission(operator, as_json)
+        return
     options = operator.manager.options
     election = options["leader_election"]
     kept_to = operator.manager.namespaces if namespaces is None else _namespaces(namespaces)
@@ -110,6 +122,22 @@ def manifests(
         click.echo(json_list(objects))
     else:
         click.echo(as_yaml(*objects), nl=False)
+
+
+def _explain_admission(operator: Operator, as_json: bool) -> None:
+    try:
+        rows = rows_of(operator.manager.controllers)
+    except TypeError as error:
+        raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    lines = [("KIND", "RULE", "ENFORCED BY", "BECAUSE")]
+    lines += [(row.kind, row.rule, row.place, row.reason) for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        click.echo("  ".join([*cells, line[3]]).rstrip())
 
 
 def _check(deployed: Installation, operator: Operator) -> None:

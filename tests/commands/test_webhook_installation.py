@@ -1,6 +1,7 @@
 """What `reconcile manifests` prints for an operator with admission and conversion."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,67 @@ def test_a_folder_of_certificates_is_mounted_and_its_authority_injected(
     for kind in ("ValidatingWebhookConfiguration", "CustomResourceDefinition"):
         annotations = found[kind]["metadata"]["annotations"]
         assert annotations == {"cert-manager.io/inject-ca-from": "shop-system/shop-webhooks"}
+
+
+def test_each_rule_is_explained_with_its_place_and_why_no_weaker_one_suffices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "explained_admission"
+    (tmp_path / f"{name}.py").write_text(RULED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = CliRunner().invoke(reconcile, ["manifests", name, "--explain-admission"])
+    assert result.exit_code == 0, result.output
+    rows = {line.split("  ")[1]: line for line in map(_squeezed, result.output.splitlines())}
+    assert rows["RULE"] == "KIND  RULE  ENFORCED BY  BECAUSE"
+    assert rows[".spec.width minimum 1"] == "Gate v1  .spec.width minimum 1  schema"
+    assert "CEL in the definition  a schema sees one field" in rows[".spec self.width <= self.height"]
+    assert (
+        "CEL in the definition  a schema does not see the stored" in rows[".spec self.width >= oldSelf.width"]
+    )
+    assert "webhook  a default of a schema is a constant" in rows["defaults=tall"]
+    assert "webhook  it is Python" in rows["refuses=odd"]
+    assert "configuration of the webhook" in rows["conditions=named: has(object.metadata.name)"]
+    assert "kind of Kubernetes" in rows["refuses=pods"]
+    made = CliRunner().invoke(reconcile, ["manifests", name, "--explain-admission", "--json"])
+    assert len(json.loads(made.output)) == len(result.output.splitlines()) - 1
+
+
+def _squeezed(line: str) -> str:
+    return re.sub(" {2,}", "  ", line)
+
+
+RULED = """
+from typing import Annotated
+from attrs import frozen
+from reconcile import Controller, Object, resource
+from reconcile.kinds import Pod
+from reconcile.models import Rule, Schema
+from reconcile.webhooks import Admission
+
+@frozen
+class GateSpec:
+    width: Annotated[int, Schema(minimum=1)] = 1
+    height: int = 1
+
+RULES = (Rule("self.width <= self.height"), Rule("self.width >= oldSelf.width"))
+
+@resource("gates.example.com/v1")
+class Gate(Object):
+    spec: Annotated[GateSpec, Schema(rules=RULES)] = GateSpec()
+
+async def keep(ctx): ...
+def tall(gate, request):
+    return gate
+def odd(gate, old, request):
+    return []
+def pods(pod, old, request):
+    return []
+
+gates = Controller(Gate, keep, admission=[
+    Admission(Gate, defaults=tall, refuses=odd, conditions={"named": "has(object.metadata.name)"}),
+    Admission(Pod, refuses=pods, operator="gates.example.com"),
+])
+"""
 
 
 def test_the_order_of_the_objects_lets_them_be_applied(
