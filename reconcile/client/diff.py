@@ -10,6 +10,7 @@ IDENTITIES = ("uid", "name", "type", "key", "mountPath", "devicePath", "topology
 guess, since no schema is at hand; where it fails, elements are matched by position."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_ABSENT = object()
 
 Difference = tuple[str, Any, Any]
 """Path, old and new value."""
@@ -54,15 +55,25 @@ def merged(target: Any, patch: Any) -> Any:
 
 def overlaid(before: Any, after: Any, raw: Any) -> Any:
     """`raw`, of which `before` is a view, with the changes from `before` to `after`, null included."""
-    if same(before, after):
+    if before is after:
         return raw
     if not (isinstance(before, Mapping) and isinstance(after, Mapping) and isinstance(raw, Mapping)):
-        return _rewritten(before, after, raw)
-    result = {name: value for name, value in raw.items() if name in after or name not in before}
+        return raw if same(before, after) else _rewritten(before, after, raw)
+    changes: dict[str, Any] = {}
     for name, value in after.items():
-        if name in before and same(before[name], value):
-            continue
-        result[name] = overlaid(before[name], value, raw[name]) if name in before and name in raw else value
+        if name not in before:
+            changes[name] = value
+        elif name not in raw:
+            if not same(before[name], value):
+                changes[name] = value
+        elif (inner := overlaid(before[name], value, raw[name])) is not raw[name]:
+            changes[name] = inner
+    removed = [name for name in before if name not in after and name in raw]
+    if not (changes or removed):
+        return raw
+    result = {**raw, **changes}
+    for name in removed:
+        del result[name]
     return result
 
 
@@ -115,8 +126,16 @@ def pointers(patch: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 def same(one: Any, other: Any) -> bool:
     """Equality of JSON values, in which True is not 1."""
-    if type(one) is type(other) and type(one) in _SCALARS:  # most values, and `isinstance` is slower
-        return bool(one == other)
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is type(other):  # most values, and `isinstance` is slower
+        if kind in _SCALARS:
+            return bool(one == other)
+        if kind is dict:
+            return len(one) == len(other) and _same_members(one, other)
+        if kind is list:
+            return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -124,6 +143,14 @@ def same(one: Any, other: Any) -> bool:
     if _is_list(one) and _is_list(other):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
+
+
+def _same_members(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    for name, value in one.items():
+        found = other.get(name, _ABSENT)
+        if found is not value and not same(value, found):
+            return False
+    return True
 
 
 def projected(live: Any, intent: Any) -> Any:

@@ -19,6 +19,8 @@ def json_patch(before: Any, after: Any) -> list[Operation]:
 
 
 def _changes(before: Any, after: Any, path: str) -> Iterator[Operation]:
+    if before is after:
+        return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         yield from _member_changes(before, after, path)
     elif _is_list(before) and _is_list(after):

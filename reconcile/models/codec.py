@@ -8,6 +8,7 @@ the class lacks are not read, and not lost either, because writes are patches of
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
+import attrs
 import msgspec
 
 from informers import Snapshot
@@ -22,10 +23,17 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 
 _METADATA: Final = frozenset(field.wire for field in fields_of(ObjectMeta))
 
+_NO_METADATA: Final = ObjectMeta()
+_HEAD: Final = ("apiVersion", "kind", "metadata")
+
 
 def decode(model: type[O], raw: bytes | Mapping[str, Any]) -> O:
     """An object of that class from its JSON, or from a decoded mapping. Raises DecodeError."""
-    body = _json(raw) if isinstance(raw, bytes) else to_json(raw)
+    return decode_parsed(model, _json(raw) if isinstance(raw, bytes) else to_json(raw))
+
+
+def decode_parsed(model: type[O], body: Mapping[str, Any]) -> O:
+    """An object from JSON that is parsed already, and that nothing changes later. Raises DecodeError."""
     if issubclass(model, Unstructured):
         kind = kind_of(model).resource
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
@@ -48,6 +56,13 @@ def encode(obj: Object) -> dict[str, Any]:
     body: dict[str, Any] = to_json(obj.body)
     rest = {name: value for name, value in body.get("metadata", {}).items() if name not in _METADATA}
     return {**body, **head, "metadata": {**rest, **to_json(obj.metadata)}}
+
+
+def encode_body(obj: Object) -> dict[str, Any]:
+    """The JSON of an object without metadata, apiVersion and kind, as a new mapping."""
+    bare: Any = obj
+    encoded = encode(attrs.evolve(bare, metadata=_NO_METADATA))
+    return {name: value for name, value in encoded.items() if name not in _HEAD}
 
 
 def structure(cls: type[T], value: Any) -> T:

@@ -76,7 +76,7 @@ def _object_writer(cls: type[Any]) -> Writer:
             found = getattr(value, name)
             if found is UNSET or (omitted is not UNSET and found == omitted):
                 continue
-            body[wire] = write_one(found)
+            body[wire] = found if type(found) in _PLAIN else write_one(found)
         if further is not None and (more := getattr(value, further)):
             if clash := own & more.keys():
                 raise TypeError(f"{cls.__name__}.{further} has {min(clash)!r}, which has a field of its own")

@@ -4,18 +4,22 @@ Metadata is never touched, apart from one annotation that keeps what the target 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reconcile.client.diff import same
-from reconcile.models import DecodeError, Object, decode, encode, kind_of
+from reconcile.models import DecodeError, Object, ObjectMeta, kind_of
+from reconcile.models.codec import decode_parsed, encode_body
 from reconcile.models.conversions import ConversionError, converted
 from reconcile.webhooks.kept_fields import lost, restored
 
 MAX_ANNOTATION: Final = 128 * 1024
 """Characters; an object may have 256 KiB of annotations."""
+
+
+_NESTED: Final = frozenset({dict, list})
 
 
 @frozen
@@ -46,12 +50,12 @@ class VersionedKind:
             target if target in truths else next(model for model in self._models.values() if model in truths)
         )
         there = converted(truths[best].obj, target)
-        body = truths[target].body if target in truths else _body(encode(there))
+        body = truths[target].body if target in truths else encode_body(there)
         kept = {
             kind_of(model).resource.version: difference
             for model, truth in truths.items()
             if model is not target
-            and (difference := lost(_body(encode(converted(there, model))), truth.body)) is not None
+            and (difference := lost(encode_body(converted(there, model)), truth.body)) is not None
         }
         metadata = self._with_annotation(raw, kept)
         return {"apiVersion": api_version, "kind": raw.get("kind"), "metadata": metadata, **body}
@@ -107,26 +111,30 @@ class VersionedKind:
 
 def _decoded(model: type[Object], raw: Mapping[str, Any]) -> Object:
     try:
-        return decode(model, raw)
+        return decode_parsed(model, raw)
     except DecodeError as error:
         raise ConversionError(f"the object is not a valid {kind_of(model).resource}: {error}") from None
 
 
 def _truth_of(obj: Object, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The object as its class writes it, with the fields that the class does not know."""
-    return _body(_with_unknown(encode(obj), raw))
+    return cast(dict[str, Any], _with_unknown(encode_body(obj), _body(raw)))
 
 
 def _put_back(obj: Object, difference: Any) -> _Truth:
     """The object with what was kept for its version; without it, if the whole would be invalid."""
-    encoded = encode(obj)
-    body = _body(encoded)
+    body = encode_body(obj)
     whole = restored(body, difference)
     try:
-        restored_obj = decode(type(obj), {**whole, "metadata": encoded["metadata"]})
+        restored_obj = _with(decode_parsed(type(obj), whole), obj.metadata)
     except DecodeError:
         return _Truth(obj, body)
     return _Truth(restored_obj, dict(whole))
+
+
+def _with(obj: Any, metadata: ObjectMeta) -> Object:
+    changed: Object = evolve(obj, metadata=metadata)
+    return changed
 
 
 def _body(encoded: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,9 +143,14 @@ def _body(encoded: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_unknown(view: Any, raw: Any) -> Any:
     """The JSON that a class writes, with the fields of `raw` that it does not know."""
-    if type(view) is dict and isinstance(raw, Mapping):
-        known = {name: _with_unknown(value, raw[name]) for name, value in view.items() if name in raw}
-        return {**view, **known, **{name: value for name, value in raw.items() if name not in view}}
+    if type(view) is dict and (type(raw) is dict or isinstance(raw, Mapping)):
+        whole = dict(view)
+        for name, value in raw.items():
+            if name not in view:
+                whole[name] = value
+            elif type(known := view[name]) in _NESTED:
+                whole[name] = _with_unknown(known, value)
+        return whole
     if type(view) is list and isinstance(raw, list) and len(view) == len(raw):
         return list(map(_with_unknown, view, raw))
     return view
