@@ -7,7 +7,7 @@ import pytest
 
 from informers.transport import HttpRequest
 from reconcile import Object
-from reconcile.embedded import AdmissionFor, AdmissionRequest, ApiServer, Denied, InProcessTransport
+from reconcile.embedded import AdmissionFunctionFor, AdmittedWrite, ApiServer, Denied, InProcessTransport
 from reconcile.models import definition_of
 from reconcile.testing.virtual_clock import VirtualClock
 from reconcile.webhooks.definition_rollout import DefinitionRollout
@@ -19,7 +19,7 @@ from tests.webhooks.migrating_shops import Reports, WithoutMigrations
 KEY: Final = (GROUP, "lamps")
 
 
-def refuse(request: AdmissionRequest) -> None:
+def refuse(request: AdmittedWrite) -> None:
     raise Denied("no lamp may be changed")
 
 
@@ -65,7 +65,7 @@ async def lamps() -> Lamps:
 
 @pytest.mark.rule("definitions-migrated")
 async def test_what_refuses_writes_of_the_objects_does_not_stop_a_migration(lamps: Lamps) -> None:
-    lamps.server.admission.append(AdmissionFor(f"lamps.{GROUP}", refuse, ("UPDATE",)))
+    lamps.server.admission.append(AdmissionFunctionFor(f"lamps.{GROUP}", refuse, ("UPDATE",)))
     assert await lamps.rollout(Lamp, LampBeta).finish()
     assert {one["apiVersion"] for one in lamps.stored()} == {f"{GROUP}/v1"}
     assert {one["spec"]["watts"] for one in lamps.stored()} == {5}
