@@ -78,14 +78,14 @@ class Reporting:
 
 @define(eq=False)
 class DefinitionRollout:
-    """Takes the steps for one kind."""
+    """Takes the steps for one kind; `settle` replaces SETTLE where there is one server."""
 
     wanted: WantedDefinition
     transport: Transport
     clock: Clock
     limiter: RequestLimiter | None = None
     reporting: Reporting = field(factory=Reporting)
-    settle: float = SETTLE
+    settle: float | None = None
     _seen: plan.Seen = field(factory=plan.Seen, init=False)
     _sender: Sender = field(init=False)
 
@@ -193,7 +193,7 @@ class DefinitionRollout:
         return True
 
     async def _migrate(self, step: plan.Migrate, installed: Mapping[str, Any]) -> bool:
-        await anyio.sleep(self.settle)
+        await anyio.sleep(SETTLE if self.settle is None else self.settle)
         if not await self._by_server(step, installed):
             rewritten = await self._objects(installed).rewrite(step.drop)
             if rewritten.failed:
