@@ -1,7 +1,7 @@
 """Where each rule about the objects of an operator is enforced, and why no weaker mechanism suffices. Pure.
 
-From the weakest to the strongest: the schema of a definition, CEL in the definition, CEL in a configuration,
-which chooses what a webhook is called for, and the webhook.
+From the weakest to the strongest: the schema of a definition, CEL in the definition, CEL in a policy, CEL in
+a configuration, which chooses what a webhook is called for, and the webhook.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,12 +17,14 @@ from reconcile.webhooks.routes import admissions_of
 
 SCHEMA: Final = "schema"
 CEL: Final = "CEL in the definition"
+POLICY: Final = "policy"
 CONFIGURATION: Final = "configuration of the webhook"
 WEBHOOK: Final = "webhook"
 
 _RULES: Final = "x-kubernetes-validations"
 _SHAPE: Final = frozenset({"description", "properties", "items", "additionalProperties", "type", _RULES})
 _BETWEEN_FIELDS: Final = "a schema sees one field at a time"
+_NO_DELETIONS: Final = "rules of a definition are not asked about deletions"
 _NO_DEFINITION: Final = "the definition of a kind of Kubernetes cannot be changed"
 
 
@@ -76,20 +78,31 @@ def _of_admission(admission: Admission[Any]) -> Iterator[Row]:
         yield Row(kind, f"defaults={name_of(admission.defaults)}", WEBHOOK, reason)
     if admission.refuses is not None:
         yield Row(kind, f"refuses={name_of(admission.refuses)}", WEBHOOK, _why_refuses(admission, own))
+    for rule in admission.rules:
+        yield Row(kind, f"rules={_short(rule.rule)}", POLICY, _why_rules(admission, own))
+    calls = admission.defaults is not None or admission.refuses is not None
+    place, chooses = (CONFIGURATION, "the calls of a webhook") if calls else (POLICY, "what a policy judges")
+    reason = f"it chooses {chooses}, which a definition does not know"
     for name, expression in admission.conditions.items():
-        reason = "it chooses the calls of a webhook, which a definition does not know"
-        yield Row(kind, f"conditions={name}: {_short(expression)}", CONFIGURATION, reason)
+        yield Row(kind, f"conditions={name}: {_short(expression)}", place, reason)
     for word, selector in (("labels", admission.labels), ("namespaces", admission.namespaces)):
         if isinstance(selector, LabelSelector):
-            reason = "it chooses the calls of a webhook, which a definition does not know"
-            yield Row(kind, f"{word}={selector.text()}", CONFIGURATION, reason)
+            yield Row(kind, f"{word}={selector.text()}", place, reason)
+
+
+def _why_rules(admission: Admission[Any], own: bool) -> str:
+    if not own:
+        return _NO_DEFINITION
+    if "DELETE" in admission.operations:
+        return _NO_DELETIONS
+    return "a definition sees neither who asks, nor labels, nor the namespace"
 
 
 def _why_refuses(admission: Admission[Any], own: bool) -> str:
     if not own:
         return _NO_DEFINITION
     if "DELETE" in admission.operations:
-        return "rules of a definition are not asked about deletions"
+        return _NO_DELETIONS
     return (
         "it is Python, and may ask who writes; what needs only the object and the stored one can be a Rule "
         "of its class"

@@ -20,7 +20,8 @@ from reconcile.controller.permissions import (
 )
 from reconcile.webhooks.calling_objects import WebhookService, calling_objects
 from reconcile.webhooks.configurations import Installed, Service, configurations_of
-from reconcile.webhooks.routes import Route
+from reconcile.webhooks.policies import policies_of
+from reconcile.webhooks.routes import Route, admissions_of
 
 Document: TypeAlias = dict[str, Any]
 
@@ -78,6 +79,8 @@ def documents_of(operator: Installation, definitions: Sequence[Document]) -> Map
         files["webhook-service.yaml"] = [_webhook_service(operator, operator.webhook_service)]
         if configurations := webhook_configurations(operator, operator.webhook_service):
             files["webhooks.yaml"] = configurations
+    if policies := policies_of(admissions_of(operator.controllers), _installed(operator)):
+        files["policies.yaml"] = policies
     return files
 
 
@@ -220,9 +223,15 @@ def _budget(operator: Installation) -> Document:
 
 def webhook_configurations(operator: Installation, service: Service) -> Sequence[Document]:
     """What makes API servers call the webhooks; cert-manager fills in the `caBundle` of its certificate."""
+    made = configurations_of(operator.routes, _installed(operator, service))
+    return [_injected(operator, one) for one in made]
+
+
+def _installed(operator: Installation, service: Service | None = None) -> Installed:
+    """Policies, which call nothing, need no service."""
     labels = {"app.kubernetes.io/name": operator.name}
-    installed = Installed(service, operator.namespace, operator.name, {"labels": labels})
-    return [_injected(operator, one) for one in configurations_of(operator.routes, installed)]
+    at = service or Service(operator.namespace, "")
+    return Installed(at, operator.namespace, operator.name, {"labels": labels})
 
 
 def _injected(operator: Installation, document: Document) -> Document:

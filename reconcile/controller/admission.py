@@ -10,8 +10,9 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from attrs import field, frozen
 
 from informers.functions import check_function
+from reconcile.controller.admission_rules import check_rule, fits_definition, read_rules
 from reconcile.controller.identity import check_operator, domain_of
-from reconcile.models import LabelSelector, Object, kind_of
+from reconcile.models import LabelSelector, Object, Rule, Unstructured, kind_of
 from reconcile.models.versions import is_custom
 
 T = TypeVar("T", bound=Object)
@@ -89,25 +90,34 @@ class Admission(Generic[T]):
     finalizers can be removed from objects that older rules accepted. Both must be pure and quick: the API
     server waits for them, calls them again for a dry run, and may call `defaults` twice.
 
-    `operations` are those of `refuses` (default: CREATE and UPDATE); `defaults` is called for the CREATE and
-    UPDATE among them.
+    `rules` are for what needs no code and cannot stand in a definition: kinds of Kubernetes, DELETE, and who
+    asks. Each is a text in CEL or a `Rule` that must be true, over `object` (null on DELETE), `oldObject`
+    (null on CREATE), `request` and `namespaceObject`. The API server evaluates them itself, as a
+    ValidatingAdmissionPolicy, and not for such an update either. A rule that reads a missing field fails,
+    and then `required` decides: ask with `has()` first.
 
-    Only objects that all filters choose are sent: `labels` of the object, `namespaces` by the labels of its
+    `operations` are those of `refuses` and `rules` (default: CREATE and UPDATE); `defaults` is called for the
+    CREATE and UPDATE among them.
+
+    Only objects that all filters choose are judged: `labels` of the object, `namespaces` by the labels of its
     namespace, and `conditions`, CEL expressions over `object`, `oldObject` and `request` by their names.
 
     `required` decides what happens to a write if the functions cannot be called within `timeout` seconds (1
-    to 30): with True it fails, with False it passes. By default it fails for a kind of your own, and passes
-    for a built-in kind, since nothing would start in the cluster until the webhook is back.
+    to 30), or a rule cannot be evaluated: with True it fails, with False it passes. By default it fails for
+    a kind of your own, and passes for a built-in kind, since nothing would start in the cluster until the
+    webhook is back.
 
     `operator` is a domain that belongs to the operator alone, as for `Controller`; its webhooks' names end
-    in it. It must be given for a kind of Kubernetes.
+    in it. It must be given for a kind of Kubernetes, and for rules of a kind that another project defines.
 
-    Raises TypeError for a function that does not fit, and ValueError for any other option.
+    Raises TypeError for a function that does not fit, and ValueError for any other option and for a rule
+    that the class of the kind can hold.
     """
 
     kind: type[T]
     defaults: Defaults[T] | None = field(default=None, kw_only=True)
     refuses: Refuses[T] | None = field(default=None, kw_only=True)
+    rules: Sequence[Rule] = field(default=(), converter=read_rules, kw_only=True)
     operations: Sequence[str] = field(default=("CREATE", "UPDATE"), converter=_operations, kw_only=True)
     labels: LabelSelector | None = field(default=None, kw_only=True)
     namespaces: LabelSelector | None = field(default=None, kw_only=True)
@@ -118,8 +128,8 @@ class Admission(Generic[T]):
 
     def __attrs_post_init__(self) -> None:
         kind_of(self.kind)
-        if self.defaults is None and self.refuses is None:
-            raise TypeError(f"{self}: give defaults= or refuses=, or both")
+        if self.defaults is None and self.refuses is None and not self.rules:
+            raise TypeError(f"{self}: give defaults=, refuses= or rules=")
         if self.defaults is not None:
             check_function(self.defaults, f"{self}: defaults=", "object, request", "plain")
         if self.refuses is not None:
@@ -128,7 +138,7 @@ class Admission(Generic[T]):
             raise ValueError(f"{self}: operations= {unknown[0]!r} is not one of {', '.join(OPERATIONS)}")
         if not self.operations:
             raise ValueError(f"{self}: operations= is empty: give at least one of {', '.join(OPERATIONS)}")
-        if self.refuses is None and "DELETE" in self.operations:
+        if self.refuses is None and not self.rules and "DELETE" in self.operations:
             raise ValueError(f"{self}: defaults= is not called for DELETE, which cannot change an object")
         if not 1 <= self.timeout <= MAX_TIMEOUT:
             raise ValueError(f"{self}: timeout= expected 1 to {MAX_TIMEOUT} seconds, got {self.timeout!r}")
@@ -138,6 +148,33 @@ class Admission(Generic[T]):
                 "another operator may have the same name: give operator=, a domain of yours such as "
                 "'shop.example.com'"
             )
+        self._check_rules()
+
+    def _check_rules(self) -> None:
+        for rule in self.rules:
+            try:
+                check_rule(rule)
+            except ValueError as error:
+                raise ValueError(f"{self}: {error}") from None
+        if not self._has_own_definition or self.labels is not None or self.namespaces is not None:
+            return
+        for rule in self.rules:
+            texts = (rule.rule, rule.message_expression, *self.conditions.values())
+            if "DELETE" not in self.operations and fits_definition(texts):
+                raise ValueError(
+                    f"{self}: rules= {rule.rule!r} reads the object alone, so its definition can hold it: "
+                    "write it as a rule of the class, @resource(..., rules=[Rule(...)]), with self for "
+                    "object and oldSelf for oldObject, or give operator= for a kind that another project "
+                    "defines"
+                )
+
+    @property
+    def _has_own_definition(self) -> bool:
+        """Whether the operator defines the kind, with a schema that can hold rules."""
+        kind = kind_of(self.kind)
+        if not is_custom(self.kind) or kind.as_installed or issubclass(self.kind, Unstructured):
+            return False
+        return self.operator == domain_of(kind.resource)
 
     def __str__(self) -> str:
         return f"Admission({self.kind.__name__})"

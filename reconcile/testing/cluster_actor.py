@@ -94,7 +94,9 @@ class ClusterActor:
             if path not in before:
                 self.request("POST", path.rpartition("/")[0], configuration)
             elif before[path] != configuration:
-                self.request("PUT", path, configuration)
+                version = self.request("GET", path)["metadata"]["resourceVersion"]
+                named = {**configuration["metadata"], "resourceVersion": version}
+                self.request("PUT", path, {**configuration, "metadata": named})
 
     def act(self, act: ScenarioAct, path: str = "") -> str:
         """Carry out an act, on `path` if it names no object, and describe what happened.

@@ -1,4 +1,4 @@
-"""The webhooks of the controllers of a test, which its server calls without a socket.
+"""The webhooks and policies of the controllers of a test, which its server calls without a socket.
 
 The server has the same configurations and the same `spec.conversion` of definitions as in a cluster, so that
 the rules by which it chooses what to call are its own.
@@ -15,7 +15,8 @@ from reconcile.models import Object
 from reconcile.models.versions import families, is_custom
 from reconcile.testing.call_faults import answer_call
 from reconcile.webhooks.configurations import API_VERSION, Installed, Url, configurations_of, conversion_of
-from reconcile.webhooks.routes import CONVERT, Route, conversion_route, routes_of
+from reconcile.webhooks.policies import POLICY, policies_of
+from reconcile.webhooks.routes import CONVERT, Route, admissions_of, conversion_route, routes_of
 
 _GROUP: Final = f"/apis/{API_VERSION}"
 HOST: Final = "webhooks.reconcile-runtime.invalid"
@@ -67,9 +68,18 @@ class WebhooksInProcess:
 
     @property
     def configurations(self) -> Mapping[str, Mapping[str, Any]]:
-        """The configurations that lead here, by their paths on an API server."""
-        made = configurations_of(self._admitting.values(), Installed(_AT))
-        return {f"{_GROUP}/{one['kind'].lower()}s/{one['metadata']['name']}": one for one in made}
+        """The configurations that lead here, and policies, by their paths on an API server.
+
+        Raises ValueError for two policies with one name.
+        """
+        installed = Installed(_AT)
+        made = [*configurations_of(self._admitting.values(), installed)]
+        made += policies_of(admissions_of(self._controllers.values()), installed)
+        return {f"{_GROUP}/{_plural(one['kind'])}/{one['metadata']['name']}": one for one in made}
+
+
+def _plural(kind: str) -> str:
+    return f"{POLICY[:-1].lower()}ies" if kind == POLICY else f"{kind.lower()}s"
 
 
 def webhooks_of(server: ApiServer) -> WebhooksInProcess:

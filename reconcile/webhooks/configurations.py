@@ -104,7 +104,7 @@ def configurations_of(routes: Iterable[Route], installed: Installed) -> Sequence
 
 def _webhook(route: Route, installed: Installed) -> Document:
     admission = route.admission
-    namespaces = _namespaces(admission, installed)
+    namespaces = namespaces_of(admission, installed)
     conditions = _conditions(admission, installed)
     return {
         "name": route.name,
@@ -134,7 +134,8 @@ def _rule(route: Route) -> Document:
     }
 
 
-def _namespaces(admission: Admission[Any], installed: Installed) -> Document:
+def namespaces_of(admission: Admission[Any], installed: Installed) -> Document:
+    """The selector of the namespaces whose objects are judged; empty for all."""
     chosen = LabelSelector() if admission.namespaces is None else admission.namespaces
     selector: Document = unstructure(chosen)
     if is_custom(admission.kind) or not installed.namespace:

@@ -72,13 +72,19 @@ def admissions_of(controllers: Iterable[Controller[Any]]) -> Sequence[Admission[
     return found
 
 
-def _admitting(admissions: Iterable[Admission[Any]]) -> Iterable[Route]:
+def numbered(admissions: Iterable[Admission[Any]]) -> Iterable[tuple[str, Admission[Any]]]:
+    """Each admission with the plural that stands for it in names: `pods`, and `pods-2` for a second one."""
     numbers: dict[tuple[str, str], int] = {}
     for admission in admissions:
         resource = kind_of(admission.kind).resource
         place = (resource.plural, resource.group)
         number = numbers[place] = numbers.get(place, 0) + 1
-        plural = resource.plural if number == 1 else f"{resource.plural}-{number}"
+        yield (resource.plural if number == 1 else f"{resource.plural}-{number}"), admission
+
+
+def _admitting(admissions: Iterable[Admission[Any]]) -> Iterable[Route]:
+    for plural, admission in numbered(admissions):
+        resource = kind_of(admission.kind).resource
         at = f"{plural}.{resource.group}" if resource.group else plural
         name = f"{plural}.{admission.operator}"
         if admission.defaults is not None and set(admission.operations) & {"CREATE", "UPDATE"}:

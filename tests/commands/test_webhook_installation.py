@@ -168,3 +168,30 @@ def test_the_order_of_the_objects_lets_them_be_applied(
 ) -> None:
     kinds = list(made(tmp_path, monkeypatch))
     assert kinds.index("Deployment") < kinds.index("Service") < kinds.index("ValidatingWebhookConfiguration")
+
+
+def test_rules_alone_need_a_policy_and_no_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ruled.py").write_text(
+        "from reconcile import Controller, Manager\n"
+        "from reconcile.kinds import Pod\n"
+        "from reconcile.webhooks import Admission\n"
+        "from tests.webhooks.boxes import Box\n"
+        "async def keep(ctx): ...\n"
+        "pods = Admission(Pod, rules='object.spec.hostPID != true', operator='shop.example.com')\n"
+        "manager = Manager(Controller(Box, keep, admission=pods))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = CliRunner().invoke(reconcile, ["manifests", "ruled:manager", "--json", "--name", "shop"])
+    found = {one["kind"]: one for one in json.loads(result.output)["items"]}
+    policy = found["ValidatingAdmissionPolicy"]
+    assert policy["metadata"]["labels"] == {"app.kubernetes.io/name": "shop"}
+    assert "system:serviceaccount:shop-system:shop" in policy["spec"]["matchConditions"][0]["expression"]
+    assert found["ValidatingAdmissionPolicyBinding"]["spec"]["policyName"] == policy["metadata"]["name"]
+    assert not {"ValidatingWebhookConfiguration", "Service"} & found.keys()
+    assert "admissionregistration.k8s.io" not in json.dumps(found["ClusterRole"])
+    result = CliRunner().invoke(reconcile, ["manifests", "ruled:manager", "--explain-admission"])
+    (row,) = [_squeezed(line) for line in result.output.splitlines() if "hostPID" in line]
+    assert row == (
+        "Pod v1  rules=object.spec.hostPID != true  policy  "
+        "the definition of a kind of Kubernetes cannot be changed"
+    )
