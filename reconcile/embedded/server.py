@@ -240,6 +240,11 @@ class ApiServer:
         self._settle_objects()
         self._settle_statuses()
 
+    @property
+    def has_waiting_work(self) -> bool:
+        """Whether controllers wait for admission or conversion, and so for `settle_waiting`."""
+        return self._waiting.pending
+
     async def settle_waiting(self) -> None:
         """Do the work of the controllers that awaits conversion or admission, and what follows from it.
 

@@ -60,7 +60,7 @@ async def assert_deterministic(
     have another order; that takes about a second. The error of a run is raised.
     """
     request = request_of(controller, key)
-    client.serve(*controller.kinds)
+    client.serve(controller)
     start = _start(client.clock.now(), later)
     one = await _rendered(controller, request, client, start, reordered=False)
     other = await _rendered(controller, request, client, start + later, reordered=True)
@@ -187,6 +187,7 @@ def _main() -> None:
     client.serve(*controller.kinds)
     for obj in asked["objects"]:
         client.add(_new(obj))
+    client.serve(controller)  # after the objects, which it has admitted before
 
     async def ask() -> Rendering:
         return await _run(controller, Request(*asked["request"]), client)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import TaskGroup
 from attrs import evolve
 
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -57,6 +58,7 @@ class SimulatedWorld:
         self._rest = self.view.rest
         self._living = False
         self._settling: asyncio.Handle | None = None
+        self._group: TaskGroup | None = None
         self.view.server.log.on_change(self._on_change)
         numbers = range(1, scenario.replicas + 1)
         self._processes = [self._process(number, plan, record_events) for number in numbers]
@@ -166,6 +168,7 @@ class SimulatedWorld:
         failure: Exception | None = None
         self._living = True
         async with anyio.create_task_group() as group:
+            self._group = group
             if self.scenario.nodes is not None:
                 group.start_soon(self._node_manager(self.scenario.nodes).run)
             for process in self._processes:
@@ -197,6 +200,8 @@ class SimulatedWorld:
         self._settling = None
         if self._living:
             self.view.server.settle()
+            if self._group is not None and self.view.server.has_waiting_work:
+                self._group.start_soon(self.view.server.settle_waiting)
 
     def _on_change(self, change: StoredChange) -> None:
         self.view.changes.append(TimedChange(loop_time(), change))

@@ -105,6 +105,13 @@ def test_only_the_field_that_breaks_a_law_is_in_the_smallest_object() -> None:
     assert "shade" not in str(broken.value)
 
 
+def test_a_field_that_is_as_its_class_has_it_counts_as_unset() -> None:
+    def brighten(obj: Lamp, request: Any) -> Lamp:
+        return with_spec(obj, watts=40) if obj.spec.watts == 5 else obj
+
+    law_of(Admission(Lamp, defaults=brighten), "defaults never touch what is set")()
+
+
 def refuse_any_update(obj: Lamp, old: Lamp | None, request: Any) -> Iterator[Refusal]:
     if old is not None and obj.spec.watts > 7:
         yield Refusal("cannot be changed", "spec.watts")

@@ -1,5 +1,6 @@
 """The webhooks of a controller under test: called by its server as in a cluster, without a socket."""
 
+from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -21,6 +22,7 @@ from reconcile.testing import (
     VirtualCluster,
     When,
     World,
+    assert_deterministic,
     eventually,
     fuzz,
     replay,
@@ -30,9 +32,9 @@ from reconcile.testing import (
 from reconcile.testing.faults import CallFailure, FailCall
 from reconcile.testing.scenario_modes import _single_faults
 from reconcile.testing.scenario_runner import ScenarioRunner
-from reconcile.webhooks import Admission
+from reconcile.webhooks import Admission, Refusal
 from tests.testing.shop_operator import ADMISSION, a_shop, fill_color, keep_shop, shops
-from tests.testing.site_operator import Site, site
+from tests.testing.site_operator import Site, keep_site, site
 from tests.webhooks.shops import Shop, ShopAlpha, ShopBeta, ShopSpecBeta
 
 SHOPS = "/apis/shop.example.com/v1/namespaces/default/shops"
@@ -101,12 +103,29 @@ async def test_writes_in_an_older_version_are_admitted_in_the_version_of_the_fun
 
 
 async def test_a_manager_on_a_simulated_cluster_meets_its_own_webhooks(
-    cluster: VirtualCluster, manager: ManagerRunner
+    cluster: VirtualCluster, manager: ManagerRunner, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with manager(shops()):
         await cluster.client.create(a_shop())
         page = await eventually(lambda: cluster.client.find(ConfigMap, "corner", "default"))
         assert page.data["color"] == "red"
+    assert "not served" not in caplog.text
+
+
+async def test_the_check_for_determinism_admits_as_a_run_does() -> None:
+    client = FakeClient(shops(), a_shop())
+    await assert_deterministic(shops(), "corner", client)
+
+
+async def test_a_built_in_kind_is_admitted_and_passes_if_its_function_fails() -> None:
+    def broken(page: ConfigMap, old: ConfigMap | None, request: object) -> Iterator[Refusal]:
+        yield Refusal(page.data["reason"])
+
+    admission = Admission(ConfigMap, refuses=broken, operator="kit.example.com")
+    client = FakeClient(Controller(Site, keep_site, owns=[ConfigMap], admission=admission))
+    with pytest.raises(Invalid, match="because"):
+        await client.create(ConfigMap(metadata=ObjectMeta("page", "default"), data={"reason": "because"}))
+    assert await client.create(ConfigMap(metadata=ObjectMeta("page", "default")))
 
 
 # --- faults of calls ------------------------------------------------------------------------------
