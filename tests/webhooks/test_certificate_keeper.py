@@ -67,6 +67,8 @@ def test_no_call_is_refused_in_rotations_in_each_of_which_one_replica_dies() -> 
             group.cancel_scope.cancel()
 
     simulate(run, limit_seconds=None)
+    refused = len(world.calls.refused)
+    print(f"\n{ROTATIONS} of {EVERY} rotations and deaths, {world.calls.made:,} calls, {refused} refused")
     assert (world.calls.refused, world.calls.without_endpoint) == ([], 0)
     assert all(met)
 
