@@ -24,8 +24,7 @@ from reconcile.commands.targets import Operator
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import on_signal
-from reconcile.models import definition_of, kind_of
-from reconcile.models.versions import families
+from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
 from reconcile.ops.serving_addresses import ServeError, parse_address
 from reconcile.runs.supervision import without_groups
@@ -149,8 +148,7 @@ class Development:
 
     async def _run_manager(self, cluster: EmbeddedCluster) -> None:
         running = self._manager(cluster)
-        for versions in families(kind for controller in running.controllers for kind in controller.kinds):
-            await cluster.client.apply(definition_of(*versions))
+        await cluster.serve_kinds(running.controllers)
         for namespace in running.namespaces:
             await cluster.make_namespace(namespace)
         self._running = running

@@ -2,9 +2,10 @@
 
 import base64
 import errno
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
@@ -14,6 +15,7 @@ from informers import AlreadyExists, Transport
 from informers.clock import SystemClock
 from reconcile.client.client import Client
 from reconcile.commands.problems import Problem
+from reconcile.controller.declaration import Controller
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.embedded.durable.files import DataFault
@@ -23,11 +25,18 @@ from reconcile.embedded.listener.certificates import Authority, make_authority
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.kinds import Namespace
 from reconcile.manager.manager import Manager
-from reconcile.models import ObjectMeta
+from reconcile.models import ObjectMeta, definition_of, kind_of, unstructured_kind
+from reconcile.models.versions import families
 from reconcile.runs.supervision import without_groups
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
+from reconcile.testing.cluster_actor import served_by
+from reconcile.testing.webhooks_in_process import leads_here, webhooks_of
 
 _PORT = "port"
+_CONFIGURATIONS = tuple(
+    unstructured_kind("admissionregistration.k8s.io/v1", f"{sort}WebhookConfiguration", namespaced=False)
+    for sort in ("Mutating", "Validating")
+)
 
 
 @frozen
@@ -43,6 +52,28 @@ class EmbeddedCluster:
     @property
     def client(self) -> Client:
         return Client(self.transport(), field_manager="reconcile")
+
+    async def serve_kinds(self, controllers: Iterable[Controller[Any]]) -> None:
+        """Serve the custom kinds of controllers in all versions, and call their webhooks in this process.
+
+        Definitions and configurations are those of a cluster, and replace those of an earlier run. Raises
+        TypeError for versions that differ and are not converted, and ValueError for webhooks with one name.
+        """
+        controllers, webhooks = list(controllers), webhooks_of(self._server)
+        for versions in families(served_by(controllers)):
+            await self.client.apply(definition_of(*versions, conversion=webhooks.conversion_for(versions[0])))
+        webhooks.serve(controllers)
+        wanted = webhooks.configurations.values()
+        for configuration in wanted:
+            await self.client.apply(configuration)
+        await self._delete_configurations({(one["kind"], one["metadata"]["name"]) for one in wanted})
+
+    async def _delete_configurations(self, wanted: Collection[tuple[str, str]]) -> None:
+        """Delete the configurations of an earlier run, whose webhooks are not served any more."""
+        for kind in _CONFIGURATIONS:
+            for one in await self.client.list(kind):
+                if (kind_of(kind).resource.kind, one.name) not in wanted and leads_here(one.body):
+                    await self.client.delete(one)
 
     async def make_namespace(self, name: str) -> None:
         try:

@@ -32,7 +32,6 @@ from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
-from reconcile.manager.installed_definitions import install_missing
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import TEXT_OPTIONS, ConfigurationError, flag_of, from_flags
 from reconcile.manager.predecessor_check import PredecessorActive
@@ -231,8 +230,7 @@ async def _run_embedded(manager: Manager) -> None:
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder) / "kubeconfig") as cluster:
             _announce("embedded", cluster.url, manager)
-            kinds = [kind for controller in manager.controllers for kind in controller.kinds]
-            await install_missing(cluster.client, kinds)
+            await cluster.serve_kinds(manager.controllers)
             for namespace in manager.namespaces:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")

@@ -82,6 +82,12 @@ def _plural(kind: str) -> str:
     return f"{POLICY[:-1].lower()}ies" if kind == POLICY else f"{kind.lower()}s"
 
 
+def leads_here(configuration: Mapping[str, Any]) -> bool:
+    """Whether all webhooks of a configuration are those of a process."""
+    urls = [webhook["clientConfig"].get("url", "") for webhook in configuration.get("webhooks") or ()]
+    return bool(urls) and all(url.startswith(f"{_AT.base}/") for url in urls)
+
+
 def webhooks_of(server: ApiServer) -> WebhooksInProcess:
     """Those of a server; copies of it share them."""
     found = server.webhooks.get(HOST)
