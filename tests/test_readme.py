@@ -25,5 +25,6 @@ def test_a_link_in_the_readme_leads_somewhere(target: str) -> None:
 
 
 def test_the_readme_has_the_right_number_of_recorded_conversations() -> None:
-    scenarios = len(list((ROOT / "tests/conformance/scenarios").glob("*/*.json")))
+    folders = [ROOT / "tests/conformance" / name for name in ("scenarios", "webhooks/scenarios")]
+    scenarios = sum(len(list(folder.glob("*/*.json"))) for folder in folders)
     assert f"tested against {scenarios} conversations" in README

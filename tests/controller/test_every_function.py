@@ -193,7 +193,7 @@ NO_FUNCTIONS = {
     "Controller": "kind _operator _finalizer _field_manager former_finalizers former_field_managers "
     "selector owns watches indexes reads writes _name workers timeout clusters backoff every "
     "resync predecessor storms admission",
-    "Admission": "kind operations labels namespaces conditions required timeout _operator",
+    "Admission": "kind rules operations labels namespaces conditions required timeout _operator",
     "Watch": "kind everywhere",
     "Index": "kind",
     "Source": "name initial",
