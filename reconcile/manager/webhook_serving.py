@@ -12,15 +12,15 @@ from informers import Transport, get_logger
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions
+from reconcile.manager.webhook_server import Call, ServingCertificate, serving_webhooks
 from reconcile.ops.certificate_rotation import NoCertificate, rotating
 from reconcile.ops.serving_addresses import ServeError, parse_address
 from reconcile.webhooks.calling_objects import WebhookService, calling_objects
 from reconcile.webhooks.routes import Route, routes_of
-from reconcile.webhooks.server import Call, ServingCertificate, serving_webhooks
 
 if TYPE_CHECKING:
+    from reconcile.manager.certificate_keeper import CertificateKeeper
     from reconcile.ops.metrics import Metrics
-    from reconcile.webhooks.certificate_keeper import CertificateKeeper
 
 _log = get_logger("reconcile.webhooks")
 
@@ -90,7 +90,7 @@ async def _certificate(
 async def _own_certificate(
     options: ManagerOptions, routes: Sequence[Route], transport: Transport
 ) -> AsyncIterator["CertificateKeeper"]:
-    from reconcile.webhooks.certificate_keeper import kept_certificate
+    from reconcile.manager.certificate_keeper import kept_certificate
     from reconcile.webhooks.certificate_secret import UnusableSecret
 
     namespace, _, name = options["webhook_service"].partition("/")

@@ -14,12 +14,12 @@ import trustme
 from attrs import evolve, frozen
 
 from reconcile import Controller, Object, resource
+from reconcile.manager.webhook_server import serving_webhooks
 from reconcile.ops.certificate_rotation import rotating
 from reconcile.ops.serving_addresses import Address
 from reconcile.webhooks import Admission, AdmissionRequest, Refusal, converts
 from reconcile.webhooks.handler import answer
 from reconcile.webhooks.routes import Route, routes_of
-from reconcile.webhooks.server import serving_webhooks
 from tests.bench._harness import best_us, measured
 
 ROUNDS = 7

@@ -7,9 +7,10 @@ import pytest
 
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.manager import webhook_server
 from reconcile.models import definition_of
 from reconcile.testing import eventually
-from reconcile.webhooks import definition_rollout, server
+from reconcile.webhooks import definition_rollout
 from reconcile.webhooks.calling_objects import Definition
 from tests.webhooks.migrating_shops import NAME
 from tests.webhooks.shops import Shop, ShopBeta, ShopSpecBeta
@@ -20,7 +21,7 @@ async def idle(ctx: Context[Any]) -> None: ...
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(webhook_server, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(definition_rollout, "FIRST_WAIT", 0.05)
     monkeypatch.setattr(definition_rollout, "SETTLE", 0.0)
 

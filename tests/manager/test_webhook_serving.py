@@ -12,11 +12,12 @@ from reconcile import Client, Controller, Manager
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import ConfigurationError, ServeError
 from reconcile.kinds import Secret
+from reconcile.manager import webhook_server
+from reconcile.manager.certificate_keeper import NotReady
 from reconcile.models import ObjectMeta, definition_of
 from reconcile.testing import eventually
-from reconcile.webhooks import Admission, server
+from reconcile.webhooks import Admission
 from reconcile.webhooks.calling_objects import MutatingConfiguration
-from reconcile.webhooks.certificate_keeper import NotReady
 from reconcile.webhooks.configurations import Installed, Service, configurations_of
 from reconcile.webhooks.routes import routes_of
 from tests.webhooks.boxes import BOXES, Box, box, review
@@ -30,7 +31,7 @@ async def keep(one: Box) -> None: ...
 
 @pytest.fixture(autouse=True)
 def quick_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(webhook_server, "QUIET_SECONDS", 0.05)
 
 
 def manager_of(folder: Path, *admissions: Admission[Any], **options: Any) -> Manager:

@@ -19,6 +19,7 @@ from informers.transport import PassingTransport
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Secret
+from reconcile.manager.certificate_keeper import CertificateKeeper, NotReady
 from reconcile.models import Unstructured, thaw
 from reconcile.testing import VirtualClock
 from reconcile.webhooks.calling_objects import (
@@ -28,7 +29,6 @@ from reconcile.webhooks.calling_objects import (
     ValidatingConfiguration,
     WebhookService,
 )
-from reconcile.webhooks.certificate_keeper import CertificateKeeper, NotReady
 from reconcile.webhooks.certificate_secret import StoredCertificates, read_secret
 
 SERVICE = WebhookService("shop-webhooks", "shop")

@@ -12,13 +12,13 @@ import trustme
 from reconcile import Client, Controller, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import Invalid
+from reconcile.manager import webhook_server
+from reconcile.manager.webhook_server import serving_webhooks
 from reconcile.models import definition_of
 from reconcile.ops.certificate_rotation import rotating
 from reconcile.ops.serving_addresses import Address
-from reconcile.webhooks import server
 from reconcile.webhooks.configurations import Installed, Service, configurations_of, conversion_of
 from reconcile.webhooks.routes import CONVERT, routes_of
-from reconcile.webhooks.server import serving_webhooks
 from tests.webhooks.boxes import BOXES, Box, BoxSpec
 from tests.webhooks.shops import PortV1, Shop, ShopAlpha, ShopBeta, ShopSpecBeta
 
@@ -33,7 +33,7 @@ async def keep_shop(obj: Shop) -> None: ...
 
 @pytest.fixture(autouse=True)
 def quick_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(webhook_server, "QUIET_SECONDS", 0.05)
 
 
 @asynccontextmanager

@@ -10,10 +10,10 @@ import pytest
 from attrs import evolve
 
 from reconcile.kinds import Secret
+from reconcile.manager.certificate_keeper import CertificateKeeper, NotReady
 from reconcile.models import ObjectMeta
 from reconcile.testing import simulate
 from reconcile.webhooks.certificate_authority import new_authority, new_leaf
-from reconcile.webhooks.certificate_keeper import CertificateKeeper, NotReady
 from reconcile.webhooks.certificate_secret import SECRET_TYPE, UnusableSecret, read_secret, secret_data
 from tests.webhooks.rotation_world import OBJECTS, SECRET, SERVICE, Death, RotationWorld, refusal
 

@@ -16,12 +16,13 @@ import pytest
 import trustme
 
 from reconcile import Controller
+from reconcile.manager import webhook_server
+from reconcile.manager.webhook_server import Call, seconds_of, serving_webhooks
 from reconcile.ops.certificate_rotation import rotating
 from reconcile.ops.serving_addresses import Address, ServeError
-from reconcile.webhooks import Admission, AdmissionRequest, Refusal, server
+from reconcile.webhooks import Admission, AdmissionRequest, Refusal
 from reconcile.webhooks.handler import MAX_BODY
 from reconcile.webhooks.routes import routes_of
-from reconcile.webhooks.server import Call, seconds_of, serving_webhooks
 from tests.webhooks.boxes import BOXES, Box, box, review
 from tests.webhooks.shops import BETA, V1, Shop, conversion_review, shop
 
@@ -82,7 +83,7 @@ async def serving(
 
 @pytest.fixture(autouse=True)
 def quick_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(webhook_server, "QUIET_SECONDS", 0.05)
 
 
 def refusing(function: Callable[[], None]) -> Admission[Box]:
@@ -166,7 +167,7 @@ async def test_a_body_that_does_not_arrive_ends_with_the_time_of_the_call(tmp_pa
 async def test_calls_beyond_the_limit_are_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MAX_CALLS", 2)
+    monkeypatch.setattr(webhook_server, "MAX_CALLS", 2)
     release = threading.Event()
     entered: list[int] = []
 
