@@ -30,12 +30,19 @@ from reconcile.models.versions import families
 from reconcile.runs.supervision import without_groups
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
 from reconcile.testing.cluster_actor import served_by
-from reconcile.testing.webhooks_in_process import leads_here, webhooks_of
+from reconcile.testing.webhooks_in_process import LABEL, webhooks_of
+from reconcile.webhooks.configurations import API_VERSION
+from reconcile.webhooks.policies import POLICY
 
 _PORT = "port"
 _CONFIGURATIONS = tuple(
-    unstructured_kind("admissionregistration.k8s.io/v1", f"{sort}WebhookConfiguration", namespaced=False)
-    for sort in ("Mutating", "Validating")
+    unstructured_kind(API_VERSION, name, namespaced=False)
+    for name in (
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        f"{POLICY}Binding",
+        POLICY,
+    )
 )
 
 
@@ -69,10 +76,10 @@ class EmbeddedCluster:
         await self._delete_configurations({(one["kind"], one["metadata"]["name"]) for one in wanted})
 
     async def _delete_configurations(self, wanted: Collection[tuple[str, str]]) -> None:
-        """Delete the configurations of an earlier run, whose webhooks are not served any more."""
+        """Delete the configurations and policies of an earlier run that are not wanted any more."""
         for kind in _CONFIGURATIONS:
-            for one in await self.client.list(kind):
-                if (kind_of(kind).resource.kind, one.name) not in wanted and leads_here(one.body):
+            for one in await self.client.list(kind, labels=f"{LABEL}=true"):
+                if (kind_of(kind).resource.kind, one.name) not in wanted:
                     await self.client.delete(one)
 
     async def make_namespace(self, name: str) -> None:

@@ -20,6 +20,8 @@ from reconcile.webhooks.routes import CONVERT, Route, admissions_of, conversion_
 
 _GROUP: Final = f"/apis/{API_VERSION}"
 HOST: Final = "webhooks.reconcile-runtime.invalid"
+LABEL: Final = "reconcile-runtime.dev/in-process"
+"""Of all configurations and policies that belong to a process."""
 _AT: Final = Url(f"https://{HOST}")
 
 
@@ -72,7 +74,7 @@ class WebhooksInProcess:
 
         Raises ValueError for two policies with one name.
         """
-        installed = Installed(_AT)
+        installed = Installed(_AT, metadata={"labels": {LABEL: "true"}})
         made = [*configurations_of(self._admitting.values(), installed)]
         made += policies_of(admissions_of(self._controllers.values()), installed)
         return {f"{_GROUP}/{_plural(one['kind'])}/{one['metadata']['name']}": one for one in made}
@@ -80,12 +82,6 @@ class WebhooksInProcess:
 
 def _plural(kind: str) -> str:
     return f"{POLICY[:-1].lower()}ies" if kind == POLICY else f"{kind.lower()}s"
-
-
-def leads_here(configuration: Mapping[str, Any]) -> bool:
-    """Whether all webhooks of a configuration are those of a process."""
-    urls = [webhook["clientConfig"].get("url", "") for webhook in configuration.get("webhooks") or ()]
-    return bool(urls) and all(url.startswith(f"{_AT.base}/") for url in urls)
 
 
 def webhooks_of(server: ApiServer) -> WebhooksInProcess:

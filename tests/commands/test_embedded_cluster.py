@@ -10,6 +10,8 @@ from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluste
 from reconcile.embedded import DataFolder
 from reconcile.errors import Invalid
 from reconcile.kinds import ConfigMap
+from reconcile.models import Rule
+from reconcile.webhooks import Admission
 from tests.webhooks.boxes import BOXES, Box, BoxSpec
 from tests.webhooks.shops import Shop, ShopAlpha, ShopSpecAlpha
 
@@ -17,7 +19,10 @@ from tests.webhooks.shops import Shop, ShopAlpha, ShopSpecAlpha
 async def keep(ctx: object) -> None: ...
 
 
-boxes = Controller(Box, keep, admission=BOXES)
+maps = Admission(
+    ConfigMap, rules=[Rule("!('large' in object.data)", message="is large")], operator="shop.example.com"
+)
+boxes = Controller(Box, keep, admission=[BOXES, maps])
 shops = Controller(Shop, keep)
 
 
@@ -43,12 +48,16 @@ async def test_versions_of_a_kind_are_converted(tmp_path: Path) -> None:
 
 
 async def _refuses(cluster: EmbeddedCluster) -> bool:
-    try:
-        large = await cluster.client.create(box("large", 10))
-    except Invalid:
-        return True
-    await cluster.client.delete(large)
-    return False
+    """Whether both a webhook and a policy refuse."""
+    answers = set()
+    for obj in (box("large", 10), ConfigMap(metadata=ObjectMeta("large", "default"), data={"large": ""})):
+        try:
+            await cluster.client.delete(await cluster.client.create(obj))
+            answers.add(False)
+        except Invalid:
+            answers.add(True)
+    (answer,) = answers
+    return answer
 
 
 async def test_a_reload_replaces_the_webhooks(tmp_path: Path) -> None:
