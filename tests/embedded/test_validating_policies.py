@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from informers.apimachinery.label_selectors import selector_matches
 from reconcile.embedded.admission.request_matching import RequestMatcher
 from reconcile.embedded.admission.stored_policies import StoredPolicies
+from reconcile.embedded.schema.cel.admission_expressions import Expressions
 from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, WIDGETS, Api, StillClock, config_map, widget
 from tests.embedded.durable_worlds import kept
 from tests.embedded.policies import BINDINGS, POLICIES, enforce, rule, validating
@@ -306,3 +307,38 @@ def test_a_server_that_starts_again_goes_on_with_its_policies(tmp_path: Path) ->
     with kept(tmp_path) as api:
         assert denial(api.send("POST", CONFIG_MAPS, config_map(data={"a": "1", "b": "2"})))
         api.ok("POST", CONFIG_MAPS, config_map(data={"a": "1"}))
+
+
+# --- many variables -----------------------------------------------------------------------------
+
+
+def test_each_variable_may_read_the_one_before_and_more_than_a_server_can_check_are_refused(api: Api) -> None:
+    chain = [{"name": "v0", "expression": "object.data.size()"}]
+    chain += [{"name": f"v{n}", "expression": f"variables.v{n - 1} + 1"} for n in range(1, 40)]
+    enforce(api, validating("variables.v39 < 41", variables=chain))
+    api.ok("POST", CONFIG_MAPS, config_map(data={"a": "1"}))
+    assert denial(api.send("POST", CONFIG_MAPS, config_map("b", {"a": "1", "b": "2"})))
+    many = [{"name": f"v{n}", "expression": "true"} for n in range(2000)]
+    answer = api.send("POST", POLICIES, validating("true", variables=many, name="many"))
+    (cause,) = answer.body["details"]["causes"]
+    assert (cause["field"], cause["message"]) == (
+        "spec.variables",
+        "Too many: 2000: must have at most 256 items",
+    )
+
+
+def test_a_variable_is_compiled_once_and_with_those_that_it_reads(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[int]()
+    declared = Expressions._declared
+
+    def counted(self: Expressions, read: Any, authorizer: bool) -> Any:
+        made.append(len(read))
+        return declared(self, read, authorizer)
+
+    monkeypatch.setattr(Expressions, "_declared", counted)
+    chain = [{"name": "v0", "expression": "1"}]
+    chain += [{"name": f"v{n}", "expression": f"variables.v{n - 1} + 1"} for n in range(1, 20)]
+    api.ok("POST", POLICIES, validating("variables.v19 > 1", variables=chain))
+    assert (len(made), max(made)) == (21, 1)

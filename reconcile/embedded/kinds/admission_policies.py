@@ -31,6 +31,7 @@ from reconcile.embedded.protocol.field_causes import (
     value_invalid,
     value_not_supported,
     value_required,
+    value_too_many,
 )
 from reconcile.embedded.served import CellColumn
 
@@ -52,6 +53,8 @@ _PATCHES: Final[Mapping[str, tuple[str, "Result"]]] = {
 # maxAuditAnnotations and maxAuditAnnotationValueExpressionLength in validation.go of admissionregistration.
 _MAX_ANNOTATIONS: Final = 20
 _MAX_ANNOTATION: Final = 5 * 1024
+_MAX_VARIABLES: Final = 256
+"""A real server has no limit; here each one holds the server for milliseconds, while its type is found."""
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED: Final = frozenset(
     {
@@ -86,10 +89,13 @@ def _validate_policy(policy: Object, old: Object | None) -> Iterator[FieldCause]
     if old is None or not _same_conditions(spec, old["spec"]):
         found = spec.get("matchConditions") or ()
         yield from match_condition_causes(found, "spec.matchConditions", conditions)
+    if len(variables) > _MAX_VARIABLES:
+        yield value_too_many("spec.variables", len(variables), _MAX_VARIABLES)
+        return
+    rules = rules.after(())  # keeps what it compiles
     for index, variable in enumerate(variables):
-        before = rules.after(variables[:index])
-        yield from _variable_causes(variable, f"spec.variables[{index}]", before)
-    rules = rules.after(variables)
+        yield from _variable_causes(variable, f"spec.variables[{index}]", rules)
+        rules = rules.after([variable])
     if mutating:
         yield from _mutation_causes(spec, rules)
     else:

@@ -73,6 +73,10 @@ class Expressions:
     _variables: Mapping[str, cel.Type] = field(factory=dict)
     _typed: Mapping[str, CelShape] = field(factory=dict)
     _files: tuple[bytes, ...] = ()
+    _environments: dict[Any, cel.Env] = field(factory=dict, eq=False, repr=False)
+    """By what they declare: to make one takes far longer than to compile an expression."""
+    _found: dict[Any, cel.Type] = field(factory=dict, eq=False, repr=False)
+    """The types of expressions, since a variable is checked before it is declared."""
 
     def typed(self, schema: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> "Expressions":
         """The same, where `object` and `oldObject` have the types of a schema, and `params` those of one."""
@@ -83,7 +87,7 @@ class Expressions:
             if shape is not None:
                 kinds |= dict.fromkeys(names, shape)
                 files.append([*types.files()][-1])
-        return evolve(self, typed=kinds, files=tuple(files))
+        return evolve(self, typed=kinds, files=tuple(files), environments={}, found={})
 
     def with_variable(self, name: str, text: str) -> "Expressions":
         """The same, for expressions after this variable, which has no type if it does not compile."""
@@ -111,17 +115,28 @@ class Expressions:
 
     def _return_type(self, text: str, *, authorizer: bool, patches: bool) -> cel.Type:
         words = _with_held_variables(tokens(checkable(text)))
+        # With all variables declared, many of them would take a time that grows with the square.
+        read = {name: self._variables[name] for name in sorted(self._variables.keys() & set(words))}
+        declares = (authorizer, *((name, str(kind)) for name, kind in read.items()))
+        known = self._found.get((text, patches, declares))
+        if known is not None:
+            return known
         made = "".join(_without_dots(words)) if patches else "".join(words)
-        environment = cel.NewEnv(
-            descriptor_pool=self._pool(words, patches),
-            config=_config(patches=patches),
-            variables=self._declared(authorizer),
-        )
+        environment = None if patches else self._environments.get(declares)
+        if environment is None:
+            environment = cel.NewEnv(
+                descriptor_pool=self._pool(words, read, patches),
+                config=_config(patches=patches),
+                variables=self._declared(read, authorizer),
+            )
+        if not patches:
+            self._environments[declares] = environment
         found = compiled(environment, made).return_type()
         check_literals(text)
+        self._found[text, patches, declares] = found
         return found
 
-    def _declared(self, authorizer: bool) -> dict[str, cel.Type]:
+    def _declared(self, read: Mapping[str, cel.Type], authorizer: bool) -> dict[str, cel.Type]:
         _, request, namespace = _known_types()
         declared = {
             "object": cel_type(self._typed.get("object", DYN)),
@@ -136,12 +151,12 @@ class Expressions:
             declared["authorizer.requestResource"] = cel.Type.AbstractType(f"{AUTHORIZATION}.ResourceCheck")
         if self.composes:
             declared[_HELD_VARIABLES] = cel.Type(_VARIABLES)
-        return declared | {f"variables.{name}": kind for name, kind in self._variables.items()}
+        return declared | {f"variables.{name}": kind for name, kind in read.items()}
 
-    def _pool(self, words: Sequence[str], patches: bool) -> DescriptorPool:
+    def _pool(self, words: Sequence[str], read: Iterable[str], patches: bool) -> DescriptorPool:
         file = FileDescriptorProto(name="admission.proto", syntax="proto2")
         file.dependency.extend(module.DESCRIPTOR.name for module in WELL_KNOWN)
-        _add_message(file, _VARIABLES, self._variables)
+        _add_message(file, _VARIABLES, read)
         if patches:
             names = sorted(set(filter(_NAME.fullmatch, words)))
             for name in {_OBJECT, *_object_types(words)}:
