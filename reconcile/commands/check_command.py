@@ -1,7 +1,7 @@
 """`reconcile check`: finds faults in the models of a module before a cluster does."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from attrs import asdict
 
 from reconcile.commands.crds_command import definitions_of_module, models_in
 from reconcile.commands.models_command import read_definition
+from reconcile.commands.policy_rules import policy_findings, ruled_admissions
 from reconcile.commands.problems import Problem
 from reconcile.commands.progress import progress
 from reconcile.commands.server_rules import can_compile, has_rules, refusals
@@ -35,33 +36,44 @@ def check(module: str, against: Path | None, as_json: bool) -> int:
 
     It looks for replicas that no autoscaler can size, a status without the generation that it describes,
     conditions that writers would take from each other, definitions that an API server refuses, for example
-    for CEL rules that do not compile, and with --against fields that became required.
+    for CEL rules that do not compile, rules of an Admission that do not compile or do not fit their kind,
+    and with --against fields that became required.
     Two fields of one name in JSON, and versions that lose each other's fields, are refused as by
     `reconcile crds`. To compile rules, install the extra: pip install 'reconcile-runtime[embedded]'.
     """
     installed = None if against is None else read_definition(against)
     with progress(f"checking {module}"):
         loaded = load_module(module)
-        definitions = definitions_of_module(loaded, _ANY_SERVICE)
-        found = findings_of_module(loaded, installed)
+        ruled = ruled_admissions(vars(loaded).values())
+        defines = not ruled or installed is not None or _defines_kinds(loaded)
+        definitions = definitions_of_module(loaded, _ANY_SERVICE) if defines else []
+        found = findings_of_module(loaded, installed) if defines else []
         found += [finding for definition in definitions for finding in refusals(definition)]
+        found += [finding for admission in ruled for finding in policy_findings(admission)]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in found], indent=2))
     else:
         for finding in found:
             click.echo(str(finding))
-    _require_compiler(definitions)
+    _require_compiler(
+        [*(one["spec"]["names"]["kind"] for one in definitions if has_rules(one)), *map(str, ruled)]
+    )
     if not found and not as_json:
         click.echo(f"no faults in {module}")
     return 1 if found else 0
 
 
-def _require_compiler(definitions: Sequence[Mapping[str, Any]]) -> None:
-    ruled = next((one for one in definitions if has_rules(one)), None)
-    if ruled is not None and not can_compile():
-        name = ruled["spec"]["names"]["kind"]
+def _defines_kinds(module: Any) -> bool:
+    try:
+        return bool(models_in(module))
+    except Problem:
+        return False
+
+
+def _require_compiler(ruled: Sequence[str]) -> None:
+    if ruled and not can_compile():
         raise Problem(
-            f"the rules of {name} are not compiled: the extra `embedded` is not installed",
+            f"the rules of {ruled[0]} are not compiled: the extra `embedded` is not installed",
             "pip install 'reconcile-runtime[embedded]'",
         )
 
