@@ -173,13 +173,12 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
 
 def _admission_values(project: Project) -> Mapping[str, str]:
     if not project.webhooks:
-        return dict.fromkeys(("admission_import", "admission_option", "admission_row", "webhooks_flag"), "")
+        return dict.fromkeys(("admission_import", "admission_option", "admission_row"), "")
     file = f"{project.package}/admission.py"
     return {
         "admission_import": f"from {project.package}.admission import admission\n",
         "admission_option": ", admission=admission",
         "admission_row": f"| `{file}` | what happens to an object before it is stored |\n",
-        "webhooks_flag": "--webhooks :9443 ",
     }
 
 

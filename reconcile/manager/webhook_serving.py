@@ -52,7 +52,7 @@ async def webhooks_served(
     if not (options["webhooks"] and routes):
         if routes and not options["embedded"]:
             names = [route.name for route in routes]
-            _log.warning("webhooks are declared and not served: set webhooks=", webhooks=names)
+            _log.info("webhooks are not served here: webhooks= is not set", webhooks=names)
         if options["webhooks"]:
             _log.warning("no webhooks are served: no controller has admission= or versions to convert")
         yield ServedWebhooks()
