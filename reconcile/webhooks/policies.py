@@ -25,14 +25,15 @@ POLICY: Final = "ValidatingAdmissionPolicy"
 NOT_A_NO_OP: Final = "not-a-no-op"
 """The name of the match condition that leaves out the updates which `is_no_op` of webhooks leaves out."""
 
-# What `is_no_op` compares: all but metadata and status, and of the metadata labels and annotations.
+# What `is_no_op` compares: all but metadata and status, and of the metadata labels and annotations. Optional
+# values cost least, since large objects must not exceed what an expression may cost.
 _JUDGED: Final = '!(k in ["metadata", "status"])'
 _HELD: Final = "(k in {0}.metadata ? {0}.metadata[k] : {{}})"
 _CHANGES: Final = " || ".join(
     (
         'request.operation != "UPDATE"',
-        f"object.exists(k, {_JUDGED} && !(k in oldObject && oldObject[k] == object[k]))",
-        f"oldObject.exists(k, {_JUDGED} && !(k in object))",
+        f"object.exists(k, {_JUDGED} && oldObject[?k] != optional.of(object[k]))",
+        f"oldObject.exists(k, {_JUDGED} && !object[?k].hasValue())",
         f'["labels", "annotations"].exists(k, {_HELD.format("object")} != {_HELD.format("oldObject")})',
     )
 )

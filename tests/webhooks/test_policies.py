@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import Forbidden, Invalid
+from informers import Forbidden, Invalid, Key
 from reconcile import Client, Controller, LabelSelector, Object, ObjectMeta, resource
 from reconcile.embedded import InProcessTransport, User
 from reconcile.embedded.schema.cel.admission_evaluation import Decision, Evaluation, program_for
@@ -112,6 +112,16 @@ async def test_a_finalizer_can_always_be_removed_and_a_change_is_judged() -> Non
             await client.raw.patch(box, key, change, guard={})
     await client.raw.patch(box, key, {"metadata": {"finalizers": None}}, guard={})
     assert (await client.get(Box, "a", "default")).metadata.finalizers == ()
+
+
+async def test_a_large_object_is_not_refused_for_the_cost_of_its_comparison() -> None:
+    rule = "request.name != 'b'"
+    admission = Admission(ConfigMap, rules=rule, operator=OPERATOR, required=True)
+    client = FakeClient(controller(admission))
+    await client.create(config_map(data={f"k{n}": "x" * 1000 for n in range(1000)}))
+    patch = {"data": {"k1": "y"}}
+    await client.raw.patch(kind_of(ConfigMap).resource, Key("default", "a"), patch, guard={})
+    assert (await client.get(ConfigMap, "a", "default")).data["k1"] == "y"
 
 
 async def test_the_admission_of_a_later_controller_replaces_the_policy() -> None:
