@@ -3,6 +3,7 @@
 Only admission and conversion may wait.
 """
 
+import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -121,9 +122,10 @@ class ApiServer:
         readable = Readability(self._engine)
         clearance = DeletionClearance(self._engine)
         self._garbage = GarbageCollector(self._engine, readable, clearance)
-        migrations = Migrations(self._engine, self.respond)
-        caches = VersionCaches(engine, self._wake)
-        self._waiting = WaitingWork(migrations, readable, caches, clearance, self._settle_objects)
+        me: ApiServer = weakref.proxy(self)  # so that a server goes with its last user, without a collection
+        migrations = Migrations(self._engine, lambda request: me.respond(request))
+        caches = VersionCaches(engine, lambda resource: me._wake(resource))
+        self._waiting = WaitingWork(migrations, readable, caches, clearance, lambda: me._settle_objects())
         self._accounts = DefaultAccounts(self._engine)
         self._storage = StorageProtection(self._engine)
         self._quotas = Quotas(self._engine)

@@ -1,5 +1,6 @@
 """A transport that records every request and injects the faults of a plan."""
 
+import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
@@ -91,7 +92,10 @@ class FaultyTransport(PassingTransport):
         self._effects = effects
         self._record_events = record_events
         self._watches: Counter[str] = Counter()
-        self._calls = CallFaults(lambda: self.plan.faults, process, self._note_call)
+        me: FaultyTransport = weakref.proxy(self)  # the calls must not hold the transport that holds them
+        self._calls = CallFaults(
+            lambda: me.plan.faults, process, lambda path, fault, wait: me._note_call(path, fault, wait)
+        )
         super().__init__(inner)
         self._counts = [0] * len(plan.faults)
         self._crash: Crash | None = None

@@ -9,6 +9,7 @@ from controllers.fleets.models import ClusterTemplate, FleetSpec, RollingUpdate,
 from controllers.workergroups import RayCluster
 from reconcile import LabelSelector, ObjectMeta
 from reconcile.testing import FakeClient, RunReport, VirtualClock, run_once
+from tests.helpers.admission import without_admission
 
 LABELS = {"model.aibrix.ai/name": "llama"}
 
@@ -33,8 +34,8 @@ class Fleets:
     """A server with one fleet, whose controllers run when a test says so."""
 
     client: FakeClient
-    fleets: Any = field(factory=lambda: make_controllers()[0])
-    sets_of: Any = field(factory=lambda: make_controllers()[1])
+    fleets: Any = field(factory=lambda: without_admission(make_controllers()[0]))
+    sets_of: Any = field(factory=lambda: without_admission(make_controllers()[1]))
 
     @property
     def clock(self) -> VirtualClock:

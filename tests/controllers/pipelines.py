@@ -13,12 +13,13 @@ from reconcile import ObjectMeta
 from reconcile.blocks import Consent
 from reconcile.kinds import Secret
 from tests.controllers.world import NAMESPACE
+from tests.helpers.admission import without_admission
 
 HOST = "registry.example.com"
 PASSWORD = "correct-horse"
 DOCKER = ".dockerconfigjson"
 # The tests of the copying believe the authors, as Kubero does; those of consent have a file of their own.
-controller = make_controller(Consent.of_authors())
+controller = without_admission(make_controller(Consent.of_authors()))
 COPIES = {"kubero-pull-secret", "registry-credentials"}
 
 

@@ -9,6 +9,9 @@ from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
 from reconcile import ObjectMeta
 from reconcile.kinds import Pod, PodCondition, PodStatus
 from reconcile.testing import FakeClient, RunReport, run_once
+from tests.helpers.admission import without_admission
+
+UNADMITTED = without_admission(controller)
 
 
 def cluster(replicas: int = 2, **spec: Any) -> RayCluster:
@@ -19,7 +22,7 @@ def cluster(replicas: int = 2, **spec: Any) -> RayCluster:
 
 
 async def once(client: FakeClient, name: str = "ray") -> RunReport:
-    return await run_once(controller, f"default/{name}", client)
+    return await run_once(UNADMITTED, f"default/{name}", client)
 
 
 async def live(client: FakeClient, name: str = "ray") -> RayCluster:

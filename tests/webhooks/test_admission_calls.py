@@ -212,7 +212,7 @@ def test_any_bytes_are_a_review_or_an_error(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "give defaults= or refuses="),
+        ({}, "give defaults=, refuses= or rules="),
         ({"defaults": lambda one: one}, "is called with"),
         ({"refuses": bounds, "timeout": 31}, "expected 1 to 30 seconds"),
         ({"refuses": bounds, "operations": ("REPLACE",)}, "'REPLACE' is not one of"),
