@@ -51,8 +51,10 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/instead-of-envtest.md", "python"): "tests/testing/test_kube_fixtures.py",
     ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_testing_pages.py",
     ("docs/reference/models.md", "python"): "tests/models/test_models_reference.py",
-    ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_first_operator.py",
-    ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_first_operator.py",
+    ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_tutorials.py",
+    ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_tutorials.py",
+    ("docs/tutorial/webhooks.md", "console"): "tests/docs/test_tutorials.py",
+    ("docs/tutorial/webhooks.md", "python"): "tests/docs/test_tutorials.py",
     ("docs/tutorial/testing.md", "python"): "tests/testing/test_testing_pages.py",
     ("docs/tutorial/testing.md", "text"): "tests/testing/test_testing_pages.py",
 }

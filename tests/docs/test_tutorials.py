@@ -1,4 +1,4 @@
-"""The tutorial first-operator, from top to bottom: what it says is typed, and what comes is as shown."""
+"""Two tutorials, from top to bottom: what they say is typed, and what comes is as shown."""
 
 import ast
 import os
@@ -16,7 +16,8 @@ from attrs import define, field
 from tests.commands.helpers import Command, running
 from tests.docs.blocks import ROOT, Block, all_blocks, parts, plain
 
-PAGE = "docs/tutorial/first-operator.md"
+FIRST = "docs/tutorial/first-operator.md"
+WEBHOOKS = "docs/tutorial/webhooks.md"
 PATIENCE = 20.0
 """Seconds in which what is shown has to come."""
 
@@ -134,11 +135,18 @@ def source(text: str, node: Definition) -> str:
 @pytest.mark.rule("docs-hour")
 @pytest.mark.timeout(180)  # an hour of somebody else's, on a machine that may be busy
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="this machine has no kubectl")
-def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "files"),
+    [
+        (FIRST, {"greeter/models.py", "greeter/reconciler.py", "tests/test_greeter.py"}),
+        (WEBHOOKS, {"greeter/admission.py"}),
+    ],
+)
+def test_the_tutorial_works_as_it_is_written(page: str, files: set[str], tmp_path: Path) -> None:
     with ExitStack() as stack:
         reader = Reader(tmp_path, stack)
         for block in all_blocks():
-            if block.page == PAGE:
+            if block.page == page:
                 reader.read(block)
-    assert set(reader.shown) == {"greeter/models.py", "greeter/reconciler.py", "tests/test_greeter.py"}
-    assert set(reader.changed) == set(reader.shown)
+    assert set(reader.shown) == files
+    assert set(reader.changed) == files
