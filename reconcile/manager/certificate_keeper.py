@@ -10,7 +10,7 @@ import asyncio
 import datetime
 import platform
 import ssl
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -64,10 +64,16 @@ class _Look:
 
 @asynccontextmanager
 async def kept_certificate(
-    client: Client, service: WebhookService, objects: Sequence[CallingObject]
+    client: Client,
+    service: WebhookService,
+    objects: Sequence[CallingObject],
+    on_days: Callable[[float], None] = lambda days: None,
 ) -> AsyncIterator["CertificateKeeper"]:
-    """A certificate for the Service, kept while inside. Raises UnusableSecret."""
-    keeper = CertificateKeeper(client, service, objects)
+    """A certificate for the Service, kept while inside. Raises UnusableSecret.
+
+    `on_days` is called with each look, with the days until the certificate expires.
+    """
+    keeper = CertificateKeeper(client, service, objects, on_days=on_days)
     await keeper.start()
     watching = asyncio.create_task(keeper.watch(), name="webhook certificates")
     try:
@@ -91,6 +97,8 @@ class CertificateKeeper:
     service: WebhookService
     objects: Sequence[CallingObject]
     identity: str = ""
+    on_days: Callable[[float], None] = lambda days: None
+    """Called with each look, with the days until the certificate expires."""
     _serving: ServingContext = field(factory=ServingContext, init=False)
     _stored: StoredCertificates | None = field(default=None, init=False)
     _sightings: Mapping[str, Sighting] = field(factory=dict, init=False)
@@ -228,6 +236,8 @@ class CertificateKeeper:
                 self._serving.show(path)
             _log.info("serving a certificate", until=stored.rotation.leaf.validity.until.isoformat())
         self._stored = stored
+        left = stored.rotation.leaf.validity.until - self.client.clock.now()
+        self.on_days(left / datetime.timedelta(days=1))
 
     def _see(self, stored: StoredCertificates, looks: Sequence[_Look]) -> None:
         now, state = anyio.current_time(), stored.rotation

@@ -58,7 +58,7 @@ async def webhooks_served(
         yield ServedWebhooks()
         return
     async with (
-        _certificate(options, routes, transport) as (certificate, check),
+        _certificate(options, routes, transport, metrics) as (certificate, check),
         serving_webhooks(parse_address(options["webhooks"]), routes, certificate, _counted(metrics)) as bound,
     ):
         yield ServedWebhooks(str(bound), check)
@@ -72,11 +72,11 @@ def _counted(metrics: "Metrics | None") -> Callable[[Call], None]:
 
 @asynccontextmanager
 async def _certificate(
-    options: ManagerOptions, routes: Sequence[Route], transport: Transport
+    options: ManagerOptions, routes: Sequence[Route], transport: Transport, metrics: "Metrics | None"
 ) -> AsyncIterator[tuple[ServingCertificate, Callable[[], None]]]:
     """The certificate, and a check that raises while API servers may not trust it."""
     if options["webhook_service"]:
-        async with _own_certificate(options, routes, transport) as keeper:
+        async with _own_certificate(options, routes, transport, metrics) as keeper:
             yield keeper, keeper.check_ready
         return
     try:
@@ -88,7 +88,7 @@ async def _certificate(
 
 @asynccontextmanager
 async def _own_certificate(
-    options: ManagerOptions, routes: Sequence[Route], transport: Transport
+    options: ManagerOptions, routes: Sequence[Route], transport: Transport, metrics: "Metrics | None"
 ) -> AsyncIterator["CertificateKeeper"]:
     from reconcile.manager.certificate_keeper import kept_certificate
     from reconcile.webhooks.certificate_secret import UnusableSecret
@@ -98,7 +98,8 @@ async def _own_certificate(
     # Every replica writes: the guard of the leader and the shadow mode are not for this.
     client = Client(transport, field_manager=options["name"], clock=options["clock"])
     try:
-        async with kept_certificate(client, service, calling_objects(routes)) as keeper:
+        report = (lambda days: None) if metrics is None else metrics.webhook_certificate
+        async with kept_certificate(client, service, calling_objects(routes), report) as keeper:
             yield keeper
     except UnusableSecret as error:
         raise ServeError(f"cannot serve webhooks on {options['webhooks']}: {error}") from None

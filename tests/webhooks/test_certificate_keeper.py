@@ -90,6 +90,18 @@ def keeper(world: RotationWorld, identity: str = "") -> CertificateKeeper:
     return CertificateKeeper(world.client, SERVICE, OBJECTS, identity)
 
 
+def test_each_look_reports_the_days_until_the_certificate_expires() -> None:
+    async def scenario(world: RotationWorld) -> None:
+        days: list[float] = []
+        one = CertificateKeeper(world.client, SERVICE, OBJECTS, on_days=days.append)
+        await one.start()
+        world.clock.advance(10 * 86_400)
+        await one.look()
+        assert days == [pytest.approx(90, abs=0.1), pytest.approx(80, abs=0.1)]
+
+    played(scenario)
+
+
 async def trusting(world: RotationWorld, one: CertificateKeeper) -> None:
     await one.start()
     await one.look()
