@@ -45,7 +45,7 @@ _log = get_logger("reconcile.webhooks")
 
 
 class ServingCertificate(Protocol):
-    """A certificate for TLS, which whoever holds it may replace in the same context at any time."""
+    """A certificate for TLS; its owner may replace it in the same context at any time."""
 
     @property
     def context(self) -> ssl.SSLContext: ...

@@ -70,7 +70,7 @@ class Reporting:
         """A step was taken, or could not be taken."""
 
     def rewrote(self, definition: str, done: int, failed: int) -> None:
-        """So many objects were rewritten, and so many could not be, in the pass that runs."""
+        """Report how many objects the current pass has rewritten, and how many it could not."""
 
     def finished(self, definition: str, finished: bool) -> None:
         """Whether the definition is as the classes want it."""

@@ -204,7 +204,7 @@ def _serving(wanted: WantedDefinition, now: Installed) -> Spec:
 
 
 def _webhook(wanted: Mapping[str, Any], now: Installed) -> Mapping[str, Any]:
-    """The wanted webhook with the CA bundle that is installed, which whoever rotates certificates sets."""
+    """The wanted webhook with the CA bundle that is installed, which the rotation of certificates sets."""
     before = (now.conversion.get("webhook") or {}).get("clientConfig") or {}
     config = wanted["clientConfig"]
     bundle = config.get("caBundle") or before.get("caBundle")

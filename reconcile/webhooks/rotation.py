@@ -35,7 +35,7 @@ GAP_SECONDS = 45.0
 """After this time without a look, nothing is known of the time between: sightings start anew."""
 
 MOST_MEMBERS = 100
-"""Where processes die young, as in a crash loop, their entries outlive them. With so many, all go."""
+"""In a crash loop entries outlive their processes. At this number all are removed."""
 
 
 @frozen

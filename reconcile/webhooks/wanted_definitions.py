@@ -43,7 +43,7 @@ class WantedDefinition:
 def wanted_definition(
     versions: Sequence[type[Object]], webhook: Mapping[str, Any] | None = None
 ) -> WantedDefinition:
-    """What is wanted for a kind; `versions` has the class to be stored first, as `families` returns it.
+    """The definition that a kind should have; `versions` begins with the class to store, as `families` has it.
 
     Raises TypeError as `definition_of` does: versions without functions between them need the same fields.
     """

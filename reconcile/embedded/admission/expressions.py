@@ -108,7 +108,7 @@ class ExpressionSet:
     _programs: dict[str, "AdmissionProgram"] = field(factory=dict, eq=False, repr=False)
 
     def begin(self, given: ExpressionInput, budget: int | None = None) -> "Evaluated":
-        """Begin to evaluate for one request, with so many units of cost, by default those of a policy."""
+        """Begin to evaluate for one request, with a budget in units of cost, by default that of a policy."""
         from reconcile.embedded.schema.cel.admission_evaluation import MAX_POLICY, Evaluation
 
         units = MAX_POLICY if budget is None else budget

@@ -305,7 +305,7 @@ def _released(
 
 
 def _pruned(edit: _Edit, merged: dict[str, Any], managers: FieldManagers, last: Ownership) -> Any:
-    """`merged` without the fields that the applier owned before and that nobody owns now.
+    """`merged` without the fields that the applier owned before and that have no owner now.
 
     It is pruned in the version of the last apply, and what others own is put back in theirs.
     """

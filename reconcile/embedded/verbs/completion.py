@@ -153,7 +153,7 @@ def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
 
 
 def restore_times(metadata: dict[str, Any], before: Mapping[str, Any]) -> None:
-    """Put back what no update changes, whoever made it: the times of its life, and its generation."""
+    """Put back what no update can change: the times of the object, and its generation."""
     for name in ("creationTimestamp", "generation", "selfLink"):
         metadata.pop(name, None)
         if name in before:

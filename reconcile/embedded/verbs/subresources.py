@@ -114,8 +114,8 @@ async def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Respo
         _check_scale(target, stored, scale, target.resource.custom)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     _put_at(obj, paths.spec_replicas, replicas)
-    # As in ScaleHandler: it tracks what a manager owns, and begins no tracking. A Scale does not write 0, so
-    # that nobody owns it.
+    # As in ScaleHandler: it tracks what a manager owns, and begins no tracking. A Scale does not write 0,
+    # which therefore has no owner.
     path = [f"f:{step}" for step in paths.spec_replicas.strip(".").split(".")]
     managed = obj["metadata"].get("managedFields")
     tracked = is_owned(managed, path)
