@@ -43,7 +43,7 @@ class WantedDefinition:
 def wanted_definition(
     versions: Sequence[type[Object]], webhook: Mapping[str, Any] | None = None
 ) -> WantedDefinition:
-    """The definition that a kind should have; `versions` begins with the class to store, as `families` has it.
+    """The definition that a kind should have; `versions` begins with the class to store, as in `families`.
 
     Raises TypeError as `definition_of` does: versions without functions between them need the same fields.
     """
