@@ -158,7 +158,11 @@ def _move(
         return Move.ANNOUNCE  # it waited for so long that a leaf of it would be short-lived
     elif all(upcoming.id in member.settled for member in members):
         return Move.SWITCH
-    if state.leaf.validity.is_due(now) or not set(names) <= set(state.leaf.names):
+    signer = state.current if upcoming is None or not state.has_switched else upcoming
+    # A CA that ended, since no replica ran for a year, cannot sign: the steps to the next one go on.
+    if now < signer.validity.until and (
+        state.leaf.validity.is_due(now) or not set(names) <= set(state.leaf.names)
+    ):
         return Move.RENEW
     return Move.KEEP
 

@@ -245,6 +245,24 @@ def test_a_replica_out_of_touch_stays_ready_unless_a_rotation_may_have_passed_it
     played(scenario)
 
 
+def test_an_operator_that_was_off_until_its_ca_had_ended_gets_a_new_one() -> None:
+    async def scenario(world: RotationWorld) -> None:
+        first = keeper(world, "first")
+        await trusting(world, first)
+        former = (await world.stored()).current.certificate
+        await first.leave()
+        world.clock.advance(400 * 86_400)
+        async with anyio.create_task_group() as group:
+            later = world.start(group)
+            await until_steady(world, former)
+            later.keeper.check_ready()
+            bundles = (await world.bundles()).values()
+            assert [refusal(later.leaf, bundle, world.clock.now()) for bundle in bundles] == [""] * 5
+            group.cancel_scope.cancel()
+
+    played(scenario)
+
+
 def test_no_log_line_and_no_representation_has_a_key(caplog: pytest.LogCaptureFixture) -> None:
     shown: list[str] = []
 

@@ -16,6 +16,7 @@ from reconcile.webhooks.rotation import (
     MOST_MEMBERS,
     SETTLE_SECONDS,
     SILENT_SECONDS,
+    Authority,
     Leaf,
     Member,
     Move,
@@ -146,6 +147,16 @@ def test_a_leaf_without_the_name_of_the_service_is_renewed_with_the_names_of_bot
 def test_an_announced_ca_that_waited_until_it_is_due_itself_is_replaced() -> None:
     waiting = Rotation(NEW, Leaf("new", NAMES, FRESH), OLD, {})
     assert step(waiting, replica(serves="new", settled=("old", "new")), (), NOW).move is Move.ANNOUNCE
+
+
+def test_a_ca_that_has_ended_signs_no_leaf_and_the_rotation_goes_on() -> None:
+    later, ended = NOW + 400 * DAY, Leaf("new", NAMES, FRESH)
+    upcoming = Authority("next", Validity(later, later + 365 * DAY))
+    announced, switched = Rotation(NEW, ended, upcoming), Rotation(OLD, ended, NEW)
+    assert step(announced, replica(serves="new"), (), later).move is Move.KEEP
+    assert step(announced, replica(serves="new", settled=("new", "next")), (), later).move is Move.SWITCH
+    assert step(switched, replica(serves="new"), (), later).move is Move.KEEP
+    assert step(switched, replica(serves="new", settled=("old", "new")), (), later).move is Move.DROP
 
 
 def test_entries_of_many_dead_processes_go_at_once_and_nothing_else_happens() -> None:
