@@ -118,6 +118,13 @@ def test_a_variable_that_does_not_compile_fails_when_it_is_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["has(", "has(object", "has(variables.", "object.a == variables", "variables.", "variables.'a'"]
+)
+def test_an_expression_that_ends_too_early_does_not_compile(text: str) -> None:
+    assert failure(text).startswith("compilation failed")
+
+
 def test_variables_hold_optional_values_times_and_quantities() -> None:
     variables = {
         "none": "object.?spec",
@@ -164,6 +171,22 @@ def test_what_costs_too_much_is_refused_before_it_runs() -> None:
             evaluated.value(loop)
     with pytest.raises(Exhausted, match="running out of cost budget"):
         evaluated.value(loop)
+
+
+def test_to_look_up_a_key_costs_the_same_in_a_map_of_any_size() -> None:
+    names = [f"key-{number}" for number in range(50_000)]
+    large = seen(object={"data": dict.fromkeys(names, "v"), "names": names})
+    few = "['key-0', 'key-9', 'key-99', 'key-999', 'key-9999', 'key-49999']"
+    assert value(f"[1, 2, 3, 4].all(n, {few}.all(k, k in object.data))", given=large) is True
+    assert "cost limit exceeded" in failure(
+        f"[1, 2, 3, 4].all(n, {few}.all(k, k in object.names))", given=large
+    )
+
+
+@pytest.mark.parametrize("text", ["object.key in object.data", "object.data[object.key] == 'v'"])
+def test_to_look_up_a_long_key_costs_more(text: str) -> None:
+    long = seen(object={"data": {}, "key": "x" * 1_000_000, "items": list(range(5_000))})
+    assert "cost limit exceeded" in failure(f"object.items.all(n, {text})", given=long)
 
 
 def test_each_check_of_the_authorizer_costs_a_third_of_an_expression() -> None:

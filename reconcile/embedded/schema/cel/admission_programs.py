@@ -135,21 +135,27 @@ def _words(text: str) -> list[str]:
 
 def _with_calls(words: Sequence[str], optional: frozenset[str]) -> Iterator[str]:
     """The words with calls for variables, and with `has` that is false for a field of null, as in cel-go."""
-    at = 0
-    while at < len(words):
+    at, end = 0, len(words)
+    words = [*words, "", "", ""]  # an expression may end too early
+    while at < end:
         if _is_has_of_variable(words, at):
             yield "true"
             at += 6
         elif tuple(words[at : at + 2]) == ("has", "(") and _is_nullable(words, at + 2):
             yield from ("(", words[at + 2], "!=", "null", "&&", *words[at : at + 6], ")")
             at += 6
-        elif words[at] == "variables" and words[at + 1 : at + 2] == ["."] and not _follows_dot(words, at):
+        elif _is_variable(words, at):
             yield from (READS_VARIABLE, "(", f'"{words[at + 2]}"', ")")
             yield "[?0]" if words[at + 2] in optional else ""
             at += 3
         else:
             yield words[at]
             at += 1
+
+
+def _is_variable(words: Sequence[str], at: int) -> bool:
+    named = words[at] == "variables" and words[at + 1] == "." and words[at + 2].isidentifier()
+    return named and not _follows_dot(words, at)
 
 
 def _is_has_of_variable(words: Sequence[str], at: int) -> bool:

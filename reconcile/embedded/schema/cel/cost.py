@@ -21,6 +21,8 @@ _ENDLESS: Final = 10**15
 _A_LIST: Final = 10
 _A_FUNCTION: Final = 10
 _COPIED_A_UNIT: Final = 16
+# To look up a key costs cel-go one unit, but keys may be long.
+_HASHED_A_UNIT: Final = 1_000
 _MADE_TEXT: Final = 100
 _MAX_RANGE: Final = 10_000
 _PER_PATTERN_CHARACTER: Final = 20
@@ -40,6 +42,11 @@ class Bound:
     """Characters, where it may be a text."""
     whole: int
     """Units to read all of it."""
+
+    @property
+    def listed(self) -> int:
+        """Items, where it may be a list."""
+        return self.size
 
     @property
     def item(self) -> "Bound":
@@ -96,6 +103,10 @@ class Actual(Bound):
     @cached_property
     def text(self) -> int:  # type: ignore[override]
         return max((len(value) for value in self.values if isinstance(value, str)), default=0)
+
+    @cached_property
+    def listed(self) -> int:
+        return max((len(value) for value in self.values if isinstance(value, list)), default=0)
 
     @cached_property
     def whole(self) -> int:  # type: ignore[override]
@@ -256,7 +267,13 @@ def _same(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
 
 
 def _among(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
-    return 1 + bounds[1].size * min(bounds[0].whole, bounds[1].item.whole), SCALAR
+    # All items of a list are read, but a key of a map is looked up.
+    read = bounds[1].listed * min(bounds[0].whole, bounds[1].item.whole)
+    return 1 + read + bounds[0].text // _HASHED_A_UNIT, SCALAR
+
+
+def _at_key(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+    return 1 + bounds[1].text // _HASHED_A_UNIT, bounds[0].item
 
 
 def _added(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
@@ -341,7 +358,8 @@ _FUNCTIONS: Final[Mapping[str, _Cost]] = {
         ("dyn", "optional.of", "optional.ofNonZeroValue", "orValue", "or", "value"),
         lambda expr, bounds: (1, largest(bounds)),
     ),
-    **dict.fromkeys(("_[_]", "_[?_]", "_?._", "first", "last"), lambda expr, bounds: (1, bounds[0].item)),
+    **dict.fromkeys(("_[_]", "_[?_]", "_?._"), _at_key),
+    **dict.fromkeys(("first", "last"), lambda expr, bounds: (1, bounds[0].item)),
     **dict.fromkeys(("size", "startsWith", "endsWith", "substring", "trim", "charAt", "lowerAscii"), _read),
     **dict.fromkeys(("upperAscii", "strings.quote", "string", "bytes", "int", "uint", "double"), _read),
     **dict.fromkeys(("contains", "indexOf", "lastIndexOf", "indexOf_", "lastIndexOf_"), _searched),
