@@ -100,6 +100,7 @@ class WebhookCalls:
     ) -> bytes:
         import aiohttp
 
+        await asyncio.sleep(0)  # where a request cannot wait it ends here, with nothing to close
         tls = _tls(client.get("caBundle") or "")
         try:
             resolver = self._resolver(client) if at is None else _resolver_to(*at)

@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
+from anyio import to_thread
 from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,6 +142,34 @@ async def test_a_write_that_has_to_wait_is_an_error_where_it_cannot(hooks: Hooks
     assert refused.status == 500
     assert "respond()" in refused.body["message"]
     assert (await hooks.send("GET", A)).status == 404
+
+
+@pytest.mark.parametrize("sort", ["Mutating", "Validating"])
+async def test_a_call_over_https_has_to_wait(sort: str) -> None:
+    hooks = Hooks()
+    del hooks.api.server.webhooks[HOST]
+    hooks.configure(sort)
+    for refused in (
+        hooks.api.send("POST", CONFIG_MAPS, config_map("a")),
+        await to_thread.run_sync(hooks.api.send, "POST", CONFIG_MAPS, config_map("a")),
+    ):
+        assert refused.status == 500
+        assert "respond()" in refused.body["message"]
+
+
+async def test_calls_at_once_have_to_wait_and_leave_no_task(hooks: Hooks) -> None:
+    hooks.configure("Validating", "a")
+    hooks.configure("Validating", "b")
+    tasks = asyncio.all_tasks()
+    for refused in (
+        hooks.api.send("POST", CONFIG_MAPS, config_map("a")),
+        await to_thread.run_sync(hooks.api.send, "POST", CONFIG_MAPS, config_map("a")),
+    ):
+        assert refused.status == 500
+        assert "respond()" in refused.body["message"]
+    assert asyncio.all_tasks() == tasks
+    assert (await hooks.send("POST", CONFIG_MAPS, config_map("a"))).status == 201
+    assert sorted(hooks.paths) == ["/a", "/b"]
 
 
 async def test_configurations_of_a_copied_server_are_called_too(hooks: Hooks) -> None:

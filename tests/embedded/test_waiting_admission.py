@@ -291,9 +291,17 @@ class Waiting:
         yield
 
 
-def test_handle_refuses_a_write_that_would_have_to_wait() -> None:
+async def _waits_to_release() -> None:
+    try:
+        await Waiting()
+    finally:
+        await Waiting()
+
+
+@pytest.mark.parametrize("admission", [Waiting, _waits_to_release])
+def test_handle_refuses_a_write_that_would_have_to_wait(admission: Callable[[], Awaitable[None]]) -> None:
     api = Api()
-    api.server.admission.append(lambda request: Waiting())
+    api.server.admission.append(lambda request: admission())
     before = api.server.version
     request = ApiRequest("POST", CONFIG_MAPS, {}, {}, msgspec.json.encode(config_map()), SLOW)
     answer = decoded(api.server.handle(request))

@@ -1,6 +1,7 @@
 """Admission in process: functions that complete or refuse a write, where a cluster calls webhooks."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Protocol, TypeVar
 
 from attrs import field, frozen
@@ -105,6 +106,8 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
-    # Closing raises GeneratorExit at the await, so that the admission can release what it holds.
-    coroutine.close()
+    # Closing raises GeneratorExit at the await, so that the admission can release what it holds; it is a
+    # RuntimeError if that waits too.
+    with suppress(RuntimeError):
+        coroutine.close()
     raise must_wait()
