@@ -30,7 +30,7 @@ _PEM = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFI
 
 
 class BadCertificate(ValueError):
-    """A certificate or a key that is none, or two that do not belong together."""
+    """Text that is not a certificate or a key, or a certificate and a key that do not belong together."""
 
 
 @frozen
@@ -42,7 +42,7 @@ class Pair:
 
 
 def new_authority(now: datetime.datetime) -> Pair:
-    """A CA that signs leafs and nothing below them."""
+    """A CA that signs leaf certificates and no other CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     # A name of its own, so that a verifier never tries the wrong one of two in a bundle.
@@ -91,7 +91,7 @@ def new_leaf(authority: Pair, names: Sequence[str], now: datetime.datetime) -> P
 
 @lru_cache(maxsize=64)
 def authority_of(pair: Pair) -> Authority:
-    """What a CA is, its key included. Raises BadCertificate if it is none."""
+    """What a CA is; its key is checked too. Raises BadCertificate if the pair is not a CA."""
     certificate = _certificate(pair.certificate)
     _check_key(certificate, pair)
     try:
@@ -127,7 +127,7 @@ def fingerprint(certificate: str) -> str:
 
 
 def fingerprints(bundle: str) -> frozenset[str]:
-    """Those of the certificates in a bundle; what is none is skipped, as API servers do."""
+    """The fingerprints of the certificates in a bundle; other text is skipped, as API servers do."""
     found = set()
     for text in _PEM.findall(bundle[:MOST_PEM]):
         try:

@@ -33,7 +33,7 @@ _MOST_BYTES = 1_048_576  # as API servers limit the data of a Secret
 
 
 class UnusableSecret(Exception):
-    """The Secret of the certificates is of someone else, or is damaged; it is left as it is."""
+    """The Secret of the certificates belongs to something else, or is damaged; it is left as it is."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ _entries = msgspec.json.Decoder(dict[str, _Entry])
 
 @frozen
 class StoredCertificates:
-    """What the Secret holds. The CAs' keys sign the next leafs."""
+    """What the Secret holds. The CAs' keys sign the next leaf certificates."""
 
     current: Pair
     leaf: Pair

@@ -23,7 +23,7 @@ BEAT_SECONDS = 30.0
 """How often a member says anew that it lives."""
 
 SILENT_SECONDS = 240.0
-"""A member whose entry is unchanged for so long, by the clock of the one who looks, is taken for dead."""
+"""A member whose entry is unchanged for so long, by the clock of the replica that looks, counts as dead."""
 
 CERTAIN_SECONDS = 90.0
 """A replica that has not written its entry for so long no longer counts on being a member."""
