@@ -23,6 +23,7 @@ from tests.webhooks.migrating_shops import (
     DEFINITION,
     GROUP,
     THIRD,
+    Killing,
     Shops,
     WithoutMigrations,
     first_release,
@@ -189,30 +190,17 @@ def test_definitions_are_not_applied_with_roles_of_single_namespaces() -> None:
         check_options(options, [controller()])
 
 
-@define(eq=False)
-class Mortal(PassingTransport):
-    """Ends its manager at the first write of the definition, and after so many objects."""
+class Mortal(Killing):
+    """Ends its manager at the first write of the definition, and at the rewritten object of that number."""
 
-    _inner: Transport
-    objects: int
-    late: bool
-    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    def _strikes(self, request: HttpRequest) -> bool:
+        if rewrites(request):
+            return super()._strikes(request)
+        return request.method == "PUT" and request.path.startswith(DEFINITION)
 
-    async def request(self, request: HttpRequest) -> Response:
-        dies = request.method == "PUT" and request.path.startswith(DEFINITION)
-        if request.method == "PATCH" and request.query.get("fieldManager") == "reconcile-storage-migration":
-            self.objects -= 1
-            dies = self.objects == 0
-        if dies and not self.late:
-            await self._die()
-        answer = await self._inner.request(request)
-        if dies:
-            await self._die()
-        return answer
 
-    async def _die(self) -> None:
-        self.scope.cancel()
-        await anyio.sleep_forever()
+def rewrites(request: HttpRequest) -> bool:
+    return request.method == "PATCH" and request.query.get("fieldManager") == "reconcile-storage-migration"
 
 
 async def live_and_die(shops: Shops, mortal: Mortal) -> None:
@@ -286,5 +274,5 @@ class Migrating(PassingTransport):
     count: int = field(default=0, init=False)
 
     async def request(self, request: HttpRequest) -> Response:
-        self.count += request.query.get("fieldManager") == "reconcile-storage-migration"
+        self.count += rewrites(request)
         return await self._inner.request(request)

@@ -143,14 +143,17 @@ class Killing(PassingTransport):
     count: int = field(default=0, init=False)
 
     async def request(self, request: HttpRequest) -> Response:
-        self.count += 1
-        dies = self.count == self.at
+        dies = self._strikes(request)
         if dies and not self.late:
             await self._die()
         answer = await self._inner.request(request)
         if dies:
             await self._die()
         return answer
+
+    def _strikes(self, request: HttpRequest) -> bool:
+        self.count += 1
+        return self.count == self.at
 
     async def _die(self) -> None:
         self.scope.cancel()
