@@ -18,9 +18,9 @@ from reconcile.commands.targets import load_module
 from reconcile.models import kind_of
 from reconcile.models.linting import Finding, findings
 from reconcile.models.versions import is_custom
-from reconcile.webhooks.configurations import Service
+from reconcile.webhooks.configurations import WebhookService
 
-_ANY_SERVICE = Service("default", "webhooks")
+_ANY_SERVICE = WebhookService("default", "webhooks")
 
 
 @click.command()

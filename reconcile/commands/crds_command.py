@@ -15,7 +15,7 @@ from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import Object, definition_of
 from reconcile.models.versions import by_kind, is_custom
-from reconcile.webhooks.configurations import Service, conversion_of
+from reconcile.webhooks.configurations import WebhookService, conversion_of
 from reconcile.webhooks.routes import conversion_route
 
 
@@ -75,13 +75,13 @@ def _is_of(cls: type[object], module: ModuleType) -> bool:
     return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
 
 
-def definitions_of_module(module: ModuleType, service: Service | None = None) -> list[dict[str, Any]]:
+def definitions_of_module(module: ModuleType, service: WebhookService | None = None) -> list[dict[str, Any]]:
     """The definitions of a module's custom kinds, in its order; `service` converts. Raises Problem."""
     kinds = by_kind(filter(is_custom, models_in(module)))
     return [_definition(module, versions, service) for versions in kinds]
 
 
-def served_definition(versions: Sequence[type[Object]], service: Service | None) -> dict[str, Any]:
+def served_definition(versions: Sequence[type[Object]], service: WebhookService | None) -> dict[str, Any]:
     """The definition of the versions of a kind, which `service` converts if functions are declared.
 
     Raises TypeError as `definition_of` does.
@@ -91,15 +91,15 @@ def served_definition(versions: Sequence[type[Object]], service: Service | None)
     return definition_of(*versions, conversion=conversion)
 
 
-def _service(text: str) -> Service:
-    namespace, slash, name = text.partition("/")
-    if not (namespace and slash and name) or "/" in name:
+def _service(text: str) -> WebhookService:
+    service = WebhookService.of(text)
+    if not (service.namespace and service.name) or "/" in service.name:
         raise Problem(f"--webhook-service: {text!r} names no Service", "expected NAMESPACE/NAME")
-    return Service(namespace, name)
+    return service
 
 
 def _definition(
-    module: ModuleType, versions: Sequence[type[Object]], service: Service | None
+    module: ModuleType, versions: Sequence[type[Object]], service: WebhookService | None
 ) -> dict[str, Any]:
     try:
         return served_definition(versions, service)

@@ -18,8 +18,8 @@ from reconcile.controller.permissions import (
     predecessor_permissions,
     review_permissions,
 )
-from reconcile.webhooks.calling_objects import WebhookService, calling_objects
-from reconcile.webhooks.configurations import Installed, Service, configurations_of
+from reconcile.webhooks.calling_objects import calling_objects
+from reconcile.webhooks.configurations import HTTPS, Installed, WebhookService, configurations_of
 from reconcile.webhooks.policies import policies_of
 from reconcile.webhooks.routes import Route, admissions_of
 
@@ -60,9 +60,9 @@ class Installation:
     """The folder of the webhooks' certificate, where a Secret is mounted; empty: it makes its own."""
 
     @property
-    def webhook_service(self) -> Service | None:
+    def webhook_service(self) -> WebhookService | None:
         """The Service in front of the webhooks; None if there are none."""
-        return Service(self.namespace, f"{self.name}-webhooks") if self.routes else None
+        return WebhookService(self.namespace, f"{self.name}-webhooks") if self.routes else None
 
 
 def documents_of(operator: Installation, definitions: Sequence[Document]) -> Mapping[str, Sequence[Document]]:
@@ -111,7 +111,7 @@ def _roles(operator: Installation) -> Iterable[Document]:
         yield {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
     service = operator.webhook_service
     if service is not None and not operator.webhook_certificates:
-        rights = certificate_permissions(WebhookService(service.name, service.namespace).secret)
+        rights = certificate_permissions(service.secret)
         yield from _granted(operator, service.name, rights, operator.namespace)
         called = [(one.resource, one.name) for one in calling_objects(operator.routes)]
         yield from _granted(operator, service.name, bundle_permissions(called), None)
@@ -221,16 +221,16 @@ def _budget(operator: Installation) -> Document:
 # --- webhooks -------------------------------------------------------------------------------------------
 
 
-def webhook_configurations(operator: Installation, service: Service) -> Sequence[Document]:
+def webhook_configurations(operator: Installation, service: WebhookService) -> Sequence[Document]:
     """What makes API servers call the webhooks; cert-manager fills in the `caBundle` of its certificate."""
     made = configurations_of(operator.routes, _installed(operator, service))
     return [_injected(operator, one) for one in made]
 
 
-def _installed(operator: Installation, service: Service | None = None) -> Installed:
+def _installed(operator: Installation, service: WebhookService | None = None) -> Installed:
     """Policies, which call nothing, need no service."""
     labels = {"app.kubernetes.io/name": operator.name}
-    at = service or Service(operator.namespace, "")
+    at = service or WebhookService(operator.namespace, "")
     return Installed(at, operator.namespace, operator.name, {"labels": labels})
 
 
@@ -244,8 +244,8 @@ def _injected(operator: Installation, document: Document) -> Document:
     return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
 
 
-def _webhook_service(operator: Installation, service: Service) -> Document:
-    port = {"name": "webhooks", "port": service.port, "targetPort": "webhooks", "protocol": "TCP"}
+def _webhook_service(operator: Installation, service: WebhookService) -> Document:
+    port = {"name": "webhooks", "port": HTTPS, "targetPort": "webhooks", "protocol": "TCP"}
     return {
         **_object("v1", "Service", operator, service.name),
         "spec": {"selector": _selected(operator), "ports": [port]},

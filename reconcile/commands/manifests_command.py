@@ -16,7 +16,7 @@ from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_list import ConfigurationError
 from reconcile.models.versions import families
-from reconcile.webhooks.configurations import Service
+from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.routes import routes_of
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -181,7 +181,7 @@ def _label(name: str, option: str) -> str:
     return name
 
 
-def _definitions(operator: Operator, service: Service | None) -> Sequence[Document]:
+def _definitions(operator: Operator, service: WebhookService | None) -> Sequence[Document]:
     kept = [controller.kind for controller in operator.manager.controllers]
     try:
         return [served_definition(versions, service) for versions in families(kept)]

@@ -25,7 +25,7 @@ from reconcile.models import Unstructured
 from reconcile.ops.serving_context import ServingContext
 from reconcile.webhooks import rotation
 from reconcile.webhooks.ca_bundles import bundle_patch, trusted_by
-from reconcile.webhooks.calling_objects import CallingObject, WebhookService
+from reconcile.webhooks.calling_objects import CallingObject
 from reconcile.webhooks.certificate_secret import (
     StoredCertificates,
     UnusableSecret,
@@ -36,6 +36,7 @@ from reconcile.webhooks.certificate_secret import (
     secret_data,
     stepped,
 )
+from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.rotation import Member, Move, Replica, Rotation, Sighting
 
 LOOK_SECONDS = 15.0

@@ -17,7 +17,7 @@ from reconcile.controller.run_output import PendingEvent
 from reconcile.manager.option_list import ManagerOptions
 from reconcile.models import Object, decode, kind_of, unstructured_kind
 from reconcile.models.versions import families
-from reconcile.webhooks.configurations import Service, conversion_of
+from reconcile.webhooks.configurations import WebhookService, conversion_of
 from reconcile.webhooks.definition_rollout import DefinitionRollout, Report, Reporting
 from reconcile.webhooks.routes import conversion_route
 from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
@@ -126,6 +126,5 @@ def _webhook(versions: Sequence[type[Object]], service: str) -> Mapping[str, Any
     route = conversion_route(versions) if service else None
     if route is None:
         return None
-    namespace, _, name = service.partition("/")
-    webhook: Mapping[str, Any] = conversion_of(route, Service(namespace, name))["webhook"]
+    webhook: Mapping[str, Any] = conversion_of(route, WebhookService.of(service))["webhook"]
     return webhook

@@ -15,7 +15,8 @@ from reconcile.manager.option_list import ConfigurationError, ManagerOptions
 from reconcile.manager.webhook_server import Call, ServingCertificate, serving_webhooks
 from reconcile.ops.certificate_rotation import NoCertificate, rotating
 from reconcile.ops.serving_addresses import ServeError, parse_address
-from reconcile.webhooks.calling_objects import WebhookService, calling_objects
+from reconcile.webhooks.calling_objects import calling_objects
+from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.routes import Route, routes_of
 
 if TYPE_CHECKING:
@@ -93,8 +94,7 @@ async def _own_certificate(
     from reconcile.manager.certificate_keeper import kept_certificate
     from reconcile.webhooks.certificate_secret import UnusableSecret
 
-    namespace, _, name = options["webhook_service"].partition("/")
-    service = WebhookService(name, namespace)
+    service = WebhookService.of(options["webhook_service"])
     # Every replica writes: the guard of the leader and the shadow mode are not for this.
     client = Client(transport, field_manager=options["name"], clock=options["clock"])
     try:

@@ -5,8 +5,8 @@ import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reconcile.webhooks.calling_objects import WebhookService
 from reconcile.webhooks.certificate_authority import MOST_PEM, fingerprints
+from reconcile.webhooks.configurations import WebhookService
 
 
 def trusted_by(body: Mapping[str, Any], service: WebhookService) -> frozenset[str] | None:
@@ -27,12 +27,10 @@ def bundle_patch(body: Mapping[str, Any], service: WebhookService, bundle: str) 
 
 def _configs(body: Mapping[str, Any], service: WebhookService) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The `clientConfig`s that call the service, each with its JSON pointer."""
+    own = (service.namespace, service.name)
     for path, config in _all_configs(body):
         called = config.get("service") if isinstance(config, Mapping) else None
-        if (
-            isinstance(called, Mapping)
-            and WebhookService(str(called.get("name")), str(called.get("namespace"))) == service
-        ):
+        if isinstance(called, Mapping) and (called.get("namespace"), called.get("name")) == own:
             yield path, config
 
 

@@ -1,4 +1,4 @@
-"""The objects that have API servers call the webhooks of an operator, and the Service that they name."""
+"""The objects that have API servers call the webhooks of an operator."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,25 +30,6 @@ class CallingObject:
     @property
     def resource(self) -> APIResource:
         return kind_of(self.kind).resource
-
-
-@frozen
-class WebhookService:
-    """The Service of the webhooks, by which API servers call them and which certificates name."""
-
-    name: str
-    namespace: str
-
-    @property
-    def host_names(self) -> tuple[str, ...]:
-        """Those in the certificate; API servers ask for the first."""
-        host = f"{self.name}.{self.namespace}.svc"
-        return (host, f"{host}.cluster.local")
-
-    @property
-    def secret(self) -> str:
-        """The Secret of its certificates, in the same namespace."""
-        return f"{self.name}-certificates"
 
 
 def calling_objects(routes: Iterable[Route]) -> Sequence[CallingObject]:

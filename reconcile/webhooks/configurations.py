@@ -25,21 +25,35 @@ HTTPS: Final = 443
 
 
 @frozen
-class Service:
-    """A Service in front of the replicas. `ca_bundle` is PEM in base64; empty: it is filled in later."""
+class WebhookService:
+    """The Service in front of the replicas, by which API servers call them and which certificates name.
+
+    `ca_bundle` is PEM in base64; empty: it is filled in later.
+    """
 
     namespace: str
     name: str
-    port: int = HTTPS
     ca_bundle: str = ""
 
+    @classmethod
+    def of(cls, text: str) -> "WebhookService":
+        """That of the option `webhook_service`: NAMESPACE/NAME."""
+        namespace, _, name = text.partition("/")
+        return cls(namespace, name)
+
     @property
-    def host(self) -> str:
-        """The name that the certificate must have."""
-        return f"{self.name}.{self.namespace}.svc"
+    def host_names(self) -> tuple[str, ...]:
+        """Those in the certificate; API servers ask for the first."""
+        host = f"{self.name}.{self.namespace}.svc"
+        return (host, f"{host}.cluster.local")
+
+    @property
+    def secret(self) -> str:
+        """The Secret of its certificates, in the same namespace."""
+        return f"{self.name}-certificates"
 
     def client_config(self, path: str) -> Document:
-        service = {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}
+        service = {"namespace": self.namespace, "name": self.name, "path": path, "port": HTTPS}
         return {"service": service, **_bundle(self.ca_bundle)}
 
 
@@ -65,7 +79,7 @@ class Installed:
     `metadata` are labels and annotations of the configurations, such as cert-manager's.
     """
 
-    at: Service | Url
+    at: WebhookService | Url
     namespace: str = ""
     account: str = ""
     metadata: Mapping[str, Any] = field(factory=dict)
@@ -76,7 +90,7 @@ class Installed:
         return f"system:serviceaccount:{self.namespace}:{self.account}" if self.account else ""
 
 
-def conversion_of(route: Route, at: Service | Url) -> Document:
+def conversion_of(route: Route, at: WebhookService | Url) -> Document:
     """The `spec.conversion` of the definition of a kind that is converted."""
     assert route.function == CONVERT, route
     webhook = {"clientConfig": at.client_config(route.path), "conversionReviewVersions": ["v1"]}

@@ -18,7 +18,7 @@ from reconcile.models import ObjectMeta, definition_of
 from reconcile.testing import eventually
 from reconcile.webhooks import Admission
 from reconcile.webhooks.calling_objects import MutatingConfiguration
-from reconcile.webhooks.configurations import Installed, Service, configurations_of
+from reconcile.webhooks.configurations import Installed, WebhookService, configurations_of
 from reconcile.webhooks.routes import routes_of
 from tests.webhooks.boxes import BOXES, Box, box, review
 from tests.webhooks.test_server import JSON, issue
@@ -132,7 +132,7 @@ async def test_a_manager_makes_certificates_that_a_server_trusts_and_is_ready_th
 ) -> None:
     shared = await cluster_with_namespace()
     client = Client(InProcessTransport(shared))
-    at = Service("boxes", "boxes-webhooks")
+    at = WebhookService("boxes", "boxes-webhooks")
     for document in configurations_of(routes_of([Controller(Box, keep, admission=[BOXES])]), Installed(at)):
         await client.create(document)
     own: dict[str, Any] = {"webhook_certificates": "", "webhook_service": "boxes/boxes-webhooks"}

@@ -27,11 +27,11 @@ from reconcile.webhooks.calling_objects import (
     Definition,
     MutatingConfiguration,
     ValidatingConfiguration,
-    WebhookService,
 )
 from reconcile.webhooks.certificate_secret import StoredCertificates, read_secret
+from reconcile.webhooks.configurations import WebhookService
 
-SERVICE = WebhookService("shop-webhooks", "shop")
+SERVICE = WebhookService("shop", "shop-webhooks")
 SECRET = SERVICE.secret
 OBJECTS = (
     CallingObject(MutatingConfiguration, "defaults.shop.example.com"),

@@ -17,7 +17,7 @@ from reconcile.manager.webhook_server import serving_webhooks
 from reconcile.models import definition_of
 from reconcile.ops.certificate_rotation import rotating
 from reconcile.ops.serving_addresses import Address
-from reconcile.webhooks.configurations import Installed, Service, configurations_of, conversion_of
+from reconcile.webhooks.configurations import Installed, WebhookService, configurations_of, conversion_of
 from reconcile.webhooks.routes import CONVERT, routes_of
 from tests.webhooks.boxes import BOXES, Box, BoxSpec
 from tests.webhooks.shops import PortV1, Shop, ShopAlpha, ShopBeta, ShopSpecBeta
@@ -43,7 +43,7 @@ async def cluster(folder: Path) -> AsyncIterator[Client]:
     made = authority.issue_cert(f"{NAME}.{NAMESPACE}.svc")
     made.private_key_pem.write_to_path(folder / "tls.key")
     (folder / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
-    at = Service(NAMESPACE, NAME, ca_bundle=base64.b64encode(authority.cert_pem.bytes()).decode())
+    at = WebhookService(NAMESPACE, NAME, ca_bundle=base64.b64encode(authority.cert_pem.bytes()).decode())
     controllers: list[Controller[Any]] = [
         Controller(Box, keep, admission=BOXES),
         Controller(Shop, keep_shop),
@@ -53,7 +53,7 @@ async def cluster(folder: Path) -> AsyncIterator[Client]:
         rotating(folder) as certificate,
         serving_webhooks(Address("127.0.0.1", 0), routes, certificate) as bound,
     ):
-        api = ApiServer(webhooks={at.host: (bound.host, bound.port)})
+        api = ApiServer(webhooks={at.host_names[0]: (bound.host, bound.port)})
         client = Client(InProcessTransport(api))
         (stanza,) = (conversion_of(route, at) for route in routes if route.function == CONVERT)
         for document in (

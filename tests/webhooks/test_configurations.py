@@ -9,12 +9,12 @@ from reconcile.kinds import Namespace, Pod
 from reconcile.models import definition_of
 from reconcile.models.versions import definition_to_install
 from reconcile.webhooks import Admission, AdmissionRequest, Refusal
-from reconcile.webhooks.configurations import Installed, Service, Url, configurations_of, conversion_of
+from reconcile.webhooks.configurations import Installed, Url, WebhookService, configurations_of, conversion_of
 from reconcile.webhooks.routes import routes_of
 from tests.webhooks.boxes import BOXES, Box, bounds
 from tests.webhooks.shops import Shop, ShopAlpha, ShopBeta
 
-AT = Service("shop-system", "shop-webhooks", ca_bundle="Q0E=")
+AT = WebhookService("shop-system", "shop-webhooks", ca_bundle="Q0E=")
 INSTALLED = Installed(AT, "shop-system", "shop")
 OWN_WRITES = {
     "name": "not-the-operator",

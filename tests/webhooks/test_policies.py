@@ -16,13 +16,13 @@ from reconcile.testing import FakeClient
 from reconcile.webhooks import Admission, AdmissionRequest, Refusal
 from reconcile.webhooks.admission_calls import is_no_op
 from reconcile.webhooks.admission_reviews import read_review
-from reconcile.webhooks.configurations import Installed, Service
+from reconcile.webhooks.configurations import Installed, WebhookService
 from reconcile.webhooks.policies import policies_of
 from reconcile.webhooks.routes import routes_of
 from tests.webhooks.boxes import Box, review
 
 OPERATOR = "shop.example.com"
-AT = Service("shop-system", "shop-webhooks")
+AT = WebhookService("shop-system", "shop-webhooks")
 INSTALLED = Installed(AT, "shop-system", "shop")
 HOST_NETWORK = Rule("object.spec.hostNetwork != true", message="pods stay off the network of the host")
 
