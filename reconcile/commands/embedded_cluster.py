@@ -2,7 +2,7 @@
 
 import base64
 import errno
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,13 @@ from reconcile.embedded.listener.certificates import Authority, make_authority
 from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.kinds import Namespace
 from reconcile.manager.manager import Manager
-from reconcile.models import ObjectMeta, definition_of, kind_of, unstructured_kind
+from reconcile.models import ObjectMeta, definition_of
 from reconcile.models.versions import families
 from reconcile.runs.supervision import without_groups
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
-from reconcile.testing.cluster_actor import served_by
-from reconcile.testing.webhooks_in_process import LABEL, webhooks_of
-from reconcile.webhooks.configurations import API_VERSION
-from reconcile.webhooks.policies import POLICY
+from reconcile.webhooks.in_process import configure, served_by, webhooks_of
 
 _PORT = "port"
-_CONFIGURATIONS = tuple(
-    unstructured_kind(API_VERSION, name, namespaced=False)
-    for name in (
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-        f"{POLICY}Binding",
-        POLICY,
-    )
-)
 
 
 @frozen
@@ -69,18 +57,8 @@ class EmbeddedCluster:
         controllers, webhooks = list(controllers), webhooks_of(self._server)
         for versions in families(served_by(controllers)):
             await self.client.apply(definition_of(*versions, conversion=webhooks.conversion_for(versions[0])))
-        webhooks.serve(controllers)
-        wanted = webhooks.configurations.values()
-        for configuration in wanted:
-            await self.client.apply(configuration)
-        await self._delete_configurations({(one["kind"], one["metadata"]["name"]) for one in wanted})
-
-    async def _delete_configurations(self, wanted: Collection[tuple[str, str]]) -> None:
-        """Delete the configurations and policies of an earlier run that are not wanted any more."""
-        for kind in _CONFIGURATIONS:
-            for one in await self.client.list(kind, labels=f"{LABEL}=true"):
-                if (kind_of(kind).resource.kind, one.name) not in wanted:
-                    await self.client.delete(one)
+        webhooks.serve(controllers, only=True)
+        await configure(self.client, webhooks)
 
     async def make_namespace(self, name: str) -> None:
         try:

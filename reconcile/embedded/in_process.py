@@ -23,7 +23,7 @@ class InProcessTransport:
     """
 
     def __init__(self, server: ApiServer, *, settle: bool = False, user: User = ADMIN) -> None:
-        self._server = server
+        self.api = server
         self._user = user
         self._settle = settle
         self._closed = False
@@ -37,8 +37,8 @@ class InProcessTransport:
         """Carry out one request and return its whole answer."""
         answer = await self.open(request)
         if self._settle and not request.reads:
-            self._server.settle()
-            await self._server.settle_waiting()
+            self.api.settle()
+            await self.api.settle_waiting()
         if not isinstance(answer, WatchStream):
             return answer
         try:
@@ -58,7 +58,7 @@ class InProcessTransport:
             raise Unreachable("the transport is closed", str(request))
         about_to_send()
         lowered = {name.lower(): value for name, value in request.headers.items()}
-        return await self._server.respond(
+        return await self.api.respond(
             ApiRequest(request.method, request.path, request.query, lowered, request.body or b"", self._user)
         )
 

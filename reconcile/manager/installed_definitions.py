@@ -1,7 +1,7 @@
 """Definitions of kinds on a server: installed on an embedded one, compared with the models on any other."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -12,24 +12,32 @@ from reconcile.models.versions import definition_to_install
 
 _Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 
+Conversion: TypeAlias = Mapping[str, Any] | None
+"""The `spec.conversion` of a definition; None without functions between versions."""
+
 _body = msgspec.json.Decoder(dict[str, Any])
 
 
-async def install_missing(client: Client, kinds: Iterable[type[Object]]) -> list[APIResource]:
+async def install_missing(
+    client: Client,
+    kinds: Iterable[type[Object]],
+    conversion_for: Callable[[type[Object]], Conversion] = lambda kind: None,
+) -> list[APIResource]:
     """Install the kinds that a server does not serve yet, and return those. Raises what `install` raises."""
     installed = []
     for kind in dict.fromkeys(kinds):
         resource = kind_of(kind).resource
         if resource.plural not in await _served_names(client.transport, resource):
-            await install(client, kind)
+            await install(client, kind, conversion_for(kind))
             installed.append(resource)
     return installed
 
 
-async def install(client: Client, kind: type[Object]) -> None:
+async def install(client: Client, kind: type[Object], conversion: Conversion = None) -> None:
     """Apply a kind's definition, with its installed versions. Raises TypeError if there can be none."""
     installed = await client.find(_Definition, kind_of(kind).resource.name)
-    await client.apply(definition_to_install(kind, None if installed is None else thaw(installed.body)))
+    body = None if installed is None else thaw(installed.body)
+    await client.apply(definition_to_install(kind, body, conversion))
 
 
 class DefinitionMismatch(Exception):

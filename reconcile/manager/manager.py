@@ -17,7 +17,6 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
-from reconcile.manager.installed_definitions import install_missing
 from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
 from reconcile.manager.option_checks import check_options, check_reach, check_server, check_unique_names
@@ -29,7 +28,7 @@ from reconcile.manager.option_list import (
     overridden,
     shown,
 )
-from reconcile.manager.transports import open_transports
+from reconcile.manager.transports import open_transports, serve_embedded
 from reconcile.manager.webhook_serving import ServedWebhooks, webhooks_served
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
@@ -179,7 +178,9 @@ class Manager(Lifecycle):
             return
         check_reach(self.options, [controller])
         if self.embedded:
-            await install_missing(self.client, controller.kinds)
+            # Before its webhooks take the place of those of another controller.
+            check_unique_names((*(runner.controller for runner in self._runners), controller))
+            await serve_embedded(self._transport, self.options, [controller])
         await self._clusters.add(controller)
 
     async def remove(self, name: str) -> None:

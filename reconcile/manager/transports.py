@@ -37,12 +37,29 @@ async def _embedded(
 
     server = ApiServer(clock=options["clock"])
     transport = InProcessTransport(server)
-    client = Client(transport, field_manager=options["name"], clock=options["clock"])
-    await install_missing(client, [kind for each in controllers for kind in each.kinds])
+    await serve_embedded(transport, options, controllers)
     async with anyio.create_task_group() as group:
         group.start_soon(server.run)
         yield transport
         group.cancel_scope.cancel()
+
+
+async def serve_embedded(
+    transport: Transport | None, options: ManagerOptions, controllers: Iterable[Controller[Any]]
+) -> None:
+    """Have the embedded server serve the kinds of controllers, and call their webhooks in this process.
+
+    Raises TypeError as `install` does, and ValueError for webhooks with one name.
+    """
+    from reconcile.embedded import InProcessTransport
+    from reconcile.webhooks.in_process import configure, served_by, webhooks_of
+
+    assert isinstance(transport, InProcessTransport), transport
+    controllers, webhooks = list(controllers), webhooks_of(transport.api)
+    client = Client(transport, field_manager=options["name"], clock=options["clock"])
+    await install_missing(client, served_by(controllers), webhooks.conversion_for)
+    if webhooks.serve(controllers):
+        await configure(client, webhooks)
 
 
 async def _connected(context: str, opened: AsyncExitStack) -> Transport:

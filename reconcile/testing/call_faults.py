@@ -11,7 +11,7 @@ import msgspec
 from attrs import define, field
 
 from reconcile.testing.faults import CallFailure, FailCall, Fault
-from reconcile.webhooks.handler import answer
+from reconcile.webhooks.in_process import answer_at_once
 from reconcile.webhooks.routes import CONVERT, Route
 
 SLOW_SECONDS: Final = 60.0
@@ -52,7 +52,7 @@ class CallFaults:
         self.paths.append(route.path)
         fault = self._met(route)
         if fault is None:
-            return _answered(route, body)
+            return await answer_at_once(route, body)
         self._note(route.path, fault, SLOW_SECONDS if fault.how == "slow" else 0.0)
         if fault.how in _ERRORS:
             raise ConnectionError(f"{_ERRORS[fault.how]} (a planned fault)")
@@ -60,7 +60,7 @@ class CallFaults:
             await anyio.sleep(SLOW_SECONDS)
         if fault.how == "unconvertible":
             return 200, _unconverted(body)
-        status, made = _answered(route, body)
+        status, made = await answer_at_once(route, body)
         return status, _with_uid(made, _OTHER_UID) if fault.how == "wrong uid" and status == 200 else made
 
     def _met(self, route: Route) -> FailCall | None:
@@ -86,12 +86,7 @@ async def answer_call(route: Route, body: bytes) -> tuple[int, bytes]:
     Raises ConnectionError for a call that does not arrive.
     """
     caller = _CALLER.get()
-    return _answered(route, body) if caller is None else await caller.answer(route, body)
-
-
-def _answered(route: Route, body: bytes) -> tuple[int, bytes]:
-    answered = answer(route, body)
-    return answered.status, answered.body
+    return await (answer_at_once if caller is None else caller.answer)(route, body)
 
 
 def _unconverted(body: bytes) -> bytes:

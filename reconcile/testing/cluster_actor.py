@@ -16,6 +16,7 @@ from reconcile.embedded.api import find_target
 from reconcile.embedded.log import DEFINITIONS, StorageKey
 from reconcile.models import Object, kind_of
 from reconcile.models.versions import definition_to_install
+from reconcile.testing.call_faults import answer_call
 from reconcile.testing.recorded_requests import target_of
 from reconcile.testing.scenario_acts import (
     Apply,
@@ -30,7 +31,7 @@ from reconcile.testing.scenario_acts import (
     Touch,
     Wait,
 )
-from reconcile.testing.webhooks_in_process import webhooks_of
+from reconcile.webhooks.in_process import WebhooksInProcess, webhooks_of
 
 FOREIGN_MANAGER = "somebody-else"
 TOUCHED = "touched.reconcile-runtime/times"
@@ -47,6 +48,10 @@ class ClusterActor:
         self.made: set[tuple[StorageKey, Key]] = set()
         """What acts have applied, and the namespaces made for it."""
         self._user_agent = user_agent
+
+    @property
+    def _webhooks(self) -> WebhooksInProcess:
+        return webhooks_of(self.server, answer_call)
 
     def version_before(self, path: str, changes: int) -> int:
         """The version of the collection of `path` that many changes ago, as far back as the log goes."""
@@ -69,7 +74,7 @@ class ClusterActor:
         resource = kind_of(kind).resource
         if self.server.resources.get(resource.group, resource.version, resource.plural) is not None:
             return
-        conversion = webhooks_of(self.server).conversion_for(kind)
+        conversion = self._webhooks.conversion_for(kind)
         if self.server.log.get(DEFINITIONS, Key("", resource.name)) is None:
             self.request("POST", _DEFINITIONS, definition_to_install(kind, None, conversion))
             return
@@ -83,7 +88,7 @@ class ClusterActor:
 
         Raises ValueError for two webhooks with one name.
         """
-        webhooks = webhooks_of(self.server)
+        webhooks = self._webhooks
         before = webhooks.configurations
         if not webhooks.serve(controllers):
             return
@@ -201,12 +206,6 @@ class ClusterActor:
             raise error_from_response(answer.status, answer.headers, answer.body, f"{method} {path}")
         stored: dict[str, Any] = msgspec.json.decode(answer.body)
         return stored
-
-
-def served_by(controllers: Iterable[Controller[Any]]) -> list[type[Object]]:
-    """The kinds that controllers need, those of their admission included."""
-    kinds = [kind for one in controllers for kind in (*one.kinds, *(a.kind for a in one.admission))]
-    return list(dict.fromkeys(kinds))
 
 
 def path_in(resource: ServedResource, key: Key) -> str:

@@ -16,12 +16,13 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
 from reconcile.manager.installed_definitions import install
 from reconcile.models import Object, ObjectMeta, kind_of
-from reconcile.testing.cluster_actor import ClusterActor, served_by
+from reconcile.testing.cluster_actor import ClusterActor
 from reconcile.testing.fake_client import FakeClient
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.late_watches import LateTransport
 from reconcile.testing.virtual_clock import VirtualClock
 from reconcile.testing.virtual_time import simulate
+from reconcile.webhooks.in_process import served_by
 
 if TYPE_CHECKING:
     from reconcile.testing.control_plane import ServerEndpoint

@@ -10,12 +10,13 @@ from reconcile.controller.declaration import Controller
 from reconcile.embedded import ADMIN, ApiServer, Converter, InProcessTransport, User
 from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of
-from reconcile.testing.cluster_actor import ClusterActor, served_by
+from reconcile.testing.cluster_actor import ClusterActor
 from reconcile.testing.failure_faults import RequestFailure, failure_fault
 from reconcile.testing.faults import FaultPlan, Verb
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.late_watches import LateTransport
 from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.webhooks.in_process import served_by
 
 _NO_FAULTS = FaultPlan()
 

@@ -10,9 +10,9 @@ from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object
 from reconcile.simulation import Delays
 from reconcile.testing import free_invariants
-from reconcile.testing.cluster_actor import served_by
 from reconcile.testing.scenario_acts import ScenarioAct, manifest_of
 from reconcile.testing.world import World
+from reconcile.webhooks.in_process import served_by
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

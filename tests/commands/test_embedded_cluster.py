@@ -68,6 +68,8 @@ async def test_a_reload_replaces_the_webhooks(tmp_path: Path) -> None:
         assert not await _refuses(cluster)
         await cluster.serve_kinds([boxes])
         assert await _refuses(cluster)
+        await cluster.serve_kinds([Controller(Box, keep, name="renamed")])
+        assert not await _refuses(cluster)
 
 
 async def test_webhooks_that_an_earlier_run_left_are_replaced(tmp_path: Path) -> None:
