@@ -7,32 +7,17 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.client.diff import same, value_differences
+from reconcile.client.diff import same
 from reconcile.controller.admission import Admission, AdmissionRequest, Operation, Refusal
 from reconcile.embedded.schema.json_patches import apply_operations
 from reconcile.models import decode, kind_of
 from reconcile.testing.law_examples import Example, ExampleKind
+from reconcile.testing.law_requirements import LawFault, Requirement, cause_of, first_change, json_text
 from reconcile.webhooks.admission_calls import FunctionError, admit_defaults, admit_refuses
 from reconcile.webhooks.admission_reviews import API_VERSION, KIND
 
 _UID: Final = "705ab4f5-6393-11e8-b7cc-42010a800002"
 _ABSENT: Final = object()
-
-
-class LawFault(Exception):
-    """A law does not hold for some objects; the text says what is wrong."""
-
-
-@frozen
-class Requirement:
-    """A law without the objects on which it is tried."""
-
-    promise: str
-    advice: str
-    """The next step of an author whose functions break it."""
-    check: Callable[..., None]
-    """Takes `objects` examples. Raises LawFault."""
-    objects: int = 1
 
 
 @frozen(eq=False)
@@ -93,13 +78,13 @@ class AdmissionLaws:
                     admit(self.admission, body)
                 except FunctionError as error:
                     if error.__cause__ is not None or admit is admit_refuses:
-                        raise LawFault(f"{error} on {operation}{_cause(error)}") from None
+                        raise LawFault(f"{error} on {operation}{cause_of(error)}") from None
 
     def _idempotent(self, example: Example) -> None:
         once = self._defaulted(example.shown)
         twice = self._defaulted(once)
         if not same(once, twice):
-            raise LawFault(f"the second call changes {_changes(once, twice)}")
+            raise LawFault(f"after a second call, {first_change(once, twice)}")
 
     def _valid(self, example: Example) -> None:
         if faults := self.examples.faults(self._defaulted(example.shown)):
@@ -109,8 +94,8 @@ class AdmissionLaws:
         touched = next(_touched(example.sent, self._defaulted(example.shown)), None)
         if touched is not None:
             path, before, after = touched
-            became = "is removed" if after is _ABSENT else f"becomes {_shown(after)}"
-            raise LawFault(f"{path} is set to {_shown(before)} and {became}")
+            became = "is removed" if after is _ABSENT else f"becomes {json_text(after)}"
+            raise LawFault(f"{path} is set to {json_text(before)} and {became}")
 
     def _keeps_identity(self, example: Example) -> None:
         for operation in ("CREATE", "UPDATE"):
@@ -212,16 +197,3 @@ def _touched(sent: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, 
             yield from _touched(value, after[number] if number < len(after) else _ABSENT, f"{path}[{number}]")
     elif after is _ABSENT or not same(sent, after):
         yield path, sent, after
-
-
-def _changes(before: object, after: object) -> str:
-    path, old, new = next(value_differences(before, after), ("", before, after))
-    return f"{path.removeprefix('.')} from {_shown(old)} to {_shown(new)}"
-
-
-def _cause(error: BaseException) -> str:
-    return "" if error.__cause__ is None else f": {error.__cause__}"
-
-
-def _shown(value: object) -> str:
-    return "nothing" if value is None else msgspec.json.encode(value).decode()

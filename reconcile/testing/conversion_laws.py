@@ -1,17 +1,18 @@
 """What must hold for the functions between the versions of a kind, whatever valid object they are given."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any, Final
 
 import msgspec
 from attrs import field, frozen
 
-from reconcile.client.diff import same, value_differences
+from reconcile.client.diff import same
 from reconcile.models import kind_of
 from reconcile.models.conversions import ConversionError
-from reconcile.testing.admission_laws import LawFault, Requirement
 from reconcile.testing.law_examples import Example, ExampleKind
+from reconcile.testing.law_requirements import LawFault, Requirement, cause_of, first_change
 from reconcile.webhooks.conversion_reviews import API_VERSION, KIND, convert_review
 from reconcile.webhooks.object_conversion import VersionedKind
 
@@ -30,34 +31,32 @@ class ConversionLaws:
 
     def requirements(self, source: ExampleKind) -> Iterator[Requirement]:
         """Those of the conversions from one version to all others and back."""
-        names = [_api_version(one) for one in self.versions]
-        here = _api_version(source)
-        others = [name for name in names if name != here]
+        others = [_api_version(one) for one in self.versions if one is not source]
         yield Requirement(
             "no function raises",
             "let the function handle every object that the schema of its version admits",
-            lambda example: self._raises_nothing(example, others),
+            partial(self._raises_nothing, others),
         )
         yield Requirement(
             "every round trip gives the same object",
             "make the functions pure: what the other version has no field for is kept for them",
-            lambda example: self._returns(example, others),
+            partial(self._returns, others),
         )
         yield Requirement(
             "the direct way and the way by neighbours agree",
             "leave out the function between versions that are not neighbours, or mend it: others are chained",
-            lambda example: self._commutes(example, list(permutations(others, 2))),
+            partial(self._commutes, list(permutations(others, 2))),
         )
         yield Requirement(
             "metadata stays as it is",
             "report it: a conversion cannot change metadata",
-            lambda example: self._keeps_metadata(example, others),
+            partial(self._keeps_metadata, others),
         )
         yield Requirement(
             "the result is valid",
             "let the function return what the schema of its version admits, or widen that schema: an API "
             "server does not check what a conversion returns, and refuses the next write",
-            lambda example: self._valid(example, source),
+            partial(self._valid, source),
         )
 
     def calls(self, example: Example) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -70,16 +69,15 @@ class ConversionLaws:
 
     # --- the laws ---------------------------------------------------------------------------------
 
-    def _raises_nothing(self, example: Example, others: Sequence[str]) -> None:
+    def _raises_nothing(self, others: Sequence[str], example: Example) -> None:
         for target in others:
             try:
                 there = self.kind.convert(example.shown, target)
                 self.kind.convert(there, example.shown["apiVersion"])
             except ConversionError as error:
-                cause = "" if error.__cause__ is None else f": {error.__cause__}"
-                raise LawFault(f"by way of {target}: {error}{cause}") from None
+                raise LawFault(f"by way of {target}: {error}{cause_of(error)}") from None
 
-    def _returns(self, example: Example, others: Sequence[str]) -> None:
+    def _returns(self, others: Sequence[str], example: Example) -> None:
         here = example.shown["apiVersion"]
         for target in others:
             there = self._converted(example.shown, target)
@@ -89,9 +87,9 @@ class ConversionLaws:
             for part in (_fields, self._kept):
                 before, after = part(example.shown), part(back)
                 if not same(before, after):
-                    raise LawFault(f"after {target} and back, {_changes(before, after)}")
+                    raise LawFault(f"after {target} and back, {first_change(before, after)}")
 
-    def _commutes(self, example: Example, ways: Sequence[tuple[str, str]]) -> None:
+    def _commutes(self, ways: Sequence[tuple[str, str]], example: Example) -> None:
         for through, target in ways:
             direct = self._converted(example.shown, target)
             near = self._converted(example.shown, through)
@@ -100,17 +98,17 @@ class ConversionLaws:
                 continue
             fields, others = _fields(direct), _fields(by_neighbour)
             if not same(fields, others):
-                raise LawFault(f"{target} by way of {through}: {_changes(fields, others)}")
+                raise LawFault(f"{target} by way of {through}: {first_change(fields, others)}")
 
-    def _keeps_metadata(self, example: Example, others: Sequence[str]) -> None:
+    def _keeps_metadata(self, others: Sequence[str], example: Example) -> None:
         before = example.shown["metadata"]
         for target in others:
             there = self._converted(example.shown, target)
             after = before if there is None else self._metadata(there)
             if not same(before, after):
-                raise LawFault(f"in {target}, {_changes(before, after)}")
+                raise LawFault(f"in {target}, {first_change(before, after)}")
 
-    def _valid(self, example: Example, source: ExampleKind) -> None:
+    def _valid(self, source: ExampleKind, example: Example) -> None:
         for version in self.versions:
             there = None if version is source else self._converted(example.shown, _api_version(version))
             if there is not None and (faults := version.faults(there)):
@@ -147,9 +145,3 @@ def _fields(obj: Mapping[str, Any]) -> dict[str, Any]:
 def _review(desired: str, obj: Mapping[str, Any]) -> bytes:
     request = {"uid": _UID, "desiredAPIVersion": desired, "objects": [obj]}
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "request": request})
-
-
-def _changes(before: object, after: object) -> str:
-    path, old, new = next(value_differences(before, after), ("", before, after))
-    texts = ["nothing" if one is None else msgspec.json.encode(one).decode() for one in (old, new)]
-    return f"{path.removeprefix('.')} is {texts[1]} instead of {texts[0]}"

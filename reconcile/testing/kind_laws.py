@@ -13,9 +13,10 @@ from reconcile.controller.declaration import Controller
 from reconcile.models import Object, kind_of
 from reconcile.models.conversions import are_convertible
 from reconcile.models.versions import families
-from reconcile.testing.admission_laws import AdmissionLaws, LawFault, Requirement
+from reconcile.testing.admission_laws import AdmissionLaws
 from reconcile.testing.conversion_laws import ConversionLaws
 from reconcile.testing.law_examples import Example, ExampleKind
+from reconcile.testing.law_requirements import LawFault, Requirement
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -40,6 +40,10 @@ def stored_versions(api: Api) -> list[str]:
     return versions
 
 
+def fail(obj: dict[str, Any]) -> None:
+    raise ConversionFailed("down")
+
+
 SUCCEEDED = {
     "Running": ("False", "MigrationCompleted"),
     "Succeeded": ("True", "StorageVersionMigrationSucceeded"),
@@ -83,10 +87,6 @@ async def test_without_a_webhook_objects_are_migrated_too() -> None:
 async def test_a_migration_goes_on_when_an_object_can_be_converted_again(world: Converting) -> None:
     world.make(replicas=3)
     move_storage(world.api)
-
-    def fail(obj: dict[str, Any]) -> None:
-        raise ConversionFailed("down")
-
     world.converter.change = fail
     migrate(world.api)
     for _ in range(2):
@@ -135,10 +135,6 @@ async def test_an_object_changed_or_deleted_meanwhile_needs_no_migration(world: 
 async def test_migrations_of_one_resource_run_one_after_the_other(world: Converting) -> None:
     world.make(replicas=3)
     move_storage(world.api)
-
-    def fail(obj: dict[str, Any]) -> None:
-        raise ConversionFailed("down")
-
     world.converter.change = fail
     migrate(world.api, "b")
     migrate(world.api, "a")

@@ -161,15 +161,16 @@ def test_an_object_that_cannot_be_converted_is_reported(obj: Any, target: str, p
 # --- declarations ---------------------------------------------------------------------------------------
 
 
+def bare_versions(kind: str) -> list[type[Object]]:
+    """Classes for v1 and v1beta1 of a kind, without functions between them."""
+    return [
+        resource(f"{kind.lower()}.example.com/{version}", kind=kind)(type(name, (Object,), {}))
+        for version, name in (("v1", kind), ("v1beta1", f"{kind}Beta"))
+    ]
+
+
 def test_functions_must_lead_from_each_version_to_every_other() -> None:
-    @resource("lone.example.com/v1", kind="Lone")
-    class Lone(Object):
-        pass
-
-    @resource("lone.example.com/v1beta1", kind="Lone")
-    class LoneBeta(Object):
-        pass
-
+    Lone, LoneBeta = bare_versions("Lone")
     assert not are_convertible([Lone, LoneBeta])
 
     @converts(LoneBeta, Lone)
@@ -186,14 +187,7 @@ def test_functions_must_lead_from_each_version_to_every_other() -> None:
 
 
 def test_a_function_that_fails_is_named_by_its_versions() -> None:
-    @resource("broken.example.com/v1", kind="Broken")
-    class Broken(Object):
-        pass
-
-    @resource("broken.example.com/v1beta1", kind="Broken")
-    class BrokenBeta(Object):
-        pass
-
+    Broken, BrokenBeta = bare_versions("Broken")
     converts(BrokenBeta, Broken)(lambda old: 1 / 0)  # type: ignore[arg-type,return-value]
     converts(Broken, BrokenBeta)(lambda new: None)  # type: ignore[arg-type,return-value]
     kind = VersionedKind([Broken, BrokenBeta])
