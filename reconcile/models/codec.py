@@ -16,7 +16,7 @@ from reconcile.models.fields import fields_of
 from reconcile.models.frozen import FrozenMapping
 from reconcile.models.objects import Object, ObjectMeta, Unstructured, kind_of
 from reconcile.models.reading import DecodeError, reader_of
-from reconcile.models.writing import to_json
+from reconcile.models.writing import Write, to_json
 
 T = TypeVar("T")
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -49,19 +49,24 @@ def decode_snapshot(model: type[O], snapshot: Snapshot) -> O:
 
 def encode(obj: Object) -> dict[str, Any]:
     """The JSON of an object as a new mapping, with apiVersion and kind."""
+    return encode_with(obj, to_json)
+
+
+def encode_with(obj: Object, write: Write) -> dict[str, Any]:
+    """The same, by `to_json` or a SharedJson."""
     kind = kind_of(obj).resource
     head = {"apiVersion": kind.api_version, "kind": kind.kind}
     if not isinstance(obj, Unstructured):
-        return {**head, **to_json(obj)}
-    body: dict[str, Any] = to_json(obj.body)
+        return {**head, **write(obj)}
+    body: dict[str, Any] = write(obj.body)
     rest = {name: value for name, value in body.get("metadata", {}).items() if name not in _METADATA}
-    return {**body, **head, "metadata": {**rest, **to_json(obj.metadata)}}
+    return {**body, **head, "metadata": {**rest, **write(obj.metadata)}}
 
 
-def encode_body(obj: Object) -> dict[str, Any]:
+def encode_body(obj: Object, write: Write) -> dict[str, Any]:
     """The JSON of an object without metadata, apiVersion and kind, as a new mapping."""
     bare: Any = obj
-    encoded = encode(attrs.evolve(bare, metadata=_NO_METADATA))
+    encoded = encode_with(attrs.evolve(bare, metadata=_NO_METADATA), write)
     return {name: value for name, value in encoded.items() if name not in _HEAD}
 
 

@@ -13,7 +13,9 @@ from reconcile.models.fields import UNSET, ModelField, fields_of, split_annotate
 from reconcile.models.frozen import FrozenList, FrozenMapping, FrozenRecords, thaw
 from reconcile.models.values import Quantity, format_micro_time, format_time
 
-Writer = Callable[[Any], Any]
+Write = Callable[[Any], Any]
+Writer = Callable[[Any, Write], Any]
+"""Writes the values of one class, and what is in them with the function that it gets."""
 
 MICRO: Final = "micro"
 MicroTime = Annotated[datetime.datetime, MICRO]
@@ -24,40 +26,60 @@ ResourceAmounts = Annotated[Mapping[str, Quantity], CANONICAL]
 """Amounts by resource, written as a server stores them in its own kinds: `Quantity("1000m")` as `1`."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-_writers: dict[type[Any], Writer] = {}
 
 
 def to_json(value: Any) -> Any:
     """The JSON of any value, in new dicts and lists. Raises TypeError."""
     kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is FrozenMapping:
-        return thaw(value)
-    writer = _writers.get(kind)
-    if writer is None:
-        writer = _writers[kind] = _writer(kind)
-    return writer(value)
+    return value if kind in _PLAIN else _writers[kind](value, to_json)
+
+
+class SharedJson:
+    """Writes as `to_json` does, but each value once: what objects have in common, their JSON has."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, tuple[Any, Any]] = {}
+        """By identity, which no other value can get while the first is here too."""
+
+    def __call__(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        written = self._written.get(id(value))
+        if written is None:
+            written = self._written[id(value)] = value, _writers[kind](value, self)
+        return written[1]
+
+
+class _Writers(dict[type[Any], Writer]):
+    def __missing__(self, kind: type[Any]) -> Writer:
+        writer = self[kind] = _writer(kind)
+        return writer
+
+
+_writers: Final = _Writers()
 
 
 def _writer(kind: type[Any]) -> Writer:
     if attrs.has(kind) and kind is not Quantity:
         return _object_writer(kind)
+    if kind is FrozenMapping:
+        return lambda value, _: thaw(value)
     if issubclass(kind, enum.Enum):
-        return lambda value: value.value
+        return lambda value, _: value.value
     if issubclass(kind, Mapping):
-        return lambda value: {name: to_json(one) for name, one in value.items()}
+        return lambda value, write: {name: write(one) for name, one in value.items()}
     if issubclass(kind, list | tuple | FrozenList | FrozenRecords):
-        return lambda value: [to_json(one) for one in value]
-    for known, writer in _WRITERS.items():
+        return lambda value, write: list(map(write, value))
+    for known, text in _TEXTS.items():
         if issubclass(kind, known):
-            return writer
+            return lambda value, _: text(value)
     if issubclass(kind, str | int | float):
-        return lambda value: value
+        return lambda value, _: value
     raise TypeError(f"a {kind.__name__} has no form in JSON")
 
 
-_WRITERS: Final[dict[type[Any], Writer]] = {
+_TEXTS: Final[dict[type[Any], Callable[[Any], str]]] = {
     datetime.datetime: format_time,
     datetime.timedelta: format_duration,
     Quantity: lambda quantity: quantity.text,
@@ -66,24 +88,24 @@ _WRITERS: Final[dict[type[Any], Writer]] = {
 
 def _object_writer(cls: type[Any]) -> Writer:
     sparse = bool(getattr(cls, "__sparse__", False))
-    plan = [(f.name, f.wire, _omitted(f, sparse), _field_writer(f)) for f in fields_of(cls)]
+    plan = [(f.name, f.wire, _omitted(f, sparse), _special(f)) for f in fields_of(cls)]
     further = extra_of(cls)
     own = heading_of(cls).union(f.wire for f in fields_of(cls))
 
-    def write(value: Any) -> dict[str, Any]:
+    def write_object(value: Any, write: Write) -> dict[str, Any]:
         body: dict[str, Any] = {}
-        for name, wire, omitted, write_one in plan:
+        for name, wire, omitted, special in plan:
             found = getattr(value, name)
             if found is UNSET or (omitted is not UNSET and found == omitted):
                 continue
-            body[wire] = found if type(found) in _PLAIN else write_one(found)
+            body[wire] = found if type(found) in _PLAIN else (special or write)(found)
         if further is not None and (more := getattr(value, further)):
             if clash := own & more.keys():
                 raise TypeError(f"{cls.__name__}.{further} has {min(clash)!r}, which has a field of its own")
             body |= to_json(more)
         return body
 
-    return write
+    return write_object
 
 
 def _omitted(field: ModelField, sparse: bool) -> Any:
@@ -93,12 +115,13 @@ def _omitted(field: ModelField, sparse: bool) -> Any:
     return UNSET
 
 
-def _field_writer(field: ModelField) -> Writer:
+def _special(field: ModelField) -> Write | None:
+    """What writes the field in another way than its value alone would be."""
     if MICRO in split_annotated(field.type)[1]:
         return lambda value: None if value is None else format_micro_time(value)
     if CANONICAL in split_annotated(field.type)[1]:
         return _canonical_amounts
-    return to_json
+    return None
 
 
 def _canonical_amounts(amounts: Mapping[str, Quantity] | None) -> dict[str, str] | None:

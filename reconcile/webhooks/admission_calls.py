@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from reconcile.client.diff import overlaid, same
 from reconcile.controller.admission import Admission, Refusal, Warn
-from reconcile.models import DecodeError, Object, encode
-from reconcile.models.codec import decode_parsed, encode_body
+from reconcile.models import DecodeError, Object
+from reconcile.models.codec import decode_parsed, encode_body, encode_with
+from reconcile.models.writing import SharedJson
 from reconcile.webhooks.admission_reviews import ReviewedWrite, allowed, read_review, refused
 
 _IDENTITY: Final = ("name", "generateName", "namespace", "uid")
@@ -41,8 +42,9 @@ def admit_defaults(admission: Admission[Any], body: bytes) -> bytes:
         got = type(result).__name__
         raise FunctionError(f"{admission}: defaults= expected to return a {type(obj).__name__}, got {got}")
     # Metadata takes long to write, and a function rarely changes it.
-    whole = encode_body if result.metadata is obj.metadata else encode
-    before, after = whole(obj), whole(result)
+    encoded = encode_body if result.metadata is obj.metadata else encode_with
+    shared = SharedJson()
+    before, after = encoded(obj, shared), encoded(result, shared)
     _check_result(admission, before, after)
     return allowed(write.uid, write.object, overlaid(before, after, write.object))
 

@@ -4,7 +4,8 @@ Metadata is never touched, apart from one annotation that keeps what the target 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from operator import is_not
+from typing import Any, Final
 
 import msgspec
 from attrs import evolve, frozen
@@ -13,6 +14,7 @@ from reconcile.client.diff import same
 from reconcile.models import DecodeError, Object, ObjectMeta, kind_of
 from reconcile.models.codec import decode_parsed, encode_body
 from reconcile.models.conversions import ConversionError, converted
+from reconcile.models.writing import SharedJson
 from reconcile.webhooks.kept_fields import lost, restored
 
 MAX_ANNOTATION: Final = 128 * 1024
@@ -44,30 +46,33 @@ class VersionedKind:
         source, target = self._model(raw.get("apiVersion")), self._model(api_version)
         if source is target:
             return dict(raw)
-        truths = self._truths(source, raw)
+        shared = SharedJson()  # functions of authors pass most parts on as they are
+        truths = self._truths(source, raw, shared)
         # The version that knows most of the object; `self._models` begins with the newest.
         best = (
             target if target in truths else next(model for model in self._models.values() if model in truths)
         )
         there = converted(truths[best].obj, target)
-        body = truths[target].body if target in truths else encode_body(there)
+        body = truths[target].body if target in truths else encode_body(there, shared)
         kept = {
             kind_of(model).resource.version: difference
             for model, truth in truths.items()
             if model is not target
-            and (difference := lost(encode_body(converted(there, model)), truth.body)) is not None
+            and (difference := lost(encode_body(converted(there, model), shared), truth.body)) is not None
         }
         metadata = self._with_annotation(raw, kept)
         return {"apiVersion": api_version, "kind": raw.get("kind"), "metadata": metadata, **body}
 
-    def _truths(self, source: type[Object], raw: Mapping[str, Any]) -> dict[type[Object], "_Truth"]:
+    def _truths(
+        self, source: type[Object], raw: Mapping[str, Any], shared: SharedJson
+    ) -> dict[type[Object], "_Truth"]:
         """The object as it is in its version, and in each version for which fields were kept."""
         obj = _decoded(source, raw)
-        truths = {source: _Truth(obj, _truth_of(obj, raw))}
+        truths = {source: _Truth(obj, _with_unknown(encode_body(obj, shared), _body(raw)))}
         kept = self._kept_in(raw)
         for model in self._models.values():
             if model is not source and (difference := kept.get(kind_of(model).resource.version)) is not None:
-                truths[model] = _put_back(converted(obj, model), difference)
+                truths[model] = _put_back(converted(obj, model), difference, shared)
         return truths
 
     def _model(self, api_version: Any) -> type[Object]:
@@ -116,14 +121,9 @@ def _decoded(model: type[Object], raw: Mapping[str, Any]) -> Object:
         raise ConversionError(f"the object is not a valid {kind_of(model).resource}: {error}") from None
 
 
-def _truth_of(obj: Object, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The object as its class writes it, with the fields that the class does not know."""
-    return cast(dict[str, Any], _with_unknown(encode_body(obj), _body(raw)))
-
-
-def _put_back(obj: Object, difference: Any) -> _Truth:
+def _put_back(obj: Object, difference: Any, shared: SharedJson) -> _Truth:
     """The object with what was kept for its version; without it, if the whole would be invalid."""
-    body = encode_body(obj)
+    body = encode_body(obj, shared)
     whole = restored(body, difference)
     try:
         restored_obj = _with(decode_parsed(type(obj), whole), obj.metadata)
@@ -142,15 +142,16 @@ def _body(encoded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_unknown(view: Any, raw: Any) -> Any:
-    """The JSON that a class writes, with the fields of `raw` that it does not know."""
+    """The JSON that a class writes, with the fields of `raw` that it does not know; or `view` itself."""
     if type(view) is dict and (type(raw) is dict or isinstance(raw, Mapping)):
-        whole = dict(view)
+        further: dict[str, Any] = {}
         for name, value in raw.items():
             if name not in view:
-                whole[name] = value
-            elif type(known := view[name]) in _NESTED:
-                whole[name] = _with_unknown(known, value)
-        return whole
+                further[name] = value
+            elif type(known := view[name]) in _NESTED and (whole := _with_unknown(known, value)) is not known:
+                further[name] = whole
+        return {**view, **further} if further else view
     if type(view) is list and isinstance(raw, list) and len(view) == len(raw):
-        return list(map(_with_unknown, view, raw))
+        items = list(map(_with_unknown, view, raw))
+        return items if any(map(is_not, items, view)) else view
     return view

@@ -35,7 +35,9 @@ from reconcile.models import (
     unstructure,
     unstructured_kind,
 )
+from reconcile.models.codec import encode_with
 from reconcile.models.fields import ModelField, fields_of, split_annotated
+from reconcile.models.writing import SharedJson
 from tests.client.by_example import check_wire_names, classes_in
 from tests.models.triggers import Burst, Cron
 
@@ -333,6 +335,17 @@ def test_frozen_json_equals_its_source_and_gives_it_back(body: dict[str, Any]) -
     assert dict(template) == body
     assert pickle.loads(pickle.dumps(template)) == body
     assert msgspec.json.encode(encode(decode(Whole, raw))["spec"]["template"]) == msgspec.json.encode(body)
+
+
+@given(st.lists(st.dictionaries(st.text("abc", max_size=2), JSON, max_size=3), max_size=4))
+def test_objects_written_together_have_the_json_of_a_common_part_in_common(items: list[Any]) -> None:
+    one = whole(anything=items, byName={"a": {"type": "Burst", "target": 1}}, template={"items": items})
+    other = attrs.evolve(one, spec=attrs.evolve(one.spec, speed=Speed.FAST, names=("x",)))
+    shared = SharedJson()
+    written = [encode_with(obj, shared) for obj in (one, other)]
+    assert written == [encode(one), encode(other)]
+    assert written[0]["spec"]["byName"] is written[1]["spec"]["byName"]
+    assert written[0]["metadata"] is written[1]["metadata"]
 
 
 def test_a_value_without_a_json_form_is_refused() -> None:
