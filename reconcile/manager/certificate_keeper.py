@@ -68,13 +68,13 @@ async def kept_certificate(
     client: Client,
     service: WebhookService,
     objects: Sequence[CallingObject],
-    on_days: Callable[[float], None] = lambda days: None,
+    on_shown: Callable[[datetime.datetime], None] = lambda until: None,
 ) -> AsyncIterator["CertificateKeeper"]:
     """A certificate for the Service, kept while inside. Raises UnusableSecret.
 
-    `on_days` is called with each look, with the days until the certificate expires.
+    `on_shown` gets the end of validity of each certificate that is served from then on.
     """
-    keeper = CertificateKeeper(client, service, objects, on_days=on_days)
+    keeper = CertificateKeeper(client, service, objects, on_shown=on_shown)
     await keeper.start()
     watching = asyncio.create_task(keeper.watch(), name="webhook certificates")
     try:
@@ -98,8 +98,7 @@ class CertificateKeeper:
     service: WebhookService
     objects: Sequence[CallingObject]
     identity: str = ""
-    on_days: Callable[[float], None] = lambda days: None
-    """Called with each look, with the days until the certificate expires."""
+    on_shown: Callable[[datetime.datetime], None] = lambda until: None
     _serving: ServingContext = field(factory=ServingContext, init=False)
     _stored: StoredCertificates | None = field(default=None, init=False)
     _sightings: Mapping[str, Sighting] = field(factory=dict, init=False)
@@ -235,10 +234,10 @@ class CertificateKeeper:
         if self._stored is None or self._stored.leaf != stored.leaf:
             with as_file(f"{stored.leaf.certificate}{stored.leaf.key}".encode()) as path:
                 self._serving.show(path)
-            _log.info("serving a certificate", until=stored.rotation.leaf.validity.until.isoformat())
+            until = stored.rotation.leaf.validity.until
+            self.on_shown(until)
+            _log.info("serving a certificate", until=until.isoformat())
         self._stored = stored
-        left = stored.rotation.leaf.validity.until - self.client.clock.now()
-        self.on_days(left / datetime.timedelta(days=1))
 
     def _see(self, stored: StoredCertificates, looks: Sequence[_Look]) -> None:
         now, state = anyio.current_time(), stored.rotation

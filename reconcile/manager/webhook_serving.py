@@ -1,14 +1,15 @@
 """The webhooks of a manager: with which certificate they are served, and what is wrong with the options."""
 
+import datetime
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from informers import Transport, get_logger
+from informers import Clock, Transport, get_logger
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from reconcile.manager.certificate_keeper import CertificateKeeper
     from reconcile.ops.metrics import Metrics
 
+_DAY = datetime.timedelta(days=1)
 _log = get_logger("reconcile.webhooks")
 
 
@@ -71,17 +73,34 @@ def _counted(metrics: "Metrics | None") -> Callable[[Call], None]:
     return lambda call: metrics.webhook_called(call.webhook, call.status, call.result, call.seconds)
 
 
+def _days_shown(clock: Clock, metrics: "Metrics | None") -> Callable[[datetime.datetime], None]:
+    """Has the metrics count the days until the end of validity that it is called with."""
+    if metrics is None:
+        return lambda until: None
+    return lambda until: metrics.webhook_certificate(lambda: (until - clock.now()) / _DAY)
+
+
 @asynccontextmanager
 async def _certificate(
     options: ManagerOptions, routes: Sequence[Route], transport: Transport, metrics: "Metrics | None"
 ) -> AsyncIterator[tuple[ServingCertificate, Callable[[], None]]]:
     """The certificate, and a check that raises while API servers may not trust it."""
+    on_shown = _days_shown(options["clock"], metrics)
     if options["webhook_service"]:
-        async with _own_certificate(options, routes, transport, metrics) as keeper:
+        async with _own_certificate(options, routes, transport, on_shown) as keeper:
             yield keeper, keeper.check_ready
         return
+
+    def found(certificate: bytes) -> None:
+        if metrics is None or find_spec("cryptography") is None:
+            return
+        from reconcile.webhooks.certificate_authority import valid_until
+
+        with suppress(ValueError):  # what OpenSSL can read and cryptography cannot is served all the same
+            on_shown(valid_until(certificate.decode()))
+
     try:
-        async with rotating(Path(options["webhook_certificates"])) as certificate:
+        async with rotating(Path(options["webhook_certificates"]), on_shown=found) as certificate:
             yield certificate, _passes
     except NoCertificate as error:
         raise ServeError(f"cannot serve webhooks on {options['webhooks']}: {error}") from None
@@ -89,7 +108,10 @@ async def _certificate(
 
 @asynccontextmanager
 async def _own_certificate(
-    options: ManagerOptions, routes: Sequence[Route], transport: Transport, metrics: "Metrics | None"
+    options: ManagerOptions,
+    routes: Sequence[Route],
+    transport: Transport,
+    on_shown: Callable[[datetime.datetime], None],
 ) -> AsyncIterator["CertificateKeeper"]:
     from reconcile.manager.certificate_keeper import kept_certificate
     from reconcile.webhooks.certificate_secret import UnusableSecret
@@ -98,8 +120,7 @@ async def _own_certificate(
     # Every replica writes: the guard of the leader and the shadow mode are not for this.
     client = Client(transport, field_manager=options["name"], clock=options["clock"])
     try:
-        report = (lambda days: None) if metrics is None else metrics.webhook_certificate
-        async with kept_certificate(client, service, calling_objects(routes), report) as keeper:
+        async with kept_certificate(client, service, calling_objects(routes), on_shown) as keeper:
             yield keeper
     except UnusableSecret as error:
         raise ServeError(f"cannot serve webhooks on {options['webhooks']}: {error}") from None

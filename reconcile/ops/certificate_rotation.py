@@ -25,17 +25,19 @@ class NoCertificate(Exception):
 
 @define(eq=False)
 class RotatingCertificate:
-    """The certificate in `folder`; `on_read` gets the success of each reading. Raises NoCertificate."""
+    """The certificate in `folder`. Raises NoCertificate.
+
+    `on_read` gets the success of each reading, and `on_shown` each certificate that is served from then on.
+    """
 
     folder: Path
     on_read: Callable[[bool], None] = lambda succeeded: None
+    on_shown: Callable[[bytes], None] = lambda certificate: None
     _serving: ServingContext = field(factory=ServingContext, init=False)
     _shown: tuple[bytes, bytes] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._shown = self._read()
-        self._load()
-        self.on_read(True)
+        self._show(self._read())
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -53,13 +55,11 @@ class RotatingCertificate:
             found = self._read()
             if found == self._shown:
                 return
-            self._load()
+            self._show(found)
         except NoCertificate as error:
             self.on_read(False)
             _log.warning("the certificate was not replaced", folder=str(self.folder), error=str(error))
             return
-        self._shown = found
-        self.on_read(True)
         _log.info("the certificate was replaced", folder=str(self.folder))
 
     def _read(self) -> tuple[bytes, bytes]:
@@ -68,20 +68,25 @@ class RotatingCertificate:
         except OSError as error:
             raise NoCertificate(f"cannot read {error.filename}: {error.strerror}") from None
 
-    def _load(self) -> None:
+    def _show(self, found: tuple[bytes, bytes]) -> None:
         try:
             self._serving.show(self.folder / CERTIFICATE, self.folder / KEY)
         except (ssl.SSLError, OSError) as error:
             why = getattr(error, "reason", None) or error.strerror or "not usable"
             raise NoCertificate(f"{CERTIFICATE} and {KEY} in {self.folder}: {why}") from None
+        self._shown = found
+        self.on_read(True)
+        self.on_shown(found[0])
 
 
 @asynccontextmanager
 async def rotating(
-    folder: Path, on_read: Callable[[bool], None] = lambda succeeded: None
+    folder: Path,
+    on_read: Callable[[bool], None] = lambda succeeded: None,
+    on_shown: Callable[[bytes], None] = lambda certificate: None,
 ) -> AsyncIterator[RotatingCertificate]:
     """The certificate in `folder`, watched while inside. Raises NoCertificate."""
-    certificate = RotatingCertificate(folder, on_read)
+    certificate = RotatingCertificate(folder, on_read, on_shown)
     watching = asyncio.create_task(certificate.watch(), name="certificates")
     try:
         yield certificate

@@ -59,8 +59,9 @@ class MetricFamilies:
         hooks = _Maker(registry, "reconcile_webhook", ("webhook",))
         self.webhook_results = hooks.counter("calls_total", "Calls of webhooks by result.", "result")
         self.webhook_certificate = _Maker(registry, "reconcile_webhook", ()).gauge(
-            "certificate_days", "Days until the certificate of the webhooks expires."
+            "certificate_days", "Days until the certificate of the webhooks expires; NaN without one."
         )
+        self.webhook_certificate.set(float("nan"))  # 0 would be one that has expired
 
         defined = _Maker(registry, "reconcile_definition", ("definition",))
         self.rewritten = defined.gauge("rewritten_objects", "Objects rewritten by the pass that migrates.")

@@ -74,9 +74,9 @@ class Metrics:
         self._families.webhook_results.labels(webhook, result).inc()
         self._families.webhook_seconds.labels(webhook).observe(seconds)
 
-    def webhook_certificate(self, days: float) -> None:
-        """For how many more days the certificate of the webhooks is valid."""
-        self._families.webhook_certificate.set(days)
+    def webhook_certificate(self, days: Callable[[], float]) -> None:
+        """`days` is asked at each scrape for how many more days the certificate of the webhooks is valid."""
+        self._families.webhook_certificate.set_function(days)
 
     def objects_rewritten(self, definition: str, done: int, failed: int) -> None:
         """What the pass over the stored objects of a kind has come to."""

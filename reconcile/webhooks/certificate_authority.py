@@ -117,6 +117,11 @@ def leaf_of(pair: Pair, authorities: tuple[Pair, ...]) -> Leaf:
     raise BadCertificate("no CA beside it has signed it")
 
 
+def valid_until(certificate: str) -> datetime.datetime:
+    """When a certificate in PEM expires. Raises BadCertificate."""
+    return _certificate(certificate).not_valid_after_utc
+
+
 def fingerprint(certificate: str) -> str:
     """The SHA-256 of a certificate in PEM, in hexadecimal digits. Raises BadCertificate."""
     try:

@@ -1,6 +1,8 @@
 """A manager that serves webhooks: options, readiness, metrics, and standbys."""
 
 import base64
+import math
+import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -73,12 +75,28 @@ async def test_webhooks_are_served_by_a_standby_and_counted(tmp_path: Path) -> N
             assert answer.status == 200
         async with session.get(f"http://{standby.address}/metrics") as answer:
             page = await answer.text()
+        assert certificate_days(page) > 1
         webhook = "defaults.boxes.shop.example.com"
         assert f'controller_runtime_webhook_requests_total{{code="200",webhook="{webhook}"}} 1.0' in page
         assert f'reconcile_webhook_calls_total{{result="allowed",webhook="{webhook}"}} 1.0' in page
         async with session.get(f"http://{standby.address}/readyz?verbose") as answer:
             assert "webhooks ok" in await answer.text()
     assert standby.webhook_address == ""
+
+
+def certificate_days(page: str) -> float:
+    (days,) = re.findall(r"^reconcile_webhook_certificate_days (\S+)$", page, re.MULTILINE)
+    return float(days)
+
+
+async def test_without_webhooks_no_certificate_is_reported_as_expired(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path, transport=InProcessTransport(await cluster()), serve="127.0.0.1:0")
+    async with (
+        manager,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{manager.address}/metrics") as answer,
+    ):
+        assert math.isnan(certificate_days(await answer.text()))
 
 
 async def test_a_manager_that_stops_is_not_ready_for_webhooks(tmp_path: Path) -> None:

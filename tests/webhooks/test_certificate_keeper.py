@@ -90,14 +90,15 @@ def keeper(world: RotationWorld, identity: str = "") -> CertificateKeeper:
     return CertificateKeeper(world.client, SERVICE, OBJECTS, identity)
 
 
-def test_each_look_reports_the_days_until_the_certificate_expires() -> None:
+def test_each_certificate_is_reported_with_the_end_of_its_validity() -> None:
     async def scenario(world: RotationWorld) -> None:
-        days: list[float] = []
-        one = CertificateKeeper(world.client, SERVICE, OBJECTS, on_days=days.append)
-        await one.start()
-        world.clock.advance(10 * 86_400)
+        ends: list[datetime.datetime] = []
+        one = CertificateKeeper(world.client, SERVICE, OBJECTS, on_shown=ends.append)
+        await trusting(world, one)
+        world.clock.advance(LEAF_DUE)
         await one.look()
-        assert days == [pytest.approx(90, abs=0.1), pytest.approx(80, abs=0.1)]
+        await one.look()
+        assert [round((end - world.clock.now()) / datetime.timedelta(days=1)) for end in ends] == [28, 90]
 
     played(scenario)
 
