@@ -1,0 +1,238 @@
+"""What a member does with each bucket: a state machine without I/O.
+
+A bucket that is to become its own passes through these phases:
+
+    Following    its informers come to follow the bucket
+    Warm         they do, and the present owner may release it
+    CatchingUp   it owns the bucket, and waits until its caches have all that former owners wrote
+    Held         it works on the keys of the bucket
+    Closing      it begins no more runs, as the next owner is warm; runs under way end
+    Released     they have ended, and its caches show what they wrote: the coordinator may give the bucket away
+
+`step` returns the next state and what to do. What the member says of itself follows from its state (`record`).
+(Hand-over in the way of Chubby's and Slicer's leases: an owner ends before the next begins.)
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from attrs import evolve, field, frozen
+
+from reconcile.sharding.assignment import Assignment, Holding, MemberRecord
+
+
+@frozen
+class Following:
+    pass
+
+
+@frozen
+class Warm:
+    """`epoch` is that of the present owner."""
+
+    epoch: int
+
+
+@frozen
+class CatchingUp:
+    epoch: int
+
+
+@frozen
+class Held:
+    epoch: int
+
+
+@frozen
+class Closing:
+    epoch: int
+
+
+@frozen
+class Released:
+    epoch: int
+
+
+Phase: TypeAlias = Following | Warm | CatchingUp | Held | Closing | Released
+
+
+@frozen
+class View:
+    """The assignment that the member sees, and the buckets whose next owners say that they are warm."""
+
+    assignment: Assignment
+    warm: Mapping[int, int] = field(factory=dict)
+
+
+@frozen
+class Followed:
+    """The informers follow exactly these buckets, and have listed their objects."""
+
+    buckets: frozenset[int]
+
+
+@frozen
+class CaughtUp:
+    """The caches have all that former owners wrote in a bucket."""
+
+    bucket: int
+    epoch: int
+
+
+@frozen
+class Ended:
+    """No run of these closed buckets is under way, and the caches show what they wrote."""
+
+    buckets: frozenset[int]
+
+
+@frozen
+class Leaving:
+    """The process is about to end: nothing new is begun, and all buckets close."""
+
+
+Input: TypeAlias = View | Followed | CaughtUp | Ended | Leaving
+
+
+@frozen
+class CatchUp:
+    """Wait until the caches have reached what former owners wrote, as far as that is known (`clean`)."""
+
+    bucket: int
+    epoch: int
+    clean: bool
+
+
+@frozen
+class Hold:
+    """Work on the keys of a bucket."""
+
+    bucket: int
+    epoch: int
+
+
+@frozen
+class Close:
+    """Begin no more runs of a bucket, and report when those under way have ended."""
+
+    bucket: int
+
+
+@frozen
+class Drop:
+    """Write nothing more for a bucket, at once; a run under way is cut."""
+
+    bucket: int
+
+
+Output: TypeAlias = CatchUp | Hold | Close | Drop
+
+
+@frozen
+class MemberState:
+    """The phases of the buckets that concern a member, and which of them its informers follow."""
+
+    identity: str
+    phases: Mapping[int, Phase] = field(factory=dict)
+    followed: frozenset[int] = frozenset()
+    view: View = field(factory=lambda: View(Assignment(())))
+    leaving: bool = False
+
+    @property
+    def wanted(self) -> frozenset[int]:
+        """The buckets that its informers are to follow."""
+        return frozenset(self.phases)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no bucket is worked on any more."""
+        return not any(isinstance(phase, Held | Closing) for phase in self.phases.values())
+
+    def in_phase(self, kind: type[Phase]) -> Sequence[int]:
+        """The buckets in a phase."""
+        return [bucket for bucket, phase in self.phases.items() if isinstance(phase, kind)]
+
+
+def record(state: MemberState, base: MemberRecord) -> MemberRecord:
+    """What the member says of its buckets; the rest is as in `base`."""
+    warm = {bucket: phase.epoch for bucket, phase in state.phases.items() if isinstance(phase, Warm)}
+    released = {bucket: phase.epoch for bucket, phase in state.phases.items() if isinstance(phase, Released)}
+    return evolve(base, warm=warm, released=released, draining=base.draining or state.leaving)
+
+
+def step(state: MemberState, given: Input) -> tuple[MemberState, Sequence[Output]]:
+    """The next state, and what to do."""
+    match given:
+        case View():
+            return _settled(evolve(state, view=given))
+        case Followed(buckets):
+            return _settled(evolve(state, followed=buckets))
+        case CaughtUp(bucket, epoch):
+            if state.phases.get(bucket) != CatchingUp(epoch):
+                return state, ()
+            held = _with_phases(state, {bucket: Held(epoch)})
+            after, outputs = _settled(held)
+            return after, (Hold(bucket, epoch), *outputs)
+        case Ended(buckets):
+            return _settled(_with_phases(state, _released(state, buckets)))
+        case Leaving():
+            return _settled(evolve(state, leaving=True))
+
+
+def _released(state: MemberState, buckets: Collection[int]) -> Mapping[int, Phase]:
+    phases = {bucket: state.phases.get(bucket) for bucket in buckets}
+    return {bucket: Released(phase.epoch) for bucket, phase in phases.items() if isinstance(phase, Closing)}
+
+
+def _with_phases(state: MemberState, changed: Mapping[int, Phase]) -> MemberState:
+    return evolve(state, phases={**state.phases, **changed})
+
+
+def _settled(state: MemberState) -> tuple[MemberState, Sequence[Output]]:
+    """Bring each bucket as far as the view allows."""
+    phases: dict[int, Phase] = {}
+    outputs: list[Output] = []
+    for bucket, holding in enumerate(state.view.assignment.holdings):
+        before = state.phases.get(bucket)
+        after = _next(state, bucket, holding, before)
+        if after is not None:
+            phases[bucket] = after
+        if after != before:
+            outputs += _outputs(bucket, holding, before, after)
+    return evolve(state, phases=phases), outputs
+
+
+def _next(state: MemberState, bucket: int, holding: Holding, phase: Phase | None) -> Phase | None:
+    """The phase of a bucket that follows from what is seen; None: the bucket does not concern this member."""
+    if holding.owner == state.identity:
+        return _of_owner(state, bucket, holding, phase)
+    if holding.next_owner == state.identity and not state.leaving:
+        return Warm(holding.epoch) if bucket in state.followed else Following()
+    # Also where it works on the bucket: who has a later epoch was given it, so this member counts as dead.
+    return None
+
+
+def _of_owner(state: MemberState, bucket: int, holding: Holding, phase: Phase | None) -> Phase:
+    epoch = holding.epoch
+    if isinstance(phase, Released) and phase.epoch == epoch:
+        return phase
+    if isinstance(phase, Held | Closing) and phase.epoch == epoch:
+        released = state.leaving or (holding.next_owner != "" and state.view.warm.get(bucket) == epoch)
+        return Closing(epoch) if released else phase
+    if state.leaving:
+        return Released(epoch)  # nothing was begun under this epoch
+    if isinstance(phase, CatchingUp) and phase.epoch == epoch:
+        return phase
+    return CatchingUp(epoch) if bucket in state.followed else Following()
+
+
+def _outputs(bucket: int, holding: Holding, before: Phase | None, after: Phase | None) -> Sequence[Output]:
+    outputs: list[Output] = []
+    if isinstance(before, Held | Closing) and not isinstance(after, Held | Closing):
+        outputs.append(Drop(bucket))
+    match after:
+        case CatchingUp(epoch):
+            outputs.append(CatchUp(bucket, epoch, holding.clean))
+        case Closing():
+            outputs.append(Close(bucket))
+    return outputs
