@@ -1,7 +1,7 @@
 """The assignment: which member owns which bucket, as the coordinator has written it down.
 
-It is one object, changed by compare-and-swap alone, so what it says has happened. Members act on it; they never
-compute for themselves who should own what.
+It is one object, changed by compare-and-swap alone, so what it says has happened. Members act on it; they
+never compute for themselves who should own what.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,9 @@ class AssignmentError(ValueError):
 class Holding:
     """One bucket: its owner, under which epoch, and who is to own it next.
 
-    The epoch grows with each change of owner. `clean`: the owner before said that its last run had ended, so that
-    all it wrote is within the versions that the assignment has `reached`; otherwise it was taken for dead.
+    The epoch grows with each change of owner. `clean`: the owner before said that its last run had ended, so
+    that all it wrote is within the versions that the assignment has `reached`; otherwise it was taken for
+    dead.
     """
 
     owner: str = ""
@@ -35,8 +36,8 @@ class Holding:
 class Assignment:
     """All buckets by their numbers; `reached` are versions by resource that cover what former owners wrote.
 
-    `labelled` are the resources whose children all carry the label of their bucket. `spared` is how many buckets
-    fewer than its share a slow member gets.
+    `labelled` are the resources whose children all carry the label of their bucket. `spared` is how many
+    buckets fewer than its share a slow member gets.
     """
 
     holdings: tuple[Holding, ...]
@@ -126,10 +127,11 @@ class _OrdersText(msgspec.Struct):
 class MemberRecord:
     """What a member says of itself, in its Lease.
 
-    `warm` are buckets that it is to own next and follows by now; `released` are buckets that it owned and in which
-    its last run has ended, both with the epoch that this is about. `seen` are the versions that its stores had
-    reached by then, by resource. `canary`: it is to get that share of all buckets, until its version has proven
-    itself. `late`: its keys wait for too long, though the server keeps up. `version` is for people.
+    `warm` are buckets that it is to own next and follows by now; `released` are buckets that it owned and in
+    which its last run has ended, both with the epoch that this is about. `seen` are the versions that its
+    stores had reached by then, by resource. `canary`: it is to get that share of all buckets, until its
+    version has proven itself. `late`: its keys wait for too long, though the server keeps up. `version` is
+    for people.
     """
 
     warm: Mapping[int, int] = field(factory=dict)

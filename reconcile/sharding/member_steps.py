@@ -2,15 +2,14 @@
 
 A bucket that is to become its own passes through these phases:
 
-    Following    its informers come to follow the bucket
-    Warm         they do, and the present owner may release it
-    CatchingUp   it owns the bucket, and waits until its caches have all that former owners wrote
-    Held         it works on the keys of the bucket
-    Closing      it begins no more runs, as the next owner is warm; runs under way end
-    Released     they have ended, and its caches show what they wrote: the coordinator may give the bucket away
+    Following    its informers come to follow the bucket Warm         they do, and the present owner may
+    release it CatchingUp   it owns the bucket, and waits until its caches have all that former owners wrote
+    Held         it works on the keys of the bucket Closing      it begins no more runs, as the next owner is
+    warm; runs under way end Released     they have ended, and its caches show what they wrote: the
+    coordinator may give the bucket away
 
-`step` returns the next state and what to do. What the member says of itself follows from its state (`record`).
-(Hand-over in the way of Chubby's and Slicer's leases: an owner ends before the next begins.)
+`step` returns the next state and what to do. What the member says of itself follows from its state
+(`record`). (Hand-over in the way of Chubby's and Slicer's leases: an owner ends before the next begins.)
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Who is to own which bucket: the coordinator's decision, on the assignment and what members say. Pure.
 
-Each member gets as many buckets as any other, give or take one, by as few moves as possible. A bucket whose owner
-lives changes hands only when that owner has released it; one whose owner is gone is given away at once.
+Each member gets as many buckets as any other, give or take one, by as few moves as possible. A bucket whose
+owner lives changes hands only when that owner has released it; one whose owner is gone is given away at once.
 """
 
 import math
@@ -33,7 +33,7 @@ def plan(
     orders: Orders,
     moves_at_once: int = MOVES_AT_ONCE,
 ) -> Assignment:
-    """The next assignment. `members` are those that live: an owner that is not among them owns nothing more."""
+    """The next assignment. `members` are those that live; an owner that is not among them owns nothing."""
     groups = groups_of(members, orders, len(assignment.holdings))
     wanted = _wanted(assignment, groups, _pins(orders, groups, len(assignment.holdings)))
     moving = sum(1 for one in assignment.holdings if one.next_owner in members and one.owner in members)

@@ -1,0 +1,43 @@
+"""The declaration of a ring: the replicas that share the objects of an operator."""
+
+import platform
+
+from attrs import evolve, field, frozen
+
+from informers import Clock
+from reconcile.client.buckets import DEFAULT_BUCKETS, Buckets
+
+
+def _share(_: object, __: object, share: float) -> None:
+    if not 0 <= share <= 1:
+        raise ValueError(f"canary=: expected a share from 0 to 1 (or 0% to 100%), got {share!r}")
+
+
+@frozen
+class Sharding:
+    """Replicas with the same `name` and `namespace` share all objects among each other, in `buckets` parts.
+
+    The Leases of the members, and the one that holds the assignment, are in that namespace. All members need
+    the same number of buckets: a power of two, and at least ten times the number of replicas for an even
+    share. With `canary`, the member gets that share of all buckets at most, as long as there are others
+    without: a new version proves itself on a few objects first. `identity` is unique among all processes, by
+    default the name of its host and a random part. Raises ValueError for numbers out of range.
+    """
+
+    name: str
+    namespace: str = "default"
+    buckets: int = field(default=DEFAULT_BUCKETS, kw_only=True)
+    canary: float = field(default=0.0, kw_only=True, validator=_share)
+    identity: str = field(default="", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        Buckets(self.buckets)
+        if not self.name:
+            raise ValueError("a Sharding needs a name, which its Leases get")
+
+    def identified(self, clock: Clock) -> "Sharding":
+        """The same with an identity, which is part of the name of a Lease."""
+        if self.identity:
+            return self
+        host = platform.node().split(".")[0].lower() or "member"
+        return evolve(self, identity=f"{host[:40]}-{clock.uuid().hex[:8]}")
