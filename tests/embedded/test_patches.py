@@ -142,6 +142,7 @@ def test_each_operation_has_its_defined_effect(op: dict[str, Any], path: str, ex
         {"op": "add", "path": "/spec/size/x", "value": 1},
         {"op": "add", "path": "", "value": []},
         {"op": "replace", "path": "/spec/tags/2", "value": "x"},
+        {"op": "replace", "path": "/spec/{}/{x}/{0}", "value": "x"},
         {"op": "move", "from": "/spec", "path": "/spec/inside"},
         {"op": "copy", "path": "/spec/x"},
         {"op": "test", "path": "/spec/size", "value": 2},

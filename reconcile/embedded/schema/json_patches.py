@@ -88,10 +88,10 @@ def _replace(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     text, path = _pointer(op, "path")
     if not path:
         return _value(op)
-    absent = f"replace operation does not apply: doc is missing {{}}: {text}"
-    container, last = _container(doc, path, absent.format("path")), path[-1]
+    absent = "replace operation does not apply: doc is missing"
+    container, last = _container(doc, path, f"{absent} path: {text}"), path[-1]
     if isinstance(container, list):
-        container[_index(last, len(container) - 1, absent.format("key"))] = _value(op)
+        container[_index(last, len(container) - 1, f"{absent} key: {text}")] = _value(op)
     else:
         container[last] = _value(op)
     return doc
