@@ -302,6 +302,35 @@ async def test_a_webhook_may_change_a_scale(hooks: Hooks) -> None:
     assert review["request"]["object"]["spec"] == {"replicas": 3}
 
 
+@pytest.mark.parametrize("path", ["/kind", "/metadata", "/spec", "/spec/token"])
+async def test_a_webhook_cannot_make_a_review_unreadable(hooks: Hooks, path: str) -> None:
+    rule = {"apiGroups": ["authentication.k8s.io"], "apiVersions": ["v1"], "operations": ["*"]}
+    hooks.configure("Mutating", rules=[rule | {"resources": ["tokenreviews"]}])
+    hooks.answers["/a"] = adds(path, 5)
+    review = {"spec": {"token": "a.b.c"}}
+    assert (await hooks.send("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "status"),
+    [("/metadata", "x", 500), ("/metadata/name", "b", 422), ("/spec/finalizers", [5], 500)],
+)
+async def test_a_webhook_cannot_spoil_a_namespace_that_is_finalized(
+    hooks: Hooks, path: str, value: Any, status: int
+) -> None:
+    namespace = "/api/v1/namespaces/a"
+    before = hooks.api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"]}
+    hooks.configure("Mutating", rules=[rule | {"resources": ["namespaces/finalize"]}])
+    hooks.answers["/a"] = adds(path, value)
+    body = {"metadata": {"name": "a"}, "spec": {"finalizers": ["example.com/hold"]}}
+    assert (await hooks.send("PUT", f"{namespace}/finalize", body)).status == status
+    assert hooks.api.ok("GET", namespace) == before
+    hooks.answers["/a"] = adds("/spec/finalizers/-", "example.com/more")
+    answer = await hooks.send("PUT", f"{namespace}/finalize", body)
+    assert answer.body["spec"] == {"finalizers": ["example.com/hold", "example.com/more"]}
+
+
 async def test_a_patch_of_ten_thousand_operations_is_too_much(hooks: Hooks) -> None:
     hooks.configure("Mutating", failurePolicy="Ignore")
     operation = {"op": "add", "path": "/data", "value": {}}

@@ -36,6 +36,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "/api/v1/namespaces/default/resourcequotas": ("spec",),
     "/api/v1/namespaces/default/serviceaccounts/robot/token": ("spec",),
     "/api/v1/namespaces/default/pods/lonely/eviction": ("deleteOptions", "metadata"),
+    "/api/v1/namespaces/default/pods/lonely/binding": ("target", "metadata"),
+    "/api/v1/namespaces/a/finalize": ("spec", "status"),
     "/api/v1/namespaces/default/endpoints": ("subsets",),
     "/apis/policy/v1/namespaces/default/poddisruptionbudgets": ("spec",),
     "/apis/apps/v1/namespaces/default/statefulsets": ("spec",),
@@ -86,6 +88,8 @@ WHOLE: dict[str, dict[str, Any]] = {
     "/api/v1/namespaces/default/pods/lonely/eviction": {
         "deleteOptions": {"gracePeriodSeconds": 1, "preconditions": {"uid": "a"}, "dryRun": ["All"]}
     },
+    "/api/v1/namespaces/default/pods/lonely/binding": {"target": {"kind": "Node", "name": "a"}},
+    "/api/v1/namespaces/a/finalize": {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
     "/apis/policy/v1/namespaces/default/poddisruptionbudgets": {
         "spec": {"selector": SELECTOR, "minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
     },
@@ -133,7 +137,8 @@ def send_and_go_on(path: str, body: dict[str, Any]) -> None:
     server = ApiServer()
     ask(server, "POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
     ask(server, "POST", PODS, pod("lonely"))
-    assert ask(server, "POST", path, body).status < 500
+    ask(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})
+    assert ask(server, "PUT" if path.endswith("/finalize") else "POST", path, body).status < 500
     server.settle()
     assert ask(server, "GET", PODS, user=User("anna")).status == 403
     assert ask(server, "POST", f"{PODS}/lonely/eviction", {}).status in (201, 404, 429)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from informers.apimachinery.name_rules import label_faults, label_key_faults
-from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, spec_and_status
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, ObjectPart, spec_and_status
 from reconcile.embedded.kubectl.printing import AGE, NAMES, at, count
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
@@ -50,6 +50,10 @@ def finalizer_causes(name: str, path: str) -> Iterator[FieldCause]:
         yield value_invalid(path, name, why)
 
 
+def _prepare_finalizers(namespace: Object, _old: Object) -> None:
+    namespace["spec"] = namespace.get("spec") or {}
+
+
 def _namespace_status_causes(namespace: Object, _old: Object | None) -> Iterator[FieldCause]:
     phase = (namespace.get("status") or {}).get("phase") or ""
     ending = "deletionTimestamp" in namespace["metadata"]
@@ -73,6 +77,7 @@ KINDS: Final = (
         prepare=_prepare_namespace,
         checks=_namespace_causes,
         status_checks=_namespace_status_causes,
+        parts={"finalize": ObjectPart(_prepare_finalizers, _namespace_causes)},
         names_missing_fields=True,
         metadata_fault_copies=4,
         first_status={"phase": "Active"},

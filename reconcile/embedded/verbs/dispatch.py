@@ -49,7 +49,7 @@ _SCALE_ACTS: Final[Mapping[str, Act]] = {
     "patch": subresources.patch_scale,
 }
 _OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
-    ("", "namespaces", "finalize"): {"update": subresources.finalize},
+    ("", "namespaces", "finalize"): {"update": writes.update},
     ("", "pods", "binding"): {"create": subresources.bind},
     ("", "pods", "ephemeralcontainers"): _PART_ACTS,
     ("", "pods", "eviction"): {"create": eviction.evict},

@@ -36,20 +36,26 @@ async def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> 
     """POST a review: answers with the same object and its status."""
     write_options(request, "CreateOptions")
     resource = target.resource
-    obj = check_type(read_body(request, []), target)
+    reviewer = AccessReviewer(engine.access, engine.tokens)
+    obj = _checked(read_body(request, []), target, reviewer)
+    shown = {**obj, "status": obj.get("status") or _NO_STATUS.get(resource.kind, _UNDECIDED)}
+    obj = await admit_request(engine, request, target, "CREATE", Kind.of(resource), shown)
+    if obj is not shown:
+        obj = _checked(obj, target, reviewer)
+    obj["status"] = reviewer.status(resource.kind, request.user, obj.get("spec") or {})
+    return json_response(201, obj)
+
+
+def _checked(sent: Any, target: RequestTarget, reviewer: AccessReviewer) -> dict[str, Any]:
+    """The review. Raises ApiFailure if it is none, or not valid."""
+    resource = target.resource
+    obj = check_type(sent, target)
     place(obj, target)
     resource.schema.prune(obj)
     checked_shape(resource, obj, None)
-    reviewer = AccessReviewer(engine.access, engine.tokens)
-    spec = obj.get("spec") or {}
-    causes = reviewer.faults(resource.kind, spec, target.namespace)
-    if causes:
+    if causes := reviewer.faults(resource.kind, obj.get("spec") or {}, target.namespace):
         raise invalid(resource, "", causes)
-    shown = {**obj, "status": obj.get("status") or _NO_STATUS.get(resource.kind, _UNDECIDED)}
-    obj = await admit_request(engine, request, target, "CREATE", Kind.of(resource), shown)
-    spec = obj.get("spec") or {}
-    obj["status"] = reviewer.status(resource.kind, request.user, spec)
-    return json_response(201, obj)
+    return obj
 
 
 # --- serviceaccounts/token --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Subresources that are not just a part of their object: scale, binding, finalize."""
+"""Subresources that are not just a part of their object: scale and binding."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,14 +24,14 @@ from reconcile.embedded.refusals import (
 )
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
-from reconcile.embedded.verbs.admitting import admit_request, mutate_shown, require_current
+from reconcile.embedded.verbs.admitting import admit_request, mutate_shown
 from reconcile.embedded.verbs.apply_requests import applied
 from reconcile.embedded.verbs.bodies import (
-    check_type,
     parse_json,
     parse_yaml,
     patch_type,
     read_body,
+    read_kind,
     write_options,
 )
 from reconcile.embedded.verbs.object_selection import require
@@ -227,18 +227,17 @@ def _put_at(obj: dict[str, Any], path: str, value: Any) -> None:
     obj[last] = value
 
 
-# --- binding, finalize -----------------------------------------------------------------
+# --- binding ----------------------------------------------------------------------------------
 
 
 async def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST pods/NAME/binding, as a scheduler does."""
     options = write_options(request, "CreateOptions")
-    binding = read_body(request, [])
-    if isinstance(binding, dict):
-        shown = {"kind": "Binding", "apiVersion": "v1", **binding}
-        binding = await admit_request(engine, request, target, "CREATE", Kind("", "v1", "Binding"), shown)
-    node = (binding.get("target") or {}).get("name") if isinstance(binding, dict) else None
-    if not node:
+    shown = {"kind": "Binding", "apiVersion": "v1", **read_kind(request, "Binding")}
+    binding = await admit_request(engine, request, target, "CREATE", Kind("", "v1", "Binding"), shown)
+    chosen = binding.get("target")
+    node = chosen.get("name") if isinstance(chosen, dict) else None
+    if not isinstance(node, str) or not node:
         raise bad_request("a binding needs target.name")
     stored = require(engine, target)
     pod = object_in(stored, target.resource)
@@ -264,27 +263,3 @@ def _set_condition(obj: dict[str, Any], condition: dict[str, Any]) -> None:
     status = obj.setdefault("status", {})
     others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
     status["conditions"] = [*others, {"lastProbeTime": None, **condition}]
-
-
-async def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
-    """PUT namespaces/NAME/finalize, the only way to change `spec.finalizers`."""
-    write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
-    wanted = check_type(read_body(request, []), target)
-    stored = write.stored = require(engine, target)
-    version = wanted["metadata"].get("resourceVersion")
-    if version and version != str(stored.version):
-        raise stale(target.resource, target.name)
-    namespace = object_in(stored, target.resource)
-    finalizers = (wanted.get("spec") or {}).get("finalizers") or []
-    old = object_in(stored, target.resource)
-    namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
-    kind = Kind.of(target.resource)
-    namespace = await admit_request(engine, request, target, "UPDATE", kind, namespace, old=old)
-    require_current(write, target.name)
-    if write.options.dry_run:
-        return write.answer(200, namespace)
-    if engine.is_finished(target.resource, namespace):
-        engine.remove(target.resource.storage_key, stored.key)
-    elif namespace != object_in(stored, target.resource):
-        engine.put(target.resource, namespace)
-    return write.answer(200, namespace)

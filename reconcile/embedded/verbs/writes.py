@@ -198,7 +198,7 @@ def _keep_other_parts(write: WriteRequest, obj: dict[str, Any], old: dict[str, A
         obj.update(old)
         obj["metadata"] = metadata
         _set_or_drop(obj, "status", status)
-    elif write.resource.has_status and part != "finalize":
+    elif write.resource.has_status:
         _set_or_drop(obj, "status", old.get("status"))
 
 
