@@ -1,21 +1,18 @@
 """AdmissionReview (admission.k8s.io/v1): what an API server posts to a webhook, and reads of its answer."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from reconcile.client.json_patch import json_patch
 from reconcile.controller.admission import AdmissionRequest, Operation, Refusal, UserInfo
+from reconcile.webhooks.reviews import Review, Uid, read_request
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 MAX_WARNING: Final = 256
 """Characters; an API server cuts each to this once all of them together exceed 4,096."""
-
-
-class ReviewError(ValueError):
-    """A body that is not a review; the text says what was expected and has nothing of its values."""
 
 
 class GroupKind(msgspec.Struct, frozen=True):
@@ -36,8 +33,8 @@ class _User(msgspec.Struct):
 class ReviewedWrite(msgspec.Struct, rename="camel"):
     """The request of a review."""
 
-    uid: str
-    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    uid: Uid
+    operation: Operation
     kind: GroupKind = GroupKind()
     sub_resource: str = ""
     name: str = ""
@@ -50,9 +47,8 @@ class ReviewedWrite(msgspec.Struct, rename="camel"):
     def for_author(self) -> AdmissionRequest:
         """What the functions of an author get of it."""
         user = self.user_info
-        operation: Operation = "UPDATE" if self.operation == "CONNECT" else self.operation
         return AdmissionRequest(
-            operation,
+            self.operation,
             UserInfo(user.username, user.uid, user.groups or (), user.extra or {}),
             self.namespace,
             self.name,
@@ -61,29 +57,12 @@ class ReviewedWrite(msgspec.Struct, rename="camel"):
         )
 
 
-class _Review(msgspec.Struct, rename="camel"):
-    api_version: str
-    kind: str
-    request: ReviewedWrite | None = None
-
-
-_decoder = msgspec.json.Decoder(_Review)
+_decoder = msgspec.json.Decoder(Review[ReviewedWrite])
 
 
 def read_review(body: bytes) -> ReviewedWrite:
     """The request of a review. Raises ReviewError."""
-    try:
-        review = _decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        # The message of a ValidationError names a path and types; that of malformed JSON an offset.
-        raise ReviewError(f"expected an {KIND} of {API_VERSION}: {error}") from None
-    if review.api_version != API_VERSION or review.kind != KIND:
-        raise ReviewError(f"expected an {KIND} of {API_VERSION}: apiVersion or kind is another")
-    if review.request is None or not review.request.uid:
-        raise ReviewError(f"expected an {KIND} with a request that has a uid")
-    if review.request.operation == "CONNECT":
-        raise ReviewError("expected the operation CREATE, UPDATE or DELETE, got CONNECT")
-    return review.request
+    return read_request(_decoder, API_VERSION, KIND, body)
 
 
 # --- answers ----------------------------------------------------------------------------------------

@@ -10,26 +10,20 @@ import msgspec
 
 from informers import APIResource
 from reconcile.models.conversions import ConversionError
-from reconcile.webhooks.admission_reviews import ReviewError
 from reconcile.webhooks.object_conversion import VersionedKind
+from reconcile.webhooks.reviews import Review, Uid, read_request
 
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 KIND: Final = "ConversionReview"
 
 
 class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}):
-    uid: str
+    uid: Uid
     desired: str
     objects: list[dict[str, Any]]
 
 
-class _Review(msgspec.Struct, rename="camel"):
-    api_version: str
-    kind: str
-    request: _Request | None = None
-
-
-_decoder = msgspec.json.Decoder(_Review)
+_decoder = msgspec.json.Decoder(Review[_Request])
 
 
 def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionError | None]:
@@ -38,7 +32,7 @@ def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionE
     The protocol has one result for all objects: none is converted if one cannot be, and the message names
     it. Raises ReviewError.
     """
-    request = _read(body)
+    request = read_request(_decoder, API_VERSION, KIND, body)
     objects: list[dict[str, Any]] = []
     for obj in request.objects:
         try:
@@ -48,18 +42,6 @@ def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionE
             failure.__cause__ = error
             return _answer(request.uid, [], str(failure)), failure
     return _answer(request.uid, objects, ""), None
-
-
-def _read(body: bytes) -> _Request:
-    try:
-        review = _decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ReviewError(f"expected a {KIND} of {API_VERSION}: {error}") from None
-    if review.api_version != API_VERSION or review.kind != KIND:
-        raise ReviewError(f"expected a {KIND} of {API_VERSION}: apiVersion or kind is another")
-    if review.request is None or not review.request.uid:
-        raise ReviewError(f"expected a {KIND} with a request that has a uid")
-    return review.request
 
 
 def _place(resource: APIResource, obj: Mapping[str, Any]) -> str:

@@ -16,9 +16,9 @@ from informers import get_logger
 from informers.functions import name_of
 from reconcile.runs.run_failures import TRACEBACK_CHARACTERS
 from reconcile.webhooks.admission_calls import FunctionError, admit_defaults, admit_refuses
-from reconcile.webhooks.admission_reviews import ReviewError
 from reconcile.webhooks.conversion_reviews import convert_review
 from reconcile.webhooks.object_conversion import VersionedKind
+from reconcile.webhooks.reviews import ReviewError
 from reconcile.webhooks.routes import DEFAULTS, Route
 
 MAX_BODY: Final = 8 * 1024 * 1024

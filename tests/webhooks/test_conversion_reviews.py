@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.webhooks.admission_reviews import ReviewError
 from reconcile.webhooks.conversion_reviews import convert_review
+from reconcile.webhooks.reviews import ReviewError
 from tests.webhooks.shops import ALPHA, BETA, SHOPS, V1, conversion_review, shop
 
 
@@ -57,7 +57,7 @@ def test_an_empty_list_is_converted_to_an_empty_list() -> None:
     ],
 )
 def test_a_body_that_is_no_review_is_reported(body: bytes) -> None:
-    with pytest.raises(ReviewError, match=r"^expected a ConversionReview"):
+    with pytest.raises(ReviewError, match=r"^expected kind ConversionReview of apiextensions.k8s.io/v1: "):
         convert_review(SHOPS, body)
 
 
