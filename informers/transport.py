@@ -25,9 +25,17 @@ _last_check: ContextVar[Callable[[], None] | None] = ContextVar("last_check", de
 def last_check(check: Callable[[], None]) -> Iterator[None]:
     """Have `check` called when a request made inside is about to be sent; if it raises, nothing is sent.
 
-    The check is passed beside the request, so wrappers need not know it.
+    The check is passed beside the request, so wrappers need not know it. Checks of several wrappers are
+    called from the outermost on.
     """
-    token = _last_check.set(check)
+    outer = _last_check.get()
+
+    def both() -> None:
+        if outer is not None:
+            outer()
+        check()
+
+    token = _last_check.set(both)
     try:
         yield
     finally:

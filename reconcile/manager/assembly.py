@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from informers import Cache, ReachTransport, SystemClock, Transport, get_logger
+from reconcile.client.certainty import LedTransport
 from reconcile.client.client import Client
 from reconcile.client.redaction import redact_event
 from reconcile.client.request_limiter import RequestLimiter
@@ -18,7 +19,7 @@ from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
 from reconcile.manager.definition_keeping import definition_keeper_of
-from reconcile.manager.leadership import LeaderElector, LedTransport
+from reconcile.manager.leadership import LeaderElector
 from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
 from reconcile.manager.option_list import (
     ManagerOptions,
@@ -94,7 +95,7 @@ class Assembly:
         """What the requests of runs pass: paced after outages, guarded by leadership, traced, or shadowed."""
         transport = ReachTransport(transport, cache.reach)
         if self.elector is not None:
-            transport = LedTransport(transport, self.elector)
+            transport = LedTransport(transport, self.elector.certainty)
         if self._traces is not None:
             transport = self._traces.traced(transport)
         return ShadowTransport(transport, self._options["clock"]) if self._options["dry_run"] else transport

@@ -11,20 +11,18 @@ writes.
 import platform
 
 import anyio
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from informers import (
     AlreadyExists,
     ApiError,
     Clock,
     NotFound,
-    OutcomeUnknown,
-    Response,
     StaleVersion,
-    Transport,
     get_logger,
 )
-from informers.transport import HttpRequest, PassingTransport, last_check
+from informers.transport import HttpRequest
+from reconcile.client.certainty import Certainty
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
@@ -34,10 +32,6 @@ _log = get_logger("reconcile.leadership")
 
 class LeadershipLost(Exception):
     """This manager no longer leads, and stops at once."""
-
-
-class NotLeading(ApiError):
-    """A write was not sent because leadership is not certain at this moment."""
 
 
 @frozen
@@ -116,21 +110,11 @@ class LeaderElector:
         self.terms = terms
         self._client = client
         self._seen: Sighting | None = None
-        self._certain_until = float("-inf")
-        self._writes: set[anyio.CancelScope] = set()
+        self.certainty = Certainty(client.clock)
 
     @property
     def is_leader(self) -> bool:
-        return self._time() < self._certain_until
-
-    def write_begins(self) -> anyio.CancelScope:
-        """A scope for one write, cancelled when leadership ends or is not renewed in time."""
-        scope = anyio.CancelScope(deadline=self._deadline())
-        self._writes.add(scope)
-        return scope
-
-    def write_ends(self, scope: anyio.CancelScope) -> None:
-        self._writes.discard(scope)
+        return self.certainty.holds
 
     @property
     def leader(self) -> str:
@@ -146,7 +130,7 @@ class LeaderElector:
         terms = self.terms
         while True:
             await anyio.sleep(terms.retry)
-            with anyio.move_on_at(self._deadline()):
+            with anyio.move_on_at(self.certainty.deadline):
                 # A deadline that passed during the sleep, as when the loop was blocked, cancels only at the
                 # next wait, and before it a renewal might be sent, too late for the writes that were cut.
                 while self.is_leader and not await self._attempt():
@@ -163,7 +147,7 @@ class LeaderElector:
         if self._seen is None or not self._is_mine(self._seen):
             return
         # First stop being the leader, then let others know: the other way round two could lead.
-        self._be_certain_until(float("-inf"))
+        self.certainty.end()
         spec = evolve(self._seen.lease.spec, holder_identity="", lease_duration_seconds=1)
         with anyio.move_on_after(self.terms.renew_deadline):
             try:
@@ -174,7 +158,7 @@ class LeaderElector:
     async def _attempt(self) -> bool:
         # Certainty counts from before the request: the answer may take long, and standbys count from when
         # the server stored it, which is later.
-        asked_at = self._time()
+        asked_at = self.certainty.time()
         try:
             # Half the deadline, so that one request that hangs leaves time for a second attempt.
             with anyio.fail_after(max(1.0, self.terms.renew_deadline / 2)):
@@ -183,21 +167,8 @@ class LeaderElector:
             _log.info("the lease was not taken", lease=self._place, error=str(error) or "no answer in time")
             return False
         if taken:
-            self._be_certain_until(asked_at + self.terms.renew_deadline)
+            self.certainty.extend(asked_at + self.terms.renew_deadline)
         return taken
-
-    def _be_certain_until(self, time: float) -> None:
-        self._certain_until = time
-        for scope in self._writes:
-            scope.deadline = self._deadline()
-
-    def _time(self) -> float:
-        """Seconds that pass for other machines too: the loop's clock stops while this one is suspended."""
-        return anyio.current_time() + self._client.clock.suspended()
-
-    def _deadline(self) -> float:
-        """When certainty ends, by the loop's clock."""
-        return self._certain_until - self._client.clock.suspended()
 
     async def _take(self) -> bool:
         if self._seen is not None and self._is_mine(self._seen):
@@ -267,7 +238,7 @@ class LeaderElector:
         await anyio.sleep_forever()
 
     def _lose(self, reason: str) -> None:
-        self._be_certain_until(float("-inf"))
+        self.certainty.end()
         raise LeadershipLost(reason)
 
     def _is_mine(self, seen: Sighting) -> bool:
@@ -281,49 +252,4 @@ class LeaderElector:
         return f"{self.election.namespace}/{self.election.name}"
 
 
-@define
-class _Permit:
-    """Called when a write is about to be sent: notes that it was, or raises NotLeading."""
-
-    elector: LeaderElector
-    request: str
-    sent: bool = False
-
-    def __call__(self) -> None:
-        self.check()
-        self.sent = True
-
-    def check(self) -> None:
-        if not self.elector.is_leader:
-            raise NotLeading(f"{self.request} was not sent: this manager does not lead")
-
-
-class LedTransport(PassingTransport):
-    """Sends writes only while leadership is certain; reads and watches always, for a warm standby.
-
-    The last check is at the socket: a write may have waited for a connection, TLS or credentials, or in a
-    process that stood still. A write that was sent is abandoned when certainty ends before its answer.
-    """
-
-    def __init__(self, inner: Transport, elector: LeaderElector) -> None:
-        super().__init__(inner)
-        self._elector = elector
-
-    async def request(self, request: HttpRequest) -> Response:
-        """Raises NotLeading for a write not sent, OutcomeUnknown for one sent as leadership ended."""
-        if request.reads:
-            return await self._inner.request(request)
-        permit = _Permit(self._elector, str(request))
-        permit.check()  # at once too, before it occupies a connection
-        scope = self._elector.write_begins()
-        try:
-            with scope, last_check(permit):
-                return await self._inner.request(request)
-        finally:
-            self._elector.write_ends(scope)
-        if permit.sent:
-            raise OutcomeUnknown("leadership ended before the answer came", permit.request)
-        raise NotLeading(f"{permit.request} was not sent: leadership ended before")
-
-
-__all__ = ["LeaderElection", "LeaderElector", "LeadershipLost", "LeaseTerms", "LedTransport", "NotLeading"]
+__all__ = ["LeaderElection", "LeaderElector", "LeadershipLost", "LeaseTerms"]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile import Client, Context, Controller, Manager
+from reconcile.client.certainty import LedTransport, NotLeading
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Lease, LeaseSpec
 from reconcile.manager.leadership import (
@@ -16,8 +17,6 @@ from reconcile.manager.leadership import (
     LeaderElector,
     LeadershipLost,
     LeaseTerms,
-    LedTransport,
-    NotLeading,
     Sighting,
     claim,
     is_free,
@@ -238,7 +237,7 @@ async def test_there_are_never_two_leaders_and_finally_there_is_one(
 @in_world(played)
 async def test_writes_are_refused_while_leadership_is_not_certain_and_reads_are_sent(arena: Arena) -> None:
     one = arena.elector("one")
-    client = Client(LedTransport(InProcessTransport(arena.server), one), clock=arena.clock)
+    client = Client(LedTransport(InProcessTransport(arena.server), one.certainty), clock=arena.clock)
     settings_map = ConfigMap(metadata=ObjectMeta("c", "default"))
     with pytest.raises(NotLeading, match=r"POST .*/configmaps was not sent"):
         await client.create(settings_map)

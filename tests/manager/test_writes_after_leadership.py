@@ -13,9 +13,10 @@ from informers import HttpRequest, kubernetes
 from informers import transport as transport_module
 from informers.clock import SystemClock
 from reconcile import Client, LeaderElection
+from reconcile.client.certainty import LedTransport, NotLeading
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import OutcomeUnknown
-from reconcile.manager.leadership import LeaderElector, LeaseTerms, LedTransport, NotLeading
+from reconcile.manager.leadership import LeaderElector, LeaseTerms
 from reconcile.testing import VirtualClock
 from tests.helpers.scenarios import simulated
 from tests.helpers.tasks import beside
@@ -62,7 +63,7 @@ async def test_a_write_that_waits_for_a_connection_when_leadership_ends_is_not_s
 ) -> None:
     monkeypatch.setattr(kubernetes, "_PARALLEL_REQUESTS", 1)
     async with serving(silent) as peer:
-        led = LedTransport(await connecting(peer.port), await leading())
+        led = LedTransport(await connecting(peer.port), (await leading()).certainty)
         first, second = asyncio.create_task(write(led, "first")), asyncio.create_task(write(led, "second"))
         assert (await first, await second) == ("OutcomeUnknown", "NotLeading")
         assert [seen.target for seen in peer.seen] == ["/api/v1/first"]
@@ -81,7 +82,7 @@ async def test_a_write_that_waits_for_other_credentials_when_leadership_ends_is_
             return True
 
         monkeypatch.setattr(transport._credentials, "renew", renew)
-        led = LedTransport(transport, await leading())
+        led = LedTransport(transport, (await leading()).certainty)
         assert await write(led) in ("NotLeading", "OutcomeUnknown")
         assert len(peer.seen) == 1
 
@@ -101,7 +102,7 @@ async def test_a_suspended_process_sends_nothing_when_it_resumes(
 
     monkeypatch.setattr(kubernetes, "about_to_send", about_to_send)
     async with serving(always(reply())) as peer:
-        led = LedTransport(await connecting(peer.port), await leading())
+        led = LedTransport(await connecting(peer.port), (await leading()).certainty)
         task = asyncio.create_task(write(led))
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -121,7 +122,7 @@ async def test_a_slow_write_continues_while_leadership_is_renewed(connecting: Co
 
     async with serving(slow) as peer:
         elector = await leading()
-        led = LedTransport(await connecting(peer.port), elector)
+        led = LedTransport(await connecting(peer.port), elector.certainty)
         async with holding(elector):
             assert await write(led) == "answered"
 

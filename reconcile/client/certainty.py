@@ -1,0 +1,97 @@
+"""For how long a process is certain that it holds its Lease, and the guard of writes that need that."""
+
+import anyio
+from attrs import define, field
+
+from informers import ApiError, Clock, OutcomeUnknown, Response, Transport
+from informers.transport import HttpRequest, PassingTransport, last_check
+
+
+class NotLeading(ApiError):
+    """A write was not sent because leadership is not certain at this moment."""
+
+
+@define(eq=False)
+class Certainty:
+    """Until when a Lease is certainly held, by the local monotonic clock alone; at first it is not."""
+
+    clock: Clock
+    _until: float = field(default=float("-inf"), init=False)
+    _writes: set[anyio.CancelScope] = field(factory=set, init=False)
+
+    @property
+    def holds(self) -> bool:
+        return self.time() < self._until
+
+    @property
+    def deadline(self) -> float:
+        """When it ends, by the loop's clock."""
+        return self._until - self.clock.suspended()
+
+    def time(self) -> float:
+        """Seconds that pass for other machines too: the loop's clock stops while this one is suspended."""
+        return anyio.current_time() + self.clock.suspended()
+
+    def extend(self, until: float) -> None:
+        """Be certain until that time, and no longer."""
+        self._until = until
+        for scope in self._writes:
+            scope.deadline = self.deadline
+
+    def end(self) -> None:
+        """Be certain no more: writes under way are abandoned."""
+        self.extend(float("-inf"))
+
+    def write_begins(self) -> anyio.CancelScope:
+        """A scope for one write, cancelled when certainty ends."""
+        scope = anyio.CancelScope(deadline=self.deadline)
+        self._writes.add(scope)
+        return scope
+
+    def write_ends(self, scope: anyio.CancelScope) -> None:
+        self._writes.discard(scope)
+
+
+@define
+class _Permit:
+    """Called when a write is about to be sent: notes that it was, or raises NotLeading."""
+
+    certainty: Certainty
+    request: str
+    sent: bool = False
+
+    def __call__(self) -> None:
+        self.check()
+        self.sent = True
+
+    def check(self) -> None:
+        if not self.certainty.holds:
+            raise NotLeading(f"{self.request} was not sent: this manager does not lead")
+
+
+class LedTransport(PassingTransport):
+    """Sends writes only while a Lease is certainly held; reads and watches always, for a warm standby.
+
+    The last check is at the socket: a write may have waited for a connection, TLS or credentials, or in a
+    process that stood still. A write that was sent is abandoned when certainty ends before its answer.
+    """
+
+    def __init__(self, inner: Transport, certainty: Certainty) -> None:
+        super().__init__(inner)
+        self._certainty = certainty
+
+    async def request(self, request: HttpRequest) -> Response:
+        """Raises NotLeading for a write not sent, OutcomeUnknown for one sent as leadership ended."""
+        if request.reads:
+            return await self._inner.request(request)
+        permit = _Permit(self._certainty, str(request))
+        permit.check()  # at once too, before it occupies a connection
+        scope = self._certainty.write_begins()
+        try:
+            with scope, last_check(permit):
+                return await self._inner.request(request)
+        finally:
+            self._certainty.write_ends(scope)
+        if permit.sent:
+            raise OutcomeUnknown("leadership ended before the answer came", permit.request)
+        raise NotLeading(f"{permit.request} was not sent: leadership ended before")
