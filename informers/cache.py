@@ -1,6 +1,6 @@
 """The informers of one cluster, declared before they run and shared by all readers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import anyio
 import structlog
@@ -14,6 +14,7 @@ from informers.cancellation import Interrupted, no_silent_end
 from informers.clock import Clock, SystemClock
 from informers.informer import Informer, InformerStatus
 from informers.informer_options import InformerOptions
+from informers.informer_share import Share
 from informers.logs import get_logger
 from informers.reachability import Reachability
 from informers.resource import APIResource
@@ -47,8 +48,9 @@ class Cache:
 
     `namespace`, or `namespaces`, restricts every namespaced resource except those declared `everywhere` and
     those whose own options name namespaces (ValueError for both). `options` of single resources take
-    precedence over `defaults`. `run` also runs what is declared later. `reach` is what is known of the
-    connection; clients report to it the outcome of their requests. Log lines go to `log`.
+    precedence over `defaults`. `shares` gives the share of a resource that its informer begins with. `run`
+    also runs what is declared later. `reach` is what is known of the connection; clients report to it the
+    outcome of their requests. Log lines go to `log`.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Cache:
         namespaces: Sequence[str] = (),
         defaults: InformerOptions | None = None,
         options: Mapping[APIResource, InformerOptions] | None = None,
+        shares: Callable[[APIResource], Share | None] | None = None,
         clock: Clock | None = None,
         log: structlog.stdlib.BoundLogger | None = None,
     ) -> None:
@@ -68,6 +71,7 @@ class Cache:
         self._namespaces = list(dict.fromkeys(namespaces)) or ([namespace] if namespace else [])
         self._defaults = defaults or InformerOptions()
         self._options = dict(options or {})
+        self._shares = shares
         self._clock = clock or SystemClock()
         self.reach = Reachability(transport, self._clock, self._some_path, log or _log)
         self._entries: dict[APIResource, _Followed] = {}
@@ -216,7 +220,10 @@ class Cache:
             options = evolve(options, namespaces=())
         elif inherits:
             options = evolve(options, namespaces=tuple(self._namespaces))
-        informer = Informer(self.transport, resource, options=options, clock=self._clock, reach=self.reach)
+        share = None if self._shares is None else self._shares(resource)
+        informer = Informer(
+            self.transport, resource, options=options, share=share, clock=self._clock, reach=self.reach
+        )
         informer.on_announce = self._changes.notify
         return _Followed(informer, everywhere, inherits and bool(self._namespaces))
 

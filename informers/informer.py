@@ -18,8 +18,10 @@ from informers.broadcast import Broadcast
 from informers.clock import Clock, SystemClock
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration, Tasks
 from informers.informer_options import InformerOptions
-from informers.informer_selection import selects
+from informers.informer_selection import Matches, selects
+from informers.informer_share import Share, selectors
 from informers.logs import get_logger, is_worth_a_line
+from informers.loop_slices import LoopSlice
 from informers.reachability import Reachability
 from informers.reflector import Collection, Reflector
 from informers.resource import APIResource
@@ -31,6 +33,9 @@ from informers.transport import Transport
 
 RESYNC_JITTER = 0.1
 """Share of its period by which a resync may be late at random, so that resyncs of many kinds spread out."""
+
+PATIENCE = 0.5
+"""Seconds to wait for a version. A watch is normally late by milliseconds, so a relist is faster then."""
 
 InformerState = Literal["listing", "watching", "resting", "gone", "stopped"]
 
@@ -80,7 +85,8 @@ class Informer:
 
     `namespace` is short for `InformerOptions(namespaces=[namespace])`. The store can be read at any time and
     is consistent with `store.version`; it changes while `run` runs. With `reach`, the informer waits while
-    the server is down, and goes on at once when it answers again.
+    the server is down, and goes on at once when it answers again. `share` narrows what the options select,
+    and can be changed while the informer runs.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class Informer:
         *,
         namespace: str = "",
         options: InformerOptions | None = None,
+        share: Share | None = None,
         clock: Clock | None = None,
         reach: Reachability | None = None,
     ) -> None:
@@ -105,6 +112,8 @@ class Informer:
         self._handlers = Handlers(self._log)
         self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
         self._shards = selects(shard=options.shard) if options.shard else None
+        self._share = share
+        self._keeps = self._filter()
         self._appliers: Appliers | None = None
         self._changes = Broadcast()
         self.on_announce: Callable[[], None] | None = None
@@ -148,7 +157,7 @@ class Informer:
 
     def selects(self, snapshot: Snapshot) -> bool:
         """Whether an object in that state is followed."""
-        return self.covers(snapshot.key.namespace) and self._selects(snapshot)
+        return self.covers(snapshot.key.namespace) and self._selects(snapshot) and self._wants(snapshot)
 
     def status(self) -> InformerStatus:
         """What the informer does now."""
@@ -310,6 +319,65 @@ class Informer:
         await self._handlers.settle()
         self._announce()
 
+    # --- the share --------------------------------------------------------------------------------
+
+    async def set_share(self, share: Share, gained: Share | None) -> None:
+        """Follow another share; `gained` is what it has that the one before had not.
+
+        Objects that it does not keep leave the store, and handlers get deletions (`left`). While the informer
+        runs, this returns when all of `gained` is in the store. Failures are retried, and after a
+        cancellation the informer follows the new share all the same. Raises ValueError for selectors that do
+        not fit the options.
+        """
+        query = selectors(self.options, share)
+        self._share = share
+        self._keeps = self._filter()
+        for part in self._parts.values():
+            part.reflector.follow(query)
+        await self._drop_unkept()
+        if gained is not None:
+            await self.refresh(gained)
+
+    async def refresh(self, part: Share) -> None:
+        """Read the objects of a part of the share again, with a list that shows what the server has now."""
+        if not self.running:
+            return
+        before = {part.namespace: part.reflector.status.lists for part in self._parts.values()}
+        self.relist()
+        await self._changes.wait_until(
+            lambda: (
+                not self.running
+                or all(
+                    part.reflector.status.lists > before.get(name, 0) for name, part in self._parts.items()
+                )
+            )
+        )
+
+    async def catch_up(self, version: int, part: Share, filtered: bool) -> None:
+        """Wait until the store has all changes of a part of the share up to `version`.
+
+        `filtered`: the server sends only changes within the share, so a quiet share would not tell for long.
+        """
+        if self.store.version >= version:
+            return
+        if filtered:
+            await self.refresh(part)
+        elif not await self.wait_version(version, PATIENCE):
+            self.relist()
+            await self._changes.wait_until(lambda: self.store.version >= version)
+
+    async def _drop_unkept(self) -> None:
+        pace = LoopSlice()
+        pace.start()
+        for snapshot in self.store:
+            if not self._wants(snapshot):
+                self._handlers.publish_all(self.store.drop(snapshot))
+            if pace.due():
+                await self._handlers.settle()
+                await pace.pause()
+        await self._handlers.settle()
+        self._announce()
+
     # --- applies --------------------------------------------------------------------------------
 
     def mark_applies(self, manager: str) -> bool:
@@ -333,7 +401,9 @@ class Informer:
 
     def _part(self, namespace: str) -> _Part:
         collection = Collection(
-            self.resource.path(namespace), self.options.query(), bool(self.options.metadata_only)
+            self.resource.path(namespace),
+            selectors(self.options, self._share),
+            bool(self.options.metadata_only),
         )
         sink = Sink(namespace, self.store, self._handlers, self._wants, self._note_change, self._announce)
         log = self._log.bind(namespace=namespace) if namespace else self._log
@@ -377,8 +447,15 @@ class Informer:
             return Snapshot.from_deep_json(raw, self.store.shape)
 
     def _wants(self, snapshot: Snapshot) -> bool:
-        """Whether an object is within the shard: servers without shards (KEP-5866) send all objects."""
-        return self._shards is None or self._shards(snapshot)
+        """Whether an object is within shard and share: servers without shards (KEP-5866) send all objects."""
+        return self._keeps is None or self._keeps(snapshot)
+
+    def _filter(self) -> Matches | None:
+        shards, share = self._shards, self._share
+        if share is None or shards is None:
+            return shards if share is None else share.keeps
+        keeps = share.keeps
+        return lambda snapshot: shards(snapshot) and keeps(snapshot)
 
     def _note_change(self) -> None:
         self._last_event = self._clock.now()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import anyio
 import msgspec
 import structlog
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from informers.api_errors import (
     ApiError,
@@ -148,6 +148,13 @@ class Reflector:
         """List again in pages as soon as possible, whatever the watch reports."""
         self._relist_asked = True
         if self._cut is not None:
+            self._cut.cancel()
+
+    def follow(self, selectors: Mapping[str, str]) -> None:
+        """Go on with other selectors."""
+        self._collection = evolve(self._collection, selectors=selectors)
+        if self._cut is not None:
+            self._relist_asked = True
             self._cut.cancel()
 
     async def run(self) -> None:

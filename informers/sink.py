@@ -42,7 +42,7 @@ class Sink:
                 if self.wants(snapshot):
                     self._publish(self.store.put(snapshot))
                 else:
-                    self.store.reach(snapshot.version, self.part)
+                    self._publish(self.store.leave(snapshot))
             case Remove(snapshot):
                 self._publish(self.store.remove(snapshot))
             case Reach(version):

@@ -22,8 +22,10 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a store: `old` is None for an addition, `new` is None for a deletion.
 
     `initial`: from a first list. `missed`: a deletion noticed only by an absence (from a later list, or
-    because resource or namespace is no longer followed). `resync`: a replay of what the store holds, with old
-    and new equal. An object deleted and recreated between two observations is one delta, with two uids.
+    because resource, namespace or object is no longer followed). `left`: a missed deletion of an object that
+    may well exist, but is not in the informer's share any more. `resync`: a replay of what the store holds,
+    with old and new equal. An object deleted and recreated between two observations is one delta, with two
+    uids.
     """
 
     old: Snapshot | None
@@ -31,6 +33,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     initial: bool = False
     missed: bool = False
     resync: bool = False
+    left: bool = False
 
     @property
     def last(self) -> Snapshot:
@@ -214,14 +217,17 @@ class Store:
     # --- changing -------------------------------------------------------------------------------
 
     def put(self, snapshot: Snapshot) -> Delta | None:
-        """Add or update an object; None if that state is already known or its namespace is not followed."""
+        """Add or update an object; None if its namespace is not followed.
+
+        A state that is already known, or older than the one that is, changes nothing (None).
+        """
         table = self._table(snapshot.place.namespace)
         if table is None:
             return None
         old = table.objects.get(snapshot.place)
         if snapshot.version > table.version:
             table.version = snapshot.version
-        if old is not None and old.same_as(snapshot):
+        if old is not None and (old.version > snapshot.version or old.same_as(snapshot)):
             return None
         table.set(snapshot)
         return Delta(old, snapshot)
@@ -240,6 +246,29 @@ class Store:
             return None
         table.unset(snapshot.place)
         return Delta(snapshot, None)
+
+    def leave(self, snapshot: Snapshot) -> Delta | None:
+        """Remove an object that is not followed in this state; None if it is unknown or known in a newer one.
+
+        The delta has the last state that was followed as `old`.
+        """
+        table = self._table(snapshot.place.namespace)
+        if table is None:
+            return None
+        table.version = max(table.version, snapshot.version)
+        old = table.objects.get(snapshot.place)
+        if old is None or old.version > snapshot.version:
+            return None
+        table.unset(snapshot.place)
+        return Delta(old, None, missed=True, left=True)
+
+    def drop(self, snapshot: Snapshot) -> Sequence[Delta]:
+        """Remove an object in the state that is held, as it is not followed any more."""
+        table = self._table(snapshot.place.namespace)
+        if table is None or table.objects.get(snapshot.place) is not snapshot:
+            return []
+        table.unset(snapshot.place)
+        return [Delta(snapshot, None, missed=True, left=True)]
 
     def reach(self, version: int, part: str = ALL) -> None:
         """Note that nothing of that part is missing up to `version`."""
