@@ -4,7 +4,7 @@ The rules are the rows of the tables in docs/reference/rules.md; the tests say t
 `@pytest.mark.rule("K1")`. A row may also name scenarios of tests/conformance, as
 `conformance: watch/timeout`. Prints each rule and its tests. With `--check` it prints only what is
 wrong and exits with 1 for it: a rule with neither a test nor a reason, a rule with both, a scenario that
-does not exist or does not pass yet, a mark that names no rule, a rule that is listed twice.
+does not exist, a mark that names no rule, a rule that is listed twice.
 """
 
 import contextlib
@@ -22,7 +22,6 @@ ROOT = Path(__file__).parent.parent
 QUIET = ("-q", "--tb=line", "-r", "N", "-p", "no:cacheprovider")
 LIST = ROOT / "docs" / "reference" / "rules.md"
 SCENARIOS = ROOT / "tests" / "conformance" / "scenarios"
-NOT_YET = ROOT / "tests" / "conformance" / "not_yet.txt"
 
 
 @frozen
@@ -85,7 +84,6 @@ def collect_marks() -> Mapping[str, Sequence[str]]:
 
 def problems(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """One line for each disagreement between the list and the tests."""
-    not_yet = {line.partition(" ")[0] for line in NOT_YET.read_text().splitlines()}
     seen: set[str] = set()
     for rule in rules:
         if rule.name in seen:
@@ -98,8 +96,6 @@ def problems(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> Itera
         for scenario in rule.scenarios:
             if not (SCENARIOS / f"{scenario}.json").is_file():
                 yield f"{rule.name}: there is no scenario {scenario}"
-            if scenario in not_yet:
-                yield f"{rule.name}: scenario {scenario} does not pass yet, says {NOT_YET.relative_to(ROOT)}"
     for name in sorted(set(tests) - seen):
         yield f"{name}: marked by {tests[name][0]}, but not in {LIST.relative_to(ROOT)}"
 

@@ -2,17 +2,19 @@
 
 import queue
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
-from anyio.from_thread import BlockingPortal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import define, field
 
 from informers import HttpRequest
 from reconcile.embedded import InProcessTransport
+from tests.conformance.served import running
 
 _WARNING = re.compile(r'299 - "(?:[^"\\]|\\.)*"')
 PATIENCE = 60.0
@@ -151,3 +153,15 @@ class InProcessConnection:
 
     def close(self) -> None:
         pass
+
+
+@contextmanager
+def in_process_client(script: Any) -> Iterator[Callable[[], Any]]:
+    """Makes clients of a replaying script, whose connections lead to one server in this process."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running()) as server:
+
+        class Client(script.Client):  # type: ignore[misc,name-defined]
+            def connect(self) -> InProcessConnection:
+                return InProcessConnection(InProcessClient(portal, InProcessTransport(server), None))
+
+        yield lambda: Client("http://in-process", None, insecure=False)

@@ -3,50 +3,35 @@
 The runs are played over HTTP and in process.
 """
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anyio.from_thread import start_blocking_portal
 
-from reconcile.embedded import InProcessTransport
-from tests.conformance.in_process import InProcessClient, InProcessConnection
-from tests.conformance.served import HERE, TOKEN, load_script, running, serving
+from tests.conformance.in_process import in_process_client
+from tests.conformance.served import HERE, TOKEN, load_script, serving_scripts
 
 REPLAY = load_script("histories/replay.py")
 NAMES = sorted(path.stem for path in (HERE / "histories" / "runs").glob("*.json"))
 
-_OPTIONS = SimpleNamespace(record=False, all=False, skip=())
+
+def _stage(client: Callable[[], Any]) -> Any:
+    stage = REPLAY.Stage(SimpleNamespace(record=False, all=False, skip=()))
+    stage.client = client
+    return stage
 
 
 @pytest.fixture(scope="session")
 def http_stage() -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the script leaves its sockets to the process's end
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving()) as url:
-
-            class Stage(REPLAY.Stage):  # type: ignore[misc,name-defined]
-                def client(self) -> Any:
-                    return REPLAY.Client(url, TOKEN, insecure=False)
-
-            yield Stage(_OPTIONS)
+    with serving_scripts() as url:
+        yield _stage(lambda: REPLAY.Client(url, TOKEN, insecure=False))
 
 
 @pytest.fixture(scope="session")
 def in_process_stage() -> Iterator[Any]:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running()) as server:
-
-        class Client(REPLAY.Client):  # type: ignore[misc,name-defined]
-            def connect(self) -> InProcessConnection:
-                return InProcessConnection(InProcessClient(portal, InProcessTransport(server), None))
-
-        class Stage(REPLAY.Stage):  # type: ignore[misc,name-defined]
-            def client(self) -> Any:
-                return Client("http://in-process", None, insecure=False)
-
-        yield Stage(_OPTIONS)
+    with in_process_client(REPLAY) as client:
+        yield _stage(client)
 
 
 def _problems(stage: Any, name: str) -> list[str]:

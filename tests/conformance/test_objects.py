@@ -5,16 +5,13 @@ docs/reference/recorded-objects.md, and must leave that page when it no longer d
 """
 
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anyio.from_thread import start_blocking_portal
 
-from reconcile.embedded import InProcessTransport
-from tests.conformance.in_process import InProcessClient, InProcessConnection
-from tests.conformance.served import HERE, PAGE, TOKEN, load_script, running, serving
+from tests.conformance.in_process import in_process_client
+from tests.conformance.served import HERE, PAGE, TOKEN, load_script, serving_scripts
 
 REPLAY = load_script("objects/replay.py")
 CASES = HERE / "objects" / "cases"
@@ -38,21 +35,14 @@ LISTED = _listed()
 
 @pytest.fixture(scope="session")
 def http_client() -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the script leaves its sockets to the process's end
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving()) as url:
-            yield REPLAY.Client(url, TOKEN, insecure=False)
+    with serving_scripts() as url:
+        yield REPLAY.Client(url, TOKEN, insecure=False)
 
 
 @pytest.fixture(scope="session")
-def in_process_client() -> Iterator[Any]:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running()) as server:
-
-        class Client(REPLAY.Client):  # type: ignore[misc,name-defined]
-            def connect(self) -> InProcessConnection:
-                return InProcessConnection(InProcessClient(portal, InProcessTransport(server), None))
-
-        yield Client("http://in-process", None, insecure=False)
+def client_in_process() -> Iterator[Any]:
+    with in_process_client(REPLAY) as client:
+        yield client()
 
 
 def _differing(client: Any, name: str) -> dict[str, list[str]]:
@@ -79,9 +69,9 @@ def test_the_server_makes_of_objects_what_a_real_one_makes(name: str, http_clien
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", KINDS)
 def test_in_process_the_server_makes_of_objects_what_a_real_one_makes(
-    name: str, in_process_client: Any
+    name: str, client_in_process: Any
 ) -> None:
-    _check(in_process_client, name)
+    _check(client_in_process, name)
 
 
 def test_only_rare_cases_differ_and_at_most_one_in_ten() -> None:
