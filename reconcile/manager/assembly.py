@@ -20,7 +20,7 @@ from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
 from reconcile.manager.definition_keeping import definition_keeper_of
 from reconcile.manager.leadership import LeaderElector
-from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
+from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster, works_in
 from reconcile.manager.option_list import (
     ManagerOptions,
     followed_namespaces,
@@ -58,19 +58,18 @@ class Assembly:
         if metrics is not None:
             transports = {name: metrics.metered(transport) for name, transport in transports.items()}
         caches = {name: cache_of(options, transport, name) for name, transport in transports.items()}
-        self.elector = self._elector(transports, caches)
+        # The Lease is in the first cluster, and so are the Service and the certificates of webhooks.
+        self._first = next(iter(caches))
+        self.elector = self._elector(transports[self._first], caches[self._first])
         members = [self._cluster(name, transports[name], cache) for name, cache in caches.items()]
         self.clusters = ClusterSet(members, log)
 
-    def _elector(
-        self, transports: Mapping[str, Transport], caches: Mapping[str, Cache]
-    ) -> LeaderElector | None:
+    def _elector(self, transport: Transport, cache: Cache) -> LeaderElector | None:
         election = self._options["leader_election"]
         if election is None:
             return None
-        first = next(iter(caches))  # the Lease is in the first cluster
         # Not paced: an elector keeps its own pace, also after an outage, or the Lease would run out.
-        transport = ReachTransport(transports[first], caches[first].reach, paced=False)
+        transport = ReachTransport(transport, cache.reach, paced=False)
         client = Client(transport, field_manager=self._options["name"], clock=self._options["clock"])
         return LeaderElector(client, election, lease_terms(self._options))
 
@@ -88,7 +87,9 @@ class Assembly:
         check = predecessor_check_of(options, client, self._controllers)
         # A standby needs the versions of its classes before there is a leader.
         first = ReachTransport(transport, cache.reach)
-        keeper = definition_keeper_of(options, first, client, self._controllers, self._metrics)
+        controllers = [one for one in self._controllers if works_in(one, name)]
+        service = options["webhook_service"] if name == self._first else ""
+        keeper = definition_keeper_of(options, first, client, controllers, service, self._metrics)
         return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check, keeper)
 
     def _transport_of_runs(self, transport: Transport, cache: Cache) -> Transport:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.abc import TaskGroup
 from attrs import define, field
 
 from informers import Transport
@@ -56,13 +57,13 @@ _HEAD: Mapping[str, str] = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "Cu
 class DefinitionKeeper:
     """Keeps the definitions in one cluster. `first` leads there before there is a leader, `client` after."""
 
-    wanted: Sequence[WantedDefinition]
+    wanted: list[WantedDefinition]
     first: Transport
     client: Client
     component: str
-    service: str = ""
     metrics: "Metrics | None" = None
     recorder: Recorder = field(init=False)
+    _rollouts: TaskGroup | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         writer = Client(self.client.transport, field_manager=self.component, clock=self.client.clock)
@@ -73,18 +74,36 @@ class DefinitionKeeper:
         for wanted in self.wanted:
             await self._rollout(wanted, self.first).serve()
 
-    async def serve_kinds_of(self, controllers: Iterable[Controller[Any]]) -> None:
-        """The same for controllers that are added later; their objects are migrated after the next start."""
-        for wanted in wanted_definitions(controllers, self.service):
+    async def serve_kinds_of(self, controller: Controller[Any]) -> None:
+        """The same for a controller that is about to be added. Raises TypeError too.
+
+        Webhooks are not served for it before the next start, so those of installed definitions stay.
+        """
+        for wanted in self._new(controller):
             await self._rollout(wanted, self.first).serve()
+
+    def admit(self, controller: Controller[Any]) -> None:
+        """Take the steps for the kind of a further controller too. Raises TypeError."""
+        for wanted in self._new(controller):
+            self.wanted.append(wanted)
+            if self._rollouts is not None:
+                self._rollouts.start_soon(self._rollout(wanted, self.client.transport).run)
+
+    def _new(self, controller: Controller[Any]) -> Sequence[WantedDefinition]:
+        known = {wanted.name for wanted in self.wanted}
+        return [wanted for wanted in wanted_definitions([controller]) if wanted.name not in known]
 
     async def run(self) -> None:
         """Take the other steps, for as long as this manager leads."""
         async with anyio.create_task_group() as group:
             with self.recorder.writing_in(group):
-                async with anyio.create_task_group() as rollouts:
+                self._rollouts = group
+                try:
                     for wanted in self.wanted:
-                        rollouts.start_soon(self._rollout(wanted, self.client.transport).run)
+                        group.start_soon(self._rollout(wanted, self.client.transport).run)
+                    await anyio.sleep_forever()
+                finally:
+                    self._rollouts = None
 
     def _rollout(self, wanted: WantedDefinition, transport: Transport) -> DefinitionRollout:
         reporting = EventsAndMetrics(self.recorder, self.metrics)
@@ -96,19 +115,16 @@ def definition_keeper_of(
     first: Transport,
     client: Client,
     controllers: Iterable[Controller[Any]],
+    service: str,
     metrics: "Metrics | None" = None,
 ) -> DefinitionKeeper | None:
-    """The keeper of a manager with those controllers; None if it only checks, and in shadow."""
+    """The keeper of a cluster with those controllers; None if it only checks, and in shadow."""
     if options["definitions"] == "check" or options["dry_run"]:
         return None
-    service = options["webhook_service"]
-    wanted = wanted_definitions(controllers, service)
-    return DefinitionKeeper(wanted, first, client, options["name"], service, metrics)
+    return DefinitionKeeper(wanted_definitions(controllers, service), first, client, options["name"], metrics)
 
 
-def wanted_definitions(
-    controllers: Iterable[Controller[Any]], service: str = ""
-) -> Sequence[WantedDefinition]:
+def wanted_definitions(controllers: Iterable[Controller[Any]], service: str = "") -> list[WantedDefinition]:
     """What the kinds of these controllers need. Raises TypeError for a class without a definition.
 
     Kinds that another project defines (`as_installed`) are left alone. `service` is that of the webhooks,

@@ -35,6 +35,10 @@ RETRY_SECONDS = 5.0
 """Until a cluster that failed at its start is tried again."""
 
 
+def works_in(controller: Controller[Any], cluster: str) -> bool:
+    return not controller.clusters or cluster in controller.clusters
+
+
 @define(eq=False)
 class ManagedCluster:
     name: str
@@ -69,7 +73,7 @@ class ManagedCluster:
         return [evolve(status, resource=f"{self.name}/{status.resource}") for status in statuses]
 
     def takes(self, controller: Controller[Any]) -> bool:
-        return not controller.clusters or self.name in controller.clusters
+        return works_in(controller, self.name)
 
     async def sync(self) -> None:
         """Wait for the first lists.
@@ -177,13 +181,15 @@ class ClusterSet:
             for cluster in filter(lambda cluster: cluster.takes(controller), self.members):
                 if cluster.works or len(self.members) == 1:
                     if cluster.definitions is not None:
-                        await cluster.definitions.serve_kinds_of([controller])
+                        await cluster.definitions.serve_kinds_of(controller)
                     await check_scales(cluster.client.transport, controller.kinds)
                     await cluster.check_predecessors([controller])
                     await cluster.runners.add(controller)
                 else:
                     cluster.runners.admit(controller)  # starts with the others
                 added.append(cluster)
+                if cluster.definitions is not None:
+                    cluster.definitions.admit(controller)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for cluster in added:

@@ -29,7 +29,7 @@ from reconcile.manager.option_list import (
     shown,
 )
 from reconcile.manager.transports import open_transports, serve_embedded
-from reconcile.manager.webhook_serving import ServedWebhooks, webhooks_served
+from reconcile.manager.webhook_serving import ServedWebhooks, warn_unserved, webhooks_served
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import Check, ping
@@ -177,6 +177,8 @@ class Manager(Lifecycle):
             self.controllers = (*self.controllers, controller)
             return
         check_reach(self.options, [controller])
+        if self.options["webhooks"]:
+            warn_unserved(controller, self.controllers)
         if self.embedded:
             # Before its webhooks take the place of those of another controller.
             check_unique_names((*(runner.controller for runner in self._runners), controller))

@@ -126,6 +126,16 @@ async def _own_certificate(
         raise ServeError(f"cannot serve webhooks on {options['webhooks']}: {error}") from None
 
 
+def warn_unserved(controller: Controller[Any], served: Iterable[Controller[Any]]) -> None:
+    """Log the webhooks of a controller that is added while those of the others are served."""
+    served = list(served)
+    names = {route.name for route in routes_of(served)}
+    if missing := [route.name for route in routes_of([*served, controller]) if route.name not in names]:
+        _log.warning(
+            "webhooks of a controller that is added to a running manager are not served", webhooks=missing
+        )
+
+
 def check_webhooks(options: ManagerOptions, controllers: Iterable[Controller[Any]]) -> None:
     """Raises ConfigurationError for options that do not fit together, or for names that are not unique."""
     try:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from reconcile.manager.leadership import LeaderElection
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import complete_options
 from reconcile.testing.virtual_time import simulate
+from tests.webhooks.lamps import GROUP as LAMPS
 from tests.webhooks.lamps import Lamp
 from tests.webhooks.migrating_shops import (
     DEFINITION,
@@ -176,6 +178,51 @@ def test_a_manager_creates_a_definition_with_its_webhook() -> None:
         assert definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["name"] == "shop"
 
     simulate(story)
+
+
+def test_the_objects_of_a_controller_that_is_added_later_are_migrated_too() -> None:
+    async def story() -> None:
+        shops = await first_release(3)
+        lamps: Any = Controller(Lamp, idle)
+        options: Any = {"definitions": "apply", "clock": shops.clock, "transport": shops.transport}
+        async with Manager(lamps, environ={}, **options) as running:
+            await anyio.sleep(30)
+            assert not await is_migrated(shops)
+            await running.add(controller())
+            await until(lambda: is_migrated(shops))
+            await until(lambda: painted(shops))
+        assert shops.stored_as() == {f"{GROUP}/v1"}
+
+    simulate(story)
+
+
+def test_of_several_clusters_the_first_has_the_service_of_the_webhooks() -> None:
+    async def story() -> None:
+        east, west = await first_release(1), await first_release(1)
+        clusters = {"east": east.transport, "west": west.transport}
+        lamps: Any = Controller(Lamp, idle, clusters="east")
+        options: Any = {
+            "definitions": "apply",
+            "clock": east.clock,
+            "webhook_service": "shop-system/shop-hooks",
+        }
+        async with Manager(controller(), lamps, environ={}, clusters=clusters, **options):
+            for shops in (east, west):
+                await until(partial(is_migrated, shops))
+        services = [await service_of(shops) for shops in (east, west)]
+        assert services == ["shop-hooks", "shop"]
+        assert await served_groups(west) == await served_groups(east) - {LAMPS}
+
+    simulate(story)
+
+
+async def service_of(shops: Shops) -> str:
+    webhook = (await shops.definition())["spec"]["conversion"]["webhook"]
+    return str(webhook["clientConfig"]["service"]["name"])
+
+
+async def served_groups(shops: Shops) -> set[str]:
+    return {group["name"] for group in (await shops.ask("GET", "/apis"))["groups"]}
 
 
 def test_definitions_of_other_projects_are_left_alone() -> None:

@@ -117,6 +117,18 @@ async def test_declared_webhooks_that_are_not_served_are_logged(
             assert "webhooks= is not set" in caplog.text
 
 
+async def test_webhooks_of_a_controller_that_is_added_later_are_not_served_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    issue(tmp_path)
+    async with manager_of(tmp_path, BOXES, transport=InProcessTransport(await cluster())) as manager:
+        await manager.add(Controller(Box, keep, name="same", admission=[BOXES]))
+        assert "are not served" not in caplog.text
+        more = Admission(Box, refuses=BOXES.refuses, operator="more.example.com")
+        await manager.add(Controller(Box, keep, name="more", admission=[more]))
+        assert "are not served" in caplog.text
+
+
 async def test_a_folder_without_a_certificate_is_an_error_of_the_start(tmp_path: Path) -> None:
     with pytest.raises(ServeError, match=r"webhooks on 127\.0\.0\.1:0: cannot read .*tls\.crt"):
         await manager_of(tmp_path, BOXES).run()
