@@ -29,13 +29,12 @@ if TYPE_CHECKING:
         Unauthorized,
         Unreachable,
     )
-    from reconcile.client.certainty import NotLeading
+    from reconcile.client.certainty import LeadershipLost, NotLeading
     from reconcile.client.own_writes import CacheBehind
     from reconcile.controller.blocking import RunEnded
     from reconcile.controller.declared_writes import UndeclaredWrite
     from reconcile.controller.run_result import ReconcileTimeout
     from reconcile.manager.installed_definitions import DefinitionMismatch
-    from reconcile.manager.leadership import LeadershipLost
     from reconcile.manager.option_list import ConfigurationError
     from reconcile.manager.predecessor_check import PredecessorActive
     from reconcile.models import DecodeError

@@ -1,14 +1,34 @@
 """For how long a process is certain that it holds its Lease, and the guard of writes that need that."""
 
 import anyio
-from attrs import define, field
+from attrs import define, field, frozen
 
 from informers import ApiError, Clock, OutcomeUnknown, Response, Transport
 from informers.transport import HttpRequest, PassingTransport, last_check
 
 
+class LeadershipLost(Exception):
+    """This manager no longer leads, and stops at once."""
+
+
 class NotLeading(ApiError):
     """A write was not sent because leadership is not certain at this moment."""
+
+
+@frozen
+class LeaseTerms:
+    """The times of an election in seconds. Raises ValueError unless duration > renew_deadline > 1.2 retry."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    def __attrs_post_init__(self) -> None:
+        if not self.duration > self.renew_deadline > 1.2 * self.retry > 0:
+            raise ValueError(
+                f"a Lease needs duration > renew_deadline > 1.2 x retry > 0 (in seconds), got "
+                f"{self.duration:g}, {self.renew_deadline:g}, {self.retry:g}"
+            )
 
 
 @define(eq=False)

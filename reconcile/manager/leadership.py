@@ -22,32 +22,12 @@ from informers import (
     get_logger,
 )
 from informers.transport import HttpRequest
-from reconcile.client.certainty import Certainty
+from reconcile.client.certainty import Certainty, LeadershipLost, LeaseTerms
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
 
 _log = get_logger("reconcile.leadership")
-
-
-class LeadershipLost(Exception):
-    """This manager no longer leads, and stops at once."""
-
-
-@frozen
-class LeaseTerms:
-    """The times of an election in seconds. Raises ValueError unless duration > renew_deadline > 1.2 retry."""
-
-    duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry: float = 2.0
-
-    def __attrs_post_init__(self) -> None:
-        if not self.duration > self.renew_deadline > 1.2 * self.retry > 0:
-            raise ValueError(
-                f"a Lease needs duration > renew_deadline > 1.2 x retry > 0 (in seconds), got "
-                f"{self.duration:g}, {self.renew_deadline:g}, {self.retry:g}"
-            )
 
 
 @frozen

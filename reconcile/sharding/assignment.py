@@ -130,8 +130,9 @@ class MemberRecord:
     `warm` are buckets that it is to own next and follows by now; `released` are buckets that it owned and in
     which its last run has ended, both with the epoch that this is about. `seen` are the versions that its
     stores had reached by then, by resource. `canary`: it is to get that share of all buckets, until its
-    version has proven itself. `late`: its keys wait for too long, though the server keeps up. `version` is
-    for people.
+    version has proven itself. `late`: its keys wait for too long, though the server keeps up. `working`: it
+    has held a bucket. `labelled` are resources whose children it has seen to carry labels. `version` is for
+    people.
     """
 
     warm: Mapping[int, int] = field(factory=dict)
@@ -140,6 +141,8 @@ class MemberRecord:
     draining: bool = False
     canary: float = 0.0
     late: bool = False
+    working: bool = False
+    labelled: tuple[str, ...] = ()
     version: str = ""
 
     def to_text(self) -> str:
@@ -148,7 +151,8 @@ class MemberRecord:
         named = {
             name: {str(bucket): epoch for bucket, epoch in given.items()} for name, given in numbered.items()
         }
-        rest = {name: getattr(self, name) for name in ("seen", "draining", "canary", "late", "version")}
+        fields = "seen", "draining", "canary", "late", "working", "labelled", "version"
+        rest = {name: getattr(self, name) for name in fields}
         return msgspec.json.encode(
             {name: value for name, value in {**named, **rest}.items() if value}
         ).decode()
@@ -166,6 +170,8 @@ class _RecordText(msgspec.Struct):
     draining: bool = False
     canary: float = 0.0
     late: bool = False
+    working: bool = False
+    labelled: tuple[str, ...] = ()
     version: str = ""
 
 

@@ -35,6 +35,16 @@ class Sharding:
         if not self.name:
             raise ValueError("a Sharding needs a name, which its Leases get")
 
+    @property
+    def leading(self) -> int:
+        """The bucket beside all others whose owner runs the controllers that need all objects."""
+        return self.buckets
+
+    @property
+    def parts(self) -> int:
+        """How many buckets are assigned: those of objects, and the one of the leader."""
+        return self.buckets + 1
+
     def identified(self, clock: Clock) -> "Sharding":
         """The same with an identity, which is part of the name of a Lease."""
         if self.identity:

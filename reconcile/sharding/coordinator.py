@@ -1,0 +1,162 @@
+"""Keeps the assignment as it should be: each member looks, and the first of those that live writes.
+
+Two that write at once do no harm: the assignment changes by compare-and-swap alone, a bucket whose owner
+lives only after that owner has released it, and the Lease of a dead member is deleted at the version that was
+not renewed in time, before anything of that member is given away. So there is no election.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+from attrs import define, evolve, field, frozen
+
+from informers import AlreadyExists, ApiError, NotFound, PreconditionFailed, StaleVersion, get_logger
+from reconcile.client.client import Client
+from reconcile.kinds import Lease, LeaseSpec
+from reconcile.models import ObjectMeta, kind_of
+from reconcile.sharding.assignment import Assignment
+from reconcile.sharding.member_lease import RING_LABEL
+from reconcile.sharding.planning import plan, spared
+from reconcile.sharding.ring import ASSIGNMENT, ORDERS, Ring, SeenMember, assignment_name
+
+TURN_SECONDS = 1.0
+"""Each member gives those before it so long to act, one after the other: the first may be stuck."""
+
+SLOW_SECONDS = 60.0
+"""How often slow members are looked at. A bucket that moves costs its next owner lists and runs."""
+
+RETRY_SECONDS = 0.5
+
+_log = get_logger("reconcile.sharding")
+
+
+@frozen
+class Due:
+    """What is to be done now: dead members to remove, or the assignment to write; `begin`: anew."""
+
+    dead: Sequence[SeenMember] = ()
+    begin: bool = False
+    planned: Assignment | None = None
+
+
+@define(eq=False)
+class Coordinator:
+    """One member's part in keeping the assignment, while `run` runs. `client` bypasses guards of writes."""
+
+    client: Client
+    ring: Ring
+    _due_since: float | None = field(default=None, init=False)
+    _planned_at: int = field(default=-1, init=False)
+    _known: frozenset[str] = field(default=frozenset(), init=False)
+    _slow_at: float = field(default=float("-inf"), init=False)
+
+    async def run(self) -> None:
+        """Look at each change of the ring, and when the Lease of a member runs out, until cancelled."""
+        while True:
+            due, now = self._look(), anyio.current_time()
+            if due is None:
+                self._due_since = None
+                await self._see_more(min(self.ring.seconds_until_overdue(), SLOW_SECONDS) + 0.01)
+                continue
+            self._due_since = now if self._due_since is None else self._due_since
+            wait = self._due_since + TURN_SECONDS * self._place(due) - now
+            if wait > 0:
+                self._planned_at = -1  # to be planned again then
+                await self._see_more(wait)
+            else:
+                await self._act(due)
+
+    def _look(self) -> Due | None:
+        """What is to be done. Planning takes milliseconds, so only where something has changed."""
+        if dead := self.ring.overdue():
+            return Due(dead=dead)
+        if self.ring.absent or self.ring.last is None:
+            return Due(begin=True)
+        slow = self._slow()
+        if self.ring.number == self._planned_at and slow is None:
+            return None
+        self._planned_at = self.ring.number
+        seen, members = self.ring.last, self.ring.records
+        said = {one for record in members.values() for one in record.labelled}
+        base = evolve(seen.assignment, labelled=tuple(sorted(said.union(seen.assignment.labelled))))
+        if slow is not None:
+            base = evolve(base, spared=slow)
+        planned = plan(base, members, seen.orders)
+        return None if planned == seen.assignment else Due(planned=planned)
+
+    def _slow(self) -> Mapping[str, int] | None:
+        """How many buckets slow members are spared, if that is to be decided anew now."""
+        seen, members, now = self.ring.last, self.ring.records, anyio.current_time()
+        assert seen is not None
+        changed = frozenset(members) != self._known
+        if not changed and now < self._slow_at + SLOW_SECONDS:
+            return None
+        first = not self._known
+        self._known, self._slow_at = frozenset(members), now
+        return None if first else spared(seen.assignment, members, changed)
+
+    def _place(self, due: Due) -> int:
+        """How many members act first: those before this one by name, without the dead."""
+        dead = {member.identity for member in due.dead}
+        mine = self.ring.sharding.identity
+        return sum(1 for identity in self.ring.members if identity < mine and identity not in dead)
+
+    async def _act(self, due: Due) -> None:
+        try:
+            for member in due.dead:
+                await self._remove(member)
+            if due.begin:
+                await self._begin()
+            elif due.planned is not None:
+                await self._write(due.planned)
+        except (StaleVersion, AlreadyExists, NotFound, PreconditionFailed):
+            self._planned_at = -1
+            await self._see_more(RETRY_SECONDS)  # what was decided on is old
+        except ApiError as error:
+            self._planned_at = -1
+            _log.info("the assignment could not be written", ring=self.ring.sharding.name, error=str(error))
+            await anyio.sleep(RETRY_SECONDS)
+
+    async def _write(self, planned: Assignment) -> None:
+        seen = self.ring.last
+        assert seen is not None
+        annotations = {**seen.lease.metadata.annotations, ASSIGNMENT: planned.to_text()}
+        metadata = evolve(seen.lease.metadata, annotations=annotations)
+        written = await self.client.raw.update(seen.lease.replace(metadata=metadata), whole=True)
+        self.ring.note_written(written)
+
+    async def _begin(self) -> None:
+        """Write the first assignment, or the one seen last again if it was deleted.
+
+        Members that work have seen one: a member that has not must not write an empty one beside them.
+        """
+        sharding, last = self.ring.sharding, self.ring.last
+        working = {name for name, record in self.ring.records.items() if record.working}
+        if last is None and working - {sharding.identity}:
+            await self._see_more(RETRY_SECONDS)
+            return
+        if last is None:
+            # Above all epochs before: each of them took a write, and each write takes a version of the
+            # server.
+            above = await self.client.raw.version(kind_of(Lease).resource, sharding.namespace)
+            annotations = {ASSIGNMENT: Assignment.empty(sharding.parts, above).to_text()}
+        else:
+            annotations = {ASSIGNMENT: last.assignment.to_text(), ORDERS: last.orders.to_text()}
+        metadata = ObjectMeta(
+            assignment_name(sharding.name),
+            sharding.namespace,
+            labels={RING_LABEL: sharding.name},
+            annotations=annotations,
+        )
+        self.ring.note_written(await self.client.create(Lease(metadata=metadata, spec=LeaseSpec())))
+
+    async def _remove(self, member: SeenMember) -> None:
+        _log.warning(
+            "a member of the ring did not renew its Lease: its buckets are given away", member=member.identity
+        )
+        await self.client.delete(member.lease, if_unchanged=True)
+        self.ring.note_removed(member)
+
+    async def _see_more(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self.ring.changes.wait()

@@ -1,0 +1,167 @@
+"""The Lease of a member: it says that the member lives, and what became of its buckets.
+
+Only the member writes it, until another one deletes it as that of a dead member, at the very version that was
+not renewed in time. So a renewal that succeeds proves that the member was not taken for dead before, and one
+that finds the Lease gone ends the member.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Never
+
+import anyio
+from attrs import evolve
+
+from informers import AlreadyExists, ApiError, NotFound, PreconditionFailed, StaleVersion, get_logger
+from informers.broadcast import Broadcast
+from reconcile.client.certainty import Certainty, LeadershipLost, LeaseTerms
+from reconcile.client.client import Client
+from reconcile.kinds import Lease, LeaseSpec
+from reconcile.models import ObjectMeta
+from reconcile.sharding.assignment import MemberRecord
+from reconcile.sharding.options import Sharding
+
+RING_LABEL: Final = "reconcile-runtime/ring"
+"""On all Leases of a ring: its name."""
+RECORD: Final = "reconcile-runtime/member"
+"""The annotation with what a member says of itself."""
+
+_log = get_logger("reconcile.sharding")
+
+
+class MemberLease:
+    """Keeps the Lease of one member, with what `record` says. `client` must bypass every guard of writes."""
+
+    def __init__(
+        self, client: Client, sharding: Sharding, terms: LeaseTerms, record: Callable[[], MemberRecord]
+    ) -> None:
+        self.certainty = Certainty(client.clock)
+        self._client = client
+        self._sharding = sharding
+        self._terms = terms
+        self._record = record
+        self._lease: Lease | None = None
+        self._said = ""
+        self._acquired = ""
+        self._changed = Broadcast()
+        self._lock = anyio.Lock()
+
+    @property
+    def name(self) -> str:
+        return f"{self._sharding.name}-{self._sharding.identity}"
+
+    @property
+    def says_all(self) -> bool:
+        """Whether the server has what the record says now."""
+        return self._lease is not None and self._said == self._record().to_text()
+
+    async def join(self) -> None:
+        """Create the Lease, however long that takes. Raises LeadershipLost if its name is taken."""
+        await self._until_written(self._terms.retry)
+        _log.info("joined the ring", ring=self._sharding.name, member=self._sharding.identity)
+
+    def say(self) -> None:
+        """Write soon what the record says now."""
+        self._changed.notify()
+
+    async def hold(self) -> None:
+        """Renew until a renewal fails for too long, or the Lease is gone. Raises LeadershipLost."""
+        terms = self._terms
+        while True:
+            with anyio.move_on_after(terms.retry):
+                await self._changed.wait_until(lambda: not self.says_all)
+            # A deadline that passed meanwhile, as when the loop was blocked, cancels only at the next wait,
+            # and before it a renewal might be sent, too late for the writes that were cut.
+            with anyio.move_on_at(self.certainty.deadline):
+                if self.certainty.holds:
+                    await self._until_written(terms.retry / 4)
+            if not self.certainty.holds:
+                self._lose(f"could not be renewed within {terms.renew_deadline:g} s")
+
+    async def say_now(self) -> None:
+        """Write what the record says. Raises LeadershipLost, as `hold` does."""
+        with anyio.move_on_at(self.certainty.deadline):
+            if not self.says_all:
+                await self._until_written(self._terms.retry / 4)
+        if not self.says_all:
+            self._lose(f"could not be renewed within {self._terms.renew_deadline:g} s")
+
+    async def leave(self) -> None:
+        """Delete the Lease, for others to take over at once; only when nothing writes any more."""
+        self.certainty.end()
+        if self._lease is None:
+            return
+        with anyio.move_on_after(self._terms.renew_deadline):
+            try:
+                await self._client.delete(self._lease)
+            except ApiError as error:
+                _log.warning(
+                    "the Lease of this member could not be deleted", lease=self.name, error=str(error)
+                )
+
+    async def _until_written(self, pause: float) -> None:
+        while True:
+            if await self._attempt():
+                return
+            await anyio.sleep(pause)
+
+    async def _attempt(self) -> bool:
+        async with self._lock:
+            # Certainty counts from before the request: the answer may take long, and others count from when
+            # they saw what the server stored, which is later.
+            asked_at = self.certainty.time()
+            try:
+                with anyio.fail_after(max(1.0, self._terms.renew_deadline / 2)):
+                    await self._write()
+            except (ApiError, TimeoutError) as error:
+                why = str(error) or "no answer in time"
+                _log.info("the Lease of this member was not renewed", lease=self.name, error=why)
+                return False
+            self.certainty.extend(asked_at + self._terms.renew_deadline)
+            return True
+
+    async def _write(self) -> None:
+        text = self._record().to_text()
+        if self._lease is None:
+            self._lease = await self._created(text)
+        else:
+            try:
+                self._lease = await self._client.raw.update(self._renewed(self._lease, text), whole=True)
+            except (StaleVersion, NotFound, PreconditionFailed):
+                # A lost answer, or someone's annotation: then it is still this one, and written next time.
+                self._lease = await self._found(self._lease.uid)
+                raise
+        self._said = text
+
+    async def _created(self, text: str) -> Lease:
+        self._acquired = self._acquired or self._now()
+        spec = LeaseSpec(holder_identity=self._sharding.identity, acquire_time=self._acquired)
+        metadata = ObjectMeta(self.name, self._sharding.namespace, labels={RING_LABEL: self._sharding.name})
+        try:
+            return await self._client.create(self._renewed(Lease(metadata=metadata, spec=spec), text))
+        except AlreadyExists:
+            # By a first attempt whose answer was lost; or else of another process with this identity.
+            found = await self._found("")
+            if (
+                found.spec.acquire_time != spec.acquire_time
+                and found.metadata.annotations.get(RECORD) != text
+            ):
+                self._lose(f"is held by another process with the identity {self._sharding.identity!r}")
+            return found
+
+    async def _found(self, uid: str) -> Lease:
+        found = await self._client.find(Lease, self.name, self._sharding.namespace, live=True)
+        if found is None or (uid and found.uid != uid):
+            self._lose("was deleted: this member was taken for dead")
+        return found
+
+    def _renewed(self, lease: Lease, text: str) -> Lease:
+        spec = evolve(lease.spec, lease_duration_seconds=int(self._terms.duration), renew_time=self._now())
+        annotations: Mapping[str, str] = {**lease.metadata.annotations, RECORD: text}
+        return lease.replace(spec=spec, metadata=evolve(lease.metadata, annotations=annotations))
+
+    def _lose(self, reason: str) -> Never:
+        self.certainty.end()
+        raise LeadershipLost(f"the Lease {self._sharding.namespace}/{self.name} {reason}")
+
+    def _now(self) -> str:
+        return self._client.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,196 @@
+"""What a member sees of its ring: the assignment, and the Leases of all members, by one watch.
+
+How old a Lease is counts by the local monotonic clock, from when this process saw its last change; no time of
+another process is compared.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import anyio
+from attrs import define, field, frozen
+
+from informers import Clock, Delta, Informer, InformerOptions, Reachability, Transport, get_logger
+from informers.broadcast import Broadcast
+from reconcile.kinds import Lease
+from reconcile.models import DecodeError, decode_snapshot, kind_of
+from reconcile.sharding.assignment import Assignment, AssignmentError, MemberRecord, Orders
+from reconcile.sharding.member_lease import RECORD, RING_LABEL
+from reconcile.sharding.member_steps import View
+from reconcile.sharding.options import Sharding
+
+ASSIGNMENT: Final = "reconcile-runtime/assignment"
+"""The annotation with the assignment, on a Lease of its own."""
+ORDERS: Final = "reconcile-runtime/orders"
+"""The annotation beside it, with what people ask for."""
+
+_log = get_logger("reconcile.sharding")
+
+
+def assignment_name(ring: str) -> str:
+    """The name of the Lease that has the assignment of a ring."""
+    return f"{ring}-assignment"
+
+
+@frozen
+class SeenMember:
+    """A member's Lease, which this process has not seen change since that time (s)."""
+
+    lease: Lease
+    record: MemberRecord
+    since: float
+
+    @property
+    def identity(self) -> str:
+        return self.lease.spec.holder_identity or ""
+
+    def overdue_at(self) -> float:
+        """When it is to be taken for dead."""
+        return self.since + (self.lease.spec.lease_duration_seconds or 0)
+
+
+@frozen
+class SeenAssignment:
+    """The assignment, the orders beside it, and the Lease that has both."""
+
+    lease: Lease
+    assignment: Assignment
+    orders: Orders
+
+
+@define(eq=False)
+class Ring:
+    """One ring as this process sees it, while `run` runs."""
+
+    sharding: Sharding
+    transport: Transport
+    clock: Clock
+    reach: Reachability | None = None
+    changes: Broadcast = field(factory=Broadcast, init=False)
+    """Of the assignment, of who is a member, and of what members say; not of mere renewals."""
+    number: int = field(default=0, init=False)
+    """Of these changes, so far."""
+    members: dict[str, SeenMember] = field(factory=dict, init=False)
+    """By identity."""
+    last: SeenAssignment | None = field(default=None, init=False)
+    """The assignment that was seen last; `absent` if it is not there any more."""
+    absent: bool = field(default=True, init=False)
+    informer: Informer = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        options = InformerOptions(
+            namespaces=[self.sharding.namespace], labels=f"{RING_LABEL}={self.sharding.name}"
+        )
+        self.informer = Informer(
+            self.transport, kind_of(Lease).resource, options=options, clock=self.clock, reach=self.reach
+        )
+        self.informer.add_handler(self._on_lease)
+
+    async def run(self) -> None:
+        """Follow the Leases until cancelled."""
+        await self.informer.run()
+
+    @property
+    def view(self) -> View:
+        """What a member's next step needs."""
+        if self.last is None:
+            return View(Assignment(()))
+        warm: dict[int, int] = {}
+        for bucket, holding in enumerate(self.last.assignment.holdings):
+            if holding.next_owner and (member := self.members.get(holding.next_owner)) is not None:
+                warm[bucket] = member.record.warm.get(bucket, -1)
+        return View(self.last.assignment, warm)
+
+    @property
+    def records(self) -> Mapping[str, MemberRecord]:
+        """What each member says of itself."""
+        return {identity: member.record for identity, member in sorted(self.members.items())}
+
+    def overdue(self) -> Sequence[SeenMember]:
+        """The members that are to be taken for dead."""
+        now = self._now()
+        return [member for member in self.members.values() if now >= member.overdue_at()]
+
+    def seconds_until_overdue(self) -> float:
+        """Until the next member is to be taken for dead, if it does not renew before."""
+        now = self._now()
+        return min((max(0.0, member.overdue_at() - now) for member in self.members.values()), default=60.0)
+
+    def note_written(self, lease: Lease) -> None:
+        """Take over an assignment that this process has just written."""
+        self._note_assignment(lease)
+
+    def note_removed(self, member: SeenMember) -> None:
+        """Forget a member whose Lease this process has just deleted."""
+        if self.members.get(member.identity) is member:
+            del self.members[member.identity]
+            self._changed()
+
+    # Plain synchronous code, called in the order of changes.
+    def _on_lease(self, delta: Delta) -> None:
+        try:
+            lease = decode_snapshot(Lease, delta.last)
+        except DecodeError as error:
+            _log.warning("a Lease of the ring cannot be read", lease=str(delta.last.key), error=str(error))
+            return
+        identity = lease.spec.holder_identity or ""
+        if lease.name == assignment_name(self.sharding.name):
+            if delta.new is None:
+                self._note_absence(lease)
+            elif self.last is None or _version(lease) > _version(self.last.lease):
+                self._note_assignment(lease)
+        elif delta.new is not None:
+            self._note_member(identity, lease)
+        elif self.members.pop(identity, None) is not None:
+            self._changed()
+
+    def _note_member(self, identity: str, lease: Lease) -> None:
+        known, now = self.members.get(identity), self._now()
+        text = lease.metadata.annotations.get(RECORD, "")
+        if known is not None and known.lease.metadata.annotations.get(RECORD, "") == text:
+            self.members[identity] = SeenMember(lease, known.record, now)  # a renewal
+            return
+        record = MemberRecord() if known is None else known.record
+        try:
+            record = MemberRecord.from_text(text)
+        except AssignmentError as error:
+            _log.warning("a member of the ring cannot be understood", member=identity, error=str(error))
+        if identity:
+            self.members[identity] = SeenMember(lease, record, now)
+            self._changed()
+
+    def _note_absence(self, lease: Lease) -> None:
+        # What was assigned stays so for this member, which may have to write it down again.
+        _log.warning("the assignment of buckets was deleted", lease=str(lease.key))
+        self.absent = True
+        self._changed()
+
+    def _note_assignment(self, lease: Lease) -> None:
+        annotations, expected = lease.metadata.annotations, self.sharding.parts
+        try:
+            assignment = Assignment.from_text(annotations.get(ASSIGNMENT, ""))
+            orders = Orders.from_text(annotations.get(ORDERS, ""))
+        except AssignmentError as error:
+            _log.error("the assignment of buckets cannot be read", lease=str(lease.key), error=str(error))
+            return
+        if len(assignment.holdings) != expected:
+            _log.error(
+                "the ring has another number of buckets: give all members the same, or the ring another name",
+                ring=self.sharding.name,
+                buckets=len(assignment.holdings) - 1,
+                here=self.sharding.buckets,
+            )
+            return
+        self.last, self.absent = SeenAssignment(lease, assignment, orders), False
+        self._changed()
+
+    def _changed(self) -> None:
+        self.number += 1
+        self.changes.notify()
+
+    def _now(self) -> float:
+        return anyio.current_time() + self.clock.suspended()
+
+
+def _version(lease: Lease) -> int:
+    return int(lease.metadata.resource_version or 0)
