@@ -156,7 +156,10 @@ class SimulatedNodes:
                 "conditions": [ready],
                 "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"},
             }
-            await client.raw.merge(node, {"status": status}, guard={"uid": node.uid}, subresource="status")
+            guard = {"uid": node.uid}
+            await client.raw.merge(node, {"status": status}, guard=guard, subresource="status")
+            # A cluster removes the taint that keeps pods away once the node is ready.
+            await client.raw.merge(node, {"spec": {"taints": None}}, guard=guard)
 
     async def _keep(self, ctx: Context[Pod]) -> Result | None:
         pod, now = ctx.object, anyio.current_time()

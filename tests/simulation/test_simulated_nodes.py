@@ -44,6 +44,11 @@ async def test_nodes_say_what_machine_they_are(client: Client) -> None:
 
 
 @in_world(played)
+async def test_ready_nodes_have_no_taint(client: Client) -> None:
+    assert [node.spec.extra.get("taints") for node in await client.list(Node)] == [None] * 3
+
+
+@in_world(played)
 async def test_a_deleted_pod_is_terminating_for_a_while_and_then_gone(client: Client) -> None:
     await client.create(pod())
     await anyio.sleep(5)
