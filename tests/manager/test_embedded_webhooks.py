@@ -25,6 +25,7 @@ def box(size: int) -> Box:
     return Box(metadata=ObjectMeta("a", "default"), spec=BoxSpec(size=size))
 
 
+@pytest.mark.rule("kit-webhooks")
 @pytest.mark.parametrize("added", [False, True], ids=["at the start", "later"])
 async def test_an_embedded_manager_admits_and_converts(added: bool) -> None:
     async with Manager(*([] if added else [shops, boxes]), embedded=True, environ={}) as running:

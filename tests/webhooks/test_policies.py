@@ -65,6 +65,7 @@ def config_map(**more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.rule("admission-rules")
 async def test_a_rule_of_a_built_in_kind_refuses_with_its_message() -> None:
     client = FakeClient(controller(pods()))
     await client.create(pod())
@@ -99,6 +100,7 @@ async def test_the_requester_decides() -> None:
         await other.create(Box(metadata=ObjectMeta(name="b", namespace="default")))
 
 
+@pytest.mark.rule("admission-rules")
 async def test_a_finalizer_can_always_be_removed_and_a_change_is_judged() -> None:
     client = FakeClient()
     client.serve(Box)
@@ -135,6 +137,7 @@ async def test_the_admission_of_a_later_controller_replaces_the_policy() -> None
 # --- what is made -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("admission-rules")
 def test_a_policy_and_its_binding_are_exact() -> None:
     admission = pods(
         labels=LabelSelector({"shop": "yes"}),
@@ -176,6 +179,7 @@ def test_a_policy_and_its_binding_are_exact() -> None:
     }
 
 
+@pytest.mark.rule("admission-rules")
 def test_rules_of_an_own_kind_are_for_the_operator_too_and_fail_closed() -> None:
     (policy, _) = policies_of([Admission(Box, rules="has(request.userInfo.username)")], INSTALLED)
     assert policy["spec"]["failurePolicy"] == "Fail"
@@ -183,6 +187,7 @@ def test_rules_of_an_own_kind_are_for_the_operator_too_and_fail_closed() -> None
     assert "namespaceSelector" not in policy["spec"]["matchConstraints"]
 
 
+@pytest.mark.rule("admission-rules")
 def test_rules_alone_need_no_webhook() -> None:
     assert routes_of([controller(pods())]) == []
     assert policies_of([Admission(Pod, refuses=no_pods, operator=OPERATOR)], INSTALLED) == []
@@ -216,6 +221,7 @@ _OBJECTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.rule("admission-rules")
 @given(_OBJECTS, _OBJECTS, st.booleans(), st.sampled_from(["UPDATE", "CREATE"]))
 def test_the_condition_leaves_out_what_a_webhook_leaves_out(
     old: dict[str, Any], other: dict[str, Any], metadata_only: bool, operation: str
