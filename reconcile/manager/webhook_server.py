@@ -196,7 +196,7 @@ class _Server:
             left = min(self._last + QUIET_SECONDS, end) - _now()
             if left <= 0:
                 return
-            await asyncio.sleep(left)
+            await asyncio.sleep(left)  # only time tells that no call comes any more
 
 
 def _now() -> float:

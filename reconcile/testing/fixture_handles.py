@@ -7,11 +7,9 @@ from typing import Any
 import anyio
 from attrs import frozen
 
-from informers import Transport
 from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import Controller
 from reconcile.manager.manager import Manager
-from reconcile.manager.webhook_serving import ServedWebhooks
 from reconcile.models import Object
 from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing.cluster_places import ClusterPlace
@@ -84,19 +82,10 @@ class ManagerRunner:
         given.setdefault("blocking", InStep() if place.virtual else None)
         async with place.opened():
             try:
-                kind = _AdmittedManager if place.virtual and not given.get("webhooks") else Manager
-                async with kind(*controllers, transport=place.transport, **given) as running:
+                async with Manager(*controllers, transport=place.transport, **given) as running:
                     yield running
             except* Crash:
                 pass
-
-
-class _AdmittedManager(Manager):
-    """One whose webhooks the server calls in process, so that it need not warn that none are served."""
-
-    @asynccontextmanager
-    async def _served(self, transport: Transport) -> AsyncIterator[ServedWebhooks]:
-        yield ServedWebhooks()
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from time import perf_counter
+from typing import get_args
 
 from attrs import frozen
 
@@ -28,7 +29,7 @@ LAGS = (1, 2, 3)
 BATCH = 25
 """Plans that one state machine draws before the next seed."""
 _AT_WRITES: tuple[RequestFault, ...] = (CrashBefore(), CrashAfter(), LoseReply())
-_AT_CALLS: tuple[CallFailure, ...] = ("down", "slow", "wrong uid", "expired", "rotating", "unconvertible")
+_AT_CALLS: tuple[CallFailure, ...] = get_args(CallFailure)
 _OUTAGE = 3
 """Calls of one webhook that fail one after the other."""
 _INITIAL_END = b"initial-events-end"

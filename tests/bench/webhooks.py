@@ -225,6 +225,7 @@ async def _client(
     taken: list[float] = []
     for number in range(place, CALLS_A_SECOND * SECONDS, CONNECTIONS):
         due = began + number / CALLS_A_SECOND
+        # Calls are due at a steady rate of real time, however long the last answer took.
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         writer.write(request)
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

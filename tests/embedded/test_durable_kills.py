@@ -212,7 +212,7 @@ async def interrupt_start(template: "subprocess.Popen[str]", folder: Path, chanc
     async with asyncio.timeout(20):
         while not starting.done() and not (lock.exists() and lock.read_text() not in ("", before)):
             await asyncio.sleep(0.001)
-    await asyncio.sleep(chance.uniform(0, 0.03))  # a real time, as in `play`
+    await asyncio.sleep(chance.uniform(0, 0.03))  # real time: the kill comes at any point of the start
     process = int(lock.read_text())
     os.kill(process, signal.SIGKILL)
     if not starting.done():
