@@ -21,7 +21,7 @@ clone() { # NAME REPOSITORY COMMIT
 if [ ! -x "$python" ]; then
     python3 -m venv "$folder/venv"
     "$folder/venv/bin/pip" install -q kr8s==0.20.15 lightkube==1.0.1 kubernetes==37.0.2 kubernetes_asyncio==36.1.0 \
-        kopf==1.45.2 pytest pytest-asyncio pytest-mock pytest-timeout aresponses astpath certbuilder certvalidator \
+        kopf==1.44.6 pytest pytest-asyncio pytest-mock pytest-timeout aresponses astpath certbuilder certvalidator \
         freezegun kubernetes-validate looptime lxml pykube-ng trio
 fi
 
