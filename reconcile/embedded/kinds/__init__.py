@@ -41,7 +41,7 @@ _FILES: Final = (
     admission_policies, api_services, apps_kinds, autoscaling, batch_kinds, config_data, coordination,
     core_kinds, custom_definitions, events, limit_ranges, networking, nodes, pod_kinds, policy_kinds,
     priority_classes, rbac, replication_controllers, resource_quotas, review_kinds, services, storage,
-    storage_migrations,    webhook_kinds,
+    storage_migrations, webhook_kinds,
 )  # fmt: skip
 BUILT_IN: Final[tuple[BuiltInKind, ...]] = tuple(
     with_template(kind) for file in _FILES for kind in file.KINDS
