@@ -1,7 +1,9 @@
 """The merge patch that leads from one state of an object to another."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from informers.apimachinery.json_pointers import pointer_below
 
@@ -178,27 +180,87 @@ def _rewritten(before: Any, after: Any, raw: Any) -> Any:
 
 def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:
     """For each element of `after`, its position in `before`: unchanged, of the same identity, or in place."""
-    origins: list[int | None] = [None] * len(after)
-    free = dict.fromkeys(range(len(before)))
-    for place, element in enumerate(after):
-        nearest = (n for n in (place, *free) if n in free)
-        _take(origins, free, place, (n for n in nearest if same(before[n], element)))
-    for place, element in enumerate(after):
-        identity = _identity(element)
-        if origins[place] is None and identity is not None:
-            _take(origins, free, place, (n for n in free if _identity(before[n]) == identity))
-    for place, element in enumerate(after):
-        alike = len(before) == len(after) and place in free and not _differ(before[place], element)
-        if origins[place] is None and alike:
-            _take(origins, free, place, iter((place,)))
+    head, tail = same_ends(before, after)
+    middle = range(head, len(after) - tail)
+    end = len(before) - tail
+    free = FreePlaces(before, range(head, end))
+    found = (free.take(place, after[place]) for place in middle)
+    origins: list[int | None] = [*range(head), *found, *range(end, len(before))]
+    by_identity = _places_by(_identity_key, before, free.places)
+    for place in middle:
+        if origins[place] is None and (alike := by_identity.get(_identity_key(after[place]))):
+            origins[place] = alike.pop()
+    if len(before) == len(after):
+        taken = set(origins)
+        for place in middle:
+            if origins[place] is None and place not in taken and not _differ(before[place], after[place]):
+                origins[place] = place
     return origins
 
 
-def _take(origins: list[int | None], free: dict[int, None], place: int, found: Iterator[int]) -> None:
-    origin = next(found, None)
-    if origin is not None:
-        origins[place] = origin
-        del free[origin]
+def same_ends(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
+    """How many elements two lists have in common at their beginning, and at their end after that."""
+    shorter = min(len(one), len(other))
+    head = 0
+    while head < shorter and same(one[head], other[head]):
+        head += 1
+    tail = 0
+    while tail < shorter - head and same(one[-1 - tail], other[-1 - tail]):
+        tail += 1
+    return head, tail
+
+
+class FreePlaces:
+    """Places in a list, each of which is taken once, in a time that does not grow with their number."""
+
+    def __init__(self, elements: Sequence[Any], places: Iterable[int]) -> None:
+        self.places = set(places)
+        """Those that are free."""
+        self._elements = elements
+        self._by_key: dict[bytes | None, list[int]] | None = None
+
+    def take(self, place: int, value: Any) -> int | None:
+        """`place` if `value` is there, or the first place where it is; None for none."""
+        if place in self.places and same(self._elements[place], value):
+            self.places.remove(place)
+            return place
+        if self._by_key is None:
+            self._by_key = _places_by(_key_of, self._elements, self.places)
+        found = self._by_key.get(_key_of(value)) if self._by_key else None
+        while found:
+            if (first := found.pop()) in self.places:
+                self.places.remove(first)
+                return first
+        return None
+
+
+def _places_by(
+    key: Callable[[Any], bytes | None], elements: Sequence[Any], places: Iterable[int]
+) -> dict[bytes | None, list[int]]:
+    """Places by the keys of their elements, each list from the last to the first; None is no key."""
+    found: dict[bytes | None, list[int]] = {}
+    for place in sorted(places, reverse=True):
+        if (one := key(elements[place])) is not None:
+            found.setdefault(one, []).append(place)
+    return found
+
+
+def _key_of(value: Any) -> bytes:
+    """Equal for JSON values that are `same`, and for no others."""
+    return msgspec.json.encode(_comparable(value), order="sorted")
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _comparable(inner) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(map(_comparable, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _identity_key(element: Any) -> bytes | None:
+    identity = _identity(element)
+    return None if identity is None else _key_of(identity)
 
 
 def _identity(element: Any) -> tuple[str, Any] | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from informers.apimachinery.json_pointers import pointer_below
-from reconcile.client.diff import same
+from reconcile.client.diff import same, same_ends
 
 Operation = dict[str, Any]
 
@@ -42,13 +42,7 @@ def _member_changes(before: Mapping[str, Any], after: Mapping[str, Any], path: s
 
 
 def _item_changes(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
-    shorter = min(len(before), len(after))
-    head = 0
-    while head < shorter and same(before[head], after[head]):
-        head += 1
-    tail = 0
-    while tail < shorter - head and same(before[-1 - tail], after[-1 - tail]):
-        tail += 1
+    head, tail = same_ends(before, after)
     old, new = len(before) - head - tail, len(after) - head - tail
     for index in range(head, head + min(old, new)):
         yield from _changes(before[index], after[index], f"{path}/{index}")

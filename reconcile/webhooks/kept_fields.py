@@ -7,7 +7,7 @@ has the value that it was given: elsewhere another client has changed it since.
 
 from typing import Any, Final
 
-from reconcile.client.diff import same
+from reconcile.client.diff import FreePlaces, same
 
 _ABSENT: Final = object()
 
@@ -79,17 +79,12 @@ def _with_fields(value: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any
 
 def _with_items(items: list[Any], entries: Any) -> list[Any]:
     """Each entry goes to the item at its place, or to the first that is as it was: items may have moved."""
-    taken: set[int] = set()
+    free = FreePlaces(items, range(len(items)))
     for entry in entries:
         if not (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], int)):
             continue
         place, was, kept = entry
-        others = (index for index in range(len(items)) if index != place)
-        for index in (place, *others):
-            if 0 <= index < len(items) and index not in taken and same(items[index], was):
-                taken.add(index)
-                result = _restored(items[index], kept)
-                if result is not _ABSENT:
-                    items[index] = result
-                break
+        place = free.take(place, was)
+        if place is not None and (result := _restored(items[place], kept)) is not _ABSENT:
+            items[place] = result
     return items

@@ -1,12 +1,22 @@
 """Differences of JSON: what a write sends, and whether it may be sent blindly."""
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.client.diff import merge_diff, merged, needs_version, overlaid, pointers, projected, same
+from reconcile.client.diff import (
+    FreePlaces,
+    merge_diff,
+    merged,
+    needs_version,
+    overlaid,
+    pointers,
+    projected,
+    same,
+)
 
 JSON = st.recursive(
     st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
@@ -193,6 +203,29 @@ def test_a_projection_follows_the_intent_and_takes_lists_of_another_length_whole
 def test_a_projection_has_nothing_outside_the_intent(live: Any, intent: Any) -> None:
     assert projected(live, intent).keys() <= intent.keys()
     assert same(projected({**live, "beside": 1}, intent), projected(live, intent))
+
+
+VALUES = [0, False, 0.0, 1, True, 1.0, 1.5, 2**70, 2.0**70, 1e300, "1", None, [], {}]
+NESTED = [*VALUES, *([one] for one in VALUES), *({"a": one, "b": 1} for one in VALUES), {"b": 1.0, "a": 1}]
+
+
+@given(st.lists(st.sampled_from(NESTED)), st.lists(st.tuples(st.integers(-1, 5), st.sampled_from(NESTED))))
+def test_a_place_is_found_as_by_a_search(elements: Any, values: Any) -> None:
+    places = FreePlaces(elements, range(len(elements)))
+    free = list(range(len(elements)))
+    for place, value in values:
+        order = (n for n in (place, *free) if n in free)
+        expected = next((n for n in order if same(elements[n], value)), None)
+        assert places.take(place, value) == expected
+        if expected is not None:
+            free.remove(expected)
+
+
+def test_a_list_of_which_all_elements_changed_is_compared_in_linear_time() -> None:
+    before, after, stored = ([{"a": one}] * 10_000 for one in range(3))
+    began = time.process_time()
+    assert overlaid({"l": before}, {"l": after}, {"l": stored}) == {"l": after}
+    assert time.process_time() - began < 10
 
 
 def test_lists_equal_tuples_with_the_same_items() -> None:
