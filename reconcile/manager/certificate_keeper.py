@@ -23,6 +23,7 @@ from reconcile.client.client import Client
 from reconcile.kinds import Secret
 from reconcile.models import Unstructured
 from reconcile.ops.serving_context import ServingContext
+from reconcile.runs.supervision import supervise
 from reconcile.webhooks import rotation
 from reconcile.webhooks.ca_bundles import bundle_patch, trusted_by
 from reconcile.webhooks.calling_objects import CallingObject
@@ -76,11 +77,17 @@ async def kept_certificate(
     """
     keeper = CertificateKeeper(client, service, objects, on_shown=on_shown)
     await keeper.start()
-    watching = asyncio.create_task(keeper.watch(), name="webhook certificates")
+    scope = anyio.CancelScope()
+
+    async def watch() -> None:
+        with scope:
+            await supervise(keeper.watch, "webhook certificates", client.clock, _log)
+
+    watching = asyncio.create_task(watch(), name="webhook certificates")
     try:
         yield keeper
     finally:
-        watching.cancel()
+        scope.cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.wait([watching])
             await keeper.leave()

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from reconcile.kinds import Secret
-from reconcile.manager.certificate_keeper import CertificateKeeper, NotReady
+from reconcile.manager.certificate_keeper import CertificateKeeper, NotReady, kept_certificate
 from reconcile.models import ObjectMeta
 from reconcile.testing import simulate
 from reconcile.webhooks.certificate_authority import new_authority, new_leaf
@@ -262,6 +262,25 @@ def test_an_operator_that_was_off_until_its_ca_had_ended_gets_a_new_one() -> Non
             group.cancel_scope.cancel()
 
     played(scenario)
+
+
+def test_an_unexpected_error_ends_one_look_and_not_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: RotationWorld) -> None:
+        async with kept_certificate(world.client, SERVICE, OBJECTS) as one:
+            with monkeypatch.context() as patched:
+                patched.setattr(CertificateKeeper, "look", broken)
+                await anyio.sleep(60)
+                with pytest.raises(NotReady):
+                    one.check_ready()
+            await anyio.sleep(120)
+            one.check_ready()
+        assert (await world.stored()).members == {}
+
+    played(scenario)
+
+
+async def broken(one: CertificateKeeper) -> bool:
+    raise ValueError("not expected")
 
 
 def test_no_log_line_and_no_representation_has_a_key(caplog: pytest.LogCaptureFixture) -> None:
