@@ -30,6 +30,9 @@ class Permission:
         return {**rule, "verbs": list(self.verbs)}
 
 
+_EVENTS = Permission("events.k8s.io", "events", ("create", "patch"))
+
+
 def permissions_of(
     controllers: Iterable[Controller[Any]], *, owner_finalizers: bool = False
 ) -> Sequence[Permission]:
@@ -40,7 +43,7 @@ def permissions_of(
     rights that the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) demands of creators of
     children. One permission for each resource, sorted by name.
     """
-    permissions = [Permission("events.k8s.io", "events", ("create", "patch"))]
+    permissions = [_EVENTS]
     for controller in controllers:
         permissions += _of_controller(controller, owner_finalizers)
     return merged(permissions)
@@ -72,8 +75,12 @@ def lease_permissions(name: str) -> Sequence[Permission]:
 
 
 def certificate_permissions(secret: str) -> Sequence[Permission]:
-    """Rights for certificates of the operator's own, in the namespace of their Secret."""
-    return [Permission("", "secrets", ("create",)), Permission("", "secrets", ("get", "update"), (secret,))]
+    """Rights for certificates of the operator's own, and their Events, in the namespace of their Secret."""
+    return [
+        Permission("", "secrets", ("create",)),
+        Permission("", "secrets", ("get", "update"), (secret,)),
+        _EVENTS,
+    ]
 
 
 def bundle_permissions(objects: Iterable[tuple[APIResource, str]]) -> Sequence[Permission]:

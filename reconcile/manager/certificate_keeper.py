@@ -12,7 +12,7 @@ import platform
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Literal
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -20,6 +20,8 @@ from attrs import define, evolve, field, frozen
 from informers import ApiError, Conflict, NotFound, get_logger
 from informers.memory_files import as_file
 from reconcile.client.client import Client
+from reconcile.controller.event_recorder import Recorder
+from reconcile.controller.run_output import PendingEvent
 from reconcile.kinds import Secret
 from reconcile.models import Unstructured
 from reconcile.ops.serving_context import ServingContext
@@ -45,6 +47,12 @@ SOON_SECONDS = 1.0
 LEAVE_SECONDS = 5.0
 """How long a replica that stops tries to take its entry out of the Secret."""
 
+_NOTES: Mapping[Move, str] = {
+    Move.ANNOUNCE: "a new CA was made, which all that call the webhooks are to trust",
+    Move.RENEW: "a new certificate was made, of the same CA",
+    Move.SWITCH: "a new certificate was made, of the new CA",
+    Move.DROP: "the former CA is no longer trusted",
+}
 _NEVER = float("-inf")
 _CLOCKS_APART = datetime.timedelta(minutes=10)
 
@@ -106,6 +114,8 @@ class CertificateKeeper:
     objects: Sequence[CallingObject]
     identity: str = ""
     on_shown: Callable[[datetime.datetime], None] = lambda until: None
+    recorder: Recorder = field(init=False)
+    """Writes Events of the Secret."""
     _serving: ServingContext = field(factory=ServingContext, init=False)
     _stored: StoredCertificates | None = field(default=None, init=False)
     _sightings: Mapping[str, Sighting] = field(factory=dict, init=False)
@@ -117,6 +127,7 @@ class CertificateKeeper:
     _unread: frozenset[str] = field(default=frozenset(), init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.recorder = Recorder(self.client, self.client.field_manager)
         if not self.identity:
             self.identity = f"{platform.node()}_{self.client.clock.uuid()}"
 
@@ -135,10 +146,12 @@ class CertificateKeeper:
 
     async def watch(self) -> None:
         """Look again and again, until cancelled."""
-        pause = SOON_SECONDS
-        while True:
-            await anyio.sleep(pause)
-            pause = await self._attempt()
+        async with anyio.create_task_group() as group:
+            with self.recorder.writing_in(group):
+                pause = SOON_SECONDS
+                while True:
+                    await anyio.sleep(pause)
+                    pause = await self._attempt()
 
     async def leave(self) -> None:
         """Take the entry out of the Secret, so that rotations need not wait for this replica."""
@@ -178,11 +191,16 @@ class CertificateKeeper:
         if secret is None:
             await self._create()
             return True
-        stored = read_secret(secret)
+        try:
+            stored = read_secret(secret)
+        except UnusableSecret as error:
+            self._tell(secret, "CertificatesNotKept", str(error), "Warning")
+            raise
         self._serve(stored)
         self._see(stored, looks)
         after, moved = await self._step(secret, stored)
-        return await self._write_bundles(looks, after.bundle) or moved
+        wrote = [await self._write_bundle(secret, look, after.bundle) for look in looks]
+        return any(wrote) or moved
 
     async def _attempt(self) -> float:
         """One look; returns the seconds until the next."""
@@ -231,9 +249,10 @@ class CertificateKeeper:
         else:
             made = restored_certificates(self._stored, self.identity, now)
         asked_at = self._time()
-        await self.client.create(new_secret(self.service.secret, self.service.namespace, made))
+        secret = await self.client.create(new_secret(self.service.secret, self.service.namespace, made))
         self._serve(made)
         self._entered = asked_at
+        self._tell(secret, "CertificatesCreated", f"for {self.service.host_names[0]}")
         _log.info("certificates created", secret=self._place, again=len(made.authorities) > 1)
 
     def _serve(self, stored: StoredCertificates) -> None:
@@ -270,6 +289,7 @@ class CertificateKeeper:
         self._entered = asked_at
         if step.move is not Move.KEEP:
             _log.info("certificates changed", step=step.move.value, secret=self._place)
+            self._tell(secret, "CertificatesChanged", _NOTES[step.move])
         if gone := sorted(state.members.keys() - step.members.keys()):
             _log.info("replicas that are silent are not waited for", replicas=gone)
         return after, step.move is not Move.KEEP
@@ -281,15 +301,11 @@ class CertificateKeeper:
             beat += 1
         return Member(state.leaf.issuer, rotation.settled(self._held, anyio.current_time()), beat)
 
-    async def _write_bundles(self, looks: Sequence[_Look], bundle: str) -> bool:
-        """Whether any was written."""
-        wrote = False
-        for look in looks:
-            if patch := bundle_patch(look.found.body, self.service, bundle):
-                wrote |= await self._patch(look, patch)
-        return wrote
-
-    async def _patch(self, look: _Look, patch: Sequence[dict[str, Any]]) -> bool:
+    async def _write_bundle(self, secret: Secret, look: _Look, bundle: str) -> bool:
+        """Whether it was written, or the object was changed meanwhile."""
+        patch = bundle_patch(look.found.body, self.service, bundle)
+        if not patch:
+            return False
         metadata = look.found.metadata
         guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         resource = look.called_by.resource
@@ -299,6 +315,7 @@ class CertificateKeeper:
             return True  # it is another one by now
         except ApiError as error:
             _log.warning("cannot write the CA bundle", object=str(look.called_by), error=str(error))
+            self._tell(secret, "BundleNotWritten", f"{look.called_by}: {error}", "Warning")
             return False
         _log.info("CA bundle written", object=str(look.called_by))
         return True
@@ -316,6 +333,11 @@ class CertificateKeeper:
         except Conflict:
             return False
         return True
+
+    def _tell(
+        self, secret: Secret, reason: str, note: str, kind: Literal["Normal", "Warning"] = "Normal"
+    ) -> None:
+        self.recorder.record(secret, PendingEvent(kind, reason, note, "Rotate"))
 
     def _time(self) -> float:
         """Seconds that pass for other machines too: the loop's clock stops while this one is suspended."""

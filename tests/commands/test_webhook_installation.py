@@ -77,6 +77,7 @@ def test_an_operator_may_keep_its_own_certificates_and_nothing_more(
             "resourceNames": ["shop-webhooks-certificates"],
             "verbs": ["get", "update"],
         },
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
     named = {(one["resources"][0], *one["resourceNames"]): one["verbs"] for one in rules["ClusterRole"]}
     found = {one["kind"]: one["metadata"]["name"] for one in objects}

@@ -130,7 +130,7 @@ class Mortal(PassingTransport):
         self.replica: Replica | None = None
 
     async def request(self, request: HttpRequest) -> Response:
-        if request.reads:
+        if request.reads or request.path.startswith("/apis/events.k8s.io"):
             return await self._inner.request(request)
         death = self.death()
         strikes = death.strikes()

@@ -11,12 +11,13 @@ from attrs import evolve
 
 from reconcile.kinds import Secret
 from reconcile.manager.certificate_keeper import CertificateKeeper, NotReady, kept_certificate
-from reconcile.models import ObjectMeta
+from reconcile.models import ObjectMeta, unstructured_kind
 from reconcile.testing import simulate
 from reconcile.webhooks.certificate_authority import new_authority, new_leaf
 from reconcile.webhooks.certificate_secret import SECRET_TYPE, UnusableSecret, read_secret, secret_data
 from tests.webhooks.rotation_world import OBJECTS, SECRET, SERVICE, Death, RotationWorld, refusal
 
+EVENT = unstructured_kind("events.k8s.io/v1", "Event", plural="events")
 EVERY = 100
 ROTATIONS = int(os.environ.get("SWEEP_RUNS", "8")) or EVERY
 """Of the hundred; 0: all."""
@@ -260,6 +261,36 @@ def test_an_operator_that_was_off_until_its_ca_had_ended_gets_a_new_one() -> Non
             bundles = (await world.bundles()).values()
             assert [refusal(later.leaf, bundle, world.clock.now()) for bundle in bundles] == [""] * 5
             group.cancel_scope.cancel()
+
+    played(scenario)
+
+
+def test_events_of_the_secret_tell_what_becomes_of_the_certificates() -> None:
+    async def scenario(world: RotationWorld) -> None:
+        async with anyio.create_task_group() as group:
+            world.start(group)
+            await anyio.sleep(30)
+            former = (await world.stored()).current.certificate
+            world.clock.advance(LEAF_DUE)
+            await anyio.sleep(30)
+            world.clock.advance(3 * LEAF_DUE)
+            await until_steady(world, former)
+            secret = await world.client.get(Secret, SECRET, SERVICE.namespace)
+            await world.client.raw.update(secret.replace(data={}), whole=True)
+            await anyio.sleep(30)
+            group.cancel_scope.cancel()
+        found = await world.client.list(EVENT, namespace=SERVICE.namespace)
+        told = [(one["reason"], one["note"]) for one in sorted(found, key=lambda one: str(one["eventTime"]))]
+        assert {one["regarding"]["uid"] for one in found} == {secret.uid}
+        (*changes, (reason, note)) = told
+        assert changes == [
+            ("CertificatesCreated", "for shop-webhooks.shop.svc"),
+            ("CertificatesChanged", "a new certificate was made, of the same CA"),
+            ("CertificatesChanged", "a new CA was made, which all that call the webhooks are to trust"),
+            ("CertificatesChanged", "a new certificate was made, of the new CA"),
+            ("CertificatesChanged", "the former CA is no longer trusted"),
+        ]
+        assert (reason, "it has no ca.crt" in note) == ("CertificatesNotKept", True)
 
     played(scenario)
 
