@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         Unauthorized,
         Unreachable,
     )
-    from reconcile.client.certainty import LeadershipLost, NotLeading
+    from reconcile.client.certainty import LeadershipLost
+    from reconcile.client.guarded_writes import BucketNotHeld, NotLeading
     from reconcile.client.own_writes import CacheBehind
     from reconcile.controller.blocking import RunEnded
     from reconcile.controller.declared_writes import UndeclaredWrite
@@ -49,6 +50,7 @@ __all__ = [
     "AlreadyOwned",
     "ApiError",
     "BadRequest",
+    "BucketNotHeld",
     "CacheBehind",
     "CacheSyncFailed",
     "ConfigurationError",

@@ -67,5 +67,9 @@ class KeyBackoff(Generic[K]):
         if not self._failures:
             self._failures.clear()  # a dict keeps the table of its largest size until then
 
+    def keys(self) -> list[K]:
+        """All keys with failures that count."""
+        return list(self._failures)
+
     def __len__(self) -> int:
         return len(self._failures)

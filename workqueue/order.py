@@ -38,6 +38,9 @@ class Heap(Generic[K]):
         heappush(self._items, (rank, place, key))
         self.first = self._items[0][0]
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._places
+
     def remove(self, key: K) -> None:
         del self._places[key]
         self._settle()
@@ -74,6 +77,9 @@ class ReadyOrder(Protocol[K]):
 
     def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
         """Move a key from priority `before` to the tail of a higher one."""
+
+    def remove(self, key: K, priority: int) -> None:
+        """Remove a key of that priority."""
 
     def pop(self) -> K:
         """Remove and return the first key. Raises IndexError without one."""
@@ -141,11 +147,14 @@ class StrictOrder(ReadyOrder[K]):
         members.places.append(key)
 
     def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
-        members = self._classes[before]
+        self.remove(key, before)
+        self.push(key, priority, ready_at)
+
+    def remove(self, key: K, priority: int) -> None:
+        members = self._classes[priority]
         members.lose(key)
         if not members:
             self._end(members)
-        self.push(key, priority, ready_at)
 
     def pop(self) -> K:
         members = self._classes[self._priorities[-1]]
@@ -187,9 +196,12 @@ class AgeingOrder(ReadyOrder[K]):
 
     def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
         """Move a key from priority `before` to a higher one; it keeps its age."""
-        self._heap.remove((key, before))
-        self._leave(before)
+        self.remove(key, before)
         self.push(key, priority, ready_at)
+
+    def remove(self, key: K, priority: int) -> None:
+        self._heap.remove((key, priority))
+        self._leave(priority)
 
     def pop(self) -> K:
         key, priority = self._heap.pop()

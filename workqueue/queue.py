@@ -135,6 +135,24 @@ class WorkQueue(Generic[K]):
         """How many failures of `key` have counted since it was last forgotten."""
         return self._limiter.retries(key)
 
+    def discard(self, key: K) -> None:
+        """Take `key` out of the queue, and reset its failures. If it is in work, that work goes on."""
+        self._limiter.forget(key)
+        self._again.pop(key, None)
+        entry = self._queued.pop(key, None)
+        if entry is None:
+            return
+        if key in self._delayed:
+            self._delayed.remove(key)
+        else:
+            priority, _, _ = entry
+            self._ready.remove(key, priority)
+        self._after_an_end()
+
+    def keys(self) -> list[K]:
+        """All keys that are ready or delayed, or were added while in work; in any order."""
+        return [*self._queued, *self._again]
+
     # --- working --------------------------------------------------------------------------------
 
     def get(self) -> "Work[K]":

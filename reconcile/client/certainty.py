@@ -3,16 +3,13 @@
 import anyio
 from attrs import define, field, frozen
 
-from informers import ApiError, Clock, OutcomeUnknown, Response, Transport
-from informers.transport import HttpRequest, PassingTransport, last_check
+from informers import Clock, Response, Transport
+from informers.transport import HttpRequest, PassingTransport
+from reconcile.client.guarded_writes import send_guarded
 
 
 class LeadershipLost(Exception):
     """This manager no longer leads, and stops at once."""
-
-
-class NotLeading(ApiError):
-    """A write was not sent because leadership is not certain at this moment."""
 
 
 @frozen
@@ -48,6 +45,16 @@ class Certainty:
         """When it ends, by the loop's clock."""
         return self._until - self.clock.suspended()
 
+    @property
+    def refusal(self) -> str:
+        """Why nothing may be written now; empty while certainty holds."""
+        return "" if self.holds else "this manager does not lead"
+
+    @property
+    def loss(self) -> str:
+        """That certainty has ended, for messages."""
+        return "leadership ended"
+
     def time(self) -> float:
         """Seconds that pass for other machines too: the loop's clock stops while this one is suspended."""
         return anyio.current_time() + self.clock.suspended()
@@ -72,28 +79,10 @@ class Certainty:
         self._writes.discard(scope)
 
 
-@define
-class _Permit:
-    """Called when a write is about to be sent: notes that it was, or raises NotLeading."""
-
-    certainty: Certainty
-    request: str
-    sent: bool = False
-
-    def __call__(self) -> None:
-        self.check()
-        self.sent = True
-
-    def check(self) -> None:
-        if not self.certainty.holds:
-            raise NotLeading(f"{self.request} was not sent: this manager does not lead")
-
-
 class LedTransport(PassingTransport):
     """Sends writes only while a Lease is certainly held; reads and watches always, for a warm standby.
 
-    The last check is at the socket: a write may have waited for a connection, TLS or credentials, or in a
-    process that stood still. A write that was sent is abandoned when certainty ends before its answer.
+    A write that was sent is abandoned when certainty ends before its answer.
     """
 
     def __init__(self, inner: Transport, certainty: Certainty) -> None:
@@ -104,14 +93,4 @@ class LedTransport(PassingTransport):
         """Raises NotLeading for a write not sent, OutcomeUnknown for one sent as leadership ended."""
         if request.reads:
             return await self._inner.request(request)
-        permit = _Permit(self._certainty, str(request))
-        permit.check()  # at once too, before it occupies a connection
-        scope = self._certainty.write_begins()
-        try:
-            with scope, last_check(permit):
-                return await self._inner.request(request)
-        finally:
-            self._certainty.write_ends(scope)
-        if permit.sent:
-            raise OutcomeUnknown("leadership ended before the answer came", permit.request)
-        raise NotLeading(f"{permit.request} was not sent: leadership ended before")
+        return await send_guarded(self._inner, request, self._certainty)

@@ -7,6 +7,7 @@ from attrs import define, field
 
 from informers import APIResource, Cache, Clock, Informer, Key, Snapshot, Transport
 from reconcile.client.apply_marks import AppliedIntents
+from reconcile.client.buckets import BUCKET_LABEL
 from reconcile.client.decoded_objects import DecodedObjects
 from reconcile.client.manifests import ManifestObjects
 from reconcile.client.object_indexes import IndexedReads
@@ -109,6 +110,21 @@ class ClientCore:
         if resource.namespaced and not namespace:
             raise ValueError(f"{resource} {obj.name!r} has no namespace: set metadata.namespace")
         return obj if namespace == obj.namespace else obj.with_metadata(namespace=namespace)
+
+    # --- buckets --------------------------------------------------------------------------------
+
+    def labelled(self, obj: O, *, if_owned: bool = False) -> O:
+        """The object with the label of the run's bucket, if the run's object controls it, or just owns it.
+
+        By that label the replica that holds the bucket follows the object.
+        """
+        tenure, primary = self.run.tenure, self.run.primary
+        if tenure is None or primary is None:
+            return obj
+        owners = [owner for owner in obj.metadata.owner_references if owner.uid == primary.uid]
+        if not any(owner.controller or if_owned for owner in owners):
+            return obj
+        return obj.with_metadata(labels={**obj.metadata.labels, BUCKET_LABEL: tenure.label})
 
     # --- the cache ------------------------------------------------------------------------------
 

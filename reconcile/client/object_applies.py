@@ -26,7 +26,7 @@ class ObjectApplies:
 
     async def create(self, obj: Object) -> Snapshot:
         core = self.core
-        obj = core.placed(obj)
+        obj = core.labelled(core.placed(obj), if_owned=True)
         resource = kind_of(obj).resource
         body = without_server_set(encode(obj))
         body.pop("status", None)
@@ -38,7 +38,7 @@ class ObjectApplies:
     async def apply(self, obj: Object, force: bool, unforced: Collection[str], subresource: str) -> Snapshot:
         """Apply an object, unless its last seen state shows that this manager applied exactly that."""
         core = self.core
-        obj = core.placed(obj)
+        obj = core.labelled(core.placed(obj))
         resource, body = kind_of(obj).resource, intent_of(obj, subresource)
         place = ApplyKey(resource, obj.key, core.field_manager, subresource)
         mark = place.mark(body)

@@ -17,6 +17,7 @@ from reconcile.client.object_reads import ObjectReads, stored_object
 from reconcile.client.patch_types import JSON_PATCH, MERGE, Guard, PatchType
 from reconcile.client.sender import JSON, json_object
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
+from reconcile.runs.tenure import within
 from reconcile.runs.write_events import Answered, Failed, Sent
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -94,8 +95,14 @@ class ObjectWrites:
         else:
             path = sent.resource.path(key.namespace, key.name, sent.subresource)
         body = msgspec.json.encode(sent.body)
+        sending = self.core.sender.send(sent.method, path, read, query, headers, body)
+        tenure = self.core.run.tenure
         try:
-            return await self.core.sender.send(sent.method, path, read, query, headers, body)
+            if tenure is None:
+                return await sending
+            # Also where a task sends it that the run has not started, but handed its client to.
+            with within(tenure):
+                return await sending
         except Invalid as error:
             # A deletion that names another uid is a Conflict, a patch that does is Invalid: one error here.
             if not any(cause.field == "metadata.uid" for cause in error.causes):
@@ -178,6 +185,9 @@ class ObjectWrites:
     async def write_change(self, before: O, after: O, stored: Snapshot | None, subresource: str) -> O:
         """Write the difference between two states; `stored` is the live state before, if any."""
         old, new = encode(before), encode(after)
+        if old != new and self.core.run.tenure is not None:
+            after = self.core.labelled(after)
+            new = encode(after)
         if sets_null(old, new):
             return await self._rewrite(before, after, subresource)
         patch = _authored(merge_diff(old, new), subresource)
@@ -209,7 +219,7 @@ class ObjectWrites:
 
     async def update(self, obj: O, subresource: str, whole: bool) -> O:
         """Replace an object; without `whole`, fields unknown to its class stay."""
-        obj = self.core.placed(obj)
+        obj = self.core.labelled(self.core.placed(obj))
         resource = kind_of(obj).resource
         body = encode(obj) if whole else await self._whole_body(obj)
         written, _ = await self.send_object("PUT", resource, obj.key, body, subresource=subresource)

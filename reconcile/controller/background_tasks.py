@@ -76,6 +76,12 @@ class BackgroundTasks(Generic[T]):
         if self.function is None:
             return
         self._group = group
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Start and end tasks, as `keeps` chooses other objects now; none before `start`."""
+        if self._group is None:
+            return
         for snapshot in self.store:
             self._keep(Request(*snapshot.key, self.cluster), snapshot)
 
@@ -94,6 +100,12 @@ class BackgroundTasks(Generic[T]):
         if task is not None and task.scope.cancel_called:
             await task.ended.wait()
 
+    async def all_ended(self, concerns: Callable[[Request], bool]) -> None:
+        """Wait until the tasks of some keys have ended, as far as they were ended."""
+        for request in [*self._tasks]:
+            if concerns(request):
+                await self.ended(request)
+
     def __len__(self) -> int:
         return sum(not task.ended.is_set() for task in self._tasks.values())
 
@@ -101,7 +113,7 @@ class BackgroundTasks(Generic[T]):
         has_task = snapshot is not None and not snapshot.terminating and self.keeps(snapshot)
         uid = snapshot.uid if snapshot is not None and has_task else None
         task = self._tasks.get(request)
-        if task is not None and task.uid == uid:
+        if task is not None and task.uid == uid and not task.scope.cancel_called:
             return
         if task is not None:
             task.scope.cancel()

@@ -1,6 +1,6 @@
 """Connects a controller to a cache: informers, indexes, and the handlers that turn changes into keys."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -49,7 +49,9 @@ class CacheConnection(Generic[T]):
     backgrounds: BackgroundTasks[T] = field(init=False)
     sources: SourceTasks = field(init=False)
     failures: FunctionFailures = field(init=False)
-    _narrows: bool = field(init=False)
+    narrows: bool = field(init=False)
+    """Whether it leaves objects of its kind alone: some by its selector, or those of other replicas."""
+    _keeps: Keeps = field(init=False)
     _declared: list[APIResource] = field(factory=list, init=False)
     _indexes: list[tuple[Store, str]] = field(factory=list, init=False)
     _registrations: list[Registration] = field(factory=list, init=False)
@@ -58,7 +60,11 @@ class CacheConnection(Generic[T]):
         controller = self.controller = self.executor.controller
         log: structlog.stdlib.BoundLogger = self.executor.log
         clock, store = self.executor.client.clock, self.primary.store
-        self._narrows = bool(controller.selector)
+        held = self.executor.held
+        self.narrows = bool(controller.selector) or held is not None
+        self._keeps = controller.keeps if held is None else held.holds
+        if held is not None and controller.selector:
+            self._keeps = lambda snapshot: held.holds(snapshot) and controller.keeps(snapshot)
         self._declared.append(self.primary.resource)
         self.failures = FunctionFailures(log, self.requests, self.enqueue)
         self.sources = SourceTasks(controller.sources, self.requests, self.enqueue, clock, log)
@@ -70,7 +76,7 @@ class CacheConnection(Generic[T]):
             clock,
             log,
             self.cluster,
-            controller.keeps,
+            self._keeps,
         )
 
     def open(self) -> None:
@@ -104,17 +110,40 @@ class CacheConnection(Generic[T]):
     def keeps(self, request: Request) -> bool:
         """Whether the controller keeps the cached object of that key, if any."""
         snapshot = self.object_of(request)
-        return snapshot is not None and self.controller.keeps(snapshot)
+        return snapshot is not None and self._keeps(snapshot)
 
     def leaves_alone(self, request: Request) -> bool:
-        """Whether the controller's selector excludes the cached object of that key, if any."""
+        """Whether nothing is to be done for a key: its object is excluded by the selector, or not held.
+
+        A key without an object is worked on, unless replicas share the objects: it may be of any of them.
+        """
         snapshot = self.object_of(request)
-        left = snapshot is not None and not self.controller.keeps(snapshot)
+        left = self.executor.held is not None if snapshot is None else not self._keeps(snapshot)
         return left and not self.executor.tombstones.has(request.key)
 
+    def has_given_up(self, request: Request) -> bool:
+        """Whether the key is of no bucket that this replica holds, and no run of it is under way."""
+        held, runs = self.executor.held, self.executor.runs
+        if held is None or runs is None or request in runs:
+            return False
+        snapshot = self.object_of(request)
+        is_held = snapshot is not None and held.holds(snapshot)
+        return not is_held and not self.executor.tombstones.has(request.key)
+
     def requests(self) -> Iterator[Request]:
-        store, keeps = self.primary.store, self.controller.keeps
-        return (Request(*snapshot.key, self.cluster) for snapshot in store if keeps(snapshot))
+        return (self.request_of(snapshot) for snapshot in self.primary.store if self._keeps(snapshot))
+
+    def requests_in(self, buckets: Collection[int]) -> Iterator[tuple[int, Request]]:
+        """The keys of the objects in some buckets that the controller keeps, each with its bucket."""
+        held = self.executor.held
+        assert held is not None
+        for snapshot in self.primary.store:
+            bucket = held.bucket_of(snapshot)
+            if bucket in buckets and self._keeps(snapshot):
+                yield bucket, self.request_of(snapshot)
+
+    def request_of(self, snapshot: Snapshot) -> Request:
+        return Request(*snapshot.key, self.cluster)
 
     # --- informers ----------------------------------------------------------------------------------
 
@@ -148,7 +177,9 @@ class CacheConnection(Generic[T]):
             return
         index_of = ReferenceIndex if watch.by is not None else SelectorIndex
         store, function = self.primary.store, index_of(self.controller.kind, watch, self.failures)
-        store.add_index(index, of_chosen(function, self.controller.keeps) if self._narrows else function)
+        # By the selector alone: an index may not depend on what is held at the time.
+        chosen = of_chosen(function, self.controller.keeps) if self.controller.selector else function
+        store.add_index(index, chosen)
         self._indexes.append((store, index))
         users = partial(function.users, store, index)
         self._listen(informer, WatchHandler(watch, informer, users, self._wake, self.failures))
@@ -169,21 +200,22 @@ class CacheConnection(Generic[T]):
         key = delta.last.key
         namespace, name = key
         request = Request(namespace, name, self.cluster)
-        seen = narrowed(delta, self.controller.keeps) if self._narrows else delta
+        seen = narrowed(delta, self._keeps) if self.narrows else delta
         if seen is not None:
+            tombstones = self.executor.tombstones
             # A namespace that is not followed any more takes its objects out of the store: none was deleted.
-            if (
+            ended = (
                 seen.old is not None
-                and self.controller.on_deleted is not None
+                and tombstones.wanted
                 and self.primary.covers(namespace)
-            ):
-                self.executor.tombstones.note(delta)
+                and tombstones.note(delta)
+            )
             if seen.new is None:
                 self.guard.forget(request)
             self.backgrounds.follow(delta)
-            if wakes(self.controller.wakes, seen, self.failures, self.primary.resource) and not is_left_alone(
-                seen, delta
-            ):
+            wanted = wakes(self.controller.wakes, seen, self.failures, self.primary.resource)
+            # Where objects are shared, each end has a run: with it all that is remembered of the key goes.
+            if (wanted and not is_left_alone(seen, delta)) or (ended and tombstones.held is not None):
                 self._wake(request, cause_of(self.primary, delta, key), delta)
                 return
         self.executor.echoes.discard(request, self.primary.resource, delta)
@@ -224,7 +256,7 @@ class _ObjectIndex:
             return ()
 
 
-# --- the part of a store that a controller with a selector sees --------------------------------------
+# --- the part of a store that a controller sees which does not keep all objects ----------------------
 
 
 def narrowed(delta: Delta, keeps: Keeps) -> Delta | None:

@@ -44,6 +44,11 @@ class RunContext(Generic[T]):
     """How often the key has failed in a row."""
     deadline: float = field(default=math.inf, kw_only=True)
     """When the run is ended for taking too long, in the event loop's seconds (`anyio.current_time`)."""
+    epoch: int = field(default=0, kw_only=True)
+    """Grows each time that another replica takes over the work on this object: by a change of the leader, or
+    of the bucket's holder where replicas share the objects; 0 where there is neither. Pass it to systems
+    outside that refuse a smaller one than they have seen: a former holder, which does not know yet that it is
+    one, can then change nothing there. A Lease that is deleted by hand begins anew."""
     _owns: Sequence[type[Object]] = field(default=(), kw_only=True)
     _client_of: Callable[[str], Client] | None = field(default=None, kw_only=True)
     _time: Callable[[], float] = field(factory=lambda: asyncio.get_running_loop().time, init=False)

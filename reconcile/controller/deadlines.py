@@ -27,6 +27,9 @@ class Deadlines:
     def forget(self, scope: anyio.CancelScope) -> None:
         self._ends.pop(scope, None)
 
+    def watches(self, scope: anyio.CancelScope) -> bool:
+        return scope in self._ends
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -73,6 +76,11 @@ class RunLimit:
             return False
         self._scope, self._struck = None, trace
         return bool(scope.__exit__(kind, error, trace))
+
+    def cancel(self) -> None:
+        """End the block under way, if any, as if it had taken too long."""
+        if self._scope is not None and self.deadlines.watches(self._scope):
+            self._scope.cancel()
 
     def close(self) -> None:
         """Leave the scope that is kept for further blocks."""

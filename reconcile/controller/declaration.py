@@ -187,6 +187,7 @@ class _Options(Generic[T]):
     storms: Storms = field(factory=Storms)
     admission: Sequence[Admission[Any]] = field(default=(), converter=_admissions)
     selector: Labels = None
+    sharded: bool = True
     _operator: str = field(default="", alias="operator", converter=check_operator)
     _finalizer: str = field(default="", alias="finalizer", converter=check_finalizer)
     former_finalizers: Sequence[str] = field(default=(), converter=_former)
@@ -247,6 +248,9 @@ class Controller(_Options[T]):
     longer chosen: its children and its finalizer stay. If it is deleted while the finalizer holds it, it is
     cleaned up all the same. A newly chosen object is treated as a new one. The informer follows all objects,
     since others may share it; `InformerOptions(labels=)` narrows that.
+
+    `sharded`: where replicas share the objects, each of them runs the controller for its part. False: the
+    controller needs all objects, so it works in one replica, under the leader.
 
     `operator` is a domain that belongs to the operator alone (`shop.example.com`; default: the group of
     `kind`). `<operator>/<name>` is the finalizer that `cleanup` adds and the field manager of writes, unless

@@ -17,6 +17,7 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.event_series import EventContent, EventLedger, EventSeries, EventSubject
 from reconcile.controller.run_output import PendingEvent
 from reconcile.models import Object, decode, kind_of, unstructured_kind
+from reconcile.runs.tenure import within
 
 WAITING = 1000
 """How many series may wait to be written; events of further ones are dropped, as in client-go."""
@@ -77,7 +78,8 @@ class Recorder:
 
     def _write_soon(self) -> None:
         if self._group is not None and self._due:
-            self._group.start_soon(self.flush)
+            with within(None):  # it writes Events of other runs too
+                self._group.start_soon(self.flush)
 
     async def flush(self) -> None:
         async with self._writing:

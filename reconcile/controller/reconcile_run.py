@@ -14,6 +14,7 @@ from informers.cancellation import as_failure, cancel_requests
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
 from reconcile.client.client import Client, bound, core_of, reads_of, with_indexes
+from reconcile.client.guarded_writes import BucketNotHeld
 from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.own_writes import Journal, NoJournal
 from reconcile.controller.blocking import Blocking, RunEnded, Threads
@@ -22,6 +23,7 @@ from reconcile.controller.deadlines import Deadlines, RunLimit
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.declared_writes import DeclaredWrites, Undeclared
 from reconcile.controller.event_recorder import Recorder
+from reconcile.controller.held_buckets import HeldBuckets, HeldRun, HeldRuns
 from reconcile.controller.run_output import RunOutput
 from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are
 from reconcile.controller.synchronous import SyncContext
@@ -60,7 +62,8 @@ class RunExecutor(Generic[T]):
 
     A run may take `timeout` seconds; 0: the controller's limit, or the default. `client_of` gives the client
     of another cluster by its name; raises LookupError. `on_wait` gets the seconds of each wait for own
-    writes, and whether it failed.
+    writes, and whether it failed. With `held`, objects are shared among replicas: only those in buckets that
+    are held are reconciled. `epoch_of` gives the epoch of the only manager that works, where it leads.
     """
 
     controller: Controller[T]
@@ -75,12 +78,16 @@ class RunExecutor(Generic[T]):
     debug: bool = False
     undeclared: Undeclared = "warn"
     selection: TakeoverSelection | None = None
+    held: HeldBuckets | None = None
+    epoch_of: Callable[[], int] = lambda: 0
     resource: APIResource = field(init=False)
     declarations: DeclaredWrites = field(init=False)
     tombstones: Tombstones[T] = field(init=False)
     echoes: Echoes = field(init=False)
     deadlines: Deadlines = field(init=False)
     indexed: IndexedReads = field(init=False)
+    runs: HeldRuns | None = field(init=False)
+    """The runs under way, with `held`."""
     _plain: Sequence[Any] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
@@ -93,7 +100,8 @@ class RunExecutor(Generic[T]):
         self.declarations = DeclaredWrites(controller, self.log, self.undeclared == "refuse")
         self.indexed = IndexedReads(controller.indexes, controller.name)
         self.client = with_indexes(self.client, self.indexed)
-        self.tombstones = Tombstones(controller.kind, controller.on_deleted)
+        self.tombstones = Tombstones(controller.kind, controller.on_deleted, self.held)
+        self.runs = None if self.held is None else HeldRuns(self.held)
         self.echoes = Echoes({kind_of(kind).resource for kind in controller.waking_kinds})
         functions = controller.reconcile, controller.cleanup, controller.on_terminating
         self._plain = [function for function in functions if function is not None and not is_async(function)]
@@ -131,7 +139,8 @@ class RunExecutor(Generic[T]):
         record.causes = causes
         reconcile_id = f"{int(core.clock.random() * _IDS):08x}"
         bind_log = partial(self._bound_log, request, reconcile_id)
-        run = ReconcileRun(self, request, client, record, bind_log, reconcile_id, attempt)
+        held = None if self.runs is None else self.runs.begin(request, record, limit)
+        run = ReconcileRun(self, request, client, record, bind_log, reconcile_id, attempt, held)
         hidden = redaction.seen.set(core.secrets)
         cancels = cancel_requests()
         try:
@@ -143,10 +152,13 @@ class RunExecutor(Generic[T]):
             with limit as deadline:
                 # Tombstones before the object: a namesake may have the key by now, and comes after its
                 # predecessor.
-                if self.controller.on_deleted is not None:
-                    await self.tombstones.deliver(request, client, bind_log())
+                if self.tombstones.wanted:
+                    await self.tombstones.deliver(request, client, bind_log(), held)
                 result = await run.reconcile(deadline)
                 return RunResult(result, reconcile_id=reconcile_id, record=record)
+            if held is not None and held.cancelled:
+                ended = BucketNotHeld("the run was ended: another replica gets the bucket of its object")
+                return run.failed(ended.with_traceback(limit.struck()))
             await run.report_late()
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s").with_traceback(limit.struck())
             return run.failed(late)
@@ -171,6 +183,26 @@ class RunExecutor(Generic[T]):
             if self._distant:
                 distant = self._distant.items()
                 self._distant = {place: kept for place, kept in distant if kept or place[0] != request}
+            if self.runs is not None and held is not None:
+                self.runs.end(held)
+                if held.given_up:
+                    self.forget_where(lambda other: other == request)
+
+    async def settle(self, concerns: Callable[[Request], bool]) -> None:
+        """Wait until the caches show the writes of some keys. Raises CacheBehind, and errors of reads."""
+        for request, journal in [*self._journals.items()]:
+            if concerns(request):
+                await reads_of(self._bound(self.client, journal, request)).settle()
+        for (request, cluster), journal in [*self._distant.items()]:
+            if concerns(request) and self.client_of is not None:
+                await reads_of(self._bound(self.client_of(cluster), journal, request)).settle()
+
+    def forget_where(self, is_gone: Callable[[Request], bool]) -> None:
+        """Forget what is remembered of some keys: their writes, and deleted objects."""
+        for request in [request for request in self._journals if is_gone(request)]:
+            del self._journals[request]
+        self._distant = {place: kept for place, kept in self._distant.items() if not is_gone(place[0])}
+        self.echoes.forget_where(is_gone)
 
     async def call(self, function: Any, context: Context[T]) -> Result | None:
         """Call a function of the author: an `async def` here, a plain one in a thread."""
@@ -225,6 +257,7 @@ class ReconcileRun(Generic[T]):
     bind_log: Callable[[], structlog.stdlib.BoundLogger]
     reconcile_id: str
     attempt: int = 0
+    held: HeldRun | None = None
     _contexts: list[Context[T]] = field(factory=list, init=False)
 
     def failed(self, error: Exception) -> RunResult:
@@ -239,12 +272,19 @@ class ReconcileRun(Generic[T]):
     async def reconcile(self, deadline: float) -> Result:
         """Handle the object by its state. Raises what the author's function raises."""
         executor = self.executor
-        controller = executor.controller
         snapshot = self.record.primary = await reads_of(self.client).snapshot(
             executor.resource, self.request.key
         )
         if snapshot is None or not await self._is_kept(snapshot):
             return _DONE
+        if self.held is None:
+            return await self._handle(snapshot, deadline)
+        with self.held.on(snapshot) as may_run:
+            return await self._handle(snapshot, deadline) if may_run else _DONE
+
+    async def _handle(self, snapshot: Snapshot, deadline: float) -> Result:
+        executor = self.executor
+        controller = executor.controller
         if snapshot.terminating:
             return await self._clean_up(snapshot, deadline)
         # The finalizer goes on before the author's function makes anything that a cleanup would have to find.
@@ -287,6 +327,8 @@ class ReconcileRun(Generic[T]):
         client_of = partial(executor.client_elsewhere, self.request, client)
         if rehearsal:
             client, client_of = _dry(client), partial(_dry_elsewhere, client_of)
+            rehearsed = core_of(client).run
+            rehearsed.primary, rehearsed.tenure = self.record.primary, self.record.tenure
         context = Context(
             RunOutput(executor.controller.kind, snapshot, client, generated),
             self.request,
@@ -295,6 +337,7 @@ class ReconcileRun(Generic[T]):
             causes=tuple(self.record.causes),
             attempt=self.attempt,
             deadline=deadline,
+            epoch=executor.epoch_of() if self.record.tenure is None else self.record.tenure.epoch,
             client_of=client_of,
             owns=executor.controller.owns,
         )

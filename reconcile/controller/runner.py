@@ -1,8 +1,8 @@
 """A controller at work: workers take keys from its queue, one run after the other."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing, nullcontext
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
@@ -13,6 +13,7 @@ from attrs import frozen
 
 from informers import Cache, Reachability, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
+from informers.logs import is_worth_a_line
 from reconcile.controller.cache_connection import CacheConnection
 from reconcile.controller.deadlines import RunLimit
 from reconcile.controller.declaration import DEFAULT_WORKERS
@@ -24,10 +25,11 @@ from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import RunHistory
 from reconcile.controller.run_output import PendingEvent
 from reconcile.controller.run_result import ReconcileTimeout, RunResult
-from reconcile.controller.triggers import from_any_thread
+from reconcile.controller.triggers import INITIAL_PRIORITY, from_any_thread
 from reconcile.models import DecodeError, Object, decode
 from reconcile.runs.run_failures import Failures
 from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.tenure import within
 from reconcile.storms.guard import StormGuard
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 from workqueue.entries import NO_CAUSES, Causes, joined
@@ -61,6 +63,9 @@ class Runner(Generic[T]):
     `connect` it to a cache before that runs, then `run` it once the cache is synced; `disconnect` undoes
     `connect`. `reach` shows whether the cluster can be reached, `all_reaches` the same of all clusters.
     `elsewhere` takes keys of other clusters.
+
+    Where the executor has `held` buckets, only keys of objects in these are queued and run: `gain` queues
+    those of further ones, `release` ends the work on those that go to another replica.
     """
 
     def __init__(
@@ -79,8 +84,9 @@ class Runner(Generic[T]):
         self.cluster = cluster
         self.history = history or RunHistory()
         self.failures = Failures(executor.log)
+        self._backoff: KeyBackoff[Request] = KeyBackoff(controller.backoff, chance=random)
         self.queue: WorkQueue[Request] = WorkQueue(
-            limiter=KeyBackoff(controller.backoff, chance=random),
+            limiter=self._backoff,
             metrics=None if metrics is None else metrics.queue,
         )
         self.workers = workers or controller.workers or DEFAULT_WORKERS
@@ -94,11 +100,13 @@ class Runner(Generic[T]):
             metrics,
             polls=controller.every is not None,
         )
-        self.trigger = from_any_thread(self.enqueue, self.history.traces)
-        """The same as `enqueue`, from any thread."""
+        self.trigger = from_any_thread(self._trigger, self.history.traces)
+        """The same as `enqueue`, from any thread; the log names keys that this replica does not work on."""
         self._executor = executor
         self._log: structlog.stdlib.BoundLogger = executor.log
-        self._narrows = bool(controller.selector)
+        self._held = executor.held
+        self._narrows = bool(controller.selector) or self._held is not None
+        self._refused = 0
         self._elsewhere = elsewhere
         self._gate = RunGate(reach)
         recovery = OutageRecovery(reach, self.queue, self.enqueue, all_reaches)
@@ -230,11 +238,27 @@ class Runner(Generic[T]):
         if request.cluster == self.cluster:
             self._add(request, priority, cause)
         elif not request.cluster:
-            self._add(request._replace(cluster=self.cluster), priority, cause)
+            self._add(self._here(request), priority, cause)
         elif self._elsewhere is not None:
             self._elsewhere(self.controller.name, request, cause, priority)
         else:
             self._log.error("woken in a cluster that this manager does not have", key=str(request))
+
+    def is_left(self, request: Request) -> bool:
+        """Whether replicas share the objects, and this one does not work on an object of that key."""
+        return self._held is not None and self._connected.leaves_alone(self._here(request))
+
+    def _trigger(self, request: Request, cause: Cause, priority: int) -> None:
+        if request.cluster in ("", self.cluster) and self.is_left(request):
+            self._refused += 1
+            if is_worth_a_line(self._refused):
+                why = "not triggered: this replica does not hold an object of that key"
+                self._log.warning(why, key=str(request), times=self._refused)
+            return
+        self.enqueue(request, cause, priority)
+
+    def _here(self, request: Request) -> Request:
+        return request._replace(cluster=self.cluster)
 
     def _add(self, request: Request, priority: int, cause: Cause) -> None:
         if self._narrows and self._connected.leaves_alone(request):
@@ -264,8 +288,60 @@ class Runner(Generic[T]):
         return not self._gate.paused
 
     def knows(self, request: Request) -> bool:
-        """Whether there is an object of that key, or was one lately."""
-        return self._connected.object_of(request) is not None or bool(self.history.past(request))
+        """Whether there is an object of that key, or was one lately; of those that this replica works on."""
+        found = self._connected.object_of(request) is not None and not self._gave_up(request)
+        return found or bool(self.history.past(request))
+
+    def _gave_up(self, request: Request) -> bool:
+        return self._held is not None and self._connected.has_given_up(request)
+
+    # --- buckets ----------------------------------------------------------------------------------
+
+    def gain(self, buckets: Collection[int]) -> None:
+        """Work on the objects in these buckets too; to be called once they are held."""
+        assert self._held is not None
+        label = self._held.buckets.label
+        causes = {bucket: Cause("added", note=f"gained bucket {label(bucket)}") for bucket in buckets}
+        for bucket, request in self._connected.requests_in(buckets):
+            self._add(request, INITIAL_PRIORITY, causes[bucket])
+        self._connected.backgrounds.refresh()
+
+    async def release(self, buckets: Collection[int]) -> None:
+        """End all work in these buckets, and forget it; to be called once they are closed.
+
+        Runs under way end, with their status written; a cancellation of this call cancels them too. Then the
+        cache shows all that was written. Events are written later, as ever. Raises CacheBehind and errors of
+        reads where the cache may not show a write: the next holder must not rely on it then.
+        """
+        runs, connection = self._executor.runs, self._connected
+        assert runs is not None
+        try:
+            # First, as each of them needs a moment to end.
+            connection.backgrounds.refresh()
+            await runs.ended(buckets)
+            await self._executor.settle(self._gave_up)
+            await connection.backgrounds.all_ended(self._gave_up)
+        except anyio.get_cancelled_exc_class():
+            self.cancel_runs(buckets)
+            raise
+        finally:
+            self._forget_given_up()
+
+    def cancel_runs(self, buckets: Collection[int]) -> None:
+        """Cancel the runs in these buckets; a thread of blocking code goes on until it returns."""
+        if self._executor.runs is not None:
+            self._executor.runs.cancel(buckets)
+
+    def _forget_given_up(self) -> None:
+        """Forget the keys that are not held: a later holder, perhaps this one, begins anew."""
+        is_gone, guard = self._gave_up, self.guard
+        for request in {*self.queue.keys(), *self._backoff.keys(), *self._resting, *guard.keys()}:
+            if is_gone(request):
+                self.queue.discard(request)
+                self._resting.pop(request, None)
+                guard.forget(request)
+        self._executor.tombstones.forget_where(lambda key: is_gone(self._here(Request(*key))))
+        self._executor.forget_where(is_gone)
 
     # --- workers ----------------------------------------------------------------------------------
 
@@ -273,7 +349,8 @@ class Runner(Generic[T]):
         """Called when a key waits and no worker is idle, so that few keys have few workers."""
         self._unstarted -= 1
         self._idle += 1
-        self._started.append(self._tasks.create_task(self._work()))
+        with within(None):  # the run that has queued the key may be of another bucket
+            self._started.append(self._tasks.create_task(self._work()))
 
     async def _work(self) -> None:
         with closing(self._executor.limit()) as limit:
@@ -292,7 +369,9 @@ class Runner(Generic[T]):
                         if self._gate.closed:
                             raise _GateClosed
                         is_calm = not self._resting and not self.guard.storming
-                        if is_calm or not await self._is_put_off(item):
+                        if self._gave_up(item.key):
+                            self.queue.discard(item.key)  # it was queued while its bucket was held
+                        elif is_calm or not await self._is_put_off(item):
                             await self._reconcile(item, limit, task)
                     finally:
                         self._idle += 1
@@ -327,11 +406,14 @@ class Runner(Generic[T]):
         self._runs += 1
         # The next run is queued before the guard is asked: its condition may take a request.
         self._follow_up.after(item, outcome)
+        if self._gave_up(item.key):
+            self.queue.discard(item.key)
         record = outcome.record
         if record is not None and (record.writes or self.guard.storming):
-            due = await self.guard.run_ended(
-                item.key, record, outcome.result, record.primary, run.ended, repeated=outcome.repeated
-            )
+            with nullcontext() if record.tenure is None else within(record.tenure):
+                due = await self.guard.run_ended(
+                    item.key, record, outcome.result, record.primary, run.ended, repeated=outcome.repeated
+                )
             if due is not None:
                 self.queue.add_after(item.key, due, priority=item.priority, cause=_STORM)
         else:

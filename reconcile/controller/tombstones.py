@@ -1,6 +1,7 @@
 """Deleted objects for which `on_deleted` is still to be called."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Generic, TypeVar
 
 import structlog
@@ -10,6 +11,7 @@ from informers import Delta, Key, Snapshot
 from informers.cancellation import as_failure, cancel_requests
 from informers.functions import name_of
 from reconcile.client.client import Client, core_of
+from reconcile.controller.held_buckets import HeldBuckets, HeldRun
 from reconcile.models import DecodeError, Object, decode, kind_of
 from reconcile.runs.run_request import Request
 
@@ -34,38 +36,77 @@ OnDeleted = Callable[[Deleted[T]], Awaitable[None]]
 
 @define
 class Tombstones(Generic[T]):
-    """Remembers the last states of deleted objects, by key, until `on_deleted` has handled them."""
+    """Remembers the last states of deleted objects, by key, until `on_deleted` has handled them.
+
+    With `held` it remembers them also without `on_deleted`, until the next run of the key: they alone tell to
+    which bucket a key belongs whose object is gone.
+    """
 
     kind: type[T]
     on_deleted: OnDeleted[T] | None
+    held: HeldBuckets | None = None
     _deleted: dict[Key, list[Snapshot]] = field(factory=dict, init=False)
 
-    def note(self, delta: Delta) -> None:
-        """Remember the last state of an object, if a change of the store is its end."""
+    @property
+    def wanted(self) -> bool:
+        return self.on_deleted is not None or self.held is not None
+
+    def note(self, delta: Delta) -> bool:
+        """Remember the last state of an object, if a change of the store is its end; whether it is."""
         old, new = delta.old, delta.new
-        if self.on_deleted is None or old is None or (new is not None and new.uid == old.uid):
-            return
+        if not self.wanted or old is None or (new is not None and new.uid == old.uid):
+            return False
         self._deleted.setdefault(old.key, []).append(old)
+        return True
 
     def has(self, key: Key) -> bool:
-        return key in self._deleted
+        """Whether a deleted object of that key waits; with `held`, one of a bucket that is held."""
+        if self.held is None:
+            return key in self._deleted
+        return any(map(self.held.holds, self._deleted.get(key, ())))
 
-    async def deliver(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
-        """Call `on_deleted` for each deleted object of this key; if it fails, the next run calls it again."""
+    def forget_where(self, is_gone: Callable[[Key], bool]) -> None:
+        """Forget the deleted objects of some keys."""
+        for key in [key for key in self._deleted if is_gone(key)]:
+            del self._deleted[key]
+
+    async def deliver(
+        self,
+        request: Request,
+        client: Client,
+        log: structlog.stdlib.BoundLogger,
+        run: HeldRun | None = None,
+    ) -> None:
+        """Call `on_deleted` for each deleted object of this key; if it fails, the next run calls it again.
+
+        With `run`, objects of buckets that are not held are forgotten.
+        """
         waiting = self._deleted.get(request.key)
-        while waiting and self.on_deleted is not None:
-            try:
-                last = decode(self.kind, waiting[0].raw)
-            except DecodeError as error:
-                log.warning("deleted, but its last state does not fit the model", error=str(error))
-            else:
-                core_of(client).note_secrets(kind_of(self.kind).resource, waiting[0])
-                await self._call(self.on_deleted, Deleted(last, request, client, log))
+        while waiting:
+            with nullcontext(True) if run is None else run.on(waiting[0]) as may_run:
+                if may_run and self.on_deleted is not None:
+                    await self._deliver(self.on_deleted, waiting[0], request, client, log)
             # Only after the call: what fails, or is cancelled, is delivered again. A namesake may be noted
             # meanwhile.
             waiting.pop(0)
-        if waiting is not None and not waiting:
-            self._deleted.pop(request.key, None)
+        if waiting is not None and self._deleted.get(request.key) is waiting:
+            del self._deleted[request.key]
+
+    async def _deliver(
+        self,
+        on_deleted: OnDeleted[T],
+        snapshot: Snapshot,
+        request: Request,
+        client: Client,
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        try:
+            last = decode(self.kind, snapshot.raw)
+        except DecodeError as error:
+            log.warning("deleted, but its last state does not fit the model", error=str(error))
+            return
+        core_of(client).note_secrets(kind_of(self.kind).resource, snapshot)
+        await self._call(on_deleted, Deleted(last, request, client, log))
 
     async def _call(self, on_deleted: OnDeleted[T], last: Deleted[T]) -> None:
         cancels = cancel_requests()

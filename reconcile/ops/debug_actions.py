@@ -29,6 +29,8 @@ class DebugActions:
         done = []
         for runner, request in self._found(kind, key):
             if action == "trigger":
+                if runner.is_left(request):
+                    raise LookupError(f"this replica does not hold {kind} {key}: ask the one that holds it")
                 runner.enqueue(request, Cause("triggered", note="by hand"))
             elif action == "pause":
                 runner.rest(request)

@@ -7,6 +7,7 @@ from attrs import define, field
 
 from informers import ApiError, APIResource, Key, NotFound, Snapshot
 from reconcile.runs.run_request import Cause
+from reconcile.runs.tenure import Tenure
 from reconcile.runs.write_events import Answered, EndedWrite, Failed, WriteObserver
 
 ObjectRef: TypeAlias = tuple[APIResource, Key | None]
@@ -26,6 +27,8 @@ class RunRecord(WriteObserver):
     causes: Sequence[Cause] = field(default=(), init=False)
     primary: Snapshot | None = field(default=None, init=False)
     """The object that the run is for, as it was when the run began."""
+    tenure: Tenure | None = field(default=None, init=False)
+    """What the run may write under; None where objects are not shared among replicas."""
     _kept: dict[ObjectRef, Snapshot | None] = field(factory=dict, init=False)
     _failed: set[ObjectRef] = field(factory=set, init=False)
     _flawed: bool = field(default=False, init=False)

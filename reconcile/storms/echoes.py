@@ -1,6 +1,6 @@
 """Recognizes echoes of a key's own writes, and those among them that still have to wake it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -117,6 +117,11 @@ class Echoes:
             return
         versions.pop((resource, delta.new.key, delta.new.version), None)
         if not versions:
+            del self._expected[request]
+
+    def forget_where(self, is_gone: Callable[[Request], bool]) -> None:
+        """Expect no more echoes of some keys."""
+        for request in [request for request in self._expected if is_gone(request)]:
             del self._expected[request]
 
     def __len__(self) -> int:

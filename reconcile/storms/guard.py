@@ -152,6 +152,10 @@ class StormGuard:
         if self._status_writers:
             self._status_writers.pop(request, None)
 
+    def keys(self) -> Sequence[Request]:
+        """The keys of which anything is remembered."""
+        return [*self._storms, *self._status_writers, *self.meter.keys]
+
     def forget(self, request: Request) -> None:
         self.meter.forget(request)
         self._status_writers.pop(request, None)

@@ -191,7 +191,7 @@ ASKED_ELSEWHERE: Mapping[str, str] = {
 # What takes no function of an author's: values, and objects whose methods requests of a run call.
 NO_FUNCTIONS = {
     "Controller": "kind _operator _finalizer _field_manager former_finalizers former_field_managers "
-    "selector owns watches indexes reads writes _name workers timeout clusters backoff every "
+    "selector sharded owns watches indexes reads writes _name workers timeout clusters backoff every "
     "resync predecessor storms admission",
     "Admission": "kind rules operations labels namespaces conditions required timeout _operator",
     "Watch": "kind everywhere",

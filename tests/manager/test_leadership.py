@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile import Client, Context, Controller, Manager
-from reconcile.client.certainty import LedTransport, NotLeading
+from reconcile.client.certainty import LedTransport
+from reconcile.client.guarded_writes import NotLeading
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Lease, LeaseSpec
 from reconcile.manager.leadership import (

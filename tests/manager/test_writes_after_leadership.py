@@ -13,7 +13,8 @@ from informers import HttpRequest, kubernetes
 from informers import transport as transport_module
 from informers.clock import SystemClock
 from reconcile import Client, LeaderElection
-from reconcile.client.certainty import LedTransport, NotLeading
+from reconcile.client.certainty import LedTransport
+from reconcile.client.guarded_writes import NotLeading
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import OutcomeUnknown
 from reconcile.manager.leadership import LeaderElector, LeaseTerms

@@ -1,0 +1,132 @@
+"""The buckets that this replica holds at present, and the runs that work on their objects.
+
+A replica of a sharded manager holds some buckets (`reconcile.client.buckets`). Its controllers run only the
+keys of objects in them. A bucket that is to go to another replica is closed first: its keys are handed out no
+more, while runs under way go on. Once it is dropped, nothing may be written under it.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import anyio
+from attrs import define, field
+
+from informers import Snapshot
+from reconcile.client.buckets import Buckets
+from reconcile.controller.deadlines import RunLimit
+from reconcile.runs.run_record import RunRecord
+from reconcile.runs.run_request import Request
+from reconcile.runs.tenure import Tenure, within
+
+
+@define(eq=False)
+class HeldBuckets:
+    """The buckets of one manager: its member holds, closes and drops them, its controllers ask."""
+
+    buckets: Buckets
+    _tenures: dict[int, Tenure] = field(factory=dict, init=False)
+    _open: set[int] = field(factory=set, init=False)
+
+    def bucket_of(self, snapshot: Snapshot) -> int:
+        return self.buckets.of(snapshot.uid)
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether runs of that object may begin: its bucket is held, and not closed."""
+        return self.buckets.of(snapshot.uid) in self._open
+
+    def tenure_of(self, snapshot: Snapshot) -> Tenure | None:
+        """What a run of that object may work under; None if none may begin."""
+        return self._tenures[self.bucket_of(snapshot)] if self.holds(snapshot) else None
+
+    def epoch(self, bucket: int) -> int:
+        """The epoch in which a bucket is held; 0 if it is not."""
+        tenure = self._tenures.get(bucket)
+        return 0 if tenure is None else tenure.epoch
+
+    def hold(self, bucket: int, epoch: int) -> None:
+        """Hold a bucket, in place of an earlier epoch if it is another; one that was closed opens again."""
+        if self.epoch(bucket) != epoch:
+            self.drop([bucket])
+            self._tenures[bucket] = Tenure(bucket, epoch, self.buckets.label(bucket))
+        self._open.add(bucket)
+
+    def close(self, buckets: Collection[int]) -> None:
+        """Let no more runs begin; those under way go on, and may write."""
+        self._open.difference_update(buckets)
+
+    def drop(self, buckets: Collection[int]) -> None:
+        """Have nothing written any more by runs in these buckets."""
+        self.close(buckets)
+        for bucket in buckets:
+            tenure = self._tenures.pop(bucket, None)
+            if tenure is not None:
+                tenure.end()
+
+
+@define(eq=False)
+class HeldRun:
+    """A run, and the tenures under which it works: of its object, and of deleted ones of the same name."""
+
+    runs: "HeldRuns"
+    request: Request
+    record: RunRecord
+    limit: RunLimit
+    cancelled: bool = field(default=False, init=False)
+    _tenures: list[Tenure] = field(factory=list, init=False)
+
+    @contextmanager
+    def on(self, snapshot: Snapshot) -> Iterator[bool]:
+        """While inside, work on an object; false if its bucket is not held, so that nothing may be done."""
+        tenure = self.runs.held.tenure_of(snapshot)
+        if tenure is None:
+            yield False
+            return
+        self.record.tenure = tenure
+        self._tenures.append(tenure)
+        with within(tenure):
+            yield True
+
+    def is_in(self, buckets: Collection[int]) -> bool:
+        return any(tenure.bucket in buckets for tenure in self._tenures)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it ended, or is to end, after its bucket went."""
+        return self.cancelled or any(tenure.ended for tenure in self._tenures)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.limit.cancel()
+
+
+@define(eq=False)
+class HeldRuns:
+    """The runs of one controller that are under way."""
+
+    held: HeldBuckets
+    _runs: dict[Request, HeldRun] = field(factory=dict, init=False)
+    _one_ended: anyio.Event | None = field(default=None, init=False)
+
+    def begin(self, request: Request, record: RunRecord, limit: RunLimit) -> HeldRun:
+        run = self._runs[request] = HeldRun(self, request, record, limit)
+        return run
+
+    def end(self, run: HeldRun) -> None:
+        del self._runs[run.request]
+        ended, self._one_ended = self._one_ended, None
+        if ended is not None:
+            ended.set()
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._runs
+
+    async def ended(self, buckets: Collection[int]) -> None:
+        """Wait until no run works in these buckets."""
+        while any(run.is_in(buckets) for run in self._runs.values()):
+            self._one_ended = self._one_ended or anyio.Event()
+            await self._one_ended.wait()
+
+    def cancel(self, buckets: Collection[int]) -> None:
+        for run in [*self._runs.values()]:
+            if run.is_in(buckets):
+                run.cancel()
