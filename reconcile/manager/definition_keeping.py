@@ -16,8 +16,9 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import PendingEvent
 from reconcile.manager.option_list import ManagerOptions
-from reconcile.models import Object, decode, kind_of, unstructured_kind
+from reconcile.models import Object, decode, kind_of
 from reconcile.models.versions import families
+from reconcile.webhooks.calling_objects import Definition
 from reconcile.webhooks.configurations import WebhookService, conversion_of
 from reconcile.webhooks.definition_rollout import DefinitionRollout, Report, Reporting
 from reconcile.webhooks.routes import conversion_route
@@ -25,8 +26,6 @@ from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_defin
 
 if TYPE_CHECKING:
     from reconcile.ops.metrics import Metrics
-
-_Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 
 
 @define
@@ -39,7 +38,7 @@ class EventsAndMetrics(Reporting):
     def report(self, report: Report) -> None:
         metadata = {"name": report.definition, "uid": report.uid}
         event = PendingEvent(report.type, report.reason, report.note, "Migrate")
-        self.recorder.record(decode(_Definition, {"metadata": metadata, **_HEAD}), event)
+        self.recorder.record(decode(Definition, {"metadata": metadata, **_HEAD}), event)
 
     def rewrote(self, definition: str, done: int, failed: int) -> None:
         if self.metrics is not None:

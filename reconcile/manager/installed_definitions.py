@@ -7,10 +7,9 @@ import msgspec
 
 from informers import APIResource, HttpRequest, Transport, error_from_response
 from reconcile.client.client import Client
-from reconcile.models import Object, Scale, kind_of, thaw, unstructured_kind
+from reconcile.models import Object, Scale, kind_of, thaw
 from reconcile.models.versions import definition_to_install
-
-_Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+from reconcile.webhooks.calling_objects import Definition
 
 Conversion: TypeAlias = Mapping[str, Any] | None
 """The `spec.conversion` of a definition; None without functions between versions."""
@@ -35,7 +34,7 @@ async def install_missing(
 
 async def install(client: Client, kind: type[Object], conversion: Conversion = None) -> None:
     """Apply a kind's definition, with its installed versions. Raises TypeError if there can be none."""
-    installed = await client.find(_Definition, kind_of(kind).resource.name)
+    installed = await client.find(Definition, kind_of(kind).resource.name)
     body = None if installed is None else thaw(installed.body)
     await client.apply(definition_to_install(kind, body, conversion))
 

@@ -14,25 +14,25 @@ from reconcile.controller.declaration import Controller
 from reconcile.embedded import ApiServer
 from reconcile.models import Object, kind_of, unstructured_kind
 from reconcile.models.versions import families, is_custom
+from reconcile.webhooks.calling_objects import MutatingConfiguration, ValidatingConfiguration
 from reconcile.webhooks.configurations import API_VERSION, Installed, Url, configurations_of, conversion_of
 from reconcile.webhooks.handler import answer
 from reconcile.webhooks.policies import POLICY, policies_of
 from reconcile.webhooks.routes import CONVERT, Route, admissions_of, conversion_route, routes_of
 
-_GROUP: Final = f"/apis/{API_VERSION}"
 HOST: Final = "webhooks.reconcile-runtime.invalid"
 LABEL: Final = "reconcile-runtime.dev/in-process"
 """Of all configurations and policies that belong to a process."""
 _AT: Final = Url(f"https://{HOST}")
-_KINDS: Final = tuple(
-    unstructured_kind(API_VERSION, name, namespaced=False)
-    for name in (
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-        f"{POLICY}Binding",
-        POLICY,
+_KINDS: Final = {
+    kind_of(kind).resource.kind: kind
+    for kind in (
+        MutatingConfiguration,
+        ValidatingConfiguration,
+        unstructured_kind(API_VERSION, f"{POLICY}Binding", namespaced=False),
+        unstructured_kind(API_VERSION, POLICY, namespaced=False),
     )
-)
+}
 
 Answering: TypeAlias = Callable[[Route, bytes], Awaitable[tuple[int, bytes]]]
 """The status and body of an answer. Raises ConnectionError for a call that does not arrive."""
@@ -100,11 +100,11 @@ def _configurations(
     """Raises ValueError for two policies with one name."""
     installed = Installed(_AT, metadata={"labels": {LABEL: "true"}})
     made = [*configurations_of(admitting, installed), *policies_of(admissions_of(controllers), installed)]
-    return {f"{_GROUP}/{_plural(one['kind'])}/{one['metadata']['name']}": one for one in made}
+    return {_path(_KINDS[one["kind"]], one["metadata"]["name"]): one for one in made}
 
 
-def _plural(kind: str) -> str:
-    return f"{POLICY[:-1].lower()}ies" if kind == POLICY else f"{kind.lower()}s"
+def _path(kind: type[Object], name: str) -> str:
+    return kind_of(kind).resource.path(name=name)
 
 
 def webhooks_of(server: ApiServer, answering: Answering = answer_at_once) -> WebhooksInProcess:
@@ -118,13 +118,11 @@ def webhooks_of(server: ApiServer, answering: Answering = answer_at_once) -> Web
 
 async def configure(client: Client, webhooks: WebhooksInProcess) -> None:
     """Have the server call exactly these webhooks; what an earlier process left is deleted."""
-    wanted = webhooks.configurations.values()
-    for configuration in wanted:
+    for configuration in webhooks.configurations.values():
         await client.apply(configuration)
-    names = {(one["kind"], one["metadata"]["name"]) for one in wanted}
-    for kind in _KINDS:
+    for kind in _KINDS.values():
         for one in await client.list(kind, labels=f"{LABEL}=true"):
-            if (kind_of(kind).resource.kind, one.name) not in names:
+            if _path(kind, one.name) not in webhooks.configurations:
                 await client.delete(one)
 
 

@@ -1,4 +1,4 @@
-"""What importing the names of `reconcile` costs whoever only declares controllers."""
+"""What importing the names of `reconcile` costs a program that only declares controllers."""
 
 import json
 import os
