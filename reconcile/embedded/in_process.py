@@ -15,7 +15,7 @@ from reconcile.embedded.verbs.watching import WatchStream
 
 
 class InProcessTransport:
-    """An `informers.transport.Transport` into `server`, as `user`.
+    """An `informers.transport.Transport` into `server` (`api`), as `user`.
 
     A request can be cancelled at one checkpoint before it is carried out, and while admission or conversion
     waits. With `settle` the server settles after each request that may change something, so that tests never
