@@ -97,7 +97,13 @@ class Rotation:
     @property
     def has_switched(self) -> bool:
         """Whether the leaf is of the upcoming CA already."""
-        return self.upcoming is not None and self.leaf.issuer == self.upcoming.id
+        return self.signer is self.upcoming
+
+    @property
+    def signer(self) -> Authority:
+        """The CA that signed the leaf."""
+        upcoming = self.upcoming
+        return self.current if upcoming is None or self.leaf.issuer != upcoming.id else upcoming
 
 
 @frozen
@@ -158,11 +164,9 @@ def _move(
         return Move.ANNOUNCE  # it waited for so long that a leaf of it would be short-lived
     elif all(upcoming.id in member.settled for member in members):
         return Move.SWITCH
-    signer = state.current if upcoming is None or not state.has_switched else upcoming
-    # A CA that ended, since no replica ran for a year, cannot sign: the steps to the next one go on.
-    if now < signer.validity.until and (
-        state.leaf.validity.is_due(now) or not set(names) <= set(state.leaf.names)
-    ):
+    if now >= state.signer.validity.until:
+        return Move.KEEP  # it ended while no replica ran, and cannot sign: the steps to the next CA go on
+    if state.leaf.validity.is_due(now) or not set(names) <= set(state.leaf.names):
         return Move.RENEW
     return Move.KEEP
 

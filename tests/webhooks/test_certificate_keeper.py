@@ -169,7 +169,7 @@ def test_webhooks_of_another_service_keep_their_bundles() -> None:
         (SECRET_TYPE, {"members.json": "W10="}, "members.json is not a list of replicas"),
     ],
 )
-def test_a_secret_of_someone_else_or_a_damaged_one_is_refused_and_left_as_it_is(
+def test_a_secret_of_another_type_or_a_damaged_one_is_refused_and_left_as_it_is(
     kind: str, change: dict[str, str | None], problem: str
 ) -> None:
     async def scenario(world: RotationWorld) -> None:
@@ -350,6 +350,7 @@ def test_tls_handshakes_succeed_through_a_rotation_without_a_new_context() -> No
 
     async def scenario(world: RotationWorld) -> None:
         nonlocal handshakes
+        # OpenSSL compares validity with the time of the machine.
         world.clock.start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=250)
         async with anyio.create_task_group() as group:
             one = world.start(group)
