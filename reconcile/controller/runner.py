@@ -252,8 +252,11 @@ class Runner(Generic[T]):
         if request.cluster in ("", self.cluster) and self.is_left(request):
             self._refused += 1
             if is_worth_a_line(self._refused):
-                why = "not triggered: this replica does not hold an object of that key"
-                self._log.warning(why, key=str(request), times=self._refused)
+                self._log.warning(
+                    "not triggered: this replica does not hold an object of that key",
+                    key=str(request),
+                    times=self._refused,
+                )
             return
         self.enqueue(request, cause, priority)
 

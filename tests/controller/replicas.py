@@ -1,13 +1,13 @@
 """Replicas of one controller that share its objects by buckets, without leases: a test holds and releases."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
 from attrs import define, field
 
-from informers import Cache, get_logger
+from informers import Cache, ReachTransport, get_logger
 from reconcile import Client, Context, Controller, Object, ObjectMeta, Request
 from reconcile.client.buckets import Buckets
 from reconcile.client.guarded_writes import HeldTransport
@@ -16,7 +16,7 @@ from reconcile.controller.event_recorder import recorder_of
 from reconcile.controller.held_buckets import HeldBuckets
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.runner import Runner
-from tests.helpers.managers import Toy, World
+from tests.helpers.managers import Toy, ToySpec, World
 
 FOUR = Buckets(4)
 
@@ -24,16 +24,18 @@ FOUR = Buckets(4)
 class Replica:
     """One controller at work in the world, on the buckets that `hold` names."""
 
-    def __init__(self, world: World, controller: Controller[Any], buckets: Buckets = FOUR) -> None:
-        self.held = HeldBuckets(buckets)
+    def __init__(self, world: World, controller: Controller[Any], *, debug: bool = False) -> None:
+        self.held = HeldBuckets(FOUR)
         self.cache = Cache(world.transport, clock=world.clock)
-        self.client = Client(HeldTransport(world.transport), cache=self.cache, clock=world.clock)
+        guarded = HeldTransport(ReachTransport(world.transport, self.cache.reach))
+        self.client = Client(guarded, cache=self.cache, clock=world.clock)
         self.executor = RunExecutor(
             controller,
             self.client,
             recorder_of(controller, self.client),
             get_logger("reconcile.toy"),
             InStep(),
+            debug=debug,
             held=self.held,
         )
         self.runner = Runner(self.executor, self.cache.reach, workers=3)
@@ -67,15 +69,6 @@ class Replica:
             *runner._connected.backgrounds._tasks,
             *deleted,
         }
-
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as group:
-            group.start_soon(self.cache.run)
-            await self.cache.wait_synced()
-            group.start_soon(self.runner.run)
-            yield
-            group.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -120,14 +113,10 @@ class Seen:
         return self.runs.count(obj.name)
 
 
-async def made(world: World, bucket: int, name: str = "a", **fields: Any) -> Toy:
-    """A toy in that bucket: the server draws uids until one fits."""
-    return await made_where(world, lambda found: found == bucket, name, **fields)
-
-
-async def made_where(world: World, fits: Callable[[int], bool], name: str, **fields: Any) -> Toy:
+async def made(world: World, bucket: int, name: str = "a", **spec: Any) -> Toy:
+    """A toy in that bucket: it is created until its uid fits."""
     while True:
-        toy = await world.client.create(Toy(metadata=ObjectMeta(name, "default", **fields)))
-        if fits(FOUR.of(toy.uid)):
+        toy = await world.client.create(Toy(metadata=ObjectMeta(name, "default"), spec=ToySpec(**spec)))
+        if FOUR.of(toy.uid) == bucket:
             return toy
         await world.client.delete(toy)

@@ -1,13 +1,16 @@
 """A controller whose objects replicas share by buckets: each works on what it holds, and on nothing else."""
 
 import anyio
+import pytest
 
-from reconcile import Controller
-from tests.controller.replicas import FOUR, Replica, Seen, made, working
-from tests.helpers.managers import Toy, ToySpec, World, played
+from reconcile import Background, Context, Controller, Deleted, ObjectMeta, Request, Result, Watch
+from reconcile.controller.triggers import INITIAL_PRIORITY
+from reconcile.kinds import ConfigMap
+from reconcile.ops.debug_actions import DebugActions
+from reconcile.runs.run_request import Cause
+from tests.controller.replicas import Replica, Seen, made, working
+from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 from tests.helpers.scenarios import in_world
-
-ALL = range(FOUR.count)
 
 
 @in_world(played)
@@ -26,3 +29,234 @@ async def test_only_objects_in_held_buckets_are_reconciled(world: World) -> None
         await anyio.sleep(5)
         assert (seen.count(mine), seen.count(other)) == (2, 0)
         assert set(seen.epochs) == {1}
+
+
+@in_world(played)
+async def test_the_objects_of_a_gained_bucket_run_behind_changes_and_say_why(world: World) -> None:
+    seen = Seen()
+    replica = Replica(world, Controller(Toy, seen.keep))
+    await made(world, 1)
+    async with working(world, replica):
+        replica.runner.pause()
+        replica.hold([1])
+        [(item, _)] = replica.runner.queue.queued(9)
+        assert (item.priority, [str(cause) for cause in item.causes]) == (
+            INITIAL_PRIORITY,
+            ["added: gained bucket 1"],
+        )
+
+
+@in_world(played)
+async def test_a_closed_bucket_begins_no_runs_even_of_queued_keys(world: World) -> None:
+    seen = Seen()
+    replica = Replica(world, Controller(Toy, seen.keep))
+    await made(world, 1)
+    async with working(world, replica):
+        replica.runner.pause()
+        replica.hold([1])
+        replica.held.close([1])
+        replica.runner.resume()
+        await anyio.sleep(5)
+        assert seen.runs == []
+        assert replica.remembered == set()
+        replica.hold([1])  # it stays here after all
+        await anyio.sleep(5)
+        assert seen.runs == ["a"]
+
+
+@in_world(played)
+async def test_a_release_waits_for_runs_with_their_status_and_forgets_the_rest(world: World) -> None:
+    started = anyio.Event()
+
+    async def keep(ctx: Context[Toy]) -> Result:
+        started.set()
+        await anyio.sleep(10)
+        ctx.status(size=ctx.object.spec.size)
+        return Result(requeue_after=100)
+
+    replica = Replica(world, Controller(Toy, keep, every=50))
+    toy = await made(world, 1)
+    async with working(world, replica):
+        replica.hold([1])
+        await started.wait()
+        await replica.release([1])
+        assert replica.remembered == set()
+        assert (await world.client.get(Toy, toy.name, "default")).status.size == 1
+        assert replica.cache.informer(replica.executor.resource).store.version >= int(
+            (await world.client.get(Toy, toy.name, "default")).metadata.resource_version
+        )
+
+
+@in_world(played)
+async def test_a_release_waits_for_no_run_of_another_bucket(world: World) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
+        await anyio.sleep(100)
+
+    replica = Replica(world, Controller(Toy, keep))
+    await made(world, 1)
+    async with working(world, replica):
+        replica.hold([1, 2])
+        await anyio.sleep(5)
+        before = anyio.current_time()
+        await replica.release([2])
+        assert anyio.current_time() - before < 1
+        assert len([*replica.runner.history.running()]) == 1
+
+
+@in_world(played)
+async def test_a_release_that_is_cancelled_cancels_the_runs(world: World) -> None:
+    ends: list[str] = []
+
+    async def keep(ctx: Context[Toy]) -> None:
+        try:
+            await anyio.sleep(200)
+        finally:
+            ends.append("cut")
+            ctx.status(note="late")
+
+    replica = Replica(world, Controller(Toy, keep))
+    await made(world, 1)
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        await replica.release([1], seconds=3)
+        await anyio.sleep(5)
+        assert ends == ["cut"]
+        assert replica.remembered == set()
+        assert (await world.client.get(Toy, "a", "default")).status.note is None
+        [past] = replica.runner.history.past(Request("default", "a"))
+        assert past.error.startswith("BucketNotHeld")
+        replica.hold([1], epoch=2)  # the worker lives on
+        await anyio.sleep(5)
+        assert len([*replica.runner.history.running()]) == 1
+
+
+@in_world(played)
+async def test_what_waits_for_back_off_is_forgotten_with_its_bucket(world: World) -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("not today")
+
+    replica = Replica(world, Controller(Toy, fail))
+    await made(world, 1)
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        assert replica.runner.queue.retries(Request("default", "a")) > 3
+        await replica.release([1])
+        assert replica.remembered == set()
+
+
+@in_world(played)
+async def test_a_key_that_is_not_held_is_neither_known_nor_triggered(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = Seen()
+    replica = Replica(world, Controller(Toy, seen.keep))
+    await made(world, 1)
+    actions = DebugActions(lambda: [replica.runner])
+    async with working(world, replica):
+        key = Request("default", "a")
+        assert not replica.runner.knows(key)
+        replica.runner.trigger(key, Cause("triggered"), 0)
+        with pytest.raises(LookupError, match="there is no toy default/a"):
+            actions.act("trigger", "toy", "default/a")
+        replica.hold([1])
+        await anyio.sleep(5)
+        assert replica.runner.knows(key)
+        await replica.release([1])
+        with pytest.raises(LookupError, match="does not hold toy default/a"):
+            actions.act("trigger", "toy", "default/a")
+        await anyio.sleep(5)
+        assert seen.runs == ["a"]
+    assert "not triggered: this replica does not hold an object of that key" in caplog.text
+
+
+@in_world(played)
+async def test_deletions_are_reported_by_the_holder_alone(world: World) -> None:
+    ends: list[str] = []
+
+    async def gone(gone: Deleted[Toy]) -> None:
+        ends.append(gone.object.uid)
+
+    async def keep(ctx: Context[Toy]) -> None: ...
+
+    replica = Replica(world, Controller(Toy, keep, on_deleted=gone))
+    mine, other = await made(world, 1, "mine"), await made(world, 2, "other")
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        await world.client.delete(mine)
+        await world.client.delete(other)
+        await made(world, 2, "mine")  # a namesake, of somebody else
+        await anyio.sleep(5)
+        assert ends == [mine.uid]
+        assert replica.remembered == set()
+
+
+@in_world(played)
+async def test_a_deleted_object_leaves_nothing_behind(world: World) -> None:
+    replica = Replica(world, Controller(Toy, keep_size, wakes=lambda old, new: new is not None))
+    toy = await made(world, 1)
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        await world.client.delete(toy)
+        await anyio.sleep(5)
+        assert replica.remembered == set()
+
+
+@in_world(played)
+async def test_background_tasks_work_for_held_objects_alone(world: World) -> None:
+    listening: list[str] = []
+
+    async def listen(background: Background[Toy]) -> None:
+        listening.append(background.request.name)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            listening.remove(background.request.name)
+
+    replica = Replica(world, Controller(Toy, Seen().keep, background=listen))
+    await made(world, 1, "one")
+    await made(world, 2, "two")
+    async with working(world, replica):
+        await anyio.sleep(1)
+        assert listening == []
+        replica.hold([1, 2])
+        await anyio.sleep(1)
+        assert sorted(listening) == ["one", "two"]
+        await replica.release([1])
+        assert listening == ["two"]
+        replica.hold([1], epoch=2)
+        await anyio.sleep(1)
+        assert sorted(listening) == ["one", "two"]
+
+
+@in_world(played)
+async def test_children_watches_and_resyncs_wake_held_objects_alone(world: World) -> None:
+    seen = Seen()
+    watch = Watch(ConfigMap, to=lambda _: [Request("default", name) for name in ("mine", "other", "none")])
+    replica = Replica(world, Controller(Toy, seen.keep, watches=[watch], resync=10))
+    await made(world, 1, "mine")
+    await made(world, 2, "other")
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
+        await anyio.sleep(30)
+        assert len(seen.runs) >= 4
+        assert set(seen.runs) == {"mine"}
+
+
+@in_world(played)
+async def test_an_index_of_references_knows_objects_from_before_they_were_held(world: World) -> None:
+    seen = Seen()
+    watch = Watch(ConfigMap, by=lambda toy: toy.spec.secret)
+    replica = Replica(world, Controller(Toy, seen.keep, watches=[watch]))
+    await made(world, 1, secret="c")
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
+        await anyio.sleep(5)
+        assert seen.runs == ["a", "a"]
