@@ -9,9 +9,7 @@ from reconcile.webhooks import Admission, AdmissionRequest, Refusal
 
 from . import OPERATOR
 
-_FAULT = re.compile(
-    r"(?P<field>(?:spec|metadata)(?:\.[\w/.-]*[\w/-]|\[[^\]]*\])*):?\s+(?P<message>.+)", re.DOTALL
-)
+_FAULT = re.compile(r"(?P<field>(?:spec|metadata)(?:\.+[\w/-]+|\[[^\]]*\])*):?\s+(?P<message>.+)", re.DOTALL)
 """`spec.replicas: must not be negative`, `spec.minReplicas is below 0`."""
 
 

@@ -102,7 +102,10 @@ def test_a_finalizer_leaves_an_object_that_would_be_refused_today() -> None:
         ("spec.groups[a b].size: is odd", Refusal("is odd", "spec.groups[a b].size")),
         ("metadata.annotations.ray.io/x: says no", Refusal("says no", "metadata.annotations.ray.io/x")),
         ("specific words", Refusal("specific words")),
+        ("metadata.labels.a..b: is odd", Refusal("is odd", "metadata.labels.a..b")),
         ("no field: is named", Refusal("no field: is named")),
+        # A key that a client made up; each dot must not double the time.
+        (f"spec.labels{'.a' * 1000}@: is odd", Refusal(f"spec.labels{'.a' * 1000}@: is odd")),
     ],
 )
 def test_the_path_at_the_beginning_of_a_fault_becomes_the_field(text: str, refusal: Refusal) -> None:
