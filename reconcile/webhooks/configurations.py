@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from attrs import field, frozen
 
 from reconcile.controller.admission import Admission
-from reconcile.models import LabelSelector, unstructure
+from reconcile.models import LabelSelector, kind_of, unstructure
 from reconcile.models.versions import is_custom
 from reconcile.webhooks.routes import CONVERT, DEFAULTS, Route
 
@@ -118,15 +118,12 @@ def configurations_of(routes: Iterable[Route], installed: Installed) -> Sequence
 
 def _webhook(route: Route, installed: Installed) -> Document:
     admission = route.admission
-    namespaces = namespaces_of(admission, installed)
+    operations = [one for one in admission.operations if route.function != DEFAULTS or one != "DELETE"]
     conditions = _conditions(admission, installed)
     return {
         "name": route.name,
         "clientConfig": installed.at.client_config(route.path),
-        "rules": [_rule(route)],
-        "matchPolicy": "Equivalent",
-        **({"namespaceSelector": namespaces} if namespaces else {}),
-        **({"objectSelector": unstructure(admission.labels)} if admission.labels is not None else {}),
+        **matching("rules", admission, operations, installed),
         **({"matchConditions": conditions} if conditions else {}),
         "failurePolicy": "Fail" if admission.is_required else "Ignore",
         "sideEffects": "None",
@@ -136,19 +133,28 @@ def _webhook(route: Route, installed: Installed) -> Document:
     }
 
 
-def _rule(route: Route) -> Document:
-    resource = route.resource
-    operations = [one for one in route.admission.operations if route.function != DEFAULTS or one != "DELETE"]
-    return {
+def matching(
+    rules: str, admission: Admission[Any], operations: Iterable[str], installed: Installed
+) -> Document:
+    """Which writes a webhook or a policy judges; `rules` is the name of the member for the kind."""
+    resource = kind_of(admission.kind).resource
+    rule = {
         "apiGroups": [resource.group],
         "apiVersions": [resource.version],
         "resources": [resource.plural],
-        "operations": operations,
+        "operations": list(operations),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
+    }
+    namespaces = _namespaces(admission, installed)
+    return {
+        rules: [rule],
+        "matchPolicy": "Equivalent",
+        **({"namespaceSelector": namespaces} if namespaces else {}),
+        **({"objectSelector": unstructure(admission.labels)} if admission.labels is not None else {}),
     }
 
 
-def namespaces_of(admission: Admission[Any], installed: Installed) -> Document:
+def _namespaces(admission: Admission[Any], installed: Installed) -> Document:
     """The selector of the namespaces whose objects are judged; empty for all."""
     chosen = LabelSelector() if admission.namespaces is None else admission.namespaces
     selector: Document = unstructure(chosen)

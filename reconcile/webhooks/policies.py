@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from reconcile.controller.admission import Admission
-from reconcile.models import Rule, kind_of, unstructure
+from reconcile.models import Rule, kind_of
 from reconcile.models.versions import is_custom
 from reconcile.webhooks.configurations import (
     API_VERSION,
     NOT_THE_OPERATOR,
     Document,
     Installed,
-    namespaces_of,
+    matching,
 )
 from reconcile.webhooks.routes import numbered
 
@@ -73,7 +73,7 @@ def policy_of(name: str, admission: Admission[Any], installed: Installed) -> Doc
         "metadata": {"name": name, **installed.metadata},
         "spec": {
             "failurePolicy": "Fail" if admission.is_required else "Ignore",
-            "matchConstraints": _constraints(admission, installed),
+            "matchConstraints": matching("resourceRules", admission, admission.operations, installed),
             **({"matchConditions": conditions} if (conditions := _conditions(admission, installed)) else {}),
             "validations": [_validation(rule) for rule in admission.rules],
         },
@@ -86,24 +86,6 @@ def _binding(name: str, installed: Installed) -> Document:
         "kind": f"{POLICY}Binding",
         "metadata": {"name": name, **installed.metadata},
         "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
-
-
-def _constraints(admission: Admission[Any], installed: Installed) -> Document:
-    resource = kind_of(admission.kind).resource
-    namespaces = namespaces_of(admission, installed)
-    rule = {
-        "apiGroups": [resource.group],
-        "apiVersions": [resource.version],
-        "resources": [resource.plural],
-        "operations": list(admission.operations),
-        "scope": "Namespaced" if resource.namespaced else "Cluster",
-    }
-    return {
-        "resourceRules": [rule],
-        "matchPolicy": "Equivalent",
-        **({"namespaceSelector": namespaces} if namespaces else {}),
-        **({"objectSelector": unstructure(admission.labels)} if admission.labels is not None else {}),
     }
 
 
