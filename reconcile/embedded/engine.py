@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from reconcile.embedded.conversion_reviews import WebhookConverter
 from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import DEFINITIONS, NAMESPACES, Log, StorageKey, Stored, StoredChange, state_of
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import bare_server_error
 from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import Converter, ServedResource
@@ -107,6 +109,11 @@ class Engine:
         stored = state_of(resource, obj, version, body)
         self.log.append(resource.storage_key, stored.key, stored)
         return stored
+
+    def put_if_it_fits(self, resource: ServedResource, obj: dict[str, Any]) -> None:
+        """Commit what a controller made of an object, which stays as it is where `put` refuses that."""
+        with suppress(ApiFailure):
+            self.put(resource, obj)
 
     def remove(self, storage_key: StorageKey, key: Key) -> StoredChange:
         return self.log.append(storage_key, key, None)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import aiohttp
 import anyio
@@ -238,6 +239,52 @@ def test_a_full_store_refuses_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (answer.status, answer.body["message"]) == (500, "etcdserver: mvcc: database space exceeded")
     api.ok("DELETE", f"{CONFIG_MAPS}/a")
     api.ok("POST", CONFIG_MAPS, config_map("b", {"k": "x" * 1_000_000}))
+
+
+def test_an_object_without_room_for_the_marks_of_its_deletion_holds_up_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api, within = Api(), "/api/v1/namespaces/ending/configmaps"
+    api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "ending"}})
+    absent = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "no-such-uid"}]
+    for path in (CONFIG_MAPS, within):
+        large = config_map("a", {"k": "x" * 20_000}, finalizers=["example.com/hold"], ownerReferences=absent)
+        api.ok("POST", path, large)
+        api.ok("POST", path, config_map("b", ownerReferences=absent))
+    api.ok("DELETE", "/api/v1/namespaces/ending")
+    monkeypatch.setattr("reconcile.embedded.engine.MAX_STORED_BYTES", 20_000)
+    api.server.settle()
+    for path in (CONFIG_MAPS, within):
+        assert api.gone(f"{path}/b")
+        assert "deletionTimestamp" not in api.ok("GET", f"{path}/a")["metadata"]
+        api.merge(f"{path}/a", {"data": None})
+    api.server.settle()
+    for path in (CONFIG_MAPS, within):
+        assert "deletionTimestamp" in api.ok("GET", f"{path}/a")["metadata"]
+        api.merge(f"{path}/a", {"metadata": {"finalizers": None}})
+    api.server.settle()
+    assert api.gone("/api/v1/namespaces/ending")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/namespaces/default/resourcequotas", {"spec": {"hard": {"pods": "1"}}}),
+        ("/apis/policy/v1/namespaces/default/poddisruptionbudgets", {"spec": {"minAvailable": 1}}),
+    ],
+)
+def test_a_status_that_makes_an_object_too_large_is_not_written(
+    monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
+) -> None:
+    api = Api()
+    api.ok("POST", path, {"metadata": {"name": "a"}, **body})
+    with monkeypatch.context() as patched:
+        patched.setattr("reconcile.embedded.engine.MAX_STORED_BYTES", 1)
+        api.server.settle()
+    assert not api.ok("GET", f"{path}/a").get("status", {}).keys() & {"used", "conditions"}
+    api.merge(f"{path}/a", {"metadata": {"labels": {"a": "b"}}})
+    api.server.settle()
+    assert api.ok("GET", f"{path}/a")["status"].keys() & {"used", "conditions"}
 
 
 @pytest.mark.rule("api-142")

@@ -39,4 +39,4 @@ class DefaultAccounts:
             "creationTimestamp": self._engine.now(),
         }
         account = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        self._engine.put(resource, account)
+        self._engine.put_if_it_fits(resource, account)

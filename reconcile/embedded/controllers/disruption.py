@@ -23,5 +23,5 @@ class Disruptions:
             budget = stored.decode()
             status = current_status(self._engine, budget)
             if budget.get("status") != status:
-                self._engine.put(stored.encoded_by, {**budget, "status": status})
+                self._engine.put_if_it_fits(stored.encoded_by, {**budget, "status": status})
         self.dirty = False

@@ -22,7 +22,7 @@ def record_foreign_owner(engine: Engine, stored: Stored, owner: StoredOwner) -> 
         return
     name = f"{stored.key.name}.{fnv1a(stored.uid + owner.uid):016x}"
     if engine.get(resource, namespace, name) is None:
-        engine.put(resource, _event(engine, stored, owner, namespace, name))
+        engine.put_if_it_fits(resource, _event(engine, stored, owner, namespace, name))
 
 
 def _event(engine: Engine, stored: Stored, owner: StoredOwner, namespace: str, name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from reconcile.embedded.controllers.readability import Readability
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import DEFINITIONS, NAMESPACES, StorageKey, Stored, StoredChange
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.verbs.deletion import (
     CLEANUP,
@@ -51,6 +52,7 @@ class GarbageCollector:
         self._departed: OrderedDict[str, None] = OrderedDict()
         self._unknown: dict[Place, None] = {}
         self._unknown_since = 0
+        self._unmarked: set[Place] = set()
         self._woken: anyio.Event | None = None
         engine.log.on_change(self._note)
 
@@ -104,6 +106,9 @@ class GarbageCollector:
             self._note_removal(change)
         elif change.new.owners or change.new.deleting:
             self._to_check[place] = None
+        if place in self._unmarked:
+            self._unmarked.remove(place)
+            self._look_above(change)
         if change.resource == NAMESPACES and change.new is not None and change.new.deleting:
             self._namespaces[change.key.name] = None
         if change.resource == DEFINITIONS and change.new is not None and change.new.deleting:
@@ -139,6 +144,10 @@ class GarbageCollector:
         for owner in change.old.owners:
             if owner.uid in self._places:
                 self._to_check[self._places[owner.uid]] = None
+        self._look_above(change)
+
+    def _look_above(self, change: StoredChange) -> None:
+        """Go on with the end of the namespace or the definition of what has changed."""
         if self._is_terminating(NAMESPACES, change.key.namespace):
             self._namespaces[change.key.namespace] = None
         definition = f"{change.resource[1]}.{change.resource[0]}"
@@ -254,7 +263,7 @@ class GarbageCollector:
         metadata = obj["metadata"]
         kept = [owner for owner in metadata["ownerReferences"] if owner.get("uid") not in uids]
         _keep(metadata, "ownerReferences", kept)
-        self._engine.put(stored.encoded_by, obj)
+        self._engine.put_if_it_fits(stored.encoded_by, obj)
 
     def _drop_finalizer(self, place: Place, finalizer: str) -> None:
         stored = self._engine.log.get(*place)
@@ -268,13 +277,19 @@ class GarbageCollector:
         if self._engine.is_finished(stored.encoded_by, obj):
             remove_finished(self._engine, stored.encoded_by, stored.key)
         else:
-            self._engine.put(stored.encoded_by, obj)
+            self._engine.put_if_it_fits(stored.encoded_by, obj)
 
     def _delete(self, planned: PlannedDeletion, place: Place) -> None:
         """Delete it, or look at `place` again once admission allows that."""
         if self._clearance.allows(planned, place):
-            options = DeleteOptions(propagation=planned.propagation)
-            remove(self._engine, planned.stored.encoded_by, planned.stored, options)
+            self._remove(planned.stored, DeleteOptions(propagation=planned.propagation))
+
+    def _remove(self, stored: Stored, options: DeleteOptions) -> None:
+        """Delete it, unless it has no room for the marks of its deletion: then its next change counts."""
+        try:
+            remove(self._engine, stored.encoded_by, stored, options)
+        except ApiFailure:
+            self._unmarked.add((stored.encoded_by.storage_key, stored.key))
 
     # --- namespaces and definitions ---
 
@@ -293,7 +308,7 @@ class GarbageCollector:
             names = [f"{plural}.{group}" for group, plural in unreadable]
             set_content_failure(namespace, names, self._engine.now())
             if namespace != stored.decode():
-                self._engine.put(stored.encoded_by, namespace)
+                self._engine.put_if_it_fits(stored.encoded_by, namespace)
             return
         if self._has_content(name):
             return
@@ -342,12 +357,12 @@ class GarbageCollector:
         why = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
         set_condition(conditions, "Terminating", "True", *why, self._engine.now())
         status["conditions"] = list(conditions.values())
-        self._engine.put(stored.encoded_by, definition)
+        self._engine.put_if_it_fits(stored.encoded_by, definition)
 
     def _delete_all(self, resource: StorageKey, namespace: str | None = None) -> None:
         for stored in list(self._engine.log.snapshot(resource)):
             if namespace in (None, stored.key.namespace) and not stored.deleting:
-                remove(self._engine, stored.encoded_by, stored, DeleteOptions())
+                self._remove(stored, DeleteOptions())
 
 
 def _keep(holder: dict[str, Any], member: str, kept: list[Any]) -> None:

@@ -44,7 +44,7 @@ class Autoscalers:
             autoscaler = object_in(stored, newest)
             status = _Evaluation(self._engine, autoscaler).status()
             if autoscaler.get("status") != status and self._is_current(stored):
-                self._engine.put(newest, {**autoscaler, "status": status})
+                self._engine.put_if_it_fits(newest, {**autoscaler, "status": status})
         # Also after changes made here: two autoscalers of one target would keep each other busy.
         self.dirty = False
 

@@ -45,7 +45,7 @@ class PolicyTypes:
         found = [*self._warnings(policy["spec"])]
         checking = {"expressionWarnings": found} if found else {}
         status |= {"observedGeneration": generation, "typeChecking": checking}
-        self._engine.put(stored.encoded_by, {**policy, "status": status})
+        self._engine.put_if_it_fits(stored.encoded_by, {**policy, "status": status})
 
     def _warnings(self, spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         checkers = [(resource, self._checker(spec, resource)) for resource in self._matched(spec)]

@@ -61,7 +61,7 @@ class Quotas:
             used = {name: str(self.guard.used(name, stored.key.namespace)) for name in limits}
             status = {"hard": {name: hard[name] for name in limits}, "used": used}
             if limits and quota.get("status") != status:
-                self._engine.put(stored.encoded_by, {**quota, "status": status})
+                self._engine.put_if_it_fits(stored.encoded_by, {**quota, "status": status})
         self.dirty.clear()
 
 

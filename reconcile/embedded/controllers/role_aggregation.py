@@ -25,7 +25,7 @@ class Aggregation:
             if role.get("aggregationRule"):
                 rules = _rules_of(self._engine.access, role)
                 if rules != (role.get("rules") or []):
-                    self._engine.put(stored.encoded_by, {**role, "rules": rules})
+                    self._engine.put_if_it_fits(stored.encoded_by, {**role, "rules": rules})
         self._dirty = False
 
 

@@ -94,7 +94,7 @@ class Definitions:
     def _write_status(self, stored: Stored, definition: dict[str, Any], conflict: str) -> None:
         status = accepted_status(definition, conflict, self._engine.now())
         if status != definition.get("status"):
-            self._engine.put(stored.encoded_by, {**definition, "status": status})
+            self._engine.put_if_it_fits(stored.encoded_by, {**definition, "status": status})
 
 
 def _state(stored: Stored, definition: dict[str, Any]) -> tuple[str, int]:

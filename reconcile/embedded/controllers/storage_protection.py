@@ -66,7 +66,7 @@ class StorageProtection:
         if engine.is_finished(stored.encoded_by, obj):
             engine.remove(resource, stored.key)
         else:
-            engine.put(stored.encoded_by, obj)
+            engine.put_if_it_fits(stored.encoded_by, obj)
 
 
 def _uses(pod: Mapping[str, Any], claim: str) -> bool:
