@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -16,14 +16,15 @@ from informers.api_errors import NotFound
 from informers.applied import Appliers
 from informers.broadcast import Broadcast
 from informers.clock import Clock, SystemClock
+from informers.collection import Collection
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration, Tasks
 from informers.informer_options import InformerOptions
 from informers.informer_selection import Matches, selects
 from informers.informer_share import Share, selectors
 from informers.logs import get_logger, is_worth_a_line
-from informers.loop_slices import LoopSlice
+from informers.owed_parts import OwedPart
 from informers.reachability import Reachability
-from informers.reflector import Collection, Reflector
+from informers.reflector import Reflector
 from informers.resource import APIResource
 from informers.scanning import check_whole
 from informers.sink import Sink
@@ -77,7 +78,11 @@ class _Part:
 
     namespace: str
     reflector: Reflector
+    sink: Sink
     scope: anyio.CancelScope | None = None
+
+
+_Reading = tuple[_Part, OwedPart]
 
 
 class Informer:
@@ -292,6 +297,7 @@ class Informer:
             for registration in self._handlers.registrations:
                 registration.stop_resync()
             self._handlers.stop()
+            self._changes.notify()
 
     async def _run_part(self, part: _Part) -> None:
         with anyio.CancelScope() as part.scope:
@@ -330,53 +336,48 @@ class Informer:
         not fit the options.
         """
         query = selectors(self.options, share)
+        more = None if gained is None else selectors(self.options, gained)
         self._share = share
         self._keeps = self._filter()
         for part in self._parts.values():
             part.reflector.follow(query)
-        await self._drop_unkept()
-        if gained is not None:
-            await self.refresh(gained)
+        owed = [] if gained is None or more is None else self._owe(gained.keeps, more, initial=True)
+        for part in tuple(self._parts.values()):
+            await part.sink.drop(lambda held: not self._wants(held), left=True)
+        await self._wait_read(owed)
 
     async def refresh(self, part: Share) -> None:
-        """Read the objects of a part of the share again, with a list that shows what the server has now."""
-        if not self.running:
-            return
-        before = {part.namespace: part.reflector.status.lists for part in self._parts.values()}
-        self.relist()
+        """Read the objects of a part of the share again, with a list that shows what the server has now.
+
+        While the informer runs, this returns when they are in the store. Failures are retried.
+        """
+        await self._wait_read(self._owe(part.keeps, selectors(self.options, part)))
+
+    def _owe(self, keeps: Matches, query: Mapping[str, str], *, initial: bool = False) -> Sequence[_Reading]:
+        readings: list[_Reading] = []
+        for part in self._parts.values():
+            readings.append((part, OwedPart(keeps, query, initial)))
+            part.reflector.owe(readings[-1][1])
+        return readings
+
+    async def _wait_read(self, readings: Sequence[_Reading]) -> None:
+        """Wait until parts are read, or can be no more, as informer or namespace is not followed any more."""
         await self._changes.wait_until(
             lambda: (
                 not self.running
-                or all(
-                    part.reflector.status.lists > before.get(name, 0) for name, part in self._parts.items()
-                )
+                or all(owed.done or self._parts.get(part.namespace) is not part for part, owed in readings)
             )
         )
 
     async def catch_up(self, version: int, part: Share, filtered: bool) -> None:
-        """Wait until the store has all changes of a part of the share up to `version`.
+        """Wait until the store has all changes of a part of the share up to `version`, while this runs.
 
         `filtered`: the server sends only changes within the share, so a quiet share would not tell for long.
         """
-        if self.store.version >= version:
-            return
-        if filtered:
+        if self.store.version < version and (filtered or not await self.wait_version(version, PATIENCE)):
             await self.refresh(part)
-        elif not await self.wait_version(version, PATIENCE):
-            self.relist()
-            await self._changes.wait_until(lambda: self.store.version >= version)
-
-    async def _drop_unkept(self) -> None:
-        pace = LoopSlice()
-        pace.start()
-        for snapshot in self.store:
-            if not self._wants(snapshot):
-                self._handlers.publish_all(self.store.drop(snapshot))
-            if pace.due():
-                await self._handlers.settle()
-                await pace.pause()
-        await self._handlers.settle()
-        self._announce()
+        reflectors = [part.reflector for part in self._parts.values()]
+        await self._changes.wait_until(lambda: not (self.running and any(one.owes for one in reflectors)))
 
     # --- applies --------------------------------------------------------------------------------
 
@@ -408,7 +409,7 @@ class Informer:
         sink = Sink(namespace, self.store, self._handlers, self._wants, self._note_change, self._announce)
         log = self._log.bind(namespace=namespace) if namespace else self._log
         reflector = Reflector(self._transport, collection, self._read, sink, self._clock, log, self._reach)
-        return _Part(namespace, reflector)
+        return _Part(namespace, reflector, sink)
 
     def _read(self, raw: bytes) -> Snapshot | None:
         """A state of an object, or None if it cannot be read, which is counted and logged.

@@ -1,29 +1,31 @@
 """Keeps part of a store equal to a collection of a server: executes what `reflector_state` decides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import msgspec
 import structlog
-from attrs import define, evolve, frozen
+from attrs import define, evolve
 
 from informers.api_errors import (
     ApiError,
     BadRequest,
     Invalid,
     MalformedAnswer,
+    NotFound,
     OutcomeUnknown,
-    error_from_status,
     is_unreachable,
 )
-from informers.apimachinery.envelopes import INITIAL_EVENTS_END, WatchLine, decode_watch_line
 from informers.clock import Clock
+from informers.collection import Collection
 from informers.line_splitter import LineSplitter
 from informers.listing import ListParser, Read
 from informers.loop_slices import LoopSlice, collector_paused
+from informers.owed_parts import OwedPart, OwedParts
 from informers.reachability import Reachability
 from informers.reflector_state import (
     BookmarkRead,
@@ -41,14 +43,20 @@ from informers.reflector_state import (
     StreamEnded,
     Streaming,
     Watching,
+    begun_again,
+    is_gone,
     recovered,
+    rest,
+    rested,
     step,
 )
-from informers.scanning import members
 from informers.silence import WatchDeadline
 from informers.sink import Sink
-from informers.snapshot import Snapshot
+from informers.snapshot import CompactKey, Snapshot
 from informers.transport import HttpRequest, StreamingResponse, Transport, raise_refusal
+from informers.watch_input import version_of, watch_input
+
+Take = Callable[[Iterator[Snapshot]], Awaitable[None]]
 
 PAGE = 500
 WATCH_SECONDS = (300, 600)
@@ -67,33 +75,6 @@ _NAMES: Mapping[type, Literal["listing", "watching", "resting"]] = {
     Watching: "watching",
     Resting: "resting",
 }
-
-
-class _BookmarkMetadata(msgspec.Struct):
-    resourceVersion: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _BookmarkMetadata
-
-
-_bookmark = msgspec.json.Decoder(_Bookmark)
-
-
-@frozen
-class Collection:
-    """What to list and watch: a path, selectors, and whether to read metadata only."""
-
-    path: str
-    selectors: Mapping[str, str]
-    metadata_only: bool = False
-
-    def accept(self, kind: str) -> dict[str, str]:
-        """The Accept header for the representation."""
-        if not self.metadata_only:
-            return {"accept": "application/json"}
-        return {"accept": f"application/json;as={kind};g=meta.k8s.io;v=v1"}
 
 
 @define
@@ -130,6 +111,10 @@ class Reflector:
         self._answered = float("-inf")
         """When (s, of the loop) the last request was answered."""
         self._recovering = False
+        self._interrupted = False
+        """Whether what is done now is to end, because something else is to be done first."""
+        self._owed = OwedParts()
+        self._reading_part = False
         self._tokens: set[str] = set()
         """Those of the pages of the present list."""
         self._state: State = Streaming()
@@ -144,18 +129,42 @@ class Reflector:
     def state(self) -> Literal["listing", "watching", "resting"]:
         return _NAMES[type(self._state)]
 
+    @property
+    def owes(self) -> bool:
+        """Whether a part is still to be read again."""
+        return bool(self._owed)
+
     def relist(self) -> None:
         """List again in pages as soon as possible, whatever the watch reports."""
         self._relist_asked = True
+        self._interrupt()
+
+    def follow(self, selectors: Mapping[str, str]) -> None:
+        """Go on with other selectors or another share: a watch where it is, a list from its beginning."""
+        changed = selectors != self._collection.selectors
+        self._collection = evolve(self._collection, selectors=selectors)
+        if changed or isinstance(self._state, Streaming | Listing):
+            self._interrupt_following()
+
+    def owe(self, part: OwedPart) -> None:
+        """Read a part of the collection again, as it is from now on."""
+        self._owed.add(part)
+        if is_gone(self._state):
+            self._owed.note_all_read()
+        self._interrupt_following()
+
+    def _interrupt(self) -> None:
+        self._interrupted = True
         if self._cut is not None:
             self._cut.cancel()
 
-    def follow(self, selectors: Mapping[str, str]) -> None:
-        """Go on with other selectors."""
-        self._collection = evolve(self._collection, selectors=selectors)
-        if self._cut is not None:
-            self._relist_asked = True
-            self._cut.cancel()
+    def _is_interrupted(self) -> bool:
+        return self._interrupted
+
+    def _interrupt_following(self) -> None:
+        """Interrupt a list or a watch, but not the reading of a part, which comes before them."""
+        if not self._reading_part:
+            self._interrupt()
 
     async def run(self) -> None:
         """Follow the collection until cancelled, with retries."""
@@ -164,6 +173,7 @@ class Reflector:
             await self._run()
         finally:
             self._reach.remove_listener(self._recover)
+            self._owed.end_rest()
 
     async def _run(self) -> None:
         # An earlier run may have ended within a list, whose continue token is of another moment.
@@ -173,7 +183,8 @@ class Reflector:
         while True:
             # Handlers first: they would see a store ahead of them if a request came between.
             await self._settle()
-            given = None if self._relist_asked or self._recovering else await self._follow()
+            given = None if self._interrupted else await self._follow()
+            interrupted, self._interrupted = self._interrupted, False
             if self._relist_asked:
                 self._relist_asked = self._recovering = False
                 self._drop_unfinished()
@@ -182,15 +193,20 @@ class Reflector:
                 self._recovering = False
                 self._drop_unfinished()
                 self._state = recovered(self._state)
+                self._owed.forgive()
+            elif interrupted:
+                self._drop_unfinished()
+                self._state = begun_again(self._state)
             elif given is not None:
                 self._advance(given)
+                if is_gone(self._state):
+                    self._owed.note_all_read()
 
     def _recover(self) -> None:
         """After an outage, earlier requests may never be answered, and an earlier stream may be dead."""
         if self._answered < self._reach.down_since:
             self._recovering = True
-            if self._cut is not None:
-                self._cut.cancel()
+            self._interrupt()
 
     def _drop_unfinished(self) -> None:
         self._together.clear()
@@ -202,6 +218,11 @@ class Reflector:
             with anyio.CancelScope() as self._cut:
                 await self._reach.wait_up()
             self._cut = None
+            return None
+        after = rested(self._state)
+        part = self._owed.next
+        if part is not None and isinstance(after, Watching):
+            await self._read_part(part, after.version)
             return None
         try:
             match self._state:
@@ -215,9 +236,12 @@ class Reflector:
                         return await self._list(token)
                 case Watching(version):
                     return await self._watch({"resourceVersion": str(version)}, None)
-                case Resting(seconds):
+                case Resting(seconds, then):
+                    until = anyio.current_time() + seconds
                     with anyio.CancelScope() as self._cut:
                         await anyio.sleep(seconds)
+                    # What interrupts it may leave the rest of it to do.
+                    self._state = Resting(max(0.0, until - anyio.current_time()), then)
                     return Rested()
         finally:
             self._cut = None
@@ -231,11 +255,20 @@ class Reflector:
         if first:
             self.status.synced = True
             self._sink.announce()
+        if self._owed.note_heard():
+            self._sink.announce()
 
     # --- lists ----------------------------------------------------------------------------------
 
     async def _list(self, token: str) -> Input | None:
-        query = {"limit": str(PAGE), **self._collection.selectors}
+        try:
+            return await self._page(token, self._collection.selectors, self._take)
+        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
+            return self._failed(_explained(error, f"LIST {self._collection.path}"))
+
+    async def _page(self, token: str, selectors: Mapping[str, str], take: Take) -> PageRead | None:
+        """Read one page, passing its objects to `take`; None if it was interrupted."""
+        query = {"limit": str(PAGE), **selectors}
         if token:
             query["continue"] = token
         else:
@@ -243,39 +276,91 @@ class Reflector:
         path = self._collection.path
         headers = self._collection.accept("PartialObjectMetadataList")
         request = f"LIST {path}"
-        try:
-            with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
-                self._cut = scope
-                self.status.connects += 1
-                await self._turn()
-                async with self._transport.stream(HttpRequest("GET", path, query, headers)) as stream:
-                    await raise_refusal(stream, request)
-                    self._note_answer()
-                    return await self._read_list(stream, scope)
-            if self._relist_asked or self._recovering:
-                return None
-            return self._failed(OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request))
-        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
-            return self._failed(_explained(error, request))
+        with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
+            self._cut = scope
+            self.status.connects += 1
+            await self._turn()
+            async with self._transport.stream(HttpRequest("GET", path, query, headers)) as stream:
+                await raise_refusal(stream, request)
+                self._note_answer()
+                return await self._read_list(stream, scope, take)
+        if self._interrupted:
+            return None
+        raise OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request)
 
-    async def _read_list(self, stream: StreamingResponse, scope: anyio.CancelScope) -> Input:
+    async def _read_list(self, stream: StreamingResponse, scope: anyio.CancelScope, take: Take) -> PageRead:
         parser = ListParser(self._read)
         self._pace.start()
         async for chunk in stream.chunks:
             scope.deadline = anyio.current_time() + 2 * SILENCE
-            await self._take(parser.feed(chunk))
-        await self._take(parser.finish())
+            await take(parser.feed(chunk))
+        await take(parser.finish())
         if parser.token in self._tokens:
             # A server that repeats a token would be asked for the same page as fast as it answers, for ever.
             raise MalformedAnswer(f"LIST {self._collection.path}: the same continue token twice")
         self._tokens.add(parser.token)
-        return PageRead(_version(parser.version), parser.token)
+        return PageRead(version_of(parser.version), parser.token)
 
     async def _take(self, snapshots: Iterator[Snapshot]) -> None:
         while batch := tuple(islice(snapshots, BATCH)):
             self._advance(ItemsRead(batch))
             if self._pace.due(len(batch)):
                 await self._pace.pause()
+
+    # --- parts of the collection ------------------------------------------------------------------
+
+    async def _read_part(self, part: OwedPart, version: int) -> None:
+        """List a part and merge it into the store, while no watch goes on from `version`.
+
+        The list is not older than the watch, so nothing that it has was deleted in an event already handled.
+        """
+        self._reading_part = True
+        try:
+            listed = await self._merge_part(part)
+        except NotFound:
+            self._state = Listing()  # to find out whether the resource is gone
+        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
+            self._rest_owed(_explained(error, f"LIST {self._collection.path}"))
+        else:
+            if listed is None:
+                return
+            if listed < version:
+                self._state = Listing()  # the server went back
+                return
+            self._owed.note_read()
+            self.status.error = None
+        finally:
+            self._reading_part, self._cut = False, None
+
+    async def _merge_part(self, part: OwedPart) -> int | None:
+        """The version at which the store has the whole part; None if it was interrupted."""
+        seen: set[CompactKey] = set()
+
+        async def take(snapshots: Iterator[Snapshot]) -> None:
+            while batch := tuple(islice(snapshots, BATCH)):
+                seen.update(snapshot.place for snapshot in batch)
+                self._sink.merge(batch, initial=part.initial)
+                if self._pace.due(len(batch)):
+                    await self._sink.settle()
+                    await self._pace.pause()
+
+        token = ""
+        while not self._is_interrupted() and (page := await self._page(token, part.selectors, take)):
+            token = page.token
+            if not token:
+                await self._sink.drop(partial(part.misses, seen, page.version), left=False)
+                self._sink.note_merged(part.keeps, page.version)
+                return page.version
+        return None
+
+    def _rest_owed(self, error: Exception) -> None:
+        """Try again after a rest, in which the watch goes on."""
+        failed = self._failed(error)
+        self._owed.rest(rest(self._owed.failures, failed.chance, error), self._try_owed_again)
+
+    def _try_owed_again(self) -> None:
+        if isinstance(rested(self._state), Watching):
+            self._interrupt_following()
 
     # --- watches --------------------------------------------------------------------------------
 
@@ -306,7 +391,7 @@ class Reflector:
                     await raise_refusal(stream, request)
                     self._note_answer()
                     await self._read_events(stream, watch, request)
-            if self._relist_asked or self._recovering:
+            if self._interrupted:
                 return None
             if watch.scope.cancelled_caught and isinstance(self._state, Streaming):
                 raise OutcomeUnknown(f"no word for {silence:g} s", request)
@@ -318,22 +403,28 @@ class Reflector:
 
     async def _read_events(self, stream: StreamingResponse, watch: WatchDeadline, request: str) -> None:
         lines = LineSplitter()
-        pace = self._pace
+        pace, read = self._pace, self._read
         pace.start()
         async for chunk in stream.chunks:
+            if self._is_interrupted():  # the cancellation may come late
+                return
             for line in lines.feed(chunk):
-                given = self._given(line, request)
+                given = watch_input(line, read, request)
                 if given is not None:
                     watch.events += 1
                     self._advance(given)
                     if isinstance(given, BookmarkRead):
                         watch.bookmark(self._state)
                         await self._settle()
+                        if self._is_interrupted():
+                            return
                     if not isinstance(self._state, Streaming | Watching):
                         return
                 if pace.due():
                     self._sink.announce()
                     await pace.pause()
+                    if self._is_interrupted():
+                        return
             self._flush()
             watch.heard(self._state)
             if isinstance(self._state, Watching):
@@ -342,21 +433,6 @@ class Reflector:
             self._sink.announce()
         if lines.pending:
             raise OutcomeUnknown("the stream ended within a line", request)
-
-    def _given(self, line: bytes, request: str) -> Input | None:
-        """The input of one line; None for an unknown type of event, or an object that is left out."""
-        event = _decoded_event(line)
-        kind = event.type
-        if kind in ("ADDED", "MODIFIED", "DELETED"):
-            snapshot = self._read(bytes(event.object))
-            return None if snapshot is None else EventRead(kind, snapshot)  # type: ignore[arg-type]
-        if kind == "BOOKMARK":
-            metadata = _bookmark.decode(event.object).metadata
-            whole = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-            return BookmarkRead(_version(metadata.resourceVersion), whole)
-        if kind == "ERROR":
-            raise error_from_status(msgspec.json.decode(event.object, type=dict[str, Any]), request)
-        return None
 
     # --- what comes of it -----------------------------------------------------------------------
 
@@ -371,6 +447,7 @@ class Reflector:
             self._sink.apply(output)
             if type(output) is Commit:
                 self._load.close()
+                self._owed.note_all_read()
                 self.status.lists += 1
                 self.status.error = None
                 self.status.heard = anyio.current_time()
@@ -409,21 +486,6 @@ class Reflector:
         log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
         log("cannot follow the resource; trying again", error=str(error))
         self._logged = now if now - self._logged >= _LOG_AGAIN else self._logged
-
-
-def _decoded_event(line: bytes) -> WatchLine:
-    try:
-        return decode_watch_line(line)
-    except RecursionError:
-        parts = members(line)
-        kind = msgspec.json.decode(parts.get("type", b'""'), type=str)
-        return WatchLine(kind, msgspec.Raw(parts.get("object", b"{}")))
-
-
-def _version(text: str) -> int:
-    if not text.isdecimal():
-        raise MalformedAnswer(f"resourceVersion {text!r} is not a number: this server cannot be followed")
-    return int(text)
 
 
 def _explained(error: Exception, request: str) -> Exception:

@@ -187,15 +187,31 @@ def step(state: State, given: Input) -> Step:
     return after
 
 
+def rested(state: State) -> Streaming | Listing | Watching:
+    """The state after the rest, if it is one."""
+    return state.then if isinstance(state, Resting) else state
+
+
 def recovered(state: State) -> State:
     """The state after an outage: without a rest, as if nothing had failed, from a first page."""
-    after = state.then if isinstance(state, Resting) else state
+    after = rested(state)
     match after:
         case Watching(version):
             return Watching(version)
         case Listing(absent=absent):
             return Listing(absent=absent)
     return Streaming()
+
+
+def begun_again(state: State) -> State:
+    """The state when other objects are to be followed: a list under way does not have them."""
+    return Listing("", state.failures, state.absent) if isinstance(state, Listing) else state
+
+
+def is_gone(state: State) -> bool:
+    """Whether the server has no such resource, so that nothing of it is missing."""
+    after = rested(state)
+    return isinstance(after, Listing) and after.absent >= ABSENCES_MEAN_GONE
 
 
 def _in_watch(state: Watching, given: Input) -> Step | None:

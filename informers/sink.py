@@ -1,10 +1,13 @@
 """Applies what a reflector reads to a store and its handlers."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from informers.handlers import Handlers
+from informers.informer_selection import Matches
+from informers.loop_slices import LoopSlice
 from informers.reflector_state import (
     Clear,
     Commit,
@@ -20,7 +23,15 @@ from informers.snapshot import Snapshot
 from informers.store import Delta, Store
 
 
-@frozen(eq=False)
+@frozen
+class _Merged:
+    """The objects that `keeps` chooses were read at `version`, which the watch has yet to reach."""
+
+    keeps: Matches
+    version: int
+
+
+@define(eq=False)
 class Sink:
     """One part of a store, and the handlers of its changes.
 
@@ -31,32 +42,75 @@ class Sink:
     part: str
     store: Store
     handlers: Handlers
-    wants: Callable[[Snapshot], bool]
+    wants: Matches
     note_change: Callable[[], None]
     announce: Callable[[], None]
+    _merged: list[_Merged] = field(factory=list, init=False)
 
     def apply(self, output: Output) -> None:
         """Apply a decision of the state machine to the store, and pass the changes to the handlers."""
         match output:
             case Put(snapshot):
-                if self.wants(snapshot):
-                    self._publish(self.store.put(snapshot))
-                else:
+                if not self.wants(snapshot):
                     self._publish(self.store.leave(snapshot))
+                elif self._merged and self._has_ended(snapshot):
+                    self.store.reach(snapshot.version, self.part)
+                else:
+                    self._publish(self.store.put(snapshot))
             case Remove(snapshot):
                 self._publish(self.store.remove(snapshot))
             case Reach(version):
                 self.store.reach(version, self.part)
             case StageObjects(snapshots):
-                self.store.stage(filter(self.wants, snapshots), self.part)
+                for wanted, some in groupby(snapshots, self.wants):
+                    (self.store.stage if wanted else self.store.stage_left)(some, self.part)
             case UnstageObject(key):
                 self.store.unstage(key, self.part)
             case Commit(version):
+                self._merged.clear()
                 self._publish_all(self.store.commit(version, self.part))
             case Clear():
+                self._merged.clear()
                 self._publish_all(self.store.clear(self.part))
             case DropStage():
                 self.store.drop_stage(self.part)
+
+    # --- a part that is read apart from the list ----------------------------------------------------
+
+    def merge(self, snapshots: Sequence[Snapshot], *, initial: bool) -> None:
+        """Take over what is newer than the store, from a list that is not older than the watch."""
+        self._publish_all(self.store.merge(filter(self.wants, snapshots), initial=initial))
+
+    def note_merged(self, keeps: Matches, version: int) -> None:
+        """All objects that `keeps` chooses are in the store as they are at `version`.
+
+        The watch repeats how they came to be so. Of objects that do not exist any more it must bring nothing
+        back.
+        """
+        self._merged.append(_Merged(keeps, version))
+
+    async def drop(self, leaves: Matches, *, left: bool) -> None:
+        """Remove the objects that `leaves` chooses, in slices, as missing or as not followed any more."""
+        pace, gone = LoopSlice(), list[Delta]()
+        pace.start()
+        for snapshot in self.store.held(self.part):
+            delta = self.store.drop(snapshot, left=left) if leaves(snapshot) else None
+            if delta is not None:
+                gone.append(delta)
+            if pace.due():
+                self._publish_all(gone)
+                gone = []
+                await self.settle()
+                await pace.pause()
+        self._publish_all(gone)
+        await self.settle()
+
+    def _has_ended(self, snapshot: Snapshot) -> bool:
+        """Whether a state is the past of an object that was missing when its part was read."""
+        self._merged = [merged for merged in self._merged if merged.version >= snapshot.version]
+        return any(merged.keeps(snapshot) for merged in self._merged) and (
+            self.store.get(snapshot.key) is None
+        )
 
     async def settle(self) -> None:
         if self.handlers.unsettled:

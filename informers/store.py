@@ -21,11 +21,11 @@ ALL = ""
 class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a store: `old` is None for an addition, `new` is None for a deletion.
 
-    `initial`: from a first list. `missed`: a deletion noticed only by an absence (from a later list, or
-    because resource, namespace or object is no longer followed). `left`: a missed deletion of an object that
-    may well exist, but is not in the informer's share any more. `resync`: a replay of what the store holds,
-    with old and new equal. An object deleted and recreated between two observations is one delta, with two
-    uids.
+    `initial`: from a first list, or the first one of what a share has gained. `missed`: a deletion noticed
+    only by an absence (from a later list, or because resource, namespace or object is no longer followed).
+    `left`: a missed deletion of an object that may well exist, but is not in the share any more. `resync`: a
+    replay of what the store holds, with old and new equal. An object deleted and recreated between two
+    observations is one delta, with two uids.
     """
 
     old: Snapshot | None
@@ -53,6 +53,11 @@ class _Table:
     size: int = 0
     objects: dict[CompactKey, Snapshot] = field(factory=dict)
     notes: dict[CompactKey, bytes] = field(factory=dict)
+    left: set[CompactKey] = field(factory=set)
+    """Of a staged list: the places of objects that exist, but are not followed any more."""
+    ahead: dict[CompactKey, int] = field(factory=dict)
+    """Of objects that were removed in a state that the table, as a whole, has yet to reach: its version."""
+    ahead_until: int = 0
 
     @classmethod
     def empty(cls, functions: Mapping[str, IndexFunction]) -> "_Table":
@@ -78,6 +83,17 @@ class _Table:
             for index in self.indexes.values():
                 index.remove(old)
         return old
+
+    def note_ahead(self, removed: Snapshot) -> None:
+        if removed.version > self.version:
+            self.ahead[removed.place] = removed.version
+            self.ahead_until = max(self.ahead_until, removed.version)
+
+    def is_past(self, snapshot: Snapshot) -> bool:
+        """Whether it is older than a state that the table has had and has no more."""
+        if snapshot.version > self.ahead_until:
+            self.ahead.clear()
+        return snapshot.version <= self.ahead.get(snapshot.place, 0)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         index = self.indexes[name] = StoreIndex(function)
@@ -134,6 +150,11 @@ class Store:
         if namespace:
             return self.by_index("namespace", namespace)
         return list(chain.from_iterable(table.objects.values() for table in self._tables.values()))
+
+    def held(self, part: str = ALL) -> Sequence[Snapshot]:
+        """All objects of a part, in any order."""
+        table = self._tables.get(part)
+        return [] if table is None else list(table.objects.values())
 
     def by_index(self, name: str, value: Any) -> Sequence[Snapshot]:
         """The objects that the index `name` has under `value`. Raises KeyError for an unknown index."""
@@ -229,6 +250,8 @@ class Store:
             table.version = snapshot.version
         if old is not None and (old.version > snapshot.version or old.same_as(snapshot)):
             return None
+        if table.ahead and table.is_past(snapshot):
+            return None
         table.set(snapshot)
         return Delta(old, snapshot)
 
@@ -262,13 +285,30 @@ class Store:
         table.unset(snapshot.place)
         return Delta(old, None, missed=True, left=True)
 
-    def drop(self, snapshot: Snapshot) -> Sequence[Delta]:
-        """Remove an object in the state that is held, as it is not followed any more."""
+    def merge(self, snapshots: Iterable[Snapshot], *, initial: bool) -> Sequence[Delta]:
+        """Add or update objects from a list of some of them, which says nothing of the version reached.
+
+        States that are known, or older than known ones, change nothing. `initial` marks additions.
+        """
+        deltas: list[Delta] = []
+        for snapshot in snapshots:
+            table = self._table(snapshot.place.namespace)
+            if table is None:
+                continue
+            old = table.objects.get(snapshot.place)
+            if old is None or not (old.version > snapshot.version or old.same_as(snapshot)):
+                table.set(snapshot)
+                deltas.append(Delta(old, snapshot, initial and old is None))
+        return deltas
+
+    def drop(self, snapshot: Snapshot, *, left: bool) -> Delta | None:
+        """Remove an object that is missing, or is not followed any more (`left`); None if it has changed."""
         table = self._table(snapshot.place.namespace)
         if table is None or table.objects.get(snapshot.place) is not snapshot:
-            return []
+            return None
         table.unset(snapshot.place)
-        return [Delta(snapshot, None, missed=True, left=True)]
+        table.note_ahead(snapshot)
+        return Delta(snapshot, None, missed=True, left=left)
 
     def reach(self, version: int, part: str = ALL) -> None:
         """Note that nothing of that part is missing up to `version`."""
@@ -285,11 +325,24 @@ class Store:
         for snapshot in snapshots:
             old = known.get(snapshot.place)
             staged.set(old if old is not None and old.same_as(snapshot) else snapshot)
+            if staged.left:
+                staged.left.discard(snapshot.place)
+
+    def stage_left(self, snapshots: Iterable[Snapshot], part: str = ALL) -> None:
+        """Note objects of an incomplete list that are not followed, or not any more."""
+        self.stage((), part)
+        staged, known = self._staged[part], self._tables[part].objects
+        for snapshot in snapshots:
+            staged.unset(snapshot.place)
+            if snapshot.place in known:
+                staged.left.add(snapshot.place)
 
     def unstage(self, key: Key, part: str = ALL) -> None:
         """Remove a staged object."""
-        if part in self._staged:
-            self._staged[part].unset(CompactKey(key.namespace, key.name))
+        staged, place = self._staged.get(part), CompactKey(key.namespace, key.name)
+        if staged is not None:
+            staged.unset(place)
+            staged.left.discard(place)
 
     def drop_stage(self, part: str = ALL) -> None:
         """Forget what was staged, as the list cannot be completed."""
@@ -309,7 +362,12 @@ class Store:
         old, new = before.objects, after.objects
         if not old:
             return [Delta(None, snapshot, initial) for snapshot in new.values()]
-        deltas = [Delta(gone, None, missed=True) for place, gone in old.items() if place not in new]
+        left, after.left = after.left, set()
+        deltas = [
+            Delta(gone, None, missed=True, left=place in left)
+            for place, gone in old.items()
+            if place not in new
+        ]
         for place, snapshot in new.items():
             previous = old.get(place)
             if previous is not snapshot:
