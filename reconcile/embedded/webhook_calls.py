@@ -28,6 +28,7 @@ USER_AGENT: Final = "kube-apiserver-admission"
 # A review holds at most two objects of 3 MiB and a patch; a real server has no limit of its own.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _MAX_REDIRECTS: Final = 10  # net/http
+_MAX_TOLD: Final = 2048  # maxUnstructuredResponseTextBytes in client-go
 _OK: Final = range(200, 207)  # rest.Request takes these for success
 _HTTPS: Final = 443
 
@@ -247,7 +248,7 @@ def _status_message(body: bytes) -> str:
 def _status_text(status: int, content_type: str, body: bytes) -> str:
     text = "unknown"
     if content_type.partition(";")[0].strip().startswith("text/"):
-        text = body.decode(errors="replace").strip()
+        text = body[:_MAX_TOLD].decode(errors="replace").strip()
     if status in _STATUS_TEXTS:
         return _STATUS_TEXTS[status]
     if status in _ECHOING:

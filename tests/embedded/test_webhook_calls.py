@@ -138,6 +138,7 @@ EMPTY = "0-length response with status code: 200 and content type: application/j
 ANSWERS: list[tuple[int, str, str, str]] = [
     (500, "application/json", "boom", PREVENTED % "unknown"),
     (502, "text/plain", " bad ", PREVENTED % "bad"),
+    (502, "text/plain", "x" * 3000, PREVENTED % ("x" * 2048)),
     (404, "application/json", "{}", "the server could not find the requested resource"),
     (403, "text/html", "go away", "go away"),
     (418, "text/plain", "tea", SILENT),
