@@ -120,6 +120,7 @@ class Assembly:
             debug=options["debug"],
             undeclared="refuse" if refuses_undeclared(options) else "warn",
             selection=takeover_selection(options["selector"], self._controllers),
+            epoch_of=lambda: 0 if self.elector is None else self.elector.epoch,
         )
         return Runner(
             executor,
