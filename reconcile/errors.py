@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from reconcile.owners import AlreadyOwned
     from reconcile.runs.run_request import TerminalError
     from reconcile.storms.determinism import NondeterministicRun
-    from reconcile.webhooks.definition_rollout import DefinitionRefused
+    from reconcile.webhooks.definition_refused import DefinitionRefused
 
 __all__ = [
     "AlreadyExists",

@@ -21,18 +21,22 @@ from reconcile.runs.tenure import Tenure, within
 
 @define(eq=False)
 class HeldBuckets:
-    """The buckets of one manager: its member holds, closes and drops them, its controllers ask."""
+    """The buckets of one manager: its member holds, closes and drops them, its controllers ask.
+
+    With `only`, all objects are in that one bucket: for controllers that need all of them in one replica.
+    """
 
     buckets: Buckets
+    only: int | None = None
     _tenures: dict[int, Tenure] = field(factory=dict, init=False)
     _open: set[int] = field(factory=set, init=False)
 
     def bucket_of(self, snapshot: Snapshot) -> int:
-        return self.buckets.of(snapshot.uid)
+        return self.buckets.of(snapshot.uid) if self.only is None else self.only
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether runs of that object may begin: its bucket is held, and not closed."""
-        return self.buckets.of(snapshot.uid) in self._open
+        return self.bucket_of(snapshot) in self._open
 
     def tenure_of(self, snapshot: Snapshot) -> Tenure | None:
         """What a run of that object may work under; None if none may begin."""

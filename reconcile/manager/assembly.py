@@ -1,24 +1,28 @@
 """Builds what a manager runs: for each cluster a cache, a client and runners, and the elector of them all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from attrs import evolve
 
-from informers import Cache, ReachTransport, SystemClock, Transport, get_logger
-from reconcile.client.certainty import LedTransport
+from informers import APIResource, Cache, ReachTransport, SystemClock, Transport, get_logger
+from informers.informer_share import Share
+from reconcile.client.buckets import Buckets
+from reconcile.client.certainty import Certainty, LedTransport
 from reconcile.client.client import Client
+from reconcile.client.guarded_writes import HeldTransport
 from reconcile.client.redaction import redact_event
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.controller.blocking import Blocking, InStep, Threads
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.controller.event_recorder import recorder_of
+from reconcile.controller.held_buckets import HeldBuckets
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
-from reconcile.manager.definition_keeping import definition_keeper_of
 from reconcile.manager.leadership import LeaderElector
 from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster, works_in
 from reconcile.manager.option_list import (
@@ -32,8 +36,11 @@ from reconcile.manager.predecessor_check import predecessor_check_of
 from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.shadow import ShadowTransport
 from reconcile.models import Object, kind_of
+from reconcile.sharding.options import Sharding
 
 if TYPE_CHECKING:
+    from reconcile.manager.definition_keeping import DefinitionKeeper
+    from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
     from reconcile.ops.tracing import Traces
 
@@ -57,12 +64,28 @@ class Assembly:
         self._blocking = blocking_code(options)
         if metrics is not None:
             transports = {name: metrics.metered(transport) for name, transport in transports.items()}
-        caches = {name: cache_of(options, transport, name) for name, transport in transports.items()}
+        self._sharding = sharding_of(options)
+        self._certainty = Certainty(options["clock"])
+        buckets = Buckets() if self._sharding is None else Buckets(self._sharding.buckets)
+        self._held = HeldBuckets(buckets)
+        self._leading = HeldBuckets(buckets, only=buckets.count)
+        self.replica: ShardedReplica | None = None
+        caches = {
+            name: cache_of(options, transport, name, self._share) for name, transport in transports.items()
+        }
         # The Lease is in the first cluster, and so are the Service and the certificates of webhooks.
         self._first = next(iter(caches))
         self.elector = self._elector(transports[self._first], caches[self._first])
         members = [self._cluster(name, transports[name], cache) for name, cache in caches.items()]
         self.clusters = ClusterSet(members, log)
+        if self._sharding is not None:
+            from reconcile.manager.sharded_replica import replica_of
+
+            transport = transports[members[0].name]
+            held = self._held, self._leading
+            self.replica = replica_of(
+                options, self._sharding, controllers, members[0], transport, held, self._certainty
+            )
 
     def _elector(self, transport: Transport, cache: Cache) -> LeaderElector | None:
         election = self._options["leader_election"]
@@ -72,6 +95,14 @@ class Assembly:
         transport = ReachTransport(transport, cache.reach, paced=False)
         client = Client(transport, field_manager=self._options["name"], clock=self._options["clock"])
         return LeaderElector(client, election, lease_terms(self._options))
+
+    def _share(self, resource: APIResource) -> Share | None:
+        return None if self.replica is None else self.replica.work.initial_share(resource)
+
+    def _held_by(self, controller: Controller[Any]) -> HeldBuckets | None:
+        if self._sharding is None:
+            return None
+        return self._held if controller.sharded else self._leading
 
     def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
         options = self._options
@@ -86,17 +117,28 @@ class Assembly:
         runners = RunnerSet(cache, partial(self._runner, name, client, cache), options["sync_seconds"])
         check = predecessor_check_of(options, client, self._controllers)
         # A standby needs the versions of its classes before there is a leader.
-        first = ReachTransport(transport, cache.reach)
-        controllers = [one for one in self._controllers if works_in(one, name)]
-        service = options["webhook_service"] if name == self._first else ""
-        keeper = definition_keeper_of(options, first, client, controllers, service, self._metrics)
+        keeper = self._definition_keeper(name, ReachTransport(transport, cache.reach), client)
         return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check, keeper)
+
+    def _definition_keeper(
+        self, cluster: str, transport: Transport, client: Client
+    ) -> "DefinitionKeeper | None":
+        options = self._options
+        if options["definitions"] == "check" or options["dry_run"]:
+            return None
+        from reconcile.manager.definition_keeping import definition_keeper_of
+
+        controllers = [one for one in self._controllers if works_in(one, cluster)]
+        service = options["webhook_service"] if cluster == self._first else ""
+        return definition_keeper_of(options, transport, client, controllers, service, self._metrics)
 
     def _transport_of_runs(self, transport: Transport, cache: Cache) -> Transport:
         """What the requests of runs pass: paced after outages, guarded by leadership, traced, or shadowed."""
         transport = ReachTransport(transport, cache.reach)
         if self.elector is not None:
             transport = LedTransport(transport, self.elector.certainty)
+        if self._sharding is not None:
+            transport = HeldTransport(LedTransport(transport, self._certainty))
         if self._traces is not None:
             transport = self._traces.traced(transport)
         return ShadowTransport(transport, self._options["clock"]) if self._options["dry_run"] else transport
@@ -120,7 +162,7 @@ class Assembly:
             debug=options["debug"],
             undeclared="refuse" if refuses_undeclared(options) else "warn",
             selection=takeover_selection(options["selector"], self._controllers),
-            epoch_of=lambda: 0 if self.elector is None else self.elector.epoch,
+            held=self._held_by(controller),
         )
         return Runner(
             executor,
@@ -139,7 +181,20 @@ class Assembly:
         return RunHistory(metrics, None if self._traces is None else self._traces.controller(label))
 
 
-def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -> Cache:
+def sharding_of(options: ManagerOptions) -> Sharding | None:
+    """The ring of the manager, with its identity in it."""
+    given = options["sharding"]
+    if given is None:
+        return None
+    return evolve(given, canary=options["canary"] or given.canary).identified(options["clock"])
+
+
+def cache_of(
+    options: ManagerOptions,
+    transport: Transport,
+    cluster: str = "",
+    shares: Callable[[APIResource], Share | None] | None = None,
+) -> Cache:
     kinds = {kind: kept for kind, kept in options["informers"].items() if kind is not Object}
     return Cache(
         transport,
@@ -148,6 +203,7 @@ def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -
         options={kind_of(kind).resource: kept for kind, kept in kinds.items()},
         clock=options["clock"],
         log=get_logger("informers").bind(cluster=cluster) if cluster else None,
+        shares=shares,
     )
 
 

@@ -116,10 +116,8 @@ def definition_keeper_of(
     controllers: Iterable[Controller[Any]],
     service: str,
     metrics: "Metrics | None" = None,
-) -> DefinitionKeeper | None:
-    """The keeper of a cluster with those controllers; None if it only checks, and in shadow."""
-    if options["definitions"] == "check" or options["dry_run"]:
-        return None
+) -> DefinitionKeeper:
+    """The keeper of a cluster with those controllers."""
     return DefinitionKeeper(wanted_definitions(controllers, service), first, client, options["name"], metrics)
 
 

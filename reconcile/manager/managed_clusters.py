@@ -6,7 +6,7 @@ A single cluster that cannot be read at the start is an error; of several it is 
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -20,7 +20,6 @@ from reconcile.client.client import Client
 from reconcile.client.redaction import redacted
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
-from reconcile.manager.definition_keeping import DefinitionKeeper
 from reconcile.manager.installed_definitions import check_scales
 from reconcile.manager.predecessor_check import PredecessorCheck
 from reconcile.manager.runner_set import RunnerSet
@@ -29,7 +28,10 @@ from reconcile.models import kind_of
 from reconcile.ops.manager_status import ClusterStatus
 from reconcile.runs.run_request import Cause, Named, Request, as_request
 from reconcile.runs.supervision import noted, without_groups
-from reconcile.webhooks.definition_rollout import DefinitionRefused
+from reconcile.webhooks.definition_refused import DefinitionRefused
+
+if TYPE_CHECKING:
+    from reconcile.manager.definition_keeping import DefinitionKeeper
 
 RETRY_SECONDS = 5.0
 """Until a cluster that failed at its start is tried again."""
@@ -47,7 +49,7 @@ class ManagedCluster:
     runners: RunnerSet
     sync_seconds: float
     predecessor_check: PredecessorCheck | None = None
-    definitions: DefinitionKeeper | None = None
+    definitions: "DefinitionKeeper | None" = None
     works: bool = False
     tried: bool = False
     error: Exception | None = None
@@ -91,9 +93,13 @@ class ManagedCluster:
 
     def start(self, group: TaskGroup) -> None:
         """Start the controllers, and what keeps their definitions."""
+        self.runners.start(group)
+        self.keep_definitions(group)
+
+    def keep_definitions(self, group: TaskGroup) -> None:
+        """Start what keeps the definitions of the controllers."""
         if self.definitions is not None:
             group.start_soon(noted, self.definitions.run, "definitions")
-        self.runners.start(group)
 
     async def check_predecessors(self, controllers: Sequence[Controller[Any]] = ()) -> None:
         """Check, before they write, that no predecessor is active. Raises PredecessorActive."""

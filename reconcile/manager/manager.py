@@ -156,11 +156,19 @@ class Manager(Lifecycle):
         return ManagerStatus(
             server="" if self._transport is None else self._transport.server,
             clusters=[cluster.status() for cluster in clusters],
-            leading=self.options["leader_election"] is None or (elector is not None and elector.is_leader),
+            leading=self._leads(),
             leader="" if elector is None else elector.leader,
             controllers=[runner.status() for runner in self._runners],
             informers=[status for cluster in clusters for status in cluster.informers()],
         )
+
+    def _leads(self) -> bool:
+        """Whether it works: it leads, if it is to, or holds a bucket, if it shares the objects."""
+        elector = None if self._assembly is None else self._assembly.elector
+        replica = None if self._assembly is None else self._assembly.replica
+        if self.options["sharding"] is not None:
+            return replica is not None and replica.works
+        return self.options["leader_election"] is None or (elector is not None and elector.is_leader)
 
     def state(self) -> Mapping[str, Any]:
         """What `/debug/state` answers: queues with causes, runs, errors, informers; only what JSON has."""
@@ -242,17 +250,14 @@ class Manager(Lifecycle):
                 self.configure()
             if self._log.isEnabledFor(INFO):
                 self._log.info("configuration", **shown(self.options))
-            with anyio.CancelScope() as starting:
-                self._set_stop_action(starting.cancel)
-                # The pages come first and go last: probes are answered while all else starts and stops.
-                async with (
-                    self._observed(),
-                    open_transports(self.options, self.controllers) as transports,
-                    self._served(next(iter(transports.values()))) as self._webhooks,
-                ):
-                    self._set_stop_action(None)
-                    self._transport = next(iter(transports.values()))
-                    await self._run_on(transports, task_status)
+            # The pages come first and go last: probes are answered while everything else starts and stops.
+            async with (
+                self._observed(),
+                open_transports(self.options, self.controllers) as transports,
+                self._served(next(iter(transports.values()))) as self._webhooks,
+            ):
+                self._transport = next(iter(transports.values()))
+                await self._run_on(transports, task_status)
 
     @asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:
@@ -355,10 +360,10 @@ class Manager(Lifecycle):
         return self._watchdog.watching()
 
     async def _run_workers(self, assembly: Assembly, task_status: TaskStatus[None]) -> None:
-        clusters, elector = assembly.clusters, assembly.elector
+        clusters, elector, replica = assembly.clusters, assembly.elector, assembly.replica
         try:
             async with anyio.create_task_group() as group:
-                self._set_stop_action(partial(group.start_soon, self._end_work, clusters, group))
+                self._set_stop_action(partial(group.start_soon, self._end_work, assembly, group))
                 await clusters.sync(group)
                 if elector is not None:
                     # A standby counts as started: who waits for a start must not wait for the leader's end.
@@ -367,7 +372,10 @@ class Manager(Lifecycle):
                     group.start_soon(noted, elector.hold, "leader election")
                 # Only a leader looks for predecessors, and before its first run: a standby writes nothing.
                 await clusters.check_predecessors()
-                clusters.start(group)
+                if replica is None:
+                    clusters.start(group)
+                else:
+                    await replica.join(group)
                 self._note_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
                 await self._stopping.wait()
@@ -378,9 +386,16 @@ class Manager(Lifecycle):
                 # standbys of a cancelled manager would wait until the Lease runs out.
                 with anyio.CancelScope(shield=True):
                     await elector.release()
+            if replica is not None:
+                with anyio.CancelScope(shield=True):
+                    await replica.lease.leave()
 
-    async def _end_work(self, clusters: ClusterSet, group: TaskGroup) -> None:
-        await clusters.stop(self.options["stop_seconds"])
+    async def _end_work(self, assembly: Assembly, group: TaskGroup) -> None:
+        ends = anyio.current_time() + self.options["stop_seconds"]
+        if assembly.replica is not None:
+            # First, while runs may still begin: buckets go to others one by one.
+            await assembly.replica.leave(self.options["stop_seconds"])
+        await assembly.clusters.stop(max(0.0, ends - anyio.current_time()))
         group.cancel_scope.cancel()
 
     @property

@@ -24,6 +24,25 @@ def check_options(options: ManagerOptions, controllers: Collection[Controller[An
     _check_pages(options)
     check_webhooks(options, controllers)
     lease_terms(options)
+    _check_sharding(options)
+
+
+def _check_sharding(options: ManagerOptions) -> None:
+    if options["sharding"] is None:
+        if options["canary"]:
+            raise ConfigurationError("canary= is a share of the objects of a ring: give sharding= too")
+        return
+    if options["leader_election"] is not None:
+        raise ConfigurationError(
+            "sharding and leader_election exclude each other: replicas of a ring all work"
+        )
+    if options["clusters"]:
+        raise ConfigurationError("sharding and clusters exclude each other: a ring is of one cluster")
+    for kind, informer in options["informers"].items():
+        if informer.shard:
+            raise ConfigurationError(
+                f"informers: {kind.__name__}: a ring selects by shard itself: leave shard= out"
+            )
 
 
 def check_server(options: ManagerOptions) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
+    from reconcile.sharding.options import Sharding
+
 PREFIX: Final = "RECONCILE_"
 CLIENT_QPS: Final = 50.0
 CLIENT_BURST: Final = 100
@@ -134,6 +136,18 @@ class ManagerOptions(TypedDict, total=False):
         None,
         values.lease,
         "Act only while holding this Lease, [NAMESPACE/]NAME; empty: always.",
+    ]
+    sharding: Annotated[
+        "Sharding | None",
+        None,
+        values.sharding,
+        "Share all objects with the replicas of this ring, [NAMESPACE/]NAME; empty: do not.",
+    ]
+    canary: Annotated[
+        float,
+        0.0,
+        values.share,
+        "Take that share of all objects at most, such as 5%, while the ring has other replicas.",
     ]
     lease_seconds: Annotated[
         float,
@@ -286,21 +300,26 @@ def _nearest(word: str, words: Iterable[str]) -> str:
 
 
 def overridden(options: ManagerOptions, changes: ManagerOptions) -> ManagerOptions:
-    """`options` with `changes`; a changed Lease keeps the identity. Raises ConfigurationError."""
+    """`options` with `changes`; a changed Lease or ring keeps the rest. Raises ConfigurationError."""
     former, election = options["leader_election"], changes.get("leader_election", options["leader_election"])
-    if election is None and any(name in changes for name in _LEASE_TIMES):
-        raise ConfigurationError("lease_seconds, renew_seconds and retry_seconds need leader_election")
+    former_ring, ring = options["sharding"], changes.get("sharding", options["sharding"])
+    if election is None and ring is None and any(name in changes for name in _LEASE_TIMES):
+        raise ConfigurationError(
+            "lease_seconds, renew_seconds and retry_seconds need leader_election or sharding"
+        )
     if election is not None and former is not None:
         election = evolve(former, name=election.name, namespace=election.namespace)
+    if ring is not None and former_ring is not None:
+        ring = evolve(former_ring, name=ring.name, namespace=ring.namespace)
     # A choice of namespaces replaces the other way to choose them, and a rate the limiter.
     replaced: ManagerOptions = {}
     if "namespace" in changes or "namespaces" in changes:
         replaced |= {"namespace": "", "namespaces": ()}
     if "client_qps" in changes:
         replaced["limiter"] = None
-    merged: ManagerOptions = {**options, **replaced, **changes, "leader_election": election}
+    merged: ManagerOptions = {**options, **replaced, **changes, "leader_election": election, "sharding": ring}
     # A shadow never leads: a Lease is a write too.
-    return {**merged, "leader_election": None} if merged["dry_run"] else merged
+    return {**merged, "leader_election": None, "sharding": None} if merged["dry_run"] else merged
 
 
 def lease_terms(options: ManagerOptions) -> LeaseTerms:
@@ -313,13 +332,14 @@ def lease_terms(options: ManagerOptions) -> LeaseTerms:
 
 def shown(options: ManagerOptions) -> Mapping[str, Any]:
     """The options for a log line: those that text can set. None of them is a secret."""
-    election = options["leader_election"]
-    hidden = _LEASE_TIMES if election is None else ()
+    election, ring = options["leader_election"], options["sharding"]
+    hidden = _LEASE_TIMES if election is None and ring is None else ()
     return {
         **{name: value for name, value in options.items() if name in TEXT_OPTIONS and name not in hidden},
         "clusters": ",".join(f"{name}={_place(way)}" for name, way in options["clusters"].items()),
         "namespaces": ",".join(options["namespaces"]),
         "leader_election": "" if election is None else f"{election.namespace}/{election.name}",
+        "sharding": "" if ring is None else f"{ring.namespace}/{ring.name}",
         "undeclared": "refuse" if refuses_undeclared(options) else "warn",
     }
 

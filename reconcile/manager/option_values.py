@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 from informers import InformerOptions, Transport
 from reconcile.client.object_selectors import parse_labels
 from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object, kind_of
 from reconcile.ops.serving_addresses import parse_address
+
+if TYPE_CHECKING:
+    from reconcile.sharding.options import Sharding
 
 ReadyWhen = Literal["up", "synced", "leading"]
 ServeMetrics = Literal["all", "local"]
@@ -123,6 +126,24 @@ def lease(value: str | LeaderElection | None) -> LeaderElection | None:
     if value and (not name or "/" in namespace):
         _refuse("NAME or NAMESPACE/NAME of a Lease", value)
     return LeaderElection(name, namespace or "default") if value else None
+
+
+def sharding(value: "str | Sharding | None") -> "Sharding | None":
+    if not isinstance(value, str):
+        return value
+    from reconcile.sharding.options import Sharding
+
+    namespace, _, name = value.rpartition("/")
+    if value and (not name or "/" in namespace):
+        _refuse("NAME or NAMESPACE/NAME of a ring", value)
+    return Sharding(name, namespace or "default") if value else None
+
+
+def share(value: object) -> float:
+    """A share from 0 to 1, or in per cent as text."""
+    expected, text = "a share such as 5% or 0.05", str(value)
+    number = _number(text.removesuffix("%"), expected) / (100 if text.endswith("%") else 1)
+    return number if number <= 1 else _refuse(expected, value)
 
 
 def service(value: str) -> str:

@@ -32,9 +32,14 @@ class MemberLease:
     """Keeps the Lease of one member, with what `record` says. `client` must bypass every guard of writes."""
 
     def __init__(
-        self, client: Client, sharding: Sharding, terms: LeaseTerms, record: Callable[[], MemberRecord]
+        self,
+        client: Client,
+        sharding: Sharding,
+        terms: LeaseTerms,
+        certainty: Certainty,
+        record: Callable[[], MemberRecord],
     ) -> None:
-        self.certainty = Certainty(client.clock)
+        self.certainty = certainty
         self._client = client
         self._sharding = sharding
         self._terms = terms

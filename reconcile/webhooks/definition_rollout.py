@@ -26,6 +26,7 @@ from informers import (
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.client.sender import Sender, json_object
 from reconcile.webhooks import migration_plan as plan
+from reconcile.webhooks.definition_refused import DefinitionRefused
 from reconcile.webhooks.server_migration import ServerMigration
 from reconcile.webhooks.stored_objects import Rewritten, StoredObjects
 from reconcile.webhooks.wanted_definitions import WantedDefinition
@@ -42,14 +43,6 @@ LONGEST_WAIT: Final = 600.0
 """Seconds: between two attempts, and between two looks at a definition that is as it should be."""
 
 _log = get_logger("reconcile.definitions")
-
-
-class DefinitionRefused(Exception):
-    """A definition may not be changed to the versions of the classes; the text says why and what to do."""
-
-    def __init__(self, definition: str, problem: str) -> None:
-        super().__init__(problem)
-        self.definition = definition
 
 
 @frozen

@@ -16,6 +16,7 @@ PUBLIC = (
     "reconcile.predicates",
     "reconcile.replicas",
     "reconcile.testing",
+    "reconcile.sharding",
     "reconcile.webhooks",
     "reconcile.testing.strategies",
     "informers",

@@ -79,11 +79,12 @@ TEXTS: dict[str, tuple[str, Any]] = {
 
 
 def test_every_text_option_can_be_set_by_a_variable() -> None:
-    assert set(TEXTS) == set(TEXT_OPTIONS) - {"namespaces"}, "namespaces excludes namespace"
+    excluded = {"namespaces": "", "sharding": "", "canary": 0.0}  # by namespace, and by leader_election
+    assert set(TEXTS) == set(TEXT_OPTIONS) - set(excluded)
     environ = {variable_of(name): text for name, (text, _) in TEXTS.items()} | {"HOME": "/root"}
     manager = Manager(Controller(ConfigMap, idle, name="toy"), environ=environ)
     manager.configure()
-    expected = {name: value for name, (_, value) in TEXTS.items()} | {"namespaces": ""}
+    expected = {name: value for name, (_, value) in TEXTS.items()} | excluded
     assert shown(manager.options) == expected
 
 
@@ -99,7 +100,7 @@ def test_the_times_of_a_lease_change_one_by_one_and_must_leave_a_margin() -> Non
     assert lease_terms(configured({"RECONCILE_LEASE_SECONDS": "60"}, **lease)) == LeaseTerms(60, 8, 2)
     with pytest.raises(ConfigurationError, match="duration > renew_deadline"):
         configured({"RECONCILE_LEASE_SECONDS": "5"}, **lease)
-    with pytest.raises(ConfigurationError, match="need leader_election"):
+    with pytest.raises(ConfigurationError, match="need leader_election or sharding"):
         configured({"RECONCILE_LEASE_SECONDS": "60"})
 
 

@@ -1,0 +1,134 @@
+"""The work of one replica on its buckets: its informers, its runners, and what its caches have reached."""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import anyio
+from attrs import define, field
+
+from informers import APIResource, Informer, get_logger
+from informers.informer_share import Share
+from reconcile.client.own_writes import CacheBehind
+from reconcile.controller.held_buckets import HeldBuckets
+from reconcile.controller.runner import Runner
+from reconcile.manager.managed_clusters import ManagedCluster
+from reconcile.sharding.options import Sharding
+from reconcile.sharding.shared_kinds import Sharing, is_filtered, share_of
+
+LATE_SECONDS = 30.0
+"""A replica is slow when at each look for so long some change has waited for a worker."""
+
+_log = get_logger("reconcile.sharding")
+
+
+@define(eq=False)
+class ShardedWork:
+    """Directed by a member of the ring (see `BucketWork`). `shared` are the resources that replicas share.
+
+    `held` are the buckets of objects; `leading` has the one bucket of the controllers that need all objects.
+    `served`: the server selects by shard.
+    """
+
+    sharding: Sharding
+    cluster: ManagedCluster
+    shared: Mapping[APIResource, Sharing]
+    held: HeldBuckets
+    leading: HeldBuckets
+    served: bool = False
+    labelled: anyio.Event = field(factory=anyio.Event)
+    """Set when all children carry the label of their bucket: before, they cannot be found by it."""
+    _followed: frozenset[int] = field(default=frozenset(), init=False)
+    _behind_since: float = field(default=math.inf, init=False)
+
+    def share(self, resource: APIResource, buckets: Collection[int]) -> Share | None:
+        """What is followed of a resource for these buckets; None: all of it."""
+        sharing = self.shared.get(resource)
+        return None if sharing is None else share_of(sharing, self.held.buckets, buckets)
+
+    def initial_share(self, resource: APIResource) -> Share | None:
+        return self.share(resource, self._followed)
+
+    async def follow(self, buckets: frozenset[int]) -> None:
+        gained = buckets - self._followed
+        self._followed = buckets
+        async with anyio.create_task_group() as tasks:
+            for informer in self._informers():
+                tasks.start_soon(self._follow, informer, buckets, gained)
+
+    async def _follow(self, informer: Informer, buckets: Collection[int], gained: Collection[int]) -> None:
+        share = self.share(informer.resource, buckets)
+        assert share is not None
+        await informer.set_share(share, self.share(informer.resource, gained) if gained else None)
+
+    async def catch_up(self, buckets: Collection[int], reached: Mapping[str, int] | None) -> None:
+        await self.labelled.wait()
+        async with anyio.create_task_group() as tasks:
+            for informer in self._informers():
+                tasks.start_soon(self._catch_up, informer, buckets, reached)
+
+    async def _catch_up(
+        self, informer: Informer, buckets: Collection[int], reached: Mapping[str, int] | None
+    ) -> None:
+        part = self.share(informer.resource, buckets)
+        assert part is not None
+        filtered = is_filtered(self.shared[informer.resource], self.served)
+        if reached is not None:
+            await informer.catch_up(reached.get(str(informer.resource), 0), part, filtered)
+        elif filtered:
+            await informer.refresh(part)
+        else:
+            version = await self.cluster.client.raw.version(informer.resource, informer.namespace)
+            await informer.catch_up(version, part, filtered)
+
+    def hold(self, epochs: Mapping[int, int]) -> None:
+        for bucket, epoch in epochs.items():
+            (self.leading if bucket == self.sharding.leading else self.held).hold(bucket, epoch)
+        for runner in self.cluster.runners:
+            runner.gain(self._of(runner, epochs))
+
+    async def close(self, buckets: Collection[int]) -> None:
+        self.held.close(buckets)
+        self.leading.close(buckets)
+        async with anyio.create_task_group() as tasks:
+            for runner in self.cluster.runners:
+                tasks.start_soon(self._release, runner, self._of(runner, buckets))
+
+    async def _release(self, runner: Runner[Any], buckets: Collection[int]) -> None:
+        while buckets:
+            try:
+                await runner.release(buckets)
+            except CacheBehind as error:
+                _log.warning("buckets stay here until the cache shows all writes", error=str(error))
+            else:
+                return
+
+    def drop(self, buckets: Collection[int]) -> None:
+        for runner in self.cluster.runners:
+            runner.cancel_runs(self._of(runner, buckets))
+        self.held.drop(buckets)
+        self.leading.drop(buckets)
+
+    def seen(self) -> Mapping[str, int]:
+        return {str(informer.resource): informer.store.version for informer in self._informers()}
+
+    def late(self) -> bool:
+        """Whether changes have waited for workers ever since LATE_SECONDS, while the server kept up."""
+        reach, now = self.cluster.cache.reach, anyio.current_time()
+        # While the server is out of reach or asks for patience, keys wait wherever they are.
+        waits = not (reach.troubled or reach.ramping) and any(map(_has_backlog, self.cluster.runners))
+        self._behind_since = min(self._behind_since, now) if waits else math.inf
+        return now - self._behind_since > LATE_SECONDS
+
+    def _informers(self) -> Collection[Informer]:
+        return [informer for informer in self.cluster.cache if informer.resource in self.shared]
+
+    def _of(self, runner: Runner[Any], buckets: Collection[int]) -> Collection[int]:
+        """Those of these buckets that concern a controller."""
+        whole = not runner.controller.sharded
+        return [bucket for bucket in buckets if (bucket == self.sharding.leading) == whole]
+
+
+def _has_backlog(runner: Runner[Any]) -> bool:
+    """Whether a change waits for a worker; what was gained or replayed may wait behind it."""
+    return runner.working and any(priority >= 0 for priority in runner.queue.status().depths)

@@ -1,0 +1,192 @@
+"""A member of a ring at work: executes what `member_steps` decides."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import define, evolve, field
+
+from informers import get_logger
+from informers.broadcast import Broadcast
+from reconcile.sharding.assignment import Holding, MemberRecord
+from reconcile.sharding.member_lease import MemberLease
+from reconcile.sharding.member_steps import (
+    CatchUp,
+    CaughtUp,
+    Close,
+    Drop,
+    Ended,
+    Followed,
+    Hold,
+    Input,
+    Leaving,
+    MemberState,
+    Output,
+    record,
+    step,
+)
+from reconcile.sharding.options import Sharding
+from reconcile.sharding.ring import Ring
+
+HANDED_OVER_SECONDS = 2.0
+"""How long a member that leaves waits until its released buckets have new owners, before its Lease goes."""
+
+_log = get_logger("reconcile.sharding")
+
+
+class BucketWork(Protocol):
+    """The work on buckets, as a member directs it."""
+
+    async def follow(self, buckets: frozenset[int]) -> None:
+        """Have the informers follow exactly these buckets; returns when their objects are listed."""
+        ...
+
+    async def catch_up(self, buckets: Collection[int], reached: Mapping[str, int] | None) -> None:
+        """Wait until the caches have reached these versions; None: what the server has now."""
+        ...
+
+    def hold(self, epochs: Mapping[int, int]) -> None:
+        """Work on the keys of these buckets, each under its epoch."""
+        ...
+
+    async def close(self, buckets: Collection[int]) -> None:
+        """Begin no more runs in these buckets, and wait until none is under way; writes are seen then."""
+        ...
+
+    def drop(self, buckets: Collection[int]) -> None:
+        """Write nothing more in these buckets; what is under way is cut."""
+        ...
+
+    def seen(self) -> Mapping[str, int]:
+        """The versions that the caches have reached, by resource."""
+        ...
+
+    def late(self) -> bool:
+        """Whether keys wait for too long because of this process."""
+        ...
+
+
+@define(eq=False)
+class Member:
+    """One member, while `run` runs. `base` is what it says of itself besides its buckets."""
+
+    sharding: Sharding
+    ring: Ring
+    lease: MemberLease
+    work: BucketWork
+    base: MemberRecord = field(factory=MemberRecord)
+    state: MemberState = field(init=False)
+    changes: Broadcast = field(factory=Broadcast, init=False)
+    """Of its state."""
+    _tasks: TaskGroup | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.state = MemberState(self.sharding.identity)
+
+    @property
+    def record(self) -> MemberRecord:
+        """What it says of itself now."""
+        return record(self.state, evolve(self.base, late=self.work.late()))
+
+    @property
+    def holdings(self) -> Mapping[int, Holding]:
+        """What it owns by the assignment that it sees."""
+        found = enumerate(self.state.view.assignment.holdings)
+        return {bucket: holding for bucket, holding in found if holding.owner == self.sharding.identity}
+
+    async def run(self) -> None:
+        """Take part until cancelled. Raises LeadershipLost."""
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._follow)
+            while True:
+                self._give(self.ring.view)
+                await self.ring.changes.wait()
+
+    async def drain(self) -> None:
+        """Have others take over all buckets one by one, as far as there are others."""
+        self.say(evolve(self.base, draining=True))
+        while self.holdings and self._others():
+            with anyio.move_on_after(1.0):  # others may leave too, without a change here
+                await self.changes.wait()
+
+    async def leave(self) -> None:
+        """Close all buckets, and wait until nothing of them is under way, and others have them."""
+        self._give(Leaving())
+        await self.changes.wait_until(lambda: self.state.idle)
+        await self.lease.say_now()
+        with anyio.move_on_after(HANDED_OVER_SECONDS):
+            while self.holdings and self._others():
+                await self.changes.wait()
+
+    def _others(self) -> bool:
+        mine = self.sharding.identity
+        return any(name != mine and not one.draining for name, one in self.ring.records.items())
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _give(self, given: Input) -> None:
+        said = record(self.state, self.base)
+        self.state, outputs = step(self.state, given)
+        self._execute(outputs)
+        if record(self.state, self.base) != said:
+            self.lease.say()
+        self.changes.notify()
+
+    def _execute(self, outputs: Sequence[Output]) -> None:
+        """Buckets of one step together: each wait and each list is for all of them."""
+        tasks = self._tasks
+        assert tasks is not None
+        holds: dict[int, int] = {}
+        drops: list[int] = []
+        closes: list[int] = []
+        catching_up: dict[bool, dict[int, int]] = {}
+        for output in outputs:
+            match output:
+                case Hold(bucket, epoch):
+                    holds[bucket] = epoch
+                case Drop(bucket):
+                    drops.append(bucket)
+                case Close(bucket):
+                    closes.append(bucket)
+                case CatchUp(bucket, epoch, clean):
+                    catching_up.setdefault(clean, {})[bucket] = epoch
+        if drops:
+            self.work.drop(drops)
+        if holds:
+            self.work.hold(holds)
+        for clean, epochs in catching_up.items():
+            tasks.start_soon(self._catch_up, epochs, clean)
+        if closes:
+            tasks.start_soon(self._close, closes)
+
+    async def _follow(self) -> None:
+        while True:
+            wanted = self.state.wanted
+            if wanted == self.state.followed:
+                await self.changes.wait()
+                continue
+            await self.work.follow(wanted)
+            self._give(Followed(wanted))
+
+    async def _catch_up(self, epochs: Mapping[int, int], clean: bool) -> None:
+        reached = self.state.view.assignment.reached if clean else None
+        await self.work.catch_up(epochs, reached)
+        if not self.base.working:
+            # Before the first run: who finds no assignment must know that there was one.
+            self.say(evolve(self.base, working=True))
+            await self.lease.say_now()
+        for bucket, epoch in epochs.items():
+            self._give(CaughtUp(bucket, epoch))
+
+    async def _close(self, buckets: Collection[int]) -> None:
+        await self.work.close(buckets)
+        # After the last run: the caches show all that it wrote, so these versions cover it.
+        seen = {**self.base.seen, **self.work.seen()}
+        self.base = evolve(self.base, seen=seen)
+        self._give(Ended(frozenset(buckets)))
+
+    def say(self, base: MemberRecord) -> None:
+        """Say this of itself, besides its buckets."""
+        self.base = base
+        self.lease.say()

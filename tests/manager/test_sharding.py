@@ -1,0 +1,90 @@
+"""Replicas that share the objects of an operator, in one process and in virtual time."""
+
+from collections import defaultdict
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from reconcile import Context, Controller, Manager
+from reconcile.client.buckets import BUCKET_LABEL, Buckets
+from reconcile.kinds import ConfigMap
+from reconcile.models import Intent, ObjectMeta
+from reconcile.sharding import Sharding
+from tests.helpers.managers import Toy, ToySpec, World, played
+from tests.helpers.scenarios import in_world
+
+OBJECTS = 30
+
+
+def grown(toy: Toy) -> Toy:
+    return toy.replace(spec=ToySpec(toy.spec.size + 1))
+
+
+class Replicas:
+    """Managers of one ring; which runs which object, and who ran it in which epochs."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.running: dict[str, str] = {}
+        self.runs: dict[str, list[str]] = defaultdict(list)
+        self.epochs: dict[str, int] = defaultdict(int)
+        self.managers: dict[str, Manager] = {}
+
+    def controller(self, identity: str, **options: Any) -> Controller[Toy]:
+        async def keep(ctx: Context[Toy]) -> None:
+            name = ctx.object.name
+            assert name not in self.running, f"{name} runs in {identity} and in {self.running[name]}"
+            assert ctx.epoch >= self.epochs[name] > -1
+            self.epochs[name] = ctx.epoch
+            self.running[name] = identity
+            try:
+                size = str(ctx.object.spec.size)
+                await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"of-{name}"), data={"size": size}))
+                await anyio.sleep(0.01)
+                self.runs[name].append(identity)
+            finally:
+                del self.running[name]
+
+        return Controller(Toy, keep, owns=[ConfigMap], **options)
+
+    async def start(self, identity: str, group: TaskGroup, **options: Any) -> Manager:
+        ring = Sharding("ring", buckets=16, identity=identity)
+        manager = self.world.manager(self.controller(identity, **options), sharding=ring, stop_seconds=10)
+        self.managers[identity] = manager
+        await group.start(manager.run)
+        return manager
+
+    async def touch_all(self) -> dict[str, str]:
+        """Change every object, and say who worked on it then."""
+        before = {name: len(runs) for name, runs in self.runs.items()}
+        for number in range(OBJECTS):
+            await self.world.client.modify(Toy, f"t{number}", "default", change=grown)
+        await anyio.sleep(2)
+        late = [name for name, runs in self.runs.items() if len(runs) == before[name]]
+        assert not late, f"not run: {late}"
+        return {name: runs[-1] for name, runs in self.runs.items()}
+
+
+@in_world(played)
+async def test_replicas_share_all_objects_and_each_object_has_one_owner(world: World) -> None:
+    replicas = Replicas(world)
+    for number in range(OBJECTS):
+        await world.make(f"t{number}", size=number)
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        await replicas.start("a", group)
+        await anyio.sleep(5)
+        assert set(replicas.runs) == {f"t{number}" for number in range(OBJECTS)}
+        await replicas.start("b", group)
+        await replicas.start("c", group)
+        await anyio.sleep(30)
+        owners = await replicas.touch_all()
+        assert set(owners.values()) == {"a", "b", "c"}
+        for child in await world.client.list(ConfigMap, "default"):
+            (owner,) = child.metadata.owner_references
+            assert child.metadata.labels[BUCKET_LABEL] == Buckets(16).label(Buckets(16).of(owner.uid))
+        replicas.managers["b"].stop()
+        await anyio.sleep(12)
+        assert set((await replicas.touch_all()).values()) == {"a", "c"}
+        group.cancel_scope.cancel()
