@@ -42,6 +42,8 @@ from informers.reflector_state import (
     Streaming,
     UnstageObject,
     Watching,
+    begun_again,
+    is_gone,
     rest,
     step,
 )
@@ -252,3 +254,22 @@ def test_an_input_that_does_not_fit_the_state_is_a_type_error(
         said = f"^{type(came).__name__} does not fit {type(state).__name__}$"
         with pytest.raises(TypeError, match=said):
             step(state, came)
+
+
+@pytest.mark.parametrize(
+    ("state", "after", "gone"),
+    [
+        (Streaming(2), Streaming(2), False),
+        (Watching(5, 1), Watching(5, 1), False),
+        (Listing("t", 1), Listing("", 1), False),
+        (Listing("t", 1, absent=1), Listing("", 1, absent=1), False),
+        (Listing("t", 3, absent=2), Listing("", 3, absent=2), True),
+        (Resting(3, Watching(5)), Resting(3, Watching(5)), False),
+        (Resting(3, Listing("", 4, absent=3)), Resting(3, Listing("", 4, absent=3)), True),
+    ],
+)
+def test_with_other_objects_to_follow_only_a_list_under_way_begins_again(
+    state: State, after: State, gone: bool
+) -> None:
+    assert begun_again(state) == after
+    assert is_gone(state) is gone

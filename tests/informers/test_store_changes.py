@@ -184,3 +184,84 @@ def test_namespaces_are_added_and_removed_one_by_one() -> None:
 def test_a_store_of_all_namespaces_accepts_no_other() -> None:
     with pytest.raises(ValueError, match=r"^all namespaces are followed already$"):
         Store().add_part(ONE)
+
+
+# --- a share that changes -----------------------------------------------------------------------------
+
+
+def test_an_older_state_never_replaces_a_newer_one() -> None:
+    store = Store()
+    newer = thing("a", 5)
+    store.put(newer)
+    assert store.put(thing("a", 4)) is None
+    assert store.merge([thing("a", 4)], initial=True) == []
+    assert store.get(Key("ns", "a")) is newer
+
+
+def test_a_merged_list_says_nothing_of_the_version_reached() -> None:
+    store = two_parts()
+    newer, added = thing("a", 8, ONE), thing("n", 9, TWO)
+    merged = [newer, thing("b", 2, ONE), added, thing("x", 9, "three")]
+    assert store.merge(merged, initial=True) == [
+        Delta(thing("a", 1, ONE), newer),
+        Delta(None, added, initial=True),
+    ]
+    assert store.version == 5
+    assert store.merge([thing("m", 9, ONE)], initial=False) == [Delta(None, thing("m", 9, ONE))]
+    assert store.held(TWO) == [thing("a", 3, TWO), added]
+    assert store.held("three") == []
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_an_object_is_dropped_in_the_state_that_was_looked_at(left: bool) -> None:
+    store = Store()
+    store.put(thing("a", 3))
+    (held,) = store.held()
+    store.put(thing("a", 4))
+    assert store.drop(held, left=left) is None
+    (held,) = store.held()
+    assert store.drop(held, left=left) == Delta(held, None, missed=True, left=left)
+    assert store.drop(held, left=left) is None
+    assert store.drop(thing("x", 9, "three"), left=left) is None
+
+
+def test_the_past_of_a_dropped_object_does_not_come_back() -> None:
+    store = Store()
+    store.replace([], 5)
+    store.merge([thing("a", 8), thing("b", 7)], initial=False)
+    for held in store.held():
+        store.drop(held, left=True)
+    assert store.put(thing("a", 6)) is None
+    assert store.put(thing("b", 7)) is None
+    assert store.put(thing("c", 7)) == Delta(None, thing("c", 7))
+    assert store.put(thing("b", 8)) == Delta(None, thing("b", 8))
+    assert store.put(thing("a", 9)) == Delta(None, thing("a", 9))
+
+
+def test_an_object_that_is_no_longer_followed_leaves_with_its_last_followed_state() -> None:
+    store = Store()
+    store.put(thing("a", 3))
+    assert store.leave(thing("a", 2)) is None
+    assert store.leave(thing("b", 4)) is None
+    assert store.version == 4
+    assert store.leave(thing("a", 5)) == Delta(thing("a", 3), None, missed=True, left=True)
+    assert store.version == 5
+    assert Store([ONE]).leave(thing("a", 5, TWO)) is None
+
+
+def test_a_list_tells_objects_that_left_from_those_that_are_missing() -> None:
+    store = Store()
+    a, b, c, d = (thing(name, 1) for name in "abcd")
+    store.replace([a, b, c, d], 5)
+    store.stage([a, b, thing("new", 6)])
+    store.stage_left([thing("a", 7), thing("b", 7), thing("c", 7), thing("other", 7), thing("new", 7)])
+    store.stage([thing("b", 8)])
+    store.unstage(Key("ns", "c"))
+    assert store.commit(9) == [
+        Delta(a, None, missed=True, left=True),
+        Delta(c, None, missed=True),
+        Delta(d, None, missed=True),
+        Delta(b, thing("b", 8)),
+    ]
+    assert names(store) == ["b"]
+    assert store.replace([], 10) == [Delta(thing("b", 8), None, missed=True)]
