@@ -11,6 +11,7 @@ from attrs import frozen
 
 from informers.functions import name_of
 from reconcile.controller.admission import Admission
+from reconcile.controller.declaration import Controller
 from reconcile.models import LabelSelector, definition_of, kind_of
 from reconcile.models.versions import families, is_custom
 from reconcile.webhooks.routes import admissions_of
@@ -37,7 +38,7 @@ class Row:
     """Why a weaker mechanism does not suffice; empty for the weakest."""
 
 
-def rows_of(controllers: Iterable[Any]) -> Sequence[Row]:
+def rows_of(controllers: Iterable[Controller[Any]]) -> Sequence[Row]:
     """The rules for the kinds of controllers and of their admissions. Raises TypeError as `definition_of`."""
     controllers = list(controllers)
     admissions = admissions_of(controllers)
@@ -109,6 +110,6 @@ def _why_refuses(admission: Admission[Any], own: bool) -> str:
     )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:59]}…"

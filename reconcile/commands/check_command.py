@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -63,7 +64,7 @@ def check(module: str, against: Path | None, as_json: bool) -> int:
     return 1 if found else 0
 
 
-def _defines_kinds(module: Any) -> bool:
+def _defines_kinds(module: ModuleType) -> bool:
     try:
         return bool(models_in(module))
     except Problem:
@@ -78,7 +79,7 @@ def _require_compiler(ruled: Sequence[str]) -> None:
         )
 
 
-def findings_of_module(module: Any, installed: dict[str, Any] | None) -> list[Finding]:
+def findings_of_module(module: ModuleType, installed: dict[str, Any] | None) -> list[Finding]:
     found: list[Finding] = []
     models = [model for model in models_in(module) if is_custom(model)]
     named = [m for m in models if installed and kind_of(m).resource.name == installed["metadata"]["name"]]

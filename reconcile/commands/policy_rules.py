@@ -28,7 +28,7 @@ _OPTIONS: Final = {
 }
 
 
-def ruled_admissions(values: Iterable[Any]) -> Sequence[Admission[Any]]:
+def ruled_admissions(values: Iterable[object]) -> Sequence[Admission[Any]]:
     """The admissions with rules among values of a module, its controllers and its managers included."""
     admissions, controllers = list[Admission[Any]](), list[Controller[Any]]()
     for value in values:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from attrs import frozen
@@ -58,7 +59,7 @@ def targets_of(target: str) -> Sequence[str]:
     return tuple(f"{target}:{name}" for name in names)
 
 
-def _named(module: Any, of: type[Any]) -> Sequence[str]:
+def _named(module: ModuleType, of: type[object]) -> Sequence[str]:
     names: dict[int, str] = {}
     for name, value in vars(module).items():
         if isinstance(value, of):
@@ -85,7 +86,7 @@ def _load(target: str) -> Manager | Sequence[Controller[Any]]:
     return _checked(target, _attribute(target, load_module(module), attribute))
 
 
-def load_module(name: str, advice: str = "check the name") -> Any:
+def load_module(name: str, advice: str = "check the name") -> ModuleType:
     """A module of the user, from the current directory if it is there. Raises Problem."""
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
@@ -101,8 +102,8 @@ def load_module(name: str, advice: str = "check the name") -> Any:
         raise Problem(f"the module {name} cannot be imported", _reason(error)) from error
 
 
-def _attribute(target: str, module: Any, path: str) -> Any:
-    value = module
+def _attribute(target: str, module: ModuleType, path: str) -> object:
+    value: Any = module
     for name in path.split("."):
         if not hasattr(value, name):
             usable = [name for name, one in vars(module).items() if isinstance(one, Manager | Controller)]
@@ -112,7 +113,7 @@ def _attribute(target: str, module: Any, path: str) -> Any:
     return value
 
 
-def _checked(target: str, value: Any) -> Manager | Sequence[Controller[Any]]:
+def _checked(target: str, value: object) -> Manager | Sequence[Controller[Any]]:
     if isinstance(value, Manager):
         return value
     if isinstance(value, Controller):

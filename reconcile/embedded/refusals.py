@@ -104,6 +104,13 @@ def invalid_options(kind: str, causes: Sequence[FieldCause]) -> ApiFailure:
     return invalid_kind(f"{kind}.meta.k8s.io", "", causes, {"group": "meta.k8s.io", "kind": kind})
 
 
+def wrong_kind(resource: ServedResource, kind: str, name: str) -> ApiFailure:
+    """422 for an object of another kind than its custom resource, which it is named by."""
+    cause = value_invalid("kind", kind, f"must be {resource.kind}")
+    details = {"name": name, "group": resource.group, "kind": kind}
+    return invalid_kind(f"{kind}.{resource.group}", name, [cause], details)
+
+
 def invalid_kind(
     qualified_kind: str, name: str, causes: Sequence[FieldCause], details: dict[str, Any]
 ) -> ApiFailure:

@@ -163,6 +163,7 @@ class Assembly:
             undeclared="refuse" if refuses_undeclared(options) else "warn",
             selection=takeover_selection(options["selector"], self._controllers),
             held=self._held_by(controller),
+            epoch_of=lambda: 0 if self.elector is None else self.elector.epoch,
         )
         return Runner(
             executor,

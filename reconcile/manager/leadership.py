@@ -100,6 +100,13 @@ class LeaderElector:
     def leader(self) -> str:
         return "" if self._seen is None else self._seen.lease.spec.holder_identity or ""
 
+    @property
+    def epoch(self) -> int:
+        """Grows with each change of the leader, from 1 on, while the Lease is not deleted; 0 for others."""
+        if self._seen is None or not self._is_mine(self._seen):
+            return 0
+        return (self._seen.lease.spec.lease_transitions or 0) + 1
+
     async def acquire(self) -> None:
         while not await self._attempt():
             await self._wait_for_change()

@@ -250,14 +250,17 @@ class Manager(Lifecycle):
                 self.configure()
             if self._log.isEnabledFor(INFO):
                 self._log.info("configuration", **shown(self.options))
-            # The pages come first and go last: probes are answered while everything else starts and stops.
-            async with (
-                self._observed(),
-                open_transports(self.options, self.controllers) as transports,
-                self._served(next(iter(transports.values()))) as self._webhooks,
-            ):
-                self._transport = next(iter(transports.values()))
-                await self._run_on(transports, task_status)
+            with anyio.CancelScope() as starting:
+                self._set_stop_action(starting.cancel)
+                # The pages come first and go last: probes are answered while all else starts and stops.
+                async with (
+                    self._observed(),
+                    open_transports(self.options, self.controllers) as transports,
+                    self._served(next(iter(transports.values()))) as self._webhooks,
+                ):
+                    self._set_stop_action(None)
+                    self._transport = next(iter(transports.values()))
+                    await self._run_on(transports, task_status)
 
     @asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:

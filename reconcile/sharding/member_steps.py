@@ -2,17 +2,19 @@
 
 A bucket that is to become its own passes through these phases:
 
-    Following    its informers come to follow the bucket Warm         they do, and the present owner may
-    release it CatchingUp   it owns the bucket, and waits until its caches have all that former owners wrote
-    Held         it works on the keys of the bucket Closing      it begins no more runs, as the next owner is
-    warm; runs under way end Released     they have ended, and its caches show what they wrote: the
-    coordinator may give the bucket away
+- Following: its informers come to follow the bucket.
+- Warm: they do, and the present owner may release it.
+- CatchingUp: it owns the bucket, and waits until its caches have all that former owners wrote.
+- Held: it works on the keys of the bucket.
+- Closing: it begins no more runs, as the next owner is warm; runs under way end.
+- Released: they have ended, and its caches show what they wrote: the bucket may be given away.
 
 `step` returns the next state and what to do. What the member says of itself follows from its state
-(`record`). (Hand-over in the way of Chubby's and Slicer's leases: an owner ends before the next begins.)
+(`record`), and is said only after what the step asked for was done. (Hand-over in the way of Chubby's and
+Slicer's leases: an owner ends before the next begins.)
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from attrs import evolve, field, frozen
@@ -57,15 +59,29 @@ Phase: TypeAlias = Following | Warm | CatchingUp | Held | Closing | Released
 
 @frozen
 class View:
-    """The assignment that the member sees, and the buckets whose next owners say that they are warm."""
+    """The assignment that the member sees, and the buckets whose next owners say that they are warm.
+
+    Each view is of a later time than the one before, and has the same buckets.
+    """
 
     assignment: Assignment
     warm: Mapping[int, int] = field(factory=dict)
+    """With the epoch that this is about."""
+
+    @classmethod
+    def of(cls, assignment: Assignment, members: Mapping[str, MemberRecord]) -> "View":
+        """What follows from an assignment and what the members say of themselves."""
+        warm: dict[int, int] = {}
+        for bucket, holding in enumerate(assignment.holdings):
+            coming = members.get(holding.next_owner)
+            if coming is not None and bucket in coming.warm:
+                warm[bucket] = coming.warm[bucket]
+        return cls(assignment, warm)
 
 
 @frozen
 class Followed:
-    """The informers follow exactly these buckets, and have listed their objects."""
+    """The informers have come to follow exactly these buckets, and have listed their objects."""
 
     buckets: frozenset[int]
 
@@ -80,9 +96,10 @@ class CaughtUp:
 
 @frozen
 class Ended:
-    """No run of these closed buckets is under way, and the caches show what they wrote."""
+    """No run of a closed bucket is under way, and the caches show what they wrote."""
 
-    buckets: frozenset[int]
+    bucket: int
+    epoch: int
 
 
 @frozen
@@ -115,6 +132,7 @@ class Close:
     """Begin no more runs of a bucket, and report when those under way have ended."""
 
     bucket: int
+    epoch: int
 
 
 @frozen
@@ -139,12 +157,15 @@ class MemberState:
 
     @property
     def wanted(self) -> frozenset[int]:
-        """The buckets that its informers are to follow."""
+        """The buckets that its informers are to follow. Each change is answered by Followed."""
         return frozenset(self.phases)
 
     @property
     def idle(self) -> bool:
-        """Whether no bucket is worked on any more."""
+        """Whether no bucket is worked on any more.
+
+        A member that is leaving may end then. Once nothing is `wanted` either, others have all that it had.
+        """
         return not any(isinstance(phase, Held | Closing) for phase in self.phases.values())
 
     def in_phase(self, kind: type[Phase]) -> Sequence[int]:
@@ -156,7 +177,13 @@ def record(state: MemberState, base: MemberRecord) -> MemberRecord:
     """What the member says of its buckets; the rest is as in `base`."""
     warm = {bucket: phase.epoch for bucket, phase in state.phases.items() if isinstance(phase, Warm)}
     released = {bucket: phase.epoch for bucket, phase in state.phases.items() if isinstance(phase, Released)}
-    return evolve(base, warm=warm, released=released, draining=base.draining or state.leaving)
+    return evolve(
+        base,
+        warm=warm,
+        released=released,
+        beginning=state.view.assignment.beginning,
+        draining=base.draining or state.leaving,
+    )
 
 
 def step(state: MemberState, given: Input) -> tuple[MemberState, Sequence[Output]]:
@@ -169,22 +196,19 @@ def step(state: MemberState, given: Input) -> tuple[MemberState, Sequence[Output
         case CaughtUp(bucket, epoch):
             if state.phases.get(bucket) != CatchingUp(epoch):
                 return state, ()
-            held = _with_phases(state, {bucket: Held(epoch)})
-            after, outputs = _settled(held)
+            after, outputs = _settled(_with_phase(state, bucket, Held(epoch)))
             return after, (Hold(bucket, epoch), *outputs)
-        case Ended(buckets):
-            return _settled(_with_phases(state, _released(state, buckets)))
+        case Ended(bucket, epoch):
+            if state.phases.get(bucket) != Closing(epoch):
+                return state, ()
+            after, outputs = _settled(_with_phase(state, bucket, Released(epoch)))
+            return after, (Drop(bucket), *outputs)
         case Leaving():
             return _settled(evolve(state, leaving=True))
 
 
-def _released(state: MemberState, buckets: Collection[int]) -> Mapping[int, Phase]:
-    phases = {bucket: state.phases.get(bucket) for bucket in buckets}
-    return {bucket: Released(phase.epoch) for bucket, phase in phases.items() if isinstance(phase, Closing)}
-
-
-def _with_phases(state: MemberState, changed: Mapping[int, Phase]) -> MemberState:
-    return evolve(state, phases={**state.phases, **changed})
+def _with_phase(state: MemberState, bucket: int, phase: Phase) -> MemberState:
+    return evolve(state, phases={**state.phases, bucket: phase})
 
 
 def _settled(state: MemberState) -> tuple[MemberState, Sequence[Output]]:
@@ -198,7 +222,8 @@ def _settled(state: MemberState) -> tuple[MemberState, Sequence[Output]]:
             phases[bucket] = after
         if after != before:
             outputs += _outputs(bucket, holding, before, after)
-    return evolve(state, phases=phases), outputs
+    # A bucket that is wanted again later has to be followed anew.
+    return evolve(state, phases=phases, followed=state.followed & phases.keys()), outputs
 
 
 def _next(state: MemberState, bucket: int, holding: Holding, phase: Phase | None) -> Phase | None:
@@ -211,16 +236,18 @@ def _next(state: MemberState, bucket: int, holding: Holding, phase: Phase | None
     return None
 
 
-def _of_owner(state: MemberState, bucket: int, holding: Holding, phase: Phase | None) -> Phase:
+def _of_owner(state: MemberState, bucket: int, holding: Holding, phase: Phase | None) -> Phase | None:
     epoch = holding.epoch
-    if isinstance(phase, Released) and phase.epoch == epoch:
+    if phase == Released(epoch):
         return phase
-    if isinstance(phase, Held | Closing) and phase.epoch == epoch:
-        released = state.leaving or (holding.next_owner != "" and state.view.warm.get(bucket) == epoch)
-        return Closing(epoch) if released else phase
+    if phase in (Held(epoch), Closing(epoch)):
+        warm = holding.next_owner != "" and state.view.warm.get(bucket) == epoch
+        return Closing(epoch) if warm or state.leaving else phase
     if state.leaving:
-        return Released(epoch)  # nothing was begun under this epoch
-    if isinstance(phase, CatchingUp) and phase.epoch == epoch:
+        # Nothing was begun under this epoch. But what a dead owner wrote before is known to nobody, so the
+        # bucket is not released: it is given away as that of a dead member once this one has gone.
+        return Released(epoch) if holding.clean else None
+    if phase == CatchingUp(epoch):
         return phase
     return CatchingUp(epoch) if bucket in state.followed else Following()
 
@@ -232,6 +259,6 @@ def _outputs(bucket: int, holding: Holding, before: Phase | None, after: Phase |
     match after:
         case CatchingUp(epoch):
             outputs.append(CatchUp(bucket, epoch, holding.clean))
-        case Closing():
-            outputs.append(Close(bucket))
+        case Closing(epoch):
+            outputs.append(Close(bucket, epoch))
     return outputs

@@ -1,12 +1,16 @@
-"""Who is to own which bucket: the coordinator's decision, on the assignment and what members say. Pure.
+"""Who is to own which bucket: a coordinator's decision, on the assignment and what members say. Pure.
 
 Each member gets as many buckets as any other, give or take one, by as few moves as possible. A bucket whose
 owner lives changes hands only when that owner has released it; one whose owner is gone is given away at once.
+
+Any number of coordinators may plan at the same time if each sees the members at least as late as the
+assignment, writes the assignment by compare-and-swap alone, and takes a member for gone only when its Lease
+has been deleted.
 """
 
-import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -34,29 +38,48 @@ def plan(
     moves_at_once: int = MOVES_AT_ONCE,
 ) -> Assignment:
     """The next assignment. `members` are those that live; an owner that is not among them owns nothing."""
-    groups = groups_of(members, orders, len(assignment.holdings))
-    wanted = _wanted(assignment, groups, _pins(orders, groups, len(assignment.holdings)))
-    moving = sum(1 for one in assignment.holdings if one.next_owner in members and one.owner in members)
+    wanted = _wanted(assignment, members, orders)
+    known_to_all = all(record.beginning == assignment.beginning for record in members.values())
     holdings: list[Holding] = []
-    reached = dict(assignment.reached)
+    releasing: set[str] = set()
     for bucket, holding in enumerate(assignment.holdings):
         target, owner = wanted.get(bucket, ""), members.get(holding.owner)
-        if owner is None:
-            holdings.append(_given(holding, target, clean=False))
-        elif owner.released.get(bucket) == holding.epoch:
-            # Without anyone to take it, it stays released, and is given away later.
-            holdings.append(_given(holding, target, clean=True) if target else holding)
-            _raise_to(reached, owner.seen)
-        elif not target or target == holding.owner:
-            holdings.append(evolve(holding, next_owner=""))
-        elif holding.next_owner == target:
+        if holding.epoch == assignment.beginning and not known_to_all:
             holdings.append(holding)
-        elif holding.next_owner in members or moving < moves_at_once:
-            moving += holding.next_owner not in members
-            holdings.append(evolve(holding, next_owner=target))
+        elif owner is None:
+            holdings.append(_given(holding, target, clean=False) if target or holding.owner else holding)
+        elif owner.released.get(bucket) == holding.epoch:
+            releasing.add(holding.owner)
+            # Without anyone to take it, it stays released.
+            holdings.append(_given(holding, target, clean=True) if target else holding)
         else:
-            holdings.append(evolve(holding, next_owner=""))
+            holdings.append(_redirected(holding, target))
+    _begin_moves(holdings, wanted, moves_at_once)
+    reached = dict(assignment.reached)
+    for member in releasing:
+        for resource, version in members[member].seen.items():
+            reached[resource] = max(version, reached.get(resource, 0))
     return evolve(assignment, holdings=tuple(holdings), reached=reached)
+
+
+def _given(holding: Holding, target: str, *, clean: bool) -> Holding:
+    return Holding(target, holding.epoch + 1, clean=clean)
+
+
+def _redirected(holding: Holding, target: str) -> Holding:
+    """With the right next owner, if it has one."""
+    next_owner = "" if target == holding.owner else target
+    return holding if holding.next_owner in ("", next_owner) else evolve(holding, next_owner=next_owner)
+
+
+def _begin_moves(holdings: list[Holding], wanted: Mapping[int, str], moves_at_once: int) -> None:
+    """Name the next owners of buckets that are not with the right one, of as many as may move."""
+    room = moves_at_once - sum(1 for holding in holdings if holding.next_owner)
+    for bucket, holding in enumerate(holdings):
+        target = wanted.get(bucket, "")
+        if room > 0 and holding.owner and not holding.next_owner and target not in ("", holding.owner):
+            holdings[bucket] = evolve(holding, next_owner=target)
+            room -= 1
 
 
 def groups_of(members: Mapping[str, MemberRecord], orders: Orders, buckets: int) -> Sequence[Group]:
@@ -71,8 +94,10 @@ def groups_of(members: Mapping[str, MemberRecord], orders: Orders, buckets: int)
     others = [name for name in staying if name not in canaries]
     if not others or not canaries:
         return [Group(staying, buckets)] if staying else []
-    share = max(members[name].canary for name in canaries)
-    of_canaries = min(buckets - 1, math.ceil(buckets * min(share, 1.0)))
+    pinned = Counter(name for bucket, name in orders.pins.items() if 0 <= bucket < buckets)
+    share = min(1.0, max(members[name].canary for name in canaries))
+    of_canaries = max(1, int(buckets * share), sum(pinned[name] for name in canaries))
+    of_canaries = min(of_canaries, buckets - sum(pinned[name] for name in others))
     return [Group(canaries, of_canaries), Group(others, buckets - of_canaries)]
 
 
@@ -93,59 +118,50 @@ def spared(assignment: Assignment, members: Mapping[str, MemberRecord], changed:
     return {**assignment.spared, **grown}
 
 
-def _pins(orders: Orders, groups: Collection[Group], buckets: int) -> Mapping[int, str]:
-    present = {name for group in groups for name in group.members}
-    return {b: name for b, name in orders.pins.items() if name in present and 0 <= b < buckets}
-
-
-def _wanted(assignment: Assignment, groups: Sequence[Group], pins: Mapping[int, str]) -> Mapping[int, str]:
-    """The owner of each bucket when all is handed over; empty without members."""
-    allowed = {name for group in groups for name in group.members}
-    wanted: dict[int, str] = {}
-    by_member: dict[str, list[int]] = {name: [] for name in sorted(allowed)}
-    for bucket, holding in enumerate(assignment.holdings):
+def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders: Orders) -> Mapping[int, str]:
+    """The owner of each bucket when all is handed over."""
+    holdings = assignment.holdings
+    groups = groups_of(members, orders, len(holdings))
+    having: dict[str, list[int]] = {name: [] for group in groups for name in sorted(group.members)}
+    if not having:  # better with one that is to be drained than with nobody
+        staying = {name for name, record in members.items() if not record.draining}
+        return {bucket: one.owner for bucket, one in enumerate(holdings) if one.owner in staying}
+    pins = {bucket: name for bucket, name in orders.pins.items() if name in having}
+    free: list[int] = []
+    for bucket, holding in enumerate(holdings):
         candidates = (pins.get(bucket, ""), holding.next_owner, holding.owner)
-        name = next((name for name in candidates if name in allowed), "")
-        if name:
-            wanted[bucket] = name
-            by_member[name].append(bucket)
-    sizes = _sizes(groups, assignment.spared, Counter(wanted.values()))
-    free = [bucket for bucket in range(len(assignment.holdings)) if bucket not in wanted]
-    for name, having in by_member.items():
-        movable = [bucket for bucket in having if bucket not in pins]
+        name = next((name for name in candidates if name in having), "")
+        (having[name] if name else free).append(bucket)
+    sizes = {name: size for group in groups for name, size in _sizes(group, having, pins, assignment.spared)}
+    wanted = {bucket: name for name, buckets in having.items() for bucket in buckets}
+    for name, buckets in having.items():
         # Buckets that are about to come go first: they have not moved yet.
-        movable.sort(key=lambda bucket: (assignment.holdings[bucket].owner == name, bucket))
-        free += movable[: max(0, len(having) - sizes[name])]
-    room = {name: max(0, sizes[name] - len(having)) for name, having in by_member.items()}
-    takers = [name for name, places in room.items() for _ in range(places)]
-    # Pins may leave more buckets than places: those go round.
-    takers += [name for name in by_member for _ in range(len(free))] if len(takers) < len(free) else []
-    return {**wanted, **dict(zip(sorted(free), takers, strict=False))} if takers else wanted
+        movable = [bucket for bucket in buckets if bucket not in pins]
+        movable.sort(key=lambda bucket: (holdings[bucket].owner == name, bucket))
+        free += movable[: max(0, len(buckets) - sizes[name])]
+    takers = [name for name, buckets in having.items() for _ in range(sizes[name] - len(buckets))]
+    return wanted | dict(zip(sorted(free), takers, strict=True))
 
 
 def _sizes(
-    groups: Sequence[Group], spared: Mapping[str, int], having: Mapping[str, int]
-) -> Mapping[str, int]:
-    """How many buckets each member is to have; who has more gets the odd ones, for fewer moves."""
-    sizes: dict[str, int] = {}
-    for group in groups:
-        less = {name: spared.get(name, 0) for name in group.members}
-        share = (group.buckets + sum(less.values())) // len(group.members)
-        wanted = {name: max(0, share - less[name]) for name in group.members}
-        order = sorted(group.members, key=lambda name: (less[name], -having.get(name, 0), name))
-        odd = group.buckets - sum(wanted.values())
-        for number in range(abs(odd)):
-            wanted[order[number % len(order)]] += 1 if odd > 0 else -1
-        sizes |= wanted
-    return sizes
+    group: Group, having: Mapping[str, Sequence[int]], pins: Mapping[int, str], spared: Mapping[str, int]
+) -> Sequence[tuple[str, int]]:
+    """How many buckets each member of a group is to have: as many as any other, but what it is spared.
 
+    Nobody gets less than what is pinned to it. Who has more gets the odd ones, for fewer moves.
+    """
+    pinned = Counter(pins.values())
+    less = {name: spared.get(name, 0) for name in group.members}
 
-def _given(holding: Holding, target: str, *, clean: bool) -> Holding:
-    if not target and not holding.owner:
-        return holding
-    return Holding(target, holding.epoch + 1, clean=clean)
+    def size(name: str, share: int) -> int:
+        return max(pinned[name], share - less[name])
 
+    def total(share: int) -> int:
+        return sum(size(name, share) for name in group.members)
 
-def _raise_to(reached: dict[str, int], seen: Mapping[str, int]) -> None:
-    for resource, version in seen.items():
-        reached[resource] = max(version, reached.get(resource, 0))
+    shares = range(1, group.buckets + max(less.values()) + 1)
+    share = bisect_right(shares, group.buckets, key=total)
+    odd = group.buckets - total(share)
+    growing = [name for name in group.members if size(name, share + 1) > size(name, share)]
+    growing.sort(key=lambda name: (less[name], -len(having[name]), name))
+    return [(name, size(name, share) + (name in growing[:odd])) for name in group.members]

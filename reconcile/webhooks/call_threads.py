@@ -5,6 +5,7 @@ The threads of `concurrent.futures` would keep the process from ending while a f
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -36,7 +37,9 @@ class CallThreads:
             raise Busy
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
-        self._busy += 1
+        if self._threads == self._busy:
+            Thread(target=self._serve, name=f"webhook call {self._threads}", daemon=True).start()
+            self._threads += 1
 
         def run() -> None:
             result: Any = None
@@ -45,14 +48,10 @@ class CallThreads:
                 result = function()
             except BaseException as error:
                 failure = error
-            try:
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the outcome
                 loop.call_soon_threadsafe(self._end, outcome, result, failure)
-            except RuntimeError:  # the loop is closed: nothing waits for the outcome
-                return
 
-        if self._threads < self._busy:
-            Thread(target=self._serve, name=f"webhook call {self._threads}", daemon=True).start()
-            self._threads += 1
+        self._busy += 1
         self._work.put(run)
         return await outcome
 
@@ -68,6 +67,7 @@ class CallThreads:
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             work()
+            del work  # an idle thread keeps nothing of its last call
 
     def end(self) -> None:
         """End the threads that are idle, and the others when their functions return."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from attrs import frozen
 
 from informers import APIResource
 from reconcile.models.conversions import ConversionError
@@ -15,6 +16,8 @@ from reconcile.webhooks.reviews import Review, Uid, read_request
 
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 KIND: Final = "ConversionReview"
+MAX_NAME: Final = 253
+"""Characters of a name or a namespace."""
 
 
 class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}):
@@ -26,7 +29,18 @@ class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}):
 _decoder = msgspec.json.Decoder(Review[_Request])
 
 
-def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionError | None]:
+@frozen
+class Failure:
+    """Why an object was not converted. The text of the error may quote a value of it; `place` has none."""
+
+    place: str
+    error: ConversionError | RecursionError
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.error}"
+
+
+def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, Failure | None]:
     """The answer to a review, and why an object could not be converted, for the log.
 
     The protocol has one result for all objects: none is converted if one cannot be, and the message names
@@ -38,8 +52,7 @@ def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionE
         try:
             objects.append(kind.convert(obj, request.desired))
         except (ConversionError, RecursionError) as error:
-            failure = ConversionError(f"{_place(kind.resource, obj)}: {error}")
-            failure.__cause__ = error
+            failure = Failure(_place(kind.resource, obj), error)
             return _answer(request.uid, [], str(failure)), failure
     return _answer(request.uid, objects, ""), None
 
@@ -47,7 +60,8 @@ def convert_review(kind: VersionedKind, body: bytes) -> tuple[bytes, ConversionE
 def _place(resource: APIResource, obj: Mapping[str, Any]) -> str:
     metadata = obj.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    names = [str(metadata[name]) for name in ("namespace", "name") if metadata.get(name)]
+    values = [metadata.get(name) for name in ("namespace", "name")]
+    names = [value[:MAX_NAME] for value in values if isinstance(value, str) and value]
     return f"{resource.kind} {'/'.join(names)}"
 
 

@@ -73,13 +73,11 @@ def _convert(route: Route, kind: VersionedKind, body: bytes, log: structlog.stdl
     review, failure = convert_review(kind, body)
     if failure is None:
         return Answer(200, review, "converted")
-    # The text, which the API server gets, may quote a value; the place before it does not.
-    place = str(failure).partition(": ")[0]
     log.warning(
         "an object was not converted",
         webhook=route.name,
-        object=place,
-        traceback=frames_of(failure.__cause__ or failure),
+        object=failure.place,
+        traceback=frames_of(failure.error),
     )
     return Answer(200, review, "not-converted")
 

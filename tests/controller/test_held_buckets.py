@@ -4,10 +4,13 @@ import anyio
 import pytest
 
 from reconcile import Background, Context, Controller, Deleted, ObjectMeta, Request, Result, Watch
+from reconcile.client.own_writes import Journal
 from reconcile.controller.triggers import INITIAL_PRIORITY
+from reconcile.errors import Unreachable
 from reconcile.kinds import ConfigMap
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.runs.run_request import Cause
+from reconcile.testing import Delay, Drop, Fault, When
 from tests.controller.replicas import Replica, Seen, made, working
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 from tests.helpers.scenarios import in_world
@@ -62,6 +65,52 @@ async def test_a_closed_bucket_begins_no_runs_even_of_queued_keys(world: World) 
         replica.hold([1])  # it stays here after all
         await anyio.sleep(5)
         assert seen.runs == ["a"]
+
+
+@in_world(played)
+async def test_a_run_that_waits_for_own_writes_while_its_bucket_closes_does_not_begin(world: World) -> None:
+    seen = Seen()
+    replica = Replica(world, Controller(Toy, seen.keep))
+    toy = await made(world, 1)
+    async with working(world, replica):
+        slow_to_settle(world, replica, toy, Delay(3))
+        replica.hold([1])
+        await anyio.sleep(1)
+        await replica.release([1])
+        await anyio.sleep(5)
+        assert seen.runs == []
+        assert replica.remembered == set()
+
+
+@in_world(played)
+async def test_a_release_reports_that_the_cache_may_not_show_its_writes(world: World) -> None:
+    replica = Replica(world, Controller(Toy, Seen().keep))
+    toy = await made(world, 1)
+    async with working(world, replica):
+        replica.runner.pause()
+        replica.hold([1])
+        slow_to_settle(world, replica, toy, Drop())
+        replica.held.close([1])
+        with pytest.raises(Unreachable):
+            await replica.runner.release([1])
+        assert replica.remembered == set()
+
+
+@in_world(played)
+async def test_keys_that_are_not_held_are_not_even_queued(world: World) -> None:
+    replica = Replica(world, Controller(Toy, Seen().keep))
+    await made(world, 1)
+    async with working(world, replica):
+        replica.runner.enqueue(Request("default", "a"), Cause("triggered"))
+        replica.runner.enqueue(Request("default", "none"), Cause("triggered"))
+        assert replica.runner.queue.keys() == []
+
+
+def slow_to_settle(world: World, replica: Replica, toy: Toy, what: Delay | Drop) -> None:
+    """As after a write of unknown outcome: the key's next run first reads the object live."""
+    journal = replica.executor._journals[Request(*toy.key)] = Journal()
+    journal.doubt(replica.executor.resource, toy.key)
+    world.transport.add(Fault(When("get", "*/toys/a", times=None), what))
 
 
 @in_world(played)

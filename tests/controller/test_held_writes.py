@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from reconcile import Client, Context, Controller, ObjectMeta, SyncContext
+from reconcile import Client, Context, Controller, LeaderElection, ObjectMeta, SyncContext
 from reconcile.errors import ApiError, NotLeading
 from reconcile.kinds import ConfigMap
 from reconcile.runs.tenure import Tenure, tenure_here, within
@@ -163,3 +163,19 @@ def test_what_is_started_outside_of_a_run_belongs_to_none() -> None:
             assert tenure_here() is None
         assert tenure_here() is tenure
     assert tenure_here() is None
+
+
+@in_world(played)
+async def test_with_leader_election_the_epoch_grows_with_each_leader(world: World) -> None:
+    epochs: list[int] = []
+
+    async def keep(ctx: Context[Toy]) -> None:
+        epochs.append(ctx.epoch)
+
+    await world.make()
+    for _ in range(3):
+        async with world.running(Controller(Toy, keep), leader_election=LeaderElection("lock")):
+            await anyio.sleep(60)
+    async with world.running(Controller(Toy, keep)):
+        await anyio.sleep(60)
+    assert epochs == [1, 2, 3, 0]

@@ -71,10 +71,13 @@ def test_a_secret_must_have_the_keys_of_its_type(
 
 
 @pytest.mark.rule("api-62")
-def test_data_that_is_not_base64_is_400_in_a_body_and_422_as_a_patch(api: Api) -> None:
+@pytest.mark.parametrize("text", ["%", '% must be of type byte: "%', "% must be of type byte: %"])
+def test_data_that_is_not_base64_is_400_in_a_body_and_422_as_a_patch(api: Api, text: str) -> None:
     api.ok("POST", SECRETS, {"metadata": {"name": "s"}})
-    assert api.send("POST", SECRETS, {"metadata": {"name": "t"}, "data": {"k": "%"}}).status == 400
-    answer = api.send("PATCH", f"{SECRETS}/s", {"data": {"k": "%"}}, content_type=MERGE)
+    answer = api.send("POST", SECRETS, {"metadata": {"name": "t"}, "data": {"k": text}})
+    assert answer.status == 400
+    assert answer.body["message"].endswith(": illegal base64 data at input byte 0")
+    answer = api.send("PATCH", f"{SECRETS}/s", {"data": {"k": text}}, content_type=MERGE)
     assert answer.causes == [(INVALID, "patch")]
 
 

@@ -47,6 +47,7 @@ def test_a_fault_of_base64_is_at_the_byte_where_go_stops(text: str, at: int) -> 
         ("[1 2]", "invalid character '2' after array element"),
         ('{"a": 1 "b"}', "invalid character '\"' after object key:value pair"),
         ("1 x", "invalid character 'x' after top-level value"),
+        (f"[{'1' * 5_000} x", "invalid character 'x' after array element"),
     ],
 )
 def test_a_fault_of_json_is_worded_as_by_go(text: str, why: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio
 import pytest
 
 from reconcile import Client, Controller, Manager
@@ -190,6 +191,19 @@ async def test_a_secret_of_another_type_ends_the_start_with_the_way_out(tmp_path
     own: dict[str, Any] = {"webhook_certificates": "", "webhook_service": "boxes/boxes-webhooks"}
     with pytest.raises(ServeError, match=r"its type is 'Opaque'.*give the Service another name"):
         await manager_of(tmp_path, BOXES, transport=InProcessTransport(shared), **own).run()
+
+
+async def test_a_manager_that_waits_for_its_certificate_can_be_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    without_namespace: Any = {"transport": InProcessTransport(await cluster()), "webhook_certificates": ""}
+    manager = manager_of(tmp_path, BOXES, webhook_service="boxes/boxes-webhooks", **without_namespace)
+    async with anyio.create_task_group() as group:
+        group.start_soon(manager.run)
+        await eventually(lambda: "cannot look after the certificates" in caplog.text)
+        with anyio.fail_after(5):
+            manager.stop()
+            await manager.wait()
 
 
 def test_certificates_come_from_one_place_and_not_in_shadow_mode(tmp_path: Path) -> None:

@@ -40,6 +40,13 @@ def test_an_object_that_cannot_be_converted_is_named_in_the_result() -> None:
     assert str(failure) == read["result"]["message"]
 
 
+@pytest.mark.parametrize("name", [{"secret": "s"}, "n" * 1000])
+def test_the_place_of_an_object_has_nothing_but_its_names(name: Any) -> None:
+    _, failure = convert_review(SHOPS, conversion_review(shop(BETA, {"size": "many"}, name=name)))
+    assert failure is not None
+    assert failure.place in ("Shop default", f"Shop default/{'n' * 253}")
+
+
 def test_an_empty_list_is_converted_to_an_empty_list() -> None:
     assert response(conversion_review())["convertedObjects"] == []
 

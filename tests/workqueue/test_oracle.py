@@ -122,6 +122,15 @@ class Oracle:
         self.started[entry.key] = self.now
         return entry
 
+    def discard(self, key: str) -> int:
+        """Returns how many ready keys that were."""
+        gone = [entry for entry in self.queued if entry.key == key]
+        self.queued = [entry for entry in self.queued if entry.key != key]
+        if key in self.working:
+            entry, since, _ = self.working[key]
+            self.working[key] = (entry, since, None)
+        return sum(entry.place < math.inf for entry in gone)
+
     def finish(self, key: str, failed: bool) -> None:
         entry, _, again = self.working.pop(key)
         if failed:
@@ -198,6 +207,7 @@ class AgainstAnOracle(RuleBasedStateMachine):
         self.works: dict[str, Work[str]] = {}
         self.failures: dict[str, tuple[int, float]] = {}
         self.cause = 0
+        self.discarded = 0
 
     def teardown(self) -> None:
         self.runner.close()
@@ -256,6 +266,13 @@ class AgainstAnOracle(RuleBasedStateMachine):
     @rule(key=KEYS)
     def forget(self, key: str) -> None:
         self.queue.forget(key)
+        self.failures.pop(key, None)
+        assert self.queue.retries(key) == 0
+
+    @rule(key=KEYS)
+    def discard(self, key: str) -> None:
+        self.run(self.queue.discard, key)
+        self.discarded += self.oracle.discard(key)
         self.failures.pop(key, None)
         assert self.queue.retries(key) == 0
 
@@ -326,7 +343,10 @@ class AgainstAnOracle(RuleBasedStateMachine):
         assert status.longest_running_seconds == max((self.oracle.now - began for began in since), default=0)
         assert status.closed == (self.oracle.phase != "open")
         if self.oracle.phase != "closed":
-            assert len(self.metrics.added_priorities) == len(self.metrics.waits) + status.ready
+            left = status.ready + self.discarded
+            assert len(self.metrics.added_priorities) == len(self.metrics.waits) + left
+        again = [key for key, (_, _, again) in self.oracle.working.items() if again is not None]
+        assert sorted(self.queue.keys()) == sorted([entry.key for entry in self.oracle.queued] + again)
 
 
 class AgainstAnOracleOnTrio(AgainstAnOracle):

@@ -1,10 +1,10 @@
 """Where Go's encoding/base64 stops reading."""
 
-import string
+import re
 from typing import Final
 
-_DIGITS: Final = frozenset(string.ascii_letters + string.digits + "+/")
-_BREAKS: Final = "\r\n"
+_NO_DIGIT: Final = re.compile(r"[^A-Za-z0-9+/\r\n]")
+_NO_BREAK: Final = re.compile(r"[^\r\n]")
 
 
 def base64_fault(text: str) -> str:
@@ -15,26 +15,22 @@ def base64_fault(text: str) -> str:
 
 def _corrupt_at(text: str) -> int | None:
     """The byte at which `decodeQuantum` fails."""
-    held = 0  # digits of the quantum so far
-    for at, sign in enumerate(text):
-        if sign in _BREAKS:
-            continue
-        if sign in _DIGITS:
-            held = (held + 1) % 4
-        elif sign == "=" and held >= 2:
-            return _corrupt_padding(text, at, held)
-        else:
-            return at
-    return len(text) - held if held else None
+    found = _NO_DIGIT.search(text)
+    end = len(text) if found is None else found.start()
+    held = (end - text.count("\r", 0, end) - text.count("\n", 0, end)) % 4  # digits of the last quantum
+    if found is None:
+        return end - held if held else None
+    return _corrupt_padding(text, end, held) if found[0] == "=" and held >= 2 else end
 
 
 def _corrupt_padding(text: str, at: int, held: int) -> int | None:
     """As `_corrupt_at`, from the first `=` on, which follows `held` digits."""
-    rest = [(place, sign) for place, sign in enumerate(text) if place > at and sign not in _BREAKS]
+    rest = _NO_BREAK.finditer(text, at + 1)
     if held == 2:
-        if not rest:
+        second = next(rest, None)
+        if second is None:
             return len(text)
-        place, sign = rest.pop(0)
-        if sign != "=":
-            return place - 1
-    return rest[0][0] if rest else None
+        if second[0] != "=":
+            return second.start() - 1
+    more = next(rest, None)
+    return None if more is None else more.start()

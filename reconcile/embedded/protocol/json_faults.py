@@ -17,7 +17,7 @@ _PLACES: Final = {
 def json_fault(body: bytes) -> str:
     """Why Go cannot read these bytes."""
     try:
-        json.loads(body.decode(errors="replace"))
+        json.loads(body.decode(errors="replace"), parse_int=str)  # which may have too many digits for int
     except json.JSONDecodeError as error:
         return _described(error)
     except RecursionError:

@@ -23,10 +23,10 @@ from reconcile.embedded.protocol.object_metadata import type_fault
 from reconcile.embedded.protocol.request_info import flag
 from reconcile.embedded.refusals import (
     bad_request,
-    invalid_kind,
     invalid_options,
     too_deep,
     unsupported_media_type,
+    wrong_kind,
 )
 from reconcile.embedded.schema.json_values import is_deeper, whole_numbers
 from reconcile.embedded.served import ServedResource
@@ -309,9 +309,7 @@ def _check_kind(obj: dict[str, Any], resource: ServedResource) -> None:
     if not resource.custom:
         raise bad_request(f"{resource.kind} in version {resource.version} cannot be handled as a {kind}")
     name = obj["metadata"].get("name", "") if isinstance(obj.get("metadata"), dict) else ""
-    cause = value_invalid("kind", kind, f"must be {resource.kind}")
-    details = {"name": name, "group": resource.group, "kind": kind}
-    raise invalid_kind(f"{kind}.{resource.group}", name, [cause], details)
+    raise wrong_kind(resource, kind, name)
 
 
 def place(obj: dict[str, Any], target: RequestTarget) -> None:

@@ -7,7 +7,7 @@ from reconcile.embedded.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiRequ
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.field_causes import value_invalid
-from reconcile.embedded.refusals import bad_request, invalid, invalid_kind, unreadable_patch
+from reconcile.embedded.refusals import bad_request, invalid, unreadable_patch, wrong_kind
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.apply_requests import apply_object
 from reconcile.embedded.verbs.bodies import (
@@ -90,9 +90,7 @@ def _check_kept_type(write: WriteRequest, obj: dict[str, Any]) -> None:
     if not isinstance(kind, str) or not kind or not isinstance(api_version, str) or not api_version:
         raise bad_request("Object 'Kind' or 'apiVersion' is missing")
     if kind != resource.kind:
-        details = {"name": write.target.name, "group": resource.group, "kind": str(kind)}
-        cause = value_invalid("kind", kind, f"must be {resource.kind}")
-        raise invalid_kind(f"{kind}.{resource.group}", write.target.name, [cause], details)
+        raise wrong_kind(resource, kind, write.target.name)
     if api_version != resource.api_version:
         cause = value_invalid("apiVersion", api_version, f"must be {resource.api_version}")
         raise invalid(resource, write.target.name, [cause])

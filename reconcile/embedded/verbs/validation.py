@@ -1,6 +1,7 @@
 """Check an object against the rules of metadata, its schema and its kind."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from reconcile.embedded.verbs.write_request import WriteRequest
 
 # A table, since it is three times as fast as `\d[.eE]`, for which most bodies are searched in vain.
 _SHAPE_OF_NUMBERS: Final = bytes.maketrans(b"123456789eE", b"000000000..")
+_NO_BYTES: Final = re.compile(
+    r'Invalid value: ("(?:[^"\\]|\\.)*+"): .* in body must be of type byte: \1', re.DOTALL
+)
+"""The message for a text that is not base64."""
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _MISSING = "FieldValueRequired"
 
@@ -79,8 +84,8 @@ def _unreadable(resource: ServedResource, causes: Sequence[FieldCause]) -> str:
     typed = resource.schema.root.go is not None
     for cause in causes:
         if cause.reason == _TYPE_FAULT or (typed and cause.reason != _MISSING):
-            _, byte, value = cause.message.rpartition(" must be of type byte: ")
-            fault = base64_fault(json.loads(value)) if byte else ""
+            found = _NO_BYTES.fullmatch(cause.message)
+            fault = base64_fault(json.loads(found[1])) if found else ""
             return fault or f"json: cannot unmarshal {cause.field}: {cause.message}"
     return ""
 
