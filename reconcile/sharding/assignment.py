@@ -155,7 +155,7 @@ class MemberRecord:
     which its last run has ended, both with the epoch that this is about. `seen` are the versions that its
     stores had reached by then, by resource. `beginning` is that of the assignment that it goes by: it holds
     nothing by another. `canary`: it is to get that share of all buckets, until its version has proven itself.
-    `late`: its keys wait for too long, though the server keeps up. `working`: it has held a bucket.
+    `late`: its keys wait for too long, though the server keeps up.
     `labelled` are resources whose children it has seen to carry labels. `version` is for people.
     """
 
@@ -166,7 +166,6 @@ class MemberRecord:
     draining: bool = False
     canary: float = 0.0
     late: bool = False
-    working: bool = False
     labelled: tuple[str, ...] = ()
     version: str = ""
 

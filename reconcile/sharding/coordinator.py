@@ -14,7 +14,7 @@ from informers import AlreadyExists, ApiError, NotFound, PreconditionFailed, Sta
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
-from reconcile.sharding.assignment import Assignment
+from reconcile.sharding.assignment import Assignment, Orders
 from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.sharding.planning import plan, spared
 from reconcile.sharding.ring import ASSIGNMENT, ORDERS, Ring, SeenMember, assignment_name
@@ -126,22 +126,13 @@ class Coordinator:
         self.ring.note_written(written)
 
     async def _begin(self) -> None:
-        """Write the first assignment, or the one seen last again if it was deleted.
-
-        Members that work have seen one: a member that has not must not write an empty one beside them.
-        """
-        sharding, last = self.ring.sharding, self.ring.last
-        working = {name for name, record in self.ring.records.items() if record.working}
-        if last is None and working - {sharding.identity}:
-            await self._see_more(RETRY_SECONDS)
-            return
-        if last is None:
-            # Above all epochs before: each of them took a write, and each write takes a version of the
-            # server.
-            above = await self.client.raw.version(kind_of(Lease).resource, sharding.namespace)
-            annotations = {ASSIGNMENT: Assignment.empty(sharding.parts, above).to_text()}
-        else:
-            annotations = {ASSIGNMENT: last.assignment.to_text(), ORDERS: last.orders.to_text()}
+        """Write an assignment without owners, as there is none: at the start, or after someone deleted it."""
+        sharding = self.ring.sharding
+        # Above all epochs before: each of them took a write, and each write takes a version of the server.
+        above = await self.client.raw.version(kind_of(Lease).resource, sharding.namespace)
+        orders = Orders() if self.ring.last is None else self.ring.last.orders
+        assignment = Assignment.empty(sharding.parts, above)
+        annotations = {ASSIGNMENT: assignment.to_text(), ORDERS: orders.to_text()}
         metadata = ObjectMeta(
             assignment_name(sharding.name),
             sharding.namespace,

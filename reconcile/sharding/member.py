@@ -139,7 +139,7 @@ class Member:
         assert tasks is not None
         holds: dict[int, int] = {}
         drops: list[int] = []
-        closes: list[int] = []
+        closes: dict[int, int] = {}
         catching_up: dict[bool, dict[int, int]] = {}
         for output in outputs:
             match output:
@@ -147,8 +147,8 @@ class Member:
                     holds[bucket] = epoch
                 case Drop(bucket):
                     drops.append(bucket)
-                case Close(bucket):
-                    closes.append(bucket)
+                case Close(bucket, epoch):
+                    closes[bucket] = epoch
                 case CatchUp(bucket, epoch, clean):
                     catching_up.setdefault(clean, {})[bucket] = epoch
         if drops:
@@ -172,19 +172,16 @@ class Member:
     async def _catch_up(self, epochs: Mapping[int, int], clean: bool) -> None:
         reached = self.state.view.assignment.reached if clean else None
         await self.work.catch_up(epochs, reached)
-        if not self.base.working:
-            # Before the first run: who finds no assignment must know that there was one.
-            self.say(evolve(self.base, working=True))
-            await self.lease.say_now()
         for bucket, epoch in epochs.items():
             self._give(CaughtUp(bucket, epoch))
 
-    async def _close(self, buckets: Collection[int]) -> None:
-        await self.work.close(buckets)
+    async def _close(self, epochs: Mapping[int, int]) -> None:
+        await self.work.close(epochs)
         # After the last run: the caches show all that it wrote, so these versions cover it.
         seen = {**self.base.seen, **self.work.seen()}
         self.base = evolve(self.base, seen=seen)
-        self._give(Ended(frozenset(buckets)))
+        for bucket, epoch in epochs.items():
+            self._give(Ended(bucket, epoch))
 
     def say(self, base: MemberRecord) -> None:
         """Say this of itself, besides its buckets."""

@@ -95,11 +95,7 @@ class Ring:
         """What a member's next step needs."""
         if self.last is None:
             return View(Assignment(()))
-        warm: dict[int, int] = {}
-        for bucket, holding in enumerate(self.last.assignment.holdings):
-            if holding.next_owner and (member := self.members.get(holding.next_owner)) is not None:
-                warm[bucket] = member.record.warm.get(bucket, -1)
-        return View(self.last.assignment, warm)
+        return View.of(self.last.assignment, self.records)
 
     @property
     def records(self) -> Mapping[str, MemberRecord]:
@@ -160,7 +156,7 @@ class Ring:
             self._changed()
 
     def _note_absence(self, lease: Lease) -> None:
-        # What was assigned stays so for this member, which may have to write it down again.
+        # What was assigned stays so for this member until there is another one.
         _log.warning("the assignment of buckets was deleted", lease=str(lease.key))
         self.absent = True
         self._changed()
