@@ -211,7 +211,8 @@ class Controller(_Options[T]):
     logged elsewhere.
 
     `on_deleted` is called with the last state of a deleted object. It does not hold the object, so it misses
-    deletions while no manager runs; use `cleanup` where none may be missed.
+    deletions while no manager runs, or while the object goes from one replica to another; use `cleanup` where
+    none may be missed.
 
     `background` runs for each object in a task of its own, and may only ask for runs. It is restarted when it
     fails, and has ended before `cleanup` runs.

@@ -188,6 +188,10 @@ class RunExecutor(Generic[T]):
                 if held.given_up:
                     self.forget_where(lambda other: other == request)
 
+    def distrust_cache(self) -> None:
+        """Have the cache of each kind prove again that it is up to date, before what cannot be undone."""
+        core_of(self.client).freshness.reset()
+
     async def settle(self, concerns: Callable[[Request], bool]) -> None:
         """Wait until the caches show the writes of some keys. Raises CacheBehind, and errors of reads."""
         for request, journal in [*self._journals.items()]:

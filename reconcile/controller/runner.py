@@ -300,9 +300,15 @@ class Runner(Generic[T]):
 
     # --- buckets ----------------------------------------------------------------------------------
 
-    def gain(self, buckets: Collection[int]) -> None:
-        """Work on the objects in these buckets too; to be called once they are held."""
+    def gain(self, buckets: Collection[int], *, clean: bool = True) -> None:
+        """Work on the objects in these buckets too; to be called once they are held.
+
+        Unless `clean`, the former holder has not said up to which version it has written: then deletions and
+        creates with generated names wait again until the cache of their kind is certainly up to date.
+        """
         assert self._held is not None
+        if not clean:
+            self._executor.distrust_cache()
         label = self._held.buckets.label
         causes = {bucket: Cause("added", note=f"gained bucket {label(bucket)}") for bucket in buckets}
         for bucket, request in self._connected.requests_in(buckets):

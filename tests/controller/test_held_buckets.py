@@ -309,3 +309,24 @@ async def test_an_index_of_references_knows_objects_from_before_they_were_held(w
         await world.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
         await anyio.sleep(5)
         assert seen.runs == ["a", "a"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@in_world(played)
+async def test_after_an_unclean_gain_the_cache_has_to_prove_itself_again(world: World, clean: bool) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
+        if not await ctx.owned(ConfigMap):
+            await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="c-")))
+
+    replica = Replica(world, Controller(Toy, keep, owns=[ConfigMap]))
+    await made(world, 1, "first")
+    await made(world, 2, "second")
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        replica.held.hold(2, 1)
+        replica.runner.gain([2], clean=clean)
+        await anyio.sleep(5)
+        repeated = [run.result for run in replica.runner.history.past(Request("default", "second"))]
+        assert repeated[0] == ("success" if clean else "requeue")
+        assert len(await world.client.list(ConfigMap)) == 2
