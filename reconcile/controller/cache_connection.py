@@ -1,6 +1,6 @@
 """Connects a controller to a cache: informers, indexes, and the handlers that turn changes into keys."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Set
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -121,14 +121,21 @@ class CacheConnection(Generic[T]):
         left = self.executor.held is not None if snapshot is None else not self._keeps(snapshot)
         return left and not self.executor.tombstones.has(request.key)
 
-    def has_given_up(self, request: Request) -> bool:
-        """Whether the key is of no bucket that this replica holds, and no run of it is under way."""
-        held, runs = self.executor.held, self.executor.runs
-        if held is None or runs is None or request in runs:
-            return False
+    def is_held(self, request: Request) -> bool:
+        """Whether the bucket of the key's object, or of a deleted one of that name, is held."""
+        held = self.executor.held
+        if held is None:
+            return True
         snapshot = self.object_of(request)
-        is_held = snapshot is not None and held.holds(snapshot)
-        return not is_held and not self.executor.tombstones.has(request.key)
+        return (snapshot is not None and held.holds(snapshot)) or self.executor.tombstones.has(request.key)
+
+    def buckets_of(self, request: Request) -> Set[int]:
+        """The buckets of all that is known of a key: its object, deleted ones, and its last writes."""
+        held = self.executor.held
+        assert held is not None
+        here = self.object_of(request)
+        known = [*self.executor.tombstones.waiting(request.key), *filter(None, [here])]
+        return {held.bucket_of(snapshot) for snapshot in known} | self.executor.written_in(request)
 
     def requests(self) -> Iterator[Request]:
         return (self.request_of(snapshot) for snapshot in self.primary.store if self._keeps(snapshot))

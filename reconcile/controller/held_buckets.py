@@ -95,12 +95,16 @@ class HeldRun:
 
     @property
     def given_up(self) -> bool:
-        """Whether it ended, or is to end, after its bucket went."""
-        return self.cancelled or any(tenure.ended for tenure in self._tenures)
+        """Whether it was cancelled, or its bucket is gone."""
+        epoch = self.runs.held.epoch
+        return self.cancelled or any(not epoch(tenure.bucket) for tenure in self._tenures)
 
     def cancel(self) -> None:
         self.cancelled = True
         self.limit.cancel()
+
+    def end(self) -> None:
+        self.runs.end(self)
 
 
 @define(eq=False)

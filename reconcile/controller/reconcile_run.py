@@ -1,6 +1,6 @@
 """One run of one controller for one key, from the cached object to the result."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set
 from contextlib import closing
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -91,6 +91,8 @@ class RunExecutor(Generic[T]):
     _plain: Sequence[Any] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
+    _written_in: dict[Request, int] = field(factory=dict, init=False)
+    """With `held`, the bucket of each key whose writes are remembered."""
 
     def __attrs_post_init__(self) -> None:
         controller = self.controller
@@ -183,10 +185,24 @@ class RunExecutor(Generic[T]):
             if self._distant:
                 distant = self._distant.items()
                 self._distant = {place: kept for place, kept in distant if kept or place[0] != request}
-            if self.runs is not None and held is not None:
-                self.runs.end(held)
-                if held.given_up:
-                    self.forget_where(lambda other: other == request)
+            if held is not None:
+                self._end(held)
+
+    def _end(self, run: HeldRun) -> None:
+        """End a run that works under a tenure, after its last write."""
+        run.end()
+        request, tenure = run.request, run.record.tenure
+        if run.given_up:
+            self.forget_where(lambda other: other == request)
+        elif not self._remembers(request):
+            self._written_in.pop(request, None)
+        elif tenure is not None:
+            self._written_in[request] = tenure.bucket
+
+    def written_in(self, request: Request) -> Set[int]:
+        """The bucket in which the last run of a key has written, if its writes are remembered."""
+        bucket = self._written_in.get(request)
+        return set() if bucket is None else {bucket}
 
     def distrust_cache(self) -> None:
         """Have the cache of each kind prove again that it is up to date, before what cannot be undone."""
@@ -202,11 +218,17 @@ class RunExecutor(Generic[T]):
                 await reads_of(self._bound(self.client_of(cluster), journal, request)).settle()
 
     def forget_where(self, is_gone: Callable[[Request], bool]) -> None:
-        """Forget what is remembered of some keys: their writes, and deleted objects."""
+        """Forget the writes of some keys."""
         for request in [request for request in self._journals if is_gone(request)]:
             del self._journals[request]
         self._distant = {place: kept for place, kept in self._distant.items() if not is_gone(place[0])}
         self.echoes.forget_where(is_gone)
+        for request in [request for request in self._written_in if not self._remembers(request)]:
+            del self._written_in[request]
+
+    def _remembers(self, request: Request) -> bool:
+        """Whether a cache may not show yet what a key has written."""
+        return request in self._journals or any(place[0] == request for place in self._distant)
 
     async def call(self, function: Any, context: Context[T]) -> Result | None:
         """Call a function of the author: an `async def` here, a plain one in a thread."""

@@ -296,7 +296,7 @@ class Runner(Generic[T]):
         return found or bool(self.history.past(request))
 
     def _gave_up(self, request: Request) -> bool:
-        return self._held is not None and self._connected.has_given_up(request)
+        return self._held is not None and not self._connected.is_held(request)
 
     # --- buckets ----------------------------------------------------------------------------------
 
@@ -324,26 +324,39 @@ class Runner(Generic[T]):
         """
         runs, connection = self._executor.runs, self._connected
         assert runs is not None
+
+        def concerns(request: Request) -> bool:
+            return not connection.buckets_of(request).isdisjoint(buckets)
+
         try:
             # First, as each of them needs a moment to end.
             connection.backgrounds.refresh()
             await runs.ended(buckets)
-            await self._executor.settle(self._gave_up)
-            await connection.backgrounds.all_ended(self._gave_up)
+            await self._executor.settle(concerns)
+            await connection.backgrounds.all_ended(concerns)
         except anyio.get_cancelled_exc_class():
             self.cancel_runs(buckets)
             raise
         finally:
-            self._forget_given_up()
+            self._forget(buckets)
 
     def cancel_runs(self, buckets: Collection[int]) -> None:
         """Cancel the runs in these buckets; a thread of blocking code goes on until it returns."""
         if self._executor.runs is not None:
             self._executor.runs.cancel(buckets)
 
-    def _forget_given_up(self) -> None:
-        """Forget the keys that are not held: a later holder, perhaps this one, begins anew."""
-        is_gone, guard = self._gave_up, self.guard
+    def _forget(self, buckets: Collection[int]) -> None:
+        """Forget the keys in these buckets, and in none that is held or still to be released."""
+        held, runs, connection, guard = self._held, self._executor.runs, self._connected, self.guard
+        assert held is not None
+        assert runs is not None
+
+        def is_gone(request: Request) -> bool:
+            known = connection.buckets_of(request)
+            return request not in runs and all(
+                bucket in buckets or not held.epoch(bucket) for bucket in known
+            )
+
         for request in {*self.queue.keys(), *self._backoff.keys(), *self._resting, *guard.keys()}:
             if is_gone(request):
                 self.queue.discard(request)

@@ -1,6 +1,6 @@
 """Deleted objects for which `on_deleted` is still to be called."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Generic, TypeVar
 
@@ -64,6 +64,10 @@ class Tombstones(Generic[T]):
         if self.held is None:
             return key in self._deleted
         return any(map(self.held.holds, self._deleted.get(key, ())))
+
+    def waiting(self, key: Key) -> Sequence[Snapshot]:
+        """The deleted objects of that key, oldest first."""
+        return self._deleted.get(key, ())
 
     def forget_where(self, is_gone: Callable[[Key], bool]) -> None:
         """Forget the deleted objects of some keys."""

@@ -163,8 +163,9 @@ def test_each_held_object_is_reconciled_by_its_holder_and_by_no_other(
             for toy in await world.client.list(Toy):
                 if FOUR.of(toy.uid) in play.holders:
                     watched.check(watched.done.get(toy.uid) == toy.spec.size, f"{toy.name} was forgotten")
-            for bucket in [*play.holders]:
-                await play.move(bucket, None, planned=True)
+            async with anyio.create_task_group() as group:
+                for bucket in [*play.holders]:
+                    group.start_soon(play.move, bucket, None, True)
             for replica in watched.replicas:
                 watched.check(replica.remembered == set(), f"{replica.remembered} is remembered")
         assert watched.broken == []

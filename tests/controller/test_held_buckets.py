@@ -113,6 +113,26 @@ def slow_to_settle(world: World, replica: Replica, toy: Toy, what: Delay | Drop)
     world.transport.add(Fault(When("get", "*/toys/a", times=None), what))
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+@in_world(played)
+async def test_a_release_forgets_nothing_of_a_bucket_that_is_still_to_be_released(
+    world: World, deleted: bool
+) -> None:
+    replica = Replica(world, Controller(Toy, keep_size))
+    toy = await made(world, 2)
+    async with working(world, replica):
+        replica.hold([1, 2])
+        await anyio.sleep(5)
+        replica.held.close([1, 2])
+        if deleted:
+            await world.client.delete(toy)
+            await anyio.sleep(5)
+        await replica.release([1])
+        assert replica.remembered == {Request(*toy.key)}  # its writes, which the cache has to show
+        await replica.release([2])
+        assert replica.remembered == set()
+
+
 @in_world(played)
 async def test_a_release_waits_for_runs_with_their_status_and_forgets_the_rest(world: World) -> None:
     started = anyio.Event()

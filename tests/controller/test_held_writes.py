@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from informers import get_logger
 from reconcile import Client, Context, Controller, LeaderElection, ObjectMeta, SyncContext
+from reconcile.controller.blocking import Threads
 from reconcile.errors import ApiError, NotLeading
 from reconcile.kinds import ConfigMap
 from reconcile.runs.tenure import Tenure, tenure_here, within
@@ -179,3 +181,13 @@ async def test_with_leader_election_the_epoch_grows_with_each_leader(world: Worl
     async with world.running(Controller(Toy, keep)):
         await anyio.sleep(60)
     assert epochs == [1, 2, 3, 0]
+
+
+async def test_threads_of_blocking_code_belong_to_their_run() -> None:
+    tenure = Tenure(1, 1, "1")
+
+    async def found() -> Tenure | None:
+        return tenure_here()
+
+    with within(tenure):
+        assert await Threads().call_with_loop(lambda ask: ask(found), get_logger("reconcile.toy")) is tenure
