@@ -90,6 +90,10 @@ class HeldRun:
         with within(tenure):
             yield True
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._tenures)
+
     def is_in(self, buckets: Collection[int]) -> bool:
         return any(tenure.bucket in buckets for tenure in self._tenures)
 
@@ -126,7 +130,9 @@ class HeldRuns:
             ended.set()
 
     def __contains__(self, request: Request) -> bool:
-        return request in self._runs
+        """Whether a run of that key has begun, and not just waits for writes of earlier ones."""
+        run = self._runs.get(request)
+        return run is not None and run.has_begun
 
     async def ended(self, buckets: Collection[int]) -> None:
         """Wait until no run works in these buckets."""

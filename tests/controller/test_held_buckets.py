@@ -77,6 +77,7 @@ async def test_a_run_that_waits_for_own_writes_while_its_bucket_closes_does_not_
         replica.hold([1])
         await anyio.sleep(1)
         await replica.release([1])
+        assert replica.remembered == set()
         await anyio.sleep(5)
         assert seen.runs == []
         assert replica.remembered == set()
