@@ -112,6 +112,8 @@ class Member:
 
     async def leave(self) -> None:
         """Close all buckets, and wait until nothing of them is under way, and others have them."""
+        if self._tasks is None:
+            return  # it has not taken part yet
         self._give(Leaving())
         await self.changes.wait_until(lambda: self.state.idle)
         await self.lease.say_now()

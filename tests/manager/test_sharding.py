@@ -11,6 +11,7 @@ from reconcile.client.buckets import BUCKET_LABEL, Buckets
 from reconcile.kinds import ConfigMap
 from reconcile.models import Intent, ObjectMeta
 from reconcile.sharding import Sharding
+from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, When
 from tests.helpers.managers import Toy, ToySpec, World, played
 from tests.helpers.scenarios import in_world
 
@@ -87,4 +88,20 @@ async def test_replicas_share_all_objects_and_each_object_has_one_owner(world: W
         replicas.managers["b"].stop()
         await anyio.sleep(12)
         assert set((await replicas.touch_all()).values()) == {"a", "c"}
+        group.cancel_scope.cancel()
+
+
+@in_world(played)
+async def test_a_replica_that_is_stopped_before_it_has_joined_just_ends(world: World) -> None:
+    world.transport = FaultyTransport(
+        world.transport, FaultPlan((Fault(When("create", "*/leases", times=None), Drop()),))
+    )
+    replicas = Replicas(world)
+    async with anyio.create_task_group() as group:
+        manager = world.manager(replicas.controller("a"), sharding=Sharding("ring", identity="a"))
+        group.start_soon(world.server.run)
+        async with anyio.create_task_group() as managers:
+            managers.start_soon(manager.run)
+            await anyio.sleep(5)
+            manager.stop()
         group.cancel_scope.cancel()
