@@ -14,6 +14,7 @@ from reconcile.client.object_indexes import Index
 from reconcile.controller.background_tasks import BackgroundTasks
 from reconcile.controller.declaration import Controller, Watch
 from reconcile.controller.function_failures import FunctionFailures
+from reconcile.controller.held_buckets import HeldBuckets
 from reconcile.controller.key_mapping import (
     MappedKeys,
     OwnedHandler,
@@ -142,12 +143,10 @@ class CacheConnection(Generic[T]):
 
     def requests_in(self, buckets: Collection[int]) -> Iterator[tuple[int, Request]]:
         """The keys of the objects in some buckets that the controller keeps, each with its bucket."""
-        held = self.executor.held
-        assert held is not None
-        for snapshot in self.primary.store:
-            bucket = held.bucket_of(snapshot)
-            if bucket in buckets and self._keeps(snapshot):
-                yield bucket, self.request_of(snapshot)
+        for bucket in buckets:
+            for snapshot in self.primary.store.by_index(self._by_bucket, bucket):
+                if self._keeps(snapshot):
+                    yield bucket, self.request_of(snapshot)
 
     def request_of(self, snapshot: Snapshot) -> Request:
         return Request(*snapshot.key, self.cluster)
@@ -157,6 +156,8 @@ class CacheConnection(Generic[T]):
     def _declare_all(self) -> None:
         controller = self.controller
         self.executor.mark_applies(self.primary)
+        if self.executor.held is not None:
+            self._index_buckets(self.executor.held)
         # The own kind first: the other handlers look owners up in its store.
         self._listen(self.primary, self._on_primary, controller.resync)
         for kind in controller.owns:
@@ -169,6 +170,16 @@ class CacheConnection(Generic[T]):
             self._declare(kind)
         for name, index in controller.indexes.items():
             self._declare_index(name, index)
+
+    def _index_buckets(self, held: HeldBuckets) -> None:
+        """Find the objects of a bucket at once: the hashes of 100,000 uids would hold the loop for 0.6 s."""
+        store = self.primary.store
+        store.add_index(self._by_bucket, lambda snapshot: (held.bucket_of(snapshot),))
+        self._indexes.append((store, self._by_bucket))
+
+    @property
+    def _by_bucket(self) -> str:
+        return f"{self.controller.name}/bucket"
 
     def _declare(self, kind: type[Object], everywhere: bool = False) -> Informer:
         informer = self.cache.declare(kind_of(kind).resource, everywhere=everywhere)
