@@ -119,9 +119,14 @@ class Play:
             self.watched.replicas[to].hold([bucket], self.epoch)
 
     def left_in(self, replica: Replica, bucket: int) -> set[str]:
-        store = replica.cache.informer(replica.executor.resource).store
-        found = {request.name: store.get(request.key) for request in replica.remembered}
-        return {name for name, at in found.items() if at is not None and FOUR.of(at.uid) == bucket}
+        """Keys that are remembered for that bucket alone: a namesake of its object may be in another one."""
+        buckets_of, runs = replica.runner._connected.buckets_of, replica.executor.runs
+        assert runs is not None
+        return {
+            request.name
+            for request in replica.remembered
+            if request not in runs and buckets_of(request) <= {bucket}
+        }
 
     async def take(self, step: Step) -> None:
         client = self.world.client
