@@ -223,7 +223,7 @@ def _settled(state: MemberState) -> tuple[MemberState, Sequence[Output]]:
         if after != before:
             outputs += _outputs(bucket, holding, before, after)
     # A bucket that is wanted again later has to be followed anew.
-    return evolve(state, phases=phases, followed=state.followed & phases.keys()), outputs
+    return evolve(state, phases=phases, followed=state.followed.intersection(phases)), outputs
 
 
 def _next(state: MemberState, bucket: int, holding: Holding, phase: Phase | None) -> Phase | None:

@@ -126,7 +126,7 @@ def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders:
     if not having:  # better with one that is to be drained than with nobody
         staying = {name for name, record in members.items() if not record.draining}
         return {bucket: one.owner for bucket, one in enumerate(holdings) if one.owner in staying}
-    pins = {bucket: name for bucket, name in orders.pins.items() if name in having}
+    pins = {b: name for b, name in orders.pins.items() if name in having and 0 <= b < len(holdings)}
     free: list[int] = []
     for bucket, holding in enumerate(holdings):
         candidates = (pins.get(bucket, ""), holding.next_owner, holding.owner)
