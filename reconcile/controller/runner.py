@@ -320,7 +320,7 @@ class Runner(Generic[T]):
 
         Runs under way end, with their status written; a cancellation of this call cancels them too. Then the
         cache shows all that was written. Events are written later, as ever. Raises CacheBehind and errors of
-        reads where the cache may not show a write: the next holder must not rely on it then.
+        reads where the cache may not show a write; nothing is forgotten then, and the call can be repeated.
         """
         runs, connection = self._executor.runs, self._connected
         assert runs is not None
@@ -336,9 +336,9 @@ class Runner(Generic[T]):
             await connection.backgrounds.all_ended(concerns)
         except anyio.get_cancelled_exc_class():
             self.cancel_runs(buckets)
-            raise
-        finally:
             self._forget(buckets)
+            raise
+        self._forget(buckets)
 
     def cancel_runs(self, buckets: Collection[int]) -> None:
         """Cancel the runs in these buckets; a thread of blocking code goes on until it returns."""

@@ -92,8 +92,10 @@ async def test_a_release_reports_that_the_cache_may_not_show_its_writes(world: W
         replica.hold([1])
         slow_to_settle(world, replica, toy, Drop())
         replica.held.close([1])
-        with pytest.raises(Unreachable):
-            await replica.runner.release([1])
+        for _ in range(2):  # each time, as long as that is so
+            with pytest.raises(Unreachable):
+                await replica.runner.release([1])
+        await replica.release([1], seconds=0)
         assert replica.remembered == set()
 
 
