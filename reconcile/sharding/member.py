@@ -118,7 +118,8 @@ class Member:
         await self.changes.wait_until(lambda: self.state.idle)
         await self.lease.say_now()
         with anyio.move_on_after(HANDED_OVER_SECONDS):
-            while self.holdings and self._others():
+            # A bucket that it may not release has no phase any more: others get it once its Lease is gone.
+            while self.state.wanted and self._others():
                 await self.changes.wait()
 
     def _others(self) -> bool:
@@ -163,12 +164,15 @@ class Member:
             tasks.start_soon(self._close, closes)
 
     async def _follow(self) -> None:
+        following: frozenset[int] = frozenset()
         while True:
             wanted = self.state.wanted
-            if wanted == self.state.followed:
+            # A bucket that was not wanted for a moment counts as not followed, and is listed again.
+            if wanted == self.state.followed == following:
                 await self.changes.wait()
                 continue
             await self.work.follow(wanted)
+            following = wanted
             self._give(Followed(wanted))
 
     async def _catch_up(self, epochs: Mapping[int, int], clean: bool) -> None:

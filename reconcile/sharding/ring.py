@@ -113,8 +113,9 @@ class Ring:
         return min((max(0.0, member.overdue_at() - now) for member in self.members.values()), default=60.0)
 
     def note_written(self, lease: Lease) -> None:
-        """Take over an assignment that this process has just written."""
-        self._note_assignment(lease)
+        """Take over an assignment that this process has just written, unless it has seen a later one."""
+        if self._is_later(lease):
+            self._note_assignment(lease)
 
     def note_removed(self, member: SeenMember) -> None:
         """Forget a member whose Lease this process has just deleted."""
@@ -133,7 +134,7 @@ class Ring:
         if lease.name == assignment_name(self.sharding.name):
             if delta.new is None:
                 self._note_absence(lease)
-            elif self.last is None or _version(lease) > _version(self.last.lease):
+            elif self._is_later(lease):
                 self._note_assignment(lease)
         elif delta.new is not None:
             self._note_member(identity, lease)
@@ -154,6 +155,9 @@ class Ring:
         if identity:
             self.members[identity] = SeenMember(lease, record, now)
             self._changed()
+
+    def _is_later(self, lease: Lease) -> bool:
+        return self.last is None or _version(lease) > _version(self.last.lease)
 
     def _note_absence(self, lease: Lease) -> None:
         # What was assigned stays so for this member until there is another one.
