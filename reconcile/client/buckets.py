@@ -70,3 +70,14 @@ class Buckets:
     @property
     def _bits(self) -> int:
         return self.count.bit_length() - 1
+
+
+def in_ranges(buckets: Collection[int]) -> str:
+    """Bucket numbers for people: `0-84, 90`."""
+    ranges: list[list[int]] = []
+    for bucket in sorted(buckets):
+        if ranges and bucket == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [bucket]
+        else:
+            ranges.append([bucket])
+    return ", ".join("-".join(map(str, ends)) for ends in ranges)

@@ -60,6 +60,8 @@ def head(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _now(one: Mapping[str, Any]) -> str:
+    if one.get("held_by"):
+        return f"held by the replica {one['held_by']}, ask that one"
     if one["paused"]:
         return "paused"
     if one["running"]:

@@ -61,6 +61,7 @@ def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "server": state["server"],
         "leading": state["leading"],
+        "sharding": state.get("sharding"),
         "unreachable": [
             {name: one[name] for name in ("name", "down_seconds", "error")}
             for one in state.get("clusters", ())
@@ -123,12 +124,20 @@ def _screen(told: Mapping[str, Any]) -> Group:
     leads = "leads" if told["leading"] else "stands by"
     return Group(
         f"{told['server'] or 'not connected'}, {leads}",
+        *([] if told["sharding"] is None else [_share(told["sharding"])]),
         *(_outage(one) for one in told["unreachable"]),
         _table([{k: v for k, v in one.items() if k != "at"} for one in told["keys"]], "no key has run yet"),
         _table(told["errors"], "no run has failed"),
         _table(told["controllers"], "no controllers"),
         _table(told["informers"], "no informers"),
     )
+
+
+def _share(one: Mapping[str, Any]) -> str:
+    moving = [f"{name} {one[name]}" for name in ("warming", "closing") if one[name]]
+    role = ", leads" if one["leads"] else ""
+    told = f"{one['identity']} holds {one['holds']} of {one['buckets']} buckets of the ring {one['ring']}"
+    return "; ".join([f"{told}, of {len(one['members'])} replicas{role}", *moving])
 
 
 def _outage(one: Mapping[str, Any]) -> str:

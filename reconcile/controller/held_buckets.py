@@ -42,6 +42,11 @@ class HeldBuckets:
         """What a run of that object may work under; None if none may begin."""
         return self._tenures[self.bucket_of(snapshot)] if self.holds(snapshot) else None
 
+    @property
+    def held(self) -> Collection[int]:
+        """The buckets that are held, also those that are closed."""
+        return self._tenures.keys()
+
     def epoch(self, bucket: int) -> int:
         """The epoch in which a bucket is held; 0 if it is not."""
         tenure = self._tenures.get(bucket)

@@ -244,6 +244,10 @@ class Runner(Generic[T]):
         else:
             self._log.error("woken in a cluster that this manager does not have", key=str(request))
 
+    def object_of(self, request: Request) -> Snapshot | None:
+        """The object of a key as the cache has it, whichever replica works on it."""
+        return self._connected.object_of(self._here(request))
+
     def is_left(self, request: Request) -> bool:
         """Whether replicas share the objects, and this one does not work on an object of that key."""
         return self._held is not None and self._connected.leaves_alone(self._here(request))

@@ -84,7 +84,7 @@ class Assembly:
             transport = transports[members[0].name]
             held = self._held, self._leading
             self.replica = replica_of(
-                options, self._sharding, controllers, members[0], transport, held, self._certainty
+                options, self._sharding, controllers, members[0], transport, held, self._certainty, metrics
             )
 
     def _elector(self, transport: Transport, cache: Cache) -> LeaderElector | None:

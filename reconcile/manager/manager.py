@@ -44,6 +44,7 @@ from reconcile.runs.supervision import noted, without_groups
 from reconcile.webhooks.routes import routes_of
 
 if TYPE_CHECKING:
+    from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
 
 _NO_FLAGS: ManagerOptions = {}
@@ -160,14 +161,14 @@ class Manager(Lifecycle):
             leader="" if elector is None else elector.leader,
             controllers=[runner.status() for runner in self._runners],
             informers=[status for cluster in clusters for status in cluster.informers()],
+            sharding=None if self._replica is None else self._replica.status(),
         )
 
     def _leads(self) -> bool:
         """Whether it works: it leads, if it is to, or holds a bucket, if it shares the objects."""
         elector = None if self._assembly is None else self._assembly.elector
-        replica = None if self._assembly is None else self._assembly.replica
         if self.options["sharding"] is not None:
-            return replica is not None and replica.works
+            return self._replica is not None and self._replica.works
         return self.options["leader_election"] is None or (elector is not None and elector.is_leader)
 
     def state(self) -> Mapping[str, Any]:
@@ -307,7 +308,7 @@ class Manager(Lifecycle):
             readyz={**checks, **options["readiness"]},
             metrics=metrics.text,
             state=self.state,
-            actions=DebugActions(lambda: self._runners),
+            actions=DebugActions(lambda: self._runners, lambda: self._replica),
             reviewer=PageAuthorizer(lambda: self._transport) if options["serve_review"] else None,
             metrics_local=options["serve_metrics"] == "local",
             held=lambda: 0.0 if self._watchdog is None else self._watchdog.held,
@@ -327,7 +328,8 @@ class Manager(Lifecycle):
 
     def _check_leader(self) -> None:
         if not self._started.is_set() or not self.status().leading:
-            raise RuntimeError("this manager does not lead")
+            sharded = self.options["sharding"] is not None
+            raise RuntimeError("this replica holds no bucket" if sharded else "this manager does not lead")
 
     async def _run_on(self, transports: Mapping[str, Transport], task_status: TaskStatus[None]) -> None:
         assembly = self._assembly = self._assemble(transports)
@@ -404,6 +406,10 @@ class Manager(Lifecycle):
     @property
     def _runners(self) -> Sequence[Runner[Any]]:
         return [] if self._assembly is None else self._assembly.clusters.runners
+
+    @property
+    def _replica(self) -> "ShardedReplica | None":
+        return None if self._assembly is None else self._assembly.replica
 
     @property
     def _clusters(self) -> ClusterSet:

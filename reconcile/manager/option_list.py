@@ -129,7 +129,7 @@ class ManagerOptions(TypedDict, total=False):
         ReadyWhen,
         "up",
         values.one_of(ReadyWhen),
-        "When /readyz succeeds: up, synced (caches), leading (and synced).",
+        "When /readyz succeeds: up, synced (caches), leading (synced too; with sharding: a bucket is held).",
     ]
     leader_election: Annotated[
         LeaderElection | None,

@@ -142,8 +142,12 @@ def sharding(value: "str | Sharding | None") -> "Sharding | None":
 def share(value: object) -> float:
     """A share from 0 to 1, or in per cent as text."""
     expected, text = "a share such as 5% or 0.05", str(value)
-    number = _number(text.removesuffix("%"), expected) / (100 if text.endswith("%") else 1)
-    return number if number <= 1 else _refuse(expected, value)
+    digits, percent = text.removesuffix("%"), text.endswith("%")
+    try:
+        number = float(digits) / (100 if percent else 1)
+    except ValueError:
+        _refuse(expected, value)
+    return number if 0 <= number <= 1 else _refuse(expected, value)
 
 
 def service(value: str) -> str:

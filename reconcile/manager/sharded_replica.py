@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import define, evolve, field
 
-from informers import APIResource, ReachTransport, Transport, get_logger
+from informers import APIResource, ReachTransport, Snapshot, Transport, get_logger
 from informers.informer_share import shards_served
 from reconcile.client.certainty import Certainty, LeaseTerms
 from reconcile.client.client import Client
@@ -17,10 +17,13 @@ from reconcile.manager.managed_clusters import ManagedCluster
 from reconcile.manager.option_list import ManagerOptions, followed_namespaces, lease_terms
 from reconcile.manager.server_readiness import until_ready
 from reconcile.manager.sharded_work import ShardedWork
+from reconcile.manager.sharding_status import holder_of, status_of
+from reconcile.ops.manager_status import ShardingStatus
 from reconcile.runs.supervision import noted
 from reconcile.sharding.assignment import MemberRecord
 from reconcile.sharding.child_labels import ChildLabels
 from reconcile.sharding.coordinator import Coordinator
+from reconcile.sharding.hand_overs import HandOverMetrics
 from reconcile.sharding.member import Member
 from reconcile.sharding.member_lease import MemberLease
 from reconcile.sharding.options import Sharding
@@ -42,6 +45,7 @@ class ShardedReplica:
     labels: ChildLabels
     ring: Ring
     version: str = ""
+    metrics: HandOverMetrics | None = None
     lease: MemberLease = field(init=False)
     member: Member = field(init=False)
     coordinator: Coordinator = field(init=False)
@@ -52,7 +56,7 @@ class ShardedReplica:
             self.client, self.sharding, self.terms, self.certainty, lambda: self.member.record
         )
         base = MemberRecord(canary=self.sharding.canary, version=self.version)
-        self.member = Member(self.sharding, self.ring, self.lease, self.work, base)
+        self.member = Member(self.sharding, self.ring, self.lease, self.work, base, self.metrics)
         self.coordinator = Coordinator(self.client, self.ring)
 
     async def join(self, group: TaskGroup) -> None:
@@ -69,17 +73,24 @@ class ShardedReplica:
 
     async def leave(self, seconds: float) -> None:
         """Hand over all buckets; after half of `seconds` those that are left are just closed."""
+        if not self.member.state.idle:
+            held = len(self.work.held.held)
+            _log.info("leaves the ring: others take over what it holds", ring=self.sharding.place, held=held)
         with anyio.move_on_after(seconds / 2):
             await self.member.drain()
         with anyio.move_on_after(seconds / 2):
             await self.member.leave()
+        if left := sum(1 for bucket in self.member.holdings if bucket != self.sharding.leading):
+            _log.info("left the ring, and nobody has taken over yet", ring=self.sharding.place, buckets=left)
 
     async def _find_out(self) -> bool:
         """Whether the server selects by shard."""
         primaries = [r for r, how in self.work.shared.items() if how is Sharing.UID]
         served = bool(primaries) and await shards_served(self.client.transport, self._path(primaries[0]))
         if primaries and not served:
-            _log.info("the server does not select by shard: objects are chosen here", ring=self.sharding.name)
+            _log.info(
+                "the server does not select by shard: objects are chosen here", ring=self.sharding.place
+            )
         return served
 
     def _path(self, resource: APIResource) -> str:
@@ -91,6 +102,12 @@ class ShardedReplica:
         """Whether it holds a bucket, for certain."""
         return self.certainty.holds and not self.member.state.idle
 
+    def status(self) -> ShardingStatus:
+        return status_of(self.member, self.work)
+
+    def holder(self, snapshot: Snapshot, sharded: bool) -> str:
+        return holder_of(self.member, self.work, snapshot, sharded)
+
     async def _lead(self) -> None:
         """Have all children labelled before any bucket is held; then do what the leader alone does."""
         resources = [r for r, how in self.work.shared.items() if how is not Sharing.UID]
@@ -99,12 +116,12 @@ class ShardedReplica:
             await self._label_all(resource)
         self.work.labelled.set()
         while True:
-            await self.member.changes.wait_until(lambda: self._leads)
+            await self.member.changes.wait_until(lambda: self.leads)
             async with anyio.create_task_group() as tasks:
                 for resource in resources:
                     tasks.start_soon(self.labels.keep, resource)
                 self.work.cluster.keep_definitions(tasks)
-                await self.member.changes.wait_until(lambda: not self._leads)
+                await self.member.changes.wait_until(lambda: not self.leads)
                 tasks.cancel_scope.cancel()
 
     async def _label_all(self, resource: APIResource) -> None:
@@ -115,7 +132,8 @@ class ShardedReplica:
         self.member.say(evolve(self.member.base, labelled=tuple(said)))
 
     @property
-    def _leads(self) -> bool:
+    def leads(self) -> bool:
+        """Whether it has the bucket of the controllers that need all objects."""
         return self.work.leading.epoch(self.sharding.leading) > 0
 
 
@@ -127,6 +145,7 @@ def replica_of(
     transport: Transport,
     held: tuple[HeldBuckets, HeldBuckets],
     certainty: Certainty,
+    metrics: HandOverMetrics | None = None,
 ) -> ShardedReplica:
     """The replica of a manager; `held` are its buckets of objects, and the one of the leader."""
     reach, clock = cluster.cache.reach, options["clock"]
@@ -137,4 +156,6 @@ def replica_of(
     owners = {(one.resource.group, one.resource.kind) for one in controllers if one.sharded}
     labels = ChildLabels(cluster.client, work.held.buckets, owners, followed_namespaces(options))
     ring = Ring(sharding, transport, clock, reach)
-    return ShardedReplica(client, sharding, lease_terms(options), certainty, work, labels, ring)
+    return ShardedReplica(
+        client, sharding, lease_terms(options), certainty, work, labels, ring, metrics=metrics
+    )

@@ -1,14 +1,26 @@
 """What can be asked of a running manager about one key: explain, trigger, pause, resume."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from attrs import frozen
 
+from informers import Snapshot
 from reconcile.controller.runner import Runner
 from reconcile.ops.debug_state import KEYS_SHOWN, past_run, queued_key, running_run
+from reconcile.ops.manager_status import ShardingStatus
 from reconcile.runs.run_request import Cause, Request, as_request
+
+
+class Replica(Protocol):
+    """One of several that share the objects."""
+
+    def holder(self, snapshot: Snapshot, sharded: bool) -> str:
+        """The member of the ring that works on an object; empty if that is not known."""
+        ...
+
+    def status(self) -> ShardingStatus: ...
 
 
 @frozen
@@ -16,12 +28,16 @@ class DebugActions:
     """Answers for the runners of a manager; `kind` is a kind, a plural, or the name of a controller."""
 
     runners: Callable[[], Sequence[Runner[Any]]]
+    replica: Callable[[], Replica | None] = lambda: None
 
     def explain(self, kind: str, key: str) -> Mapping[str, Any]:
         """The last runs of a key in each controller. Raises LookupError, and ValueError for a bad key."""
         now = anyio.current_time()
         return {
-            "controllers": [_explained(runner, request, now) for runner, request in self._found(kind, key)]
+            "controllers": [
+                {**_explained(runner, request, now), "held_by": self._holder(runner, request)}
+                for runner, request in self._found(kind, key)
+            ]
         }
 
     def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
@@ -30,7 +46,7 @@ class DebugActions:
         for runner, request in self._found(kind, key):
             if action == "trigger":
                 if runner.is_left(request):
-                    raise LookupError(f"this replica does not hold {kind} {key}: ask the one that holds it")
+                    raise LookupError(self._elsewhere(kind, key, runner, request))
                 runner.enqueue(request, Cause("triggered", note="by hand"))
             elif action == "pause":
                 runner.rest(request)
@@ -52,8 +68,29 @@ class DebugActions:
             if request.cluster in ("", runner.cluster) and runner.knows(request)
         ]
         if not found:
-            raise LookupError(f"there is no {kind} {key} in the cache of this manager")
+            raise LookupError(self._elsewhere(kind, key, runners[0], request))
         return found
+
+    def _holder(self, runner: Runner[Any], request: Request) -> str:
+        """The replica that works on a key, if it is known and another one."""
+        replica, snapshot = self.replica(), runner.object_of(request)
+        if replica is None or snapshot is None or not runner.is_left(request):
+            return ""
+        holder = replica.holder(snapshot, runner.controller.sharded)
+        return "" if holder == replica.status().identity else holder
+
+    def _elsewhere(self, kind: str, key: str, runner: Runner[Any], request: Request) -> str:
+        """Why there is nothing here to say of a key, or to do."""
+        replica = self.replica()
+        if replica is None:
+            return f"there is no {kind} {key} in the cache of this manager"
+        if holder := self._holder(runner, request):
+            return f"the replica {holder} holds {kind} {key}: ask that one"
+        status, name = replica.status(), f"{runner.controller.resource.kind}/{request.key}"
+        return (
+            f"the replica {status.identity} does not hold {kind} {key}: "
+            f"reconcile shards {status.ring} of {name} names the one that does"
+        )
 
 
 def _is(runner: Runner[Any], kind: str) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 from attrs import asdict
 
 from informers import InformerStatus
+from reconcile.client.buckets import in_ranges
 from reconcile.controller.run_history import ActiveRun, PastRun
 from reconcile.controller.runner import Runner
-from reconcile.ops.manager_status import ManagerStatus
+from reconcile.ops.manager_status import ManagerStatus, ShardingStatus
 from reconcile.runs.frames import Frame, authors
 from reconcile.runs.run_failures import DistinctError
 from reconcile.runs.run_record import describe_read
@@ -25,10 +26,17 @@ def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) 
         "server": status.server,
         "leading": status.leading,
         "leader": status.leader,
+        "sharding": None if status.sharding is None else _sharding(status.sharding),
         "clusters": [asdict(cluster) for cluster in status.clusters],
         "controllers": {runner.name: _controller(runner, now) for runner in runners},
         "informers": [_informer(informer) for informer in status.informers],
     }
+
+
+def _sharding(status: ShardingStatus) -> Mapping[str, Any]:
+    """With the numbers of buckets as text: there may be thousands."""
+    lists = {name: in_ranges(getattr(status, name)) for name in ("held", "warming", "closing")}
+    return {**asdict(status), **lists, "holds": len(status.held)}
 
 
 def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:

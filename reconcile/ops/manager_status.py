@@ -1,8 +1,8 @@
 """The status of a manager, as values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
 from informers import InformerStatus
 from reconcile.controller.runner import ControllerStatus
@@ -22,8 +22,35 @@ class ClusterStatus:
 
 
 @frozen
+class ShardingStatus:
+    """The part of a replica in its ring, `NAMESPACE/NAME`, whose objects are in `buckets` parts.
+
+    It works on those that are `held`; `warming` are about to be, `closing` about to go to another replica.
+    `epochs` are the lowest and the highest of what it holds; `members` have the number of buckets that each
+    owns, and are empty until it has seen them. `leads`: it alone runs the controllers that need all objects.
+    `served`: the server selects objects by shard. `followed` says by what each resource is shared: its `uid`,
+    the `label` of its owner's bucket, or `both`; `whole` resources are not shared.
+    """
+
+    ring: str
+    identity: str
+    buckets: int
+    held: Sequence[int] = ()
+    warming: Sequence[int] = ()
+    closing: Sequence[int] = ()
+    epochs: tuple[int, int] = (0, 0)
+    members: Mapping[str, int] = field(factory=dict)
+    leads: bool = False
+    served: bool = False
+    followed: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
 class ManagerStatus:
-    """What a manager does now. `leader` is the one last seen, or empty; without leader election it leads."""
+    """What a manager does now. `leader` is the one last seen, or empty; without leader election it leads.
+
+    With `sharding` it leads while it works on some bucket.
+    """
 
     server: str
     leading: bool
@@ -31,3 +58,4 @@ class ManagerStatus:
     informers: Sequence[InformerStatus]
     clusters: Sequence[ClusterStatus] = ()
     leader: str = ""
+    sharding: ShardingStatus | None = None

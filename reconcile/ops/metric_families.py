@@ -18,6 +18,7 @@ REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0,
 SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 """In bytes, as client-go has them; the others are in seconds."""
 WEBHOOK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+HAND_OVER_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
@@ -67,6 +68,13 @@ class MetricFamilies:
         self.rewritten = defined.gauge("rewritten_objects", "Objects rewritten by the pass that migrates.")
         self.not_rewritten = defined.gauge("failed_objects", "Objects that this pass could not rewrite.")
         self.finished = defined.gauge("finished", "Whether definition and objects are as the classes are.")
+
+        shard = _Maker(registry, "reconcile_shard", ("outcome",), HAND_OVER_BUCKETS)
+        self.handed_over = shard.counter("hand_overs_total", "Buckets that came or went, by how.")
+        self.hand_over_seconds = shard.histogram(
+            "hand_over_seconds",
+            "Time from owning a bucket to working on it, or from its last new run to its release.",
+        )
 
         own = _Maker(registry, "reconcile", ("controller",), WAIT_BUCKETS)
         self.own_writes = own.histogram(

@@ -59,6 +59,16 @@ class LevelCollector(Collector):
         yield _counter(
             "reconcile_api_server_outages", "Outages of the API server that have begun.", ["cluster"], outages
         )
+        ring = status.sharding
+        states = (
+            ()
+            if ring is None
+            else (("held", ring.held), ("warming", ring.warming), ("closing", ring.closing))
+        )
+        buckets = [([state], len(them)) for state, them in states]
+        yield _gauge("reconcile_shard_buckets", "Buckets of this replica, by state.", ["state"], buckets)
+        members: Samples = [] if ring is None else [([], len(ring.members))]
+        yield _gauge("reconcile_shard_members", "Replicas of the ring that are seen.", [], members)
         leading = [([self.lease], status.leading)] if self.lease else []
         yield _gauge("leader_election_master_status", "1 if this process leads, else 0.", ["name"], leading)
 

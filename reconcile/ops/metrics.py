@@ -78,6 +78,11 @@ class Metrics:
         """`days` is asked at each scrape for how many more days the certificate of the webhooks is valid."""
         self._families.webhook_certificate.set_function(days)
 
+    def handed_over(self, hand_over: str, seconds: float) -> None:
+        """Count a bucket that came or went."""
+        self._families.handed_over.labels(hand_over).inc()
+        self._families.hand_over_seconds.labels(hand_over).observe(seconds)
+
     def objects_rewritten(self, definition: str, done: int, failed: int) -> None:
         """What the pass over the stored objects of a kind has come to."""
         self._families.rewritten.labels(definition).set(done)

@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from informers import get_logger
 from informers.broadcast import Broadcast
 from reconcile.sharding.assignment import Holding, MemberRecord
+from reconcile.sharding.hand_overs import HandOverMetrics, HandOvers
 from reconcile.sharding.member_lease import MemberLease
 from reconcile.sharding.member_steps import (
     CatchUp,
@@ -76,13 +77,16 @@ class Member:
     lease: MemberLease
     work: BucketWork
     base: MemberRecord = field(factory=MemberRecord)
+    metrics: HandOverMetrics | None = None
     state: MemberState = field(init=False)
     changes: Broadcast = field(factory=Broadcast, init=False)
     """Of its state."""
+    _hand_overs: HandOvers = field(init=False)
     _tasks: TaskGroup | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.state = MemberState(self.sharding.identity)
+        self._hand_overs = HandOvers(self.sharding.leading, self.metrics)
 
     @property
     def record(self) -> MemberRecord:
@@ -132,6 +136,7 @@ class Member:
         said = record(self.state, self.base)
         self.state, outputs = step(self.state, given)
         self._execute(outputs)
+        self._hand_overs.note(given, self.state, outputs, anyio.current_time())
         if record(self.state, self.base) != said:
             self.lease.say()
         self.changes.notify()

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from informers import AlreadyExists, ApiError, NotFound, PreconditionFailed, StaleVersion, get_logger
 from informers.broadcast import Broadcast
+from informers.logs import is_worth_a_line
 from reconcile.client.certainty import Certainty, LeadershipLost, LeaseTerms
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
@@ -47,6 +48,7 @@ class MemberLease:
         self._lease: Lease | None = None
         self._said = ""
         self._acquired = ""
+        self._failures = 0
         self._changed = Broadcast()
         self._lock = anyio.Lock()
 
@@ -62,7 +64,7 @@ class MemberLease:
     async def join(self) -> None:
         """Create the Lease, however long that takes. Raises LeadershipLost if its name is taken."""
         await self._until_written(self._terms.retry)
-        _log.info("joined the ring", ring=self._sharding.name, member=self._sharding.identity)
+        _log.info("joined the ring", ring=self._sharding.place, member=self._sharding.identity)
 
     def say(self) -> None:
         """Write soon what the record says now."""
@@ -118,11 +120,18 @@ class MemberLease:
                 with anyio.fail_after(max(1.0, self._terms.renew_deadline / 2)):
                     await self._write()
             except (ApiError, TimeoutError) as error:
-                why = str(error) or "no answer in time"
-                _log.info("the Lease of this member was not renewed", lease=self.name, error=why)
+                self._tell(str(error) or "no answer in time")
                 return False
+            self._failures = 0
             self.certainty.extend(asked_at + self._terms.renew_deadline)
             return True
+
+    def _tell(self, why: str) -> None:
+        self._failures += 1
+        if self._lease is not None:
+            _log.info("the Lease of this member was not renewed", lease=self.name, error=why)
+        elif is_worth_a_line(self._failures):
+            _log.warning("this member cannot join the ring yet", ring=self._sharding.place, error=why)
 
     async def _write(self) -> None:
         text = self._record().to_text()

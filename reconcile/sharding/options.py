@@ -1,11 +1,16 @@
 """The declaration of a ring: the replicas that share the objects of an operator."""
 
 import platform
+import re
+from typing import Final
 
 from attrs import evolve, field, frozen
 
 from informers import Clock
+from informers.apimachinery.name_rules import label_faults, subdomain_faults
 from reconcile.client.buckets import DEFAULT_BUCKETS, Buckets
+
+_HOST_LENGTH: Final = 40
 
 
 def _share(_: object, __: object, share: float) -> None:
@@ -34,6 +39,21 @@ class Sharding:
         Buckets(self.buckets)
         if not self.name:
             raise ValueError("a Sharding needs a name, which its Leases get")
+        # The Leases get these names, and the name of the ring as a label: refused before anything starts.
+        for what, name in (("name", self.name), ("namespace", self.namespace)):
+            if label_faults(name):
+                raise ValueError(
+                    f"{name!r} cannot be the {what} of a ring: use at most 63 of a-z, 0-9 and dashes"
+                )
+        if self.identity and subdomain_faults(self.identity):
+            raise ValueError(
+                f"identity={self.identity!r} becomes part of a name: use a-z, 0-9, dashes and dots"
+            )
+
+    @property
+    def place(self) -> str:
+        """The ring as people write it."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def leading(self) -> int:
@@ -49,5 +69,6 @@ class Sharding:
         """The same with an identity, which is part of the name of a Lease."""
         if self.identity:
             return self
-        host = platform.node().split(".")[0].lower() or "member"
-        return evolve(self, identity=f"{host[:40]}-{clock.uuid().hex[:8]}")
+        host = re.sub(r"[^a-z0-9]+", "-", platform.node().split(".")[0].lower())
+        host = host[:_HOST_LENGTH].strip("-") or "member"
+        return evolve(self, identity=f"{host}-{clock.uuid().hex[:8]}")

@@ -1,6 +1,7 @@
 """How a manager is told to run: the constructor, then variables, then flags."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from reconcile.manager.option_list import (
     table,
     variable_of,
 )
+from reconcile.sharding import Sharding
 from reconcile.testing import VirtualClock, simulate
 from tests.helpers.managers import idle
 from tests.helpers.scenarios import simulated
@@ -269,3 +271,28 @@ def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPa
 
 def test_the_reference_contains_the_table_of_options() -> None:
     assert table() in REFERENCE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ({"sharding": "a/b/c"}, "--sharding: expected NAME or NAMESPACE/NAME of a ring, got 'a/b/c'"),
+        ({"sharding": "shop/Ring_1"}, "--sharding: 'Ring_1' cannot be the name of a ring"),
+        ({"sharding": "Shop/ring"}, "--sharding: 'Shop' cannot be the namespace of a ring"),
+        ({"sharding": "ring", "canary": "150%"}, "--canary: expected a share such as 5% or 0.05, got '150%'"),
+        ({"sharding": "ring", "canary": "-5%"}, "--canary: expected a share such as 5% or 0.05, got '-5%'"),
+        ({"sharding": "ring", "canary": "nan"}, "--canary: expected a share"),
+        ({"canary": "5%"}, "canary= is a share of the objects of a ring: give sharding= too"),
+        ({"sharding": "ring", "leader_election": "x"}, "sharding and leader_election exclude each other"),
+    ],
+)
+def test_a_ring_that_cannot_be_is_refused_before_anything_starts(
+    flags: dict[str, str | None], complaint: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(complaint)}"):
+        configured({}, flags)
+
+
+def test_an_identity_that_cannot_be_part_of_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="identity='A b' becomes part of a name"):
+        Sharding("ring", identity="A b")

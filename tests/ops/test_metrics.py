@@ -17,6 +17,7 @@ from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.metric_families import QUEUE_BUCKETS, RECONCILE_BUCKETS, REQUEST_BUCKETS, SIZE_BUCKETS
 from reconcile.ops.metric_levels import EXCEEDED, LevelCollector
 from reconcile.ops.metrics import Metrics, is_panic
+from reconcile.sharding import Sharding
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, LateTransport, Refuse, When
 from tests.helpers.managers import Toy, World, keep_size, played
 from tests.helpers.scenarios import in_world
@@ -76,6 +77,10 @@ async def test_names_and_labels_match_controller_runtime_and_the_reference(world
         await world.make("b")
         await anyio.sleep(5)
         found = labels_by_family(registry)
+    shared = CollectorRegistry()
+    async with world.running(controller, metrics=shared, sharding=Sharding("toys", buckets=2)):
+        await anyio.sleep(10)
+        found |= {n: labels for n, labels in labels_by_family(shared).items() if "_shard_" in n}
     assert {name: found[name] for name in OF_CONTROLLER_RUNTIME} == OF_CONTROLLER_RUNTIME
     assert dict(documented()) == found
 
