@@ -20,14 +20,17 @@ from reconcile.testing.call_faults import answer_call
 from reconcile.testing.recorded_requests import target_of
 from reconcile.testing.scenario_acts import (
     Apply,
+    CutOff,
     DelayGarbage,
     Delete,
     Edit,
+    Freeze,
     JumpClock,
     Kill,
     Recreate,
     Release,
     ScenarioAct,
+    Stop,
     Touch,
     Wait,
 )
@@ -111,7 +114,7 @@ class ClusterActor:
         match act:
             case Apply(manifest=manifest):
                 return self._apply(manifest)
-            case Wait() | JumpClock() | DelayGarbage() | Kill():
+            case Wait() | JumpClock() | DelayGarbage() | Kill() | Freeze() | CutOff() | Stop():
                 raise ValueError(f"{act} does not happen on a server")
         found = self._find(act.what or path)
         if found is None:

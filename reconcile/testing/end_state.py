@@ -9,6 +9,7 @@ import msgspec
 from attrs import frozen
 
 from informers.apimachinery.server_fields import SET_BY_SERVER
+from reconcile.client.buckets import BUCKET_LABEL
 from reconcile.client.redaction import HIDDEN
 from reconcile.embedded.log import StorageKey, Stored, StoredChange
 from reconcile.models import kind_of
@@ -203,6 +204,10 @@ def _plain(stored: Stored, names: Mapping[str, str]) -> Any:
     metadata.get("annotations", {}).pop(TOUCHED, None)
     if not metadata.get("annotations", True):
         del metadata["annotations"]
+    if BUCKET_LABEL in metadata.get("labels", ()):  # it follows from a uid
+        labels = {name: value for name, value in metadata["labels"].items() if name != BUCKET_LABEL}
+        metadata = {name: value for name, value in metadata.items() if name != "labels"}
+        metadata |= {"labels": labels} if labels else {}
     for owner in metadata.get("ownerReferences") or ():
         owner.pop("uid", None)
     return _without({**body, "metadata": metadata}, names)

@@ -106,6 +106,13 @@ class Meanwhile:
 
 
 @frozen
+class Pause:
+    """The process stands still for `seconds` before the request is sent. Can be combined with any other."""
+
+    seconds: float = field(validator=_NO_LESS)
+
+
+@frozen
 class CrashBefore:
     """The process dies before the request is sent: `Crash`."""
 
@@ -203,7 +210,16 @@ class FailCall:
 
 
 RequestFault = (
-    Delay | SlowReply | Drop | RefuseAsStale | Refuse | LoseReply | Meanwhile | CrashBefore | CrashAfter
+    Delay
+    | SlowReply
+    | Drop
+    | RefuseAsStale
+    | Refuse
+    | LoseReply
+    | Meanwhile
+    | Pause
+    | CrashBefore
+    | CrashAfter
 )
 """Faults of any request, the opening of a stream being one."""
 

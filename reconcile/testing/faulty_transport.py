@@ -2,18 +2,20 @@
 
 import weakref
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import NoReturn, Protocol
 
 import anyio
+import anyio.lowlevel
 from attrs import evolve, frozen
 from msgspec.structs import replace
 
 from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import HttpRequest, PassingTransport, Response, StreamingResponse, Transport
+from reconcile.runs.tenure import tenure_here
 from reconcile.testing.call_faults import CallFaults
 from reconcile.testing.fault_answers import initial_events, list_at, refusal, stale_version, watch_from
 from reconcile.testing.faults import (
@@ -29,6 +31,7 @@ from reconcile.testing.faults import (
     Hold,
     LoseReply,
     Meanwhile,
+    Pause,
     Refuse,
     RefuseAsStale,
     SlowReply,
@@ -99,6 +102,9 @@ class FaultyTransport(PassingTransport):
         super().__init__(inner)
         self._counts = [0] * len(plan.faults)
         self._crash: Crash | None = None
+        self._cut_off_until = 0.0
+        self.pause: Callable[[float], None] | None = None
+        """Has the process stand still for so many seconds; needed by a plan with a `Pause`."""
 
     @property
     def writes(self) -> list[RecordedRequest]:
@@ -129,20 +135,41 @@ class FaultyTransport(PassingTransport):
         """Let requests pass again. Records stay, and the counts of faults go on."""
         self._crash = None
 
+    def cut(self, seconds: float) -> None:
+        """Let nothing pass for so many seconds, in either direction."""
+        self._cut_off_until = max(self._cut_off_until, loop_time() + seconds)
+        self.late_until = max(self.late_until, self._cut_off_until)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether nothing passes now."""
+        return loop_time() < self._cut_off_until
+
+    async def _reach(self) -> None:
+        """Wait until requests and answers pass again."""
+        if self.cut_off:
+            await anyio.sleep_until(self._cut_off_until)
+            await self._reach()  # it may have been cut off for longer meanwhile
+        self.stay_dead()
+
     async def request(self, request: HttpRequest) -> Response:
         """Send a request and read the whole answer, unless a fault prevents it."""
         call = self._begin(request)
         refused = await self._before(call)
         if refused is not None:
             return refused
+        if self.cut_off:
+            await self._reach()
         with self._calls.caused_here():
             response = await self._inner.request(request)
+        if self.cut_off:
+            await self._reach()
         return await self._after(call, response.status) or response
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send a request and read its answer as it comes, unless a fault prevents it."""
         call = self._begin(request, streaming=True)
-        if call.met or self._record_events:
+        if call.met or self._record_events or self.cut_off:
             return self._stream(call, request)
         return _PlainStream(self, call, self._inner.stream(request))
 
@@ -152,6 +179,8 @@ class FaultyTransport(PassingTransport):
         if refused is not None:
             yield StreamingResponse(refused.status, refused.headers, _one_chunk(refused.body))
             return
+        if self.cut_off:
+            await self._reach()
         travel = call.travel if "sendInitialEvents" in request.query else None
         opened = partial(self._travelled, call, travel) if travel else self._inner.stream
         async with AsyncExitStack() as stack:
@@ -183,7 +212,10 @@ class FaultyTransport(PassingTransport):
 
     def _begin(self, request: HttpRequest, *, streaming: bool = False) -> "_FaultyCall":
         self.stay_dead()
-        record = RecordedRequest(request.method, request.path, dict(request.query), request.body, loop_time())
+        query, tenure = dict(request.query), tenure_here()
+        record = RecordedRequest(
+            request.method, request.path, query, request.body, loop_time(), tenure=tenure
+        )
         self.requests.append(record)
         return _FaultyCall(len(self.requests) - 1, record, tuple(self._met_by(record, streaming)))
 
@@ -204,6 +236,12 @@ class FaultyTransport(PassingTransport):
         if not call.met:
             return None
         await self._wait(call, Delay)
+        for fault in call.met:
+            if isinstance(fault, Pause) and self.pause is not None:
+                self._note(call, fault)
+                self.pause(fault.seconds)
+                await anyio.lowlevel.checkpoint()  # it goes on when the process does
+                self.stay_dead()
         for fault in call.met:
             if isinstance(fault, Meanwhile) and self._effects is not None:
                 self._note(call, fault)
@@ -265,6 +303,8 @@ class FaultyTransport(PassingTransport):
         number = 0
         try:
             async for chunk in chunks:
+                if self.cut_off:
+                    await self._reach()
                 self.stay_dead()
                 if self._record_events:
                     number += 1
@@ -329,6 +369,8 @@ class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator
 
     async def __anext__(self) -> bytes:
         chunk = await anext(self._chunks, None)
+        if self._transport.cut_off:
+            await self._transport._reach()
         self._transport.stay_dead()
         if chunk is None:
             raise StopAsyncIteration

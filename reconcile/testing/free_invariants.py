@@ -14,6 +14,7 @@ from informers import Key
 from reconcile.embedded.log import StorageKey, Stored
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.models import kind_of
+from reconcile.testing.shard_invariants import one_owner, owned
 from reconcile.testing.world import World
 
 FreeInvariant: TypeAlias = Callable[[World], Iterator[str]]
@@ -183,8 +184,18 @@ def leader(world: World) -> Iterator[str]:
                 yield f"{text}, while {holder or 'no manager'} led"
 
 
-AT_REST: Mapping[str, FreeInvariant] = {"requests": requests, "orphans": orphans, "finalizers": finalizers}
-OF_A_RUN: Mapping[str, FreeInvariant] = {"generations": generations, "backs-off": backs_off, "leader": leader}
+AT_REST: Mapping[str, FreeInvariant] = {
+    "requests": requests,
+    "orphans": orphans,
+    "finalizers": finalizers,
+    "owned": owned,
+}
+OF_A_RUN: Mapping[str, FreeInvariant] = {
+    "generations": generations,
+    "backs-off": backs_off,
+    "leader": leader,
+    "one-owner": one_owner,
+}
 FOUND_ON_THE_WAY = ("converges", "stays", "extra-run", "end-state", "creates", "deletes", "declared")
 """Invariants of the course of a run, which the code that runs a scenario checks itself."""
 

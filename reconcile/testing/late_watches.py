@@ -5,6 +5,7 @@ import math
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextvars import Context, copy_context
 from functools import partial
 
 import anyio
@@ -82,6 +83,7 @@ class _LateLines(AsyncIterator[bytes]):
         self._last_due = 0.0
         self._reader: asyncio.Future[None] | None = None
         self._listens = False
+        self._context: Context | None = None
 
     def _collect(self) -> None:
         is_awaited = self._reader is not None and not self._sent
@@ -101,6 +103,7 @@ class _LateLines(AsyncIterator[bytes]):
             if not self._sent and self._watch.closed:
                 raise StopAsyncIteration
             self._reader = asyncio.get_running_loop().create_future()
+            self._context = self._context or copy_context()  # that of the reader: a writer's may be frozen
             self._wake_in_time()
             try:
                 await self._reader
@@ -112,7 +115,7 @@ class _LateLines(AsyncIterator[bytes]):
         """Wake the reader when the first line arrives, or at the end if no line is on its way."""
         assert self._reader is not None
         if self._sent:
-            asyncio.get_running_loop().call_at(self._sent[0][0], _wake, self._reader)
+            asyncio.get_running_loop().call_at(self._sent[0][0], _wake, self._reader, context=self._context)
         elif self._watch.closed:
             _wake(self._reader)
 

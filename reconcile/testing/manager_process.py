@@ -1,22 +1,30 @@
 """The process of one simulated manager, which runs, dies and is started again."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from attrs import evolve
+from attrs import define, evolve, field
 
 from informers import Clock
 from reconcile.controller.declaration import Controller
 from reconcile.controller.declared_writes import DeclaredWrites
+from reconcile.controller.held_buckets import HeldRun, HeldRuns
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import ActiveRun, ControllerMetrics, RunHistory
 from reconcile.manager.assembly import Assembly
+from reconcile.manager.leadership import LeaseTerms
 from reconcile.manager.manager import Manager
+from reconcile.manager.option_list import ManagerOptions
+from reconcile.runs.run_request import Request
+from reconcile.runs.tenure import Tenure
 from reconcile.testing.faults import Crash
 from reconcile.testing.faulty_transport import FaultyTransport
-from reconcile.testing.run_records import Death, KeyRun
+from reconcile.testing.manager_identity import identity_of
+from reconcile.testing.run_records import Death, KeyRun, Standstill
 from reconcile.testing.scenario import Scenario
+from reconcile.testing.virtual_time import VirtualTimeLoop, enter_process, loop_time
 
 if TYPE_CHECKING:
     from informers import Transport
@@ -29,7 +37,7 @@ RunEnded = Callable[[KeyRun, Sequence[str]], None]
 """Receives each run that ended, and the undeclared writes of its controller."""
 
 
-_Record = Callable[[ActiveRun, float, DeclaredWrites], None]
+_Record = Callable[[ActiveRun, float, DeclaredWrites, Tenure | None], None]
 
 
 class ManagerProcess:
@@ -49,6 +57,7 @@ class ManagerProcess:
         self.transport = transport
         self.lives = 0
         self.deaths: list[Death] = []
+        self.standstills: list[Standstill] = []
         self.controllers: Sequence[Controller[Any]] = ()
         self.manager: Manager | None = None
         self._scenario = scenario
@@ -56,23 +65,53 @@ class ManagerProcess:
         self._outside = outside
         self._run_ended = run_ended
         self._scope: anyio.CancelScope | None = None
+        self._rests_for: float | None = None
+        transport.pause = self.freeze
 
     async def run(self) -> None:
         """Start the manager again each time that it dies, until cancelled."""
+        enter_process(self.number)
         while self.lives < MOST_LIVES:
             self.lives += 1
             await self._live()
             self.manager = None
             self.transport.restart()
-            await anyio.sleep(self._scenario.restart_seconds)
+            rests_for, self._rests_for = self._rests_for, None
+            await anyio.sleep(self._scenario.restart_seconds if rests_for is None else rests_for)
 
     def kill(self, why: str) -> None:
         if self.manager is None:
             return
+        self.thaw()
         self._die(why)
         self.transport.die()
         if self._scope is not None:
             self._scope.cancel()
+
+    def stop(self, rests_for: float) -> None:
+        """Have the manager end as it likes; it starts again so many seconds after that."""
+        if self.manager is not None:
+            self._rests_for = rests_for
+            self.manager.stop()
+
+    def freeze(self, seconds: float) -> None:
+        """Have the process stand still for so long."""
+        loop, now = asyncio.get_running_loop(), loop_time()
+        if isinstance(loop, VirtualTimeLoop):
+            loop.freeze(self.number, seconds)
+            self.standstills.append(Standstill(self.number, self.lives, now, now + seconds))
+            self.transport.late_until = max(self.transport.late_until, now + seconds)
+
+    def thaw(self) -> None:
+        """Have it go on."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, VirtualTimeLoop):
+            loop.thaw(self.number)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its manager runs now."""
+        return self.manager is not None
 
     def end(self) -> None:
         """Release the manager at the end of the world; its records stay."""
@@ -86,13 +125,20 @@ class ManagerProcess:
         election = self._scenario.leader_election
         if election is not None:
             # The leader invariant reads the number of the process from this identity.
-            election = evolve(election, identity=f"manager-{self.number}.{self.lives}")
+            election = evolve(election, identity=identity_of(self.number, self.lives))
+        sharding = self._scenario.sharding
+        if sharding is not None:
+            sharding = evolve(sharding, identity=identity_of(self.number, self.lives))
+        elected = election is not None or sharding is not None
+        times = terms_as_options(self._scenario.lease_terms) if elected else {}
         self.manager = _RecordedManager(
             self._record,
             *self.controllers,
             transport=self.transport,
             clock=self._clock,
             leader_election=election,
+            sharding=sharding,
+            **times,
             workers=WORKERS,
             undeclared="refuse" if self._scenario.checks("declared") else "warn",
             environ={},
@@ -106,7 +152,9 @@ class ManagerProcess:
                 error = group.exceptions[0]
                 self._die(f"{type(error).__name__}: {error}")
 
-    def _record(self, run: ActiveRun, now: float, declarations: DeclaredWrites) -> None:
+    def _record(
+        self, run: ActiveRun, now: float, declarations: DeclaredWrites, tenure: Tenure | None
+    ) -> None:
         outcome = run.outcome
         recorded = KeyRun(
             process=self.number,
@@ -118,6 +166,7 @@ class ManagerProcess:
             woken_by=run.causes,
             outcome="cancelled" if outcome is None else outcome.name,
             message="" if outcome is None else outcome.message,
+            tenure=tenure,
         )
         self._run_ended(recorded, declarations.missing)
 
@@ -125,6 +174,15 @@ class ManagerProcess:
         if self.deaths and self.deaths[-1].life == self.lives:
             return  # a crash cancels the manager, which then fails in other ways too
         self.deaths.append(Death(self.number, self.lives, anyio.current_time(), why))
+
+
+def terms_as_options(terms: LeaseTerms) -> ManagerOptions:
+    """The same times as options of a manager."""
+    return {
+        "lease_seconds": terms.duration,
+        "renew_seconds": terms.renew_deadline,
+        "retry_seconds": terms.retry,
+    }
 
 
 def _take_apart(manager: Manager) -> None:
@@ -162,15 +220,32 @@ class _RecordedAssembly(Assembly):
     def _history(
         self, executor: RunExecutor[Any], label: str, metrics: ControllerMetrics | None
     ) -> RunHistory:
-        return _RecordingHistory(self._record, executor.declarations)
+        runs = None
+        if executor.held is not None:
+            runs = executor.runs = _RememberedRuns(executor.held)
+        return _RecordingHistory(self._record, executor.declarations, runs)
+
+
+@define(eq=False)
+class _RememberedRuns(HeldRuns):
+    """Remembers under which tenure a run worked, also of one that was cancelled and has no outcome."""
+
+    tenures: dict[Request, Tenure] = field(factory=dict, init=False)
+
+    def end(self, run: HeldRun) -> None:
+        if run.record.tenure is not None:
+            self.tenures[run.request] = run.record.tenure
+        super().end(run)
 
 
 class _RecordingHistory(RunHistory):
-    def __init__(self, record: _Record, declarations: DeclaredWrites) -> None:
+    def __init__(self, record: _Record, declarations: DeclaredWrites, runs: "_RememberedRuns | None") -> None:
         super().__init__()
         self._record = record
         self._declarations = declarations
+        self._remembered = runs
 
     def end(self, run: ActiveRun, now: float) -> None:
-        self._record(run, now, self._declarations)
+        tenure = None if self._remembered is None else self._remembered.tenures.pop(run.request, None)
+        self._record(run, now, self._declarations, tenure)
         super().end(run, now)

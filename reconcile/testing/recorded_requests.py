@@ -7,6 +7,7 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from reconcile.embedded.protocol.request_info import RequestPlace, place_of, request_info
+from reconcile.runs.tenure import Tenure
 from reconcile.testing.faults import Verb
 
 _READS = ("get", "list", "watch")
@@ -20,7 +21,8 @@ class RecordedRequest:
     """A request at a time `at` of the loop, in seconds, and its answer.
 
     `status` is what the caller received, `server_status` what the server sent, each None without an answer;
-    they differ only if a fault stood between.
+    they differ only if a fault stood between. `tenure` is that of the run which sent it, where replicas share
+    the objects.
     """
 
     method: str
@@ -30,6 +32,7 @@ class RecordedRequest:
     at: float = 0.0
     status: int | None = None
     server_status: int | None = None
+    tenure: Tenure | None = field(default=None, repr=False, eq=False)
 
     def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
         """The same request with its answer; None leaves a status as it is."""

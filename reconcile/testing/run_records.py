@@ -6,11 +6,15 @@ from attrs import field, frozen
 
 from reconcile.embedded.log import StoredChange
 from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.tenure import Tenure
 
 
 @frozen
 class KeyRun:
-    """A run for one key; `outcome` is success, error, …, or cancelled."""
+    """A run for one key; `outcome` is success, error, …, or cancelled.
+
+    `tenure` is that of the bucket of its object, where replicas share the objects.
+    """
 
     process: int
     life: int
@@ -21,6 +25,7 @@ class KeyRun:
     woken_by: Sequence[Cause]
     outcome: str
     message: str
+    tenure: Tenure | None = None
 
     @property
     def causes(self) -> Sequence[str]:
@@ -36,6 +41,16 @@ class Death:
     life: int
     at: float
     why: str
+
+
+@frozen
+class Standstill:
+    """A time in which the process of a manager stood still."""
+
+    process: int
+    life: int
+    began: float
+    ends: float
 
 
 @frozen

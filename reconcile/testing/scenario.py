@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attrs import field, frozen, validators
 
 from reconcile.controller.declaration import Controller
-from reconcile.manager.leadership import LeaderElection
+from reconcile.manager.leadership import LeaderElection, LeaseTerms
 from reconcile.models import Object
+from reconcile.sharding.options import Sharding
 from reconcile.simulation import Delays
 from reconcile.testing import free_invariants
 from reconcile.testing.scenario_acts import ScenarioAct, manifest_of
@@ -69,8 +70,9 @@ class Scenario:
     between them: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,
     which must happen within `limit_seconds`. Namespaces of `objects` and `steps` are made as needed.
 
-    There are `replicas` managers, with a Lease if they have a `leader_election`. With `nodes`, simulated
-    nodes run the pods; with `workloads` as well, Deployments, StatefulSets and Jobs make pods
+    There are `replicas` managers, with a Lease if they have a `leader_election`; with `sharding` they share
+    the objects. `lease_terms` are the times of these Leases. With `nodes`, simulated nodes run the pods; with
+    `workloads` as well, Deployments, StatefulSets and Jobs make pods
     (`reconcile.simulation`), which do not count as the controllers' work. `lag` is how late watches are, in
     seconds, at least and at most.
 
@@ -97,6 +99,8 @@ class Scenario:
     without: Collection[str] = field(default=(), validator=_known)
     replicas: int = field(default=1, validator=validators.ge(1))
     leader_election: LeaderElection | None = None
+    sharding: Sharding | None = None
+    lease_terms: LeaseTerms = field(factory=LeaseTerms)
     nodes: Delays | None = None
     workloads: bool = False
     lag: tuple[float, float] = (0.005, 0.25)
@@ -109,6 +113,8 @@ class Scenario:
     def __attrs_post_init__(self) -> None:
         if self.workloads and self.nodes is None:
             raise ValueError("workloads=True needs nodes=Delays(), which run the pods")
+        if self.sharding is not None and self.leader_election is not None:
+            raise ValueError("sharding= and leader_election= exclude each other")
 
     def make_outside(self) -> Any:
         """What exists outside the cluster in one run, or None."""

@@ -8,6 +8,7 @@ from attrs import field, frozen, validators
 from reconcile.models import Object, encode, kind_of
 
 _NOT_NEGATIVE = validators.ge(0)
+_NO_LESS = validators.ge(0.0)
 DEFAULT_NAMESPACE = "default"
 
 
@@ -123,5 +124,52 @@ class Kill:
     process: int = field(default=1, validator=validators.ge(1))
 
 
-ScenarioAct = Apply | Edit | Touch | Delete | Release | Recreate | Wait | JumpClock | DelayGarbage | Kill
+@frozen
+class Freeze:
+    """Have the process of manager number `process` stand still for so many seconds, its timers too.
+
+    What it sent before arrives. Afterwards it goes on as if no time had passed, as after a SIGSTOP.
+    """
+
+    process: int = field(default=1, validator=validators.ge(1))
+    seconds: float = field(default=5.0, validator=_NO_LESS)
+
+
+@frozen
+class CutOff:
+    """Have nothing pass between manager number `process` and its server for so many seconds.
+
+    Requests and answers arrive later, unless who waits for them gives up before.
+    """
+
+    process: int = field(default=1, validator=validators.ge(1))
+    seconds: float = field(default=5.0, validator=_NO_LESS)
+
+
+@frozen
+class Stop:
+    """Stop manager number `process` as a rollout does; it is started again so many seconds after its end."""
+
+    process: int = field(default=1, validator=validators.ge(1))
+    seconds: float = field(default=5.0, validator=_NO_LESS)
+
+
+ProcessAct = Kill | Freeze | CutOff | Stop
+"""What happens to the process of a manager."""
+
+ScenarioAct = (
+    Apply
+    | Edit
+    | Touch
+    | Delete
+    | Release
+    | Recreate
+    | Wait
+    | JumpClock
+    | DelayGarbage
+    | Kill
+    | Freeze
+    | CutOff
+    | Stop
+)
 """One step of a scenario."""

@@ -12,6 +12,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import StoredChange
 from reconcile.manager.manager import Manager
 from reconcile.models import kind_of
+from reconcile.sharding.ring import assignment_name
 from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing import free_invariants
 from reconcile.testing.faults import FaultPlan
@@ -22,7 +23,7 @@ from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.run_records import KeyRun, TimedChange
 from reconcile.testing.scenario import Invariant, Scenario, ScenarioStep
 from reconcile.testing.scenario_acts import Wait
-from reconcile.testing.virtual_time import loop_time
+from reconcile.testing.virtual_time import loop_time, outside_processes
 from reconcile.testing.world import World
 
 _NODES = 3
@@ -54,6 +55,7 @@ class SimulatedWorld:
             most_requests=scenario.most_requests,
             most_failures=scenario.most_failures,
             elects_leader=scenario.leader_election is not None,
+            sharding=scenario.sharding,
         )
         self._rest = self.view.rest
         self._living = False
@@ -179,6 +181,8 @@ class SimulatedWorld:
             except Exception as error:
                 failure = error  # raised below: here the group of the processes would wrap it
             self._living = False
+            for process in self._processes:
+                process.thaw()
             group.cancel_scope.cancel()
         self.view.server.close()
         for process in self._processes:
@@ -206,16 +210,23 @@ class SimulatedWorld:
     def _on_change(self, change: StoredChange) -> None:
         self.view.changes.append(TimedChange(loop_time(), change))
         if self._living and self._settling is None:
-            # A plain callback: a task that waits for changes would cost far more in each run.
+            # A plain callback: a task that waits for changes would cost far more in each run. In a context of
+            # its own: that of a writer may be of a process which is frozen before.
             loop = asyncio.get_running_loop()
             if self.view.garbage_seconds:
-                self._settling = loop.call_later(self.view.garbage_seconds, self._settle)
+                delay = self.view.garbage_seconds
+                self._settling = loop.call_later(delay, self._settle, context=outside_processes())
             else:
-                self._settling = loop.call_soon(self._settle)
-        if change.resource not in UNCOUNTED:
+                self._settling = loop.call_soon(self._settle, context=outside_processes())
+        if change.resource not in UNCOUNTED or self._assigns(change):
             self._rest.changed()
         if self.scenario.always:
             self._check(self.scenario.always)
+
+    def _assigns(self, change: StoredChange) -> bool:
+        """Whether it is about which replica has which objects: some may still be without."""
+        ring = self.scenario.sharding
+        return ring is not None and change.key.name == assignment_name(ring.name)
 
 
 def _name(change: StoredChange) -> str:

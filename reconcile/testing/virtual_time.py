@@ -17,7 +17,7 @@ import operator
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakSet, ref
@@ -85,6 +85,8 @@ class VirtualTimeLoop(SealedLoop):
         self._timers: list[tuple[float, int, _Timer]] = []
         self._timers_set = itertools.count()
         self._cancelled_timers = 0
+        self._frozen: dict[int | None, list[asyncio.Handle]] = {}
+        self._thaws: dict[int, float] = {}
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -94,6 +96,34 @@ class VirtualTimeLoop(SealedLoop):
         """Let time pass while nothing else runs, as when a callback blocks the loop."""
         self._time += seconds
         self._ticks = 0
+
+    def freeze(self, process: int, seconds: float) -> None:
+        """Have nothing run that belongs to a process (`enter_process`), no timer either.
+
+        What was due meanwhile is due at once afterwards. Of two freezes at one time the later end counts.
+        """
+        ends = self._time + seconds
+        if ends > self._thaws.get(process, self._time):
+            self._frozen.setdefault(process, [])
+            self._thaws[process] = ends
+            self.call_at(ends, self._thaw_at, process, ends, context=Context())
+
+    def thaw(self, process: int) -> None:
+        """End a freeze before its time."""
+        self._thaws.pop(process, None)
+        self._ready.extend(self._frozen.pop(process, ()))
+
+    def _thaw_at(self, process: int, ends: float) -> None:
+        if self._thaws.get(process) == ends:
+            self.thaw(process)
+
+    def _hold_back(self) -> None:
+        """Take what belongs to frozen processes out of what is ready."""
+        ready = list(self._ready)
+        self._ready.clear()
+        for handle in ready:
+            process = None if handle._cancelled else handle._context.get(_process)  # type: ignore[attr-defined]
+            self._frozen.get(process, self._ready).append(handle)
 
     def call_soon(
         self,
@@ -161,6 +191,8 @@ class VirtualTimeLoop(SealedLoop):
             self._pass_time()
         if self._timers and self._timers[0][0] <= self._time:
             self._take_due()
+        if self._frozen:
+            self._hold_back()
         for _ in range(len(ready)):
             handle: Any = ready.popleft()
             if handle._cancelled:
@@ -237,6 +269,21 @@ class VirtualTimeLoop(SealedLoop):
 
     def _write_to_self(self) -> None:
         """Does nothing: this loop never sleeps in a selector."""
+
+
+_process: ContextVar[int | None] = ContextVar("process", default=None)
+
+
+def enter_process(process: int) -> None:
+    """Have the present task, and what it starts from here on, belong to a process, which can be frozen."""
+    _process.set(process)
+
+
+def outside_processes() -> Context:
+    """The present context, for what belongs to no process."""
+    context = copy_context()
+    context.run(_process.set, None)
+    return context
 
 
 def loop_time() -> float:

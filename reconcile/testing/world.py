@@ -14,12 +14,23 @@ from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.log import Stored
 from reconcile.embedded.stored_forms import Unconverted, body_in, shown
 from reconcile.models import Object, decode, kind_of
+from reconcile.sharding.options import Sharding
 from reconcile.testing.cluster_actor import ClusterActor
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.recorded_requests import RecordedRequest
 from reconcile.testing.rest_monitor import RestMonitor
-from reconcile.testing.run_records import Death, KeyRun, TimedAct, TimedChange, Violation
-from reconcile.testing.scenario_acts import DelayGarbage, JumpClock, Kill, ScenarioAct, Wait
+from reconcile.testing.run_records import Death, KeyRun, Standstill, TimedAct, TimedChange, Violation
+from reconcile.testing.scenario_acts import (
+    CutOff,
+    DelayGarbage,
+    Freeze,
+    JumpClock,
+    Kill,
+    ProcessAct,
+    ScenarioAct,
+    Stop,
+    Wait,
+)
 from reconcile.testing.virtual_clock import VirtualClock
 from reconcile.testing.virtual_time import loop_time
 
@@ -34,8 +45,24 @@ class ProcessView(Protocol):
     controllers: Sequence[Controller[Any]]
     deaths: list[Death]
 
+    lives: int
+    standstills: list[Standstill]
+
+    @property
+    def alive(self) -> bool:
+        """Whether its manager runs now."""
+        ...
+
     def kill(self, why: str) -> None:
         """End the process now."""
+        ...
+
+    def stop(self, rests_for: float) -> None:
+        """Have the manager end, and start again so many seconds after that."""
+        ...
+
+    def freeze(self, seconds: float) -> None:
+        """Have the process stand still for so long."""
         ...
 
 
@@ -56,6 +83,7 @@ class World:
         most_requests: int,
         most_failures: int,
         elects_leader: bool,
+        sharding: Sharding | None = None,
     ) -> None:
         self.seed = seed
         self.clock = VirtualClock(seed)
@@ -65,6 +93,7 @@ class World:
         self.most_requests = most_requests
         self.most_failures = most_failures
         self.elects_leader = elects_leader
+        self.sharding = sharding
         self.processes: Sequence[ProcessView] = ()
         self.runs: list[KeyRun] = []
         self.changes: list[TimedChange] = []
@@ -143,9 +172,9 @@ class World:
                 self.clock.advance(seconds)
             case DelayGarbage(seconds=seconds):
                 self.garbage_seconds = seconds
-            case Kill(process=number):
-                if number <= len(self.processes):
-                    self.processes[number - 1].kill("killed")
+            case Kill() | Freeze() | CutOff() | Stop():
+                if act.process <= len(self.processes):
+                    self._happen(act, self.processes[act.process - 1])
             case _:
                 try:
                     self.note(self.actor.act(act))
@@ -153,6 +182,17 @@ class World:
                     self.note(f"{type(act).__name__.lower()}: refused, {refused}")
                 return
         self.note(str(act))
+
+    def _happen(self, act: ProcessAct, process: ProcessView) -> None:
+        match act:
+            case Kill():
+                process.kill("killed")
+            case Freeze(seconds=seconds):
+                process.freeze(seconds)
+            case CutOff(seconds=seconds):
+                process.transport.cut(seconds)
+            case Stop(seconds=seconds):
+                process.stop(seconds)
 
     def note(self, text: str) -> None:
         """Record in the trace of the run what a user did."""
