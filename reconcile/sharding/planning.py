@@ -51,7 +51,8 @@ def plan(
         elif owner.released.get(bucket) == holding.epoch:
             releasing.add(holding.owner)
             # Without anyone to take it, it stays released.
-            holdings.append(_given(holding, target, clean=True) if target else holding)
+            given = _given(holding, target, clean=True) if target else _redirected(holding, "")
+            holdings.append(given)
         else:
             holdings.append(_redirected(holding, target))
     _begin_moves(holdings, wanted, moves_at_once)

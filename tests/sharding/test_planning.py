@@ -245,6 +245,13 @@ def test_a_ring_whose_last_member_leaves_waits_with_what_it_released() -> None:
     assert joined.holdings == (Holding("b", before.holdings[0].epoch + 1, clean=True),) * 2
 
 
+@pytest.mark.rule("shard-budget")
+def test_a_released_bucket_that_nobody_can_take_is_not_in_hand_over() -> None:
+    before = Assignment((Holding("a", 5, "gone"), Holding("b", 5)))
+    members = {"a": MemberRecord(released={0: 5}, draining=True)}
+    assert plan(before, members, NO_ORDERS).holdings == (Holding("a", 5), Holding("", 6))
+
+
 @pytest.mark.rule("shard-canary")
 @given(
     some_members,
