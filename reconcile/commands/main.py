@@ -67,6 +67,10 @@ COMMANDS = {
     "resume": Subcommand(
         "Reconcile a paused object again.", ("reconcile resume Site default/web",), "trigger_command"
     ),
+    "shards": Subcommand(
+        "Show which replica of an operator works on what, and change it.",
+        ("reconcile shards shop/sites", "reconcile shards shop/sites of Site/default/web"),
+    ),
     "apiserver": Subcommand(
         "Run the embedded API server by itself.",
         (

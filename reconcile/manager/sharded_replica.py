@@ -44,7 +44,6 @@ class ShardedReplica:
     work: ShardedWork
     labels: ChildLabels
     ring: Ring
-    version: str = ""
     metrics: HandOverMetrics | None = None
     lease: MemberLease = field(init=False)
     member: Member = field(init=False)
@@ -55,7 +54,7 @@ class ShardedReplica:
         self.lease = MemberLease(
             self.client, self.sharding, self.terms, self.certainty, lambda: self.member.record
         )
-        base = MemberRecord(canary=self.sharding.canary, version=self.version)
+        base = MemberRecord(canary=self.sharding.canary, version=self.sharding.version)
         self.member = Member(self.sharding, self.ring, self.lease, self.work, base, self.metrics)
         self.coordinator = Coordinator(self.client, self.ring)
 

@@ -26,7 +26,8 @@ class Sharding:
     the same number of buckets: a power of two, and at least ten times the number of replicas for an even
     share. With `canary`, the member gets that share of all buckets at most, as long as there are others
     without: a new version proves itself on a few objects first. `identity` is unique among all processes, by
-    default the name of its host and a random part. Raises ValueError for numbers out of range.
+    default the name of its host and a random part. `version` is shown to people. Raises ValueError for
+    numbers out of range, and for names that no Lease can have.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Sharding:
     buckets: int = field(default=DEFAULT_BUCKETS, kw_only=True)
     canary: float = field(default=0.0, kw_only=True, validator=_share)
     identity: str = field(default="", kw_only=True)
+    version: str = field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         Buckets(self.buckets)
