@@ -17,6 +17,7 @@ from reconcile.controller.permissions import (
     permissions_of,
     predecessor_permissions,
     review_permissions,
+    ring_permissions,
 )
 from reconcile.webhooks.calling_objects import calling_objects
 from reconcile.webhooks.configurations import HTTPS, Installed, WebhookService, configurations_of
@@ -33,12 +34,16 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 _CERTIFICATES: Final = "webhook-certificates"
 _INJECTED: Final = "cert-manager.io/inject-ca-from"
 _ONE_MORE: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
-"""A new pod serves webhooks before an old one ends."""
+"""A new pod serves webhooks, or can take over objects, before an old one ends."""
+_SPREAD: Final = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
 
 @frozen
 class Installation:
-    """How an operator is installed: its pods, and the Lease `lease`, in `namespace`. No `namespaces`: all."""
+    """How an operator is installed: its pods, and the Lease `lease`, in `namespace`. No `namespaces`: all.
+
+    With `ring`, a namespace and a name, the pods share the objects, and there is no Lease of a leader.
+    """
 
     name: str
     lease: str
@@ -47,6 +52,7 @@ class Installation:
     targets: Sequence[str]
     controllers: Sequence[Controller[Any]]
     replicas: int = 2
+    ring: tuple[str, str] | None = None
     namespaces: Sequence[str] = ()
     tls: bool = False
     review: bool = False
@@ -115,6 +121,9 @@ def _roles(operator: Installation) -> Iterable[Document]:
         yield from _granted(operator, service.name, rights, operator.namespace)
         called = [(one.resource, one.name) for one in calling_objects(operator.routes)]
         yield from _granted(operator, service.name, bundle_permissions(called), None)
+    if operator.ring is not None:
+        yield from _granted(operator, f"{operator.name}-ring", ring_permissions(), operator.ring[0])
+        return
     yield from _granted(
         operator, f"{operator.name}-leader", lease_permissions(operator.lease), operator.namespace
     )
@@ -146,13 +155,20 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         *operator.targets,
         "--yes",
         *namespaces,
-        f"--leader-election={operator.namespace}/{operator.lease}",
+        _together(operator),
         f"--serve=:{PORT}",
         "--serve-review" if operator.review else "--serve-metrics=local",
         "--ready-when=synced",
         *_webhook_arguments(operator),
         *(["--definitions=apply"] if operator.applies_definitions else []),
     ]
+
+
+def _together(operator: Installation) -> str:
+    """How the pods get along: they share the objects, or one works and the others stand by."""
+    if operator.ring is not None:
+        return f"--sharding={'/'.join(operator.ring)}"
+    return f"--leader-election={operator.namespace}/{operator.lease}"
 
 
 def _webhook_arguments(operator: Installation) -> Sequence[str]:
@@ -170,17 +186,32 @@ def _deployment(operator: Installation) -> Document:
         "terminationGracePeriodSeconds": int(operator.stop_seconds) + STOP_MARGIN,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(operator)],
+        **({} if operator.ring is None else {"topologySpreadConstraints": _spread(selected)}),
         **_volumes(operator),
     }
     return {
         **_object("apps/v1", "Deployment", operator, operator.name),
         "spec": {
             "replicas": operator.replicas,
-            **({"strategy": _ONE_MORE} if operator.routes else {}),
+            **({"strategy": _ONE_MORE} if operator.routes or operator.ring is not None else {}),
             "selector": {"matchLabels": selected},
             "template": {"metadata": {"labels": selected}, "spec": pod},
         },
     }
+
+
+def _spread(selected: Mapping[str, str]) -> Sequence[Document]:
+    """As evenly over zones and nodes as there is room: one that fails takes few replicas with it."""
+    selector = {"matchLabels": selected}
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": selector,
+        }
+        for key in _SPREAD
+    ]
 
 
 def _container(operator: Installation) -> Document:

@@ -14,7 +14,8 @@ from reconcile.commands.installation import Document, Installation, documents_of
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
-from reconcile.manager.option_list import ConfigurationError
+from reconcile.manager.option_checks import check_options
+from reconcile.manager.option_list import ConfigurationError, from_flags, overridden
 from reconcile.models.versions import families
 from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.routes import routes_of
@@ -27,10 +28,16 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 @click.option("--image", metavar="I", help="Image of the operator. Default: NAME:latest.")
 @click.option(
     "--replicas",
-    type=click.IntRange(1, 10),
-    default=2,
+    type=click.IntRange(1, 100),
     metavar="N",
-    help="Pods, of which one leads and the others stand by. Default: 2.",
+    help="Pods, of which one leads and the others stand by (default: 2), or which all work with --sharding"
+    " (default: 3).",
+)
+@click.option(
+    "--sharding",
+    metavar="NAME",
+    help="Have the pods share all objects, as the ring [NAMESPACE/]NAME. Default: one leads; NAMESPACE is the"
+    " operator's own.",
 )
 @click.option(
     "--namespaces",
@@ -63,7 +70,8 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 def manifests(
     module: str,
     image: str | None,
-    replicas: int,
+    replicas: int | None,
+    sharding: str | None,
     namespaces: str | None,
     name: str | None,
     namespace: str | None,
@@ -76,8 +84,8 @@ def manifests(
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager.
     They are its CustomResourceDefinitions, a ServiceAccount, the least rights that it can run with, a
-    Deployment with probes and leader election, a PodDisruptionBudget, and for admission and conversion a
-    Service and the configurations of its webhooks. The rights follow from what
+    Deployment with probes and leader election (or --sharding), a PodDisruptionBudget, and for admission and
+    conversion a Service and the configurations of its webhooks. The rights follow from what
     its controllers declare: their kind, owns=, watches=, reads= and writes=.
     """
     if out is not None and as_json:
@@ -85,22 +93,28 @@ def manifests(
     operator = load_operator(module, name or "")
     try:
         operator.manager.configure()
+        options = overridden(operator.manager.options, from_flags({"sharding": sharding}))
+        check_options(options, operator.manager.controllers)
     except ConfigurationError as error:
         raise Problem(str(error)) from None
     if explain_admission:
         _explain_admission(operator, as_json)
         return
-    options = operator.manager.options
     election = options["leader_election"]
+    home = _label(namespace or f"{operator.name}-system", "--namespace")
+    ring = options["sharding"]
+    # Text without a namespace means the operator's own here, as a Lease of a leader is there too.
+    own = ring is None or (sharding is not None and "/" not in sharding)
     kept_to = operator.manager.namespaces if namespaces is None else _namespaces(namespaces)
     deployed = Installation(
         name=operator.name,
         lease=operator.name if election is None else election.name,
-        namespace=_label(namespace or f"{operator.name}-system", "--namespace"),
+        namespace=home,
         image=image or f"{operator.name}:latest",
         targets=operator.targets,
         controllers=operator.manager.controllers,
-        replicas=replicas,
+        replicas=replicas or (2 if ring is None else 3),
+        ring=None if ring is None else (home if own else ring.namespace, ring.name),
         namespaces=kept_to,
         tls=bool(options["serve_certificates"]),
         # The port is open to the cluster, so metrics need a review, and a review needs TLS for its tokens.

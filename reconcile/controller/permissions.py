@@ -74,6 +74,12 @@ def lease_permissions(name: str) -> Sequence[Permission]:
     ]
 
 
+def ring_permissions() -> Sequence[Permission]:
+    """Rights for a ring, in the namespace of its Leases: members come and go, so none of them is named."""
+    verbs = (*READ, "create", "update", "delete")
+    return [Permission("coordination.k8s.io", "leases", verbs)]
+
+
 def certificate_permissions(secret: str) -> Sequence[Permission]:
     """Rights for certificates of the operator's own, and their Events, in the namespace of their Secret."""
     return [

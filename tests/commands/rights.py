@@ -82,7 +82,9 @@ class Deployed:
         arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
         flags = dict(one.removeprefix("--").split("=", 1) for one in arguments if "=" in one)
         taken = {
-            name.replace("-", "_"): flags[name] for name in ("namespaces", "leader-election") if name in flags
+            name.replace("-", "_"): flags[name]
+            for name in ("namespaces", "leader-election", "sharding")
+            if name in flags
         }
         manager = Manager(*self.controllers, environ={}, clock=client.clock, sync_seconds=20)
         manager = manager.on(client.transport)

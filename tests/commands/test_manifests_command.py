@@ -37,6 +37,7 @@ KUBECTL = shutil.which("kubectl")
 ACCOUNT = service_account("sites-system", "sites")
 EVERYWHERE: tuple[str, ...] = ()
 SHOP = ("--namespaces", "shop")
+SHARED = ("--sharding", "sites")
 
 
 def invoke(*arguments: str) -> Result:
@@ -114,6 +115,16 @@ def test_the_operator_runs_under_exactly_the_rights_of_its_manifests(options: tu
     assert {(right.role, right.rule) for right in needed} == {(right.role, right.rule) for right in rights}
 
 
+def test_pods_that_share_the_objects_run_under_exactly_the_rights_of_their_ring() -> None:
+    operator = deployed(SHARED)
+    assert operator.refused() == set()
+    rights = [right for right in rights_of(operator.documents) if right.role == "sites-ring"]
+    assert [right.verb for right in rights] == ["get", "list", "watch", "create", "update", "delete"]
+    # A Lease is read when an answer was lost, and without `update` the member ends before it is refused.
+    others = [right for right in rights if right.verb not in ("get", "update")]
+    assert [right for right in others if not operator.refused([right])] == []
+
+
 async def story_of(sample: Document, admin: Client, manager: Manager) -> None:
     """The sample appears, is changed, and goes."""
     async with manager:
@@ -176,6 +187,43 @@ def test_the_deployment_has_probes_a_lease_and_a_budget() -> None:
     (budget,) = of_kind("PodDisruptionBudget")
     assert budget["spec"]["selector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
     assert budget["spec"]["maxUnavailable"] == 1
+
+
+def test_pods_that_share_the_objects_are_spread_and_replaced_one_by_one() -> None:
+    (deployment,) = of_kind("Deployment", *SHARED)
+    spec = deployment["spec"]
+    assert spec["replicas"] == 3
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    spread = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert [one["topologyKey"].rpartition("/")[2] for one in spread] == ["zone", "hostname"]
+    assert all(one["labelSelector"] == spec["selector"] for one in spread)
+    assert "--sharding=sites-system/sites" in arguments_in(documents(*SHARED))
+    assert "leader_election" not in flags_in(documents(*SHARED))
+    (budget,) = of_kind("PodDisruptionBudget", *SHARED)
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert not [one for one in of_kind("Role", *SHARED) if one["metadata"]["name"] == "sites-leader"]
+
+
+def test_the_leases_of_a_ring_may_be_in_another_namespace() -> None:
+    options = ("--sharding", "leases/shared", "--replicas", "12")
+    (role,) = of_kind("Role", *options)
+    assert (role["metadata"]["name"], role["metadata"]["namespace"]) == ("sites-ring", "leases")
+    assert "--sharding=leases/shared" in arguments_in(documents(*options))
+    assert of_kind("Deployment", *options)[0]["spec"]["replicas"] == 12
+
+
+def test_a_manager_that_shares_its_objects_is_installed_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """from reconcile.sharding import Sharding
+m = Manager(Controller(Pod, keep), sharding=Sharding('ring', 'shop'))"""
+    made = made_of(source, tmp_path, monkeypatch)
+    assert flags_in(made)["sharding"] == "shop/ring"
+    election = "from reconcile import LeaderElection\nm = Manager(leader_election=LeaderElection('x'))"
+    (tmp_path / "led.py").write_text(f"from reconcile import Controller, Manager\n{election}")
+    result = invoke("led", "--sharding", "ring")
+    assert isinstance(result.exception, SystemExit)
+    assert "sharding and leader_election exclude each other" in result.output
 
 
 def made_of(source: str, folder: Path, patch: pytest.MonkeyPatch, *options: str) -> Sequence[Document]:
