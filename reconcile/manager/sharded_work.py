@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 from attrs import define, field
 
-from informers import APIResource, Informer, get_logger
+from informers import ApiError, APIResource, Informer, get_logger
 from informers.informer_share import Share
 from reconcile.client.own_writes import CacheBehind
 from reconcile.controller.held_buckets import HeldBuckets
@@ -18,6 +18,9 @@ from reconcile.sharding.shared_kinds import Sharing, is_filtered, share_of
 
 LATE_SECONDS = 30.0
 """A replica is slow when at each look for so long some change has waited for a worker."""
+
+RETRY_SECONDS = 1.0
+"""Until the server is asked again that did not answer as it should: a hand-over waits, and fails nothing."""
 
 _log = get_logger("reconcile.sharding")
 
@@ -78,8 +81,19 @@ class ShardedWork:
         elif filtered:
             await informer.refresh(part)
         else:
-            version = await self.cluster.client.raw.version(informer.resource, informer.namespace)
-            await informer.catch_up(version, part, filtered)
+            await informer.catch_up(await self._present_version(informer), part, filtered)
+
+    async def _present_version(self, informer: Informer) -> int:
+        while True:
+            try:
+                return await self.cluster.client.raw.version(informer.resource, informer.namespace)
+            except ApiError as error:
+                _log.warning(
+                    "buckets wait until the server says how far it is",
+                    resource=str(informer.resource),
+                    error=str(error),
+                )
+                await anyio.sleep(RETRY_SECONDS)
 
     def hold(self, epochs: Mapping[int, int]) -> None:
         for bucket, epoch in epochs.items():
@@ -98,8 +112,9 @@ class ShardedWork:
         while buckets:
             try:
                 await runner.release(buckets)
-            except CacheBehind as error:
+            except (CacheBehind, ApiError) as error:
                 _log.warning("buckets stay here until the cache shows all writes", error=str(error))
+                await anyio.sleep(RETRY_SECONDS)
             else:
                 return
 

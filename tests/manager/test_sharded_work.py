@@ -1,0 +1,76 @@
+"""What a hand-over does when the server does not answer."""
+
+from collections.abc import Collection
+from typing import Any, cast
+
+import anyio
+import anyio.lowlevel
+from attrs import define, field
+
+from informers import ApiError, APIResource
+from reconcile.client.buckets import Buckets
+from reconcile.client.own_writes import CacheBehind
+from reconcile.controller.held_buckets import HeldBuckets
+from reconcile.manager.sharded_work import ShardedWork
+from reconcile.models import kind_of
+from reconcile.sharding import Sharding
+from reconcile.sharding.shared_kinds import Sharing
+from tests.helpers.managers import Toy
+from tests.helpers.scenarios import simulated
+
+TOYS = kind_of(Toy).resource
+
+
+@define(eq=False)
+class Broken:
+    """A cluster with one runner and one informer, whose reads fail as often as there are errors."""
+
+    errors: list[Exception]
+    done: list[object] = field(factory=list)
+    resource: APIResource = TOYS
+    namespace: str = ""
+
+    @property
+    def cluster(self) -> Any:
+        return self
+
+    runners = cache = property(lambda self: [self])
+    client = raw = controller = cluster
+    sharded = True
+
+    async def _read(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self.errors:
+            raise self.errors.pop()
+
+    async def release(self, buckets: Collection[int]) -> None:
+        await self._read()
+        self.done.append(buckets)
+
+    async def version(self, resource: APIResource, namespace: str) -> int:
+        await self._read()
+        return 7
+
+    async def catch_up(self, version: int, part: object, filtered: bool) -> None:
+        self.done.append(version)
+
+
+def work(broken: Broken) -> ShardedWork:
+    held = HeldBuckets(Buckets(4))
+    made = ShardedWork(Sharding("ring", buckets=4), cast(Any, broken), {TOYS: Sharing.BOTH}, held, held)
+    made.labelled.set()
+    return made
+
+
+@simulated
+async def test_buckets_are_released_when_the_server_answers_again() -> None:
+    broken = Broken([ApiError(500, "InternalError", "no"), CacheBehind("no")])
+    await work(broken).close([1])
+    assert broken.done == [[1]]
+
+
+@simulated
+async def test_buckets_of_a_dead_member_wait_for_a_server_that_answers() -> None:
+    broken = Broken([ApiError(503, "ServiceUnavailable", "no")] * 3)
+    await work(broken).catch_up([1], None)
+    assert broken.done == [7]
