@@ -18,6 +18,7 @@ from informers import (
     ApiError,
     Clock,
     NotFound,
+    PreconditionFailed,
     StaleVersion,
     get_logger,
 )
@@ -161,7 +162,7 @@ class LeaderElector:
         if self._seen is not None and self._is_mine(self._seen):
             try:
                 return await self._write(self._seen.lease)
-            except (StaleVersion, NotFound):
+            except (StaleVersion, NotFound, PreconditionFailed):
                 pass  # another process wrote or deleted it: read it again
         place = (self.election.name, self.election.namespace)
         found = await self._client.find(Lease, *place, live=True)

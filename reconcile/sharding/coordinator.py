@@ -145,7 +145,8 @@ class Coordinator:
         _log.warning(
             "a member of the ring did not renew its Lease: its buckets are given away", member=member.identity
         )
-        await self.client.delete(member.lease, if_unchanged=True)
+        if not member.gone:
+            await self.client.delete(member.lease, if_unchanged=True)
         self.ring.note_removed(member)
 
     async def _see_more(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ that finds the Lease gone ends the member.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Never
 
 import anyio
@@ -99,11 +100,19 @@ class MemberLease:
             return
         with anyio.move_on_after(self._terms.renew_deadline):
             try:
+                if not self._record().draining:
+                    await self._say_goodbye(self._lease)
                 await self._client.delete(self._lease)
             except ApiError as error:
                 _log.warning(
                     "the Lease of this member could not be deleted", lease=self.name, error=str(error)
                 )
+
+    async def _say_goodbye(self, lease: Lease) -> None:
+        """Without it a deletion might be anybody's, and others would wait until the Lease has run out."""
+        text = evolve(self._record(), draining=True).to_text()
+        with suppress(ApiError):
+            self._lease = await self._client.raw.update(self._renewed(lease, text), whole=True)
 
     async def _until_written(self, pause: float) -> None:
         while True:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from informers import Clock, Delta, Informer, InformerOptions, Reachability, Transport, get_logger
 from informers.broadcast import Broadcast
@@ -34,11 +34,16 @@ def assignment_name(ring: str) -> str:
 
 @frozen
 class SeenMember:
-    """A member's Lease, which this process has not seen change since that time (s)."""
+    """A member's Lease, which this process has not seen change since that time (s).
+
+    `gone`: someone deleted it, and not as that of a dead member or of one that leaves. Its member learns of
+    that when it next renews, and writes until then.
+    """
 
     lease: Lease
     record: MemberRecord
     since: float
+    gone: bool = False
 
     @property
     def identity(self) -> str:
@@ -138,8 +143,8 @@ class Ring:
                 self._note_assignment(lease)
         elif delta.new is not None:
             self._note_member(identity, lease)
-        elif self.members.pop(identity, None) is not None:
-            self._changed()
+        elif (member := self.members.get(identity)) is not None and member.lease.uid == lease.uid:
+            self._note_deletion(member)
 
     def _note_member(self, identity: str, lease: Lease) -> None:
         known, now = self.members.get(identity), self._now()
@@ -155,6 +160,15 @@ class Ring:
         if identity:
             self.members[identity] = SeenMember(lease, record, now)
             self._changed()
+
+    def _note_deletion(self, member: SeenMember) -> None:
+        if member.record.draining or self._now() >= member.overdue_at():
+            del self.members[member.identity]
+        else:
+            _log.warning("the Lease of a member was deleted while it lives", member=member.identity)
+            record = evolve(member.record, draining=True)
+            self.members[member.identity] = evolve(member, record=record, gone=True)
+        self._changed()
 
     def _is_later(self, lease: Lease) -> bool:
         return self.last is None or _version(lease) > _version(self.last.lease)

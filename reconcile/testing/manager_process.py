@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -66,11 +67,13 @@ class ManagerProcess:
         self._run_ended = run_ended
         self._scope: anyio.CancelScope | None = None
         self._rests_for: float | None = None
+        self._inside = Context()
         transport.pause = self.freeze
 
     async def run(self) -> None:
         """Start the manager again each time that it dies, until cancelled."""
         enter_process(self.number)
+        self._inside = copy_context()  # for what ends it from outside: if it is frozen, that is held too
         while self.lives < MOST_LIVES:
             self.lives += 1
             await self._live()
@@ -86,13 +89,13 @@ class ManagerProcess:
         self._die(why)
         self.transport.die()
         if self._scope is not None:
-            self._scope.cancel()
+            self._inside.run(self._scope.cancel)
 
     def stop(self, rests_for: float) -> None:
         """Have the manager end as it likes; it starts again so many seconds after that."""
         if self.manager is not None:
             self._rests_for = rests_for
-            self.manager.stop()
+            self._inside.run(self.manager.stop)
 
     def freeze(self, seconds: float) -> None:
         """Have the process stand still for so long."""

@@ -193,3 +193,17 @@ def test_a_whole_float_is_a_float_until_it_is_stored(api: Api) -> None:
 def test_a_whole_float_is_no_integer_of_a_built_in_kind(api: Api) -> None:
     assert api.send("POST", PODS, pod(terminationGracePeriodSeconds=1.0)).status == 400
     assert api.ok("POST", WIDGETS, widget(spec={"size": 1.0}))["spec"]["size"] == 1
+
+
+# --- updates that create ------------------------------------------------------------------------------
+
+
+def test_an_update_of_an_object_with_a_uid_never_creates_another_one(api: Api) -> None:
+    """Leases may be created by an update; one that was deleted meanwhile is a conflict (etcd3's store.go)."""
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": {}}
+    made = api.ok("PUT", f"{path}/a", lease)
+    api.ok("DELETE", f"{path}/a")
+    answer = api.send("PUT", f"{path}/a", made)
+    assert answer.status == 409
+    assert "UID in precondition" in answer.body["message"]

@@ -124,6 +124,8 @@ async def _update(write: WriteRequest) -> Response:
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         if target.resource.create_on_update and not target.subresource:
+            if uid := obj["metadata"].get("uid"):  # it was deleted: another object must not take its place
+                raise wrong_uid(target.resource, target.name, uid, "")
             require_create(write)
             write.upserting = True
             return await create_object(write, obj)
