@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each sets up what it needs, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench compared fuzz chaos kills soak sweep coverage mutants newcomer uvloop lock rules clean
+.PHONY: help setup run test check docs format bench compared fuzz chaos kills soak sweep shards coverage mutants newcomer uvloop lock rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -78,6 +78,10 @@ SWEPT := docs/examples tests/simulation/test_bundled_scenarios.py tests/simulati
 sweep: setup-test ## examples, simulated workloads and bundled controllers under every single fault and 2,000 seeds; RUNS=20 SEEDS=10 for a part
 	@SWEEP_RUNS=$(RUNS) SWEEP_SEEDS=$(SEEDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
 		-k "survives or bundled or workloads or simulated or nodegroups_faults or rotation or protocol" $(SWEPT) $(ARGS)
+
+SCHEDULES ?= 100000
+shards: setup-test ## replicas that share objects under 100,000 schedules of faults, 6 hours of one core; SCHEDULES=100 for a part
+	@SHARD_SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -s -q -p no:logging tests/manager/test_sharding_simulated.py $(ARGS)
 
 coverage: setup-quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase

@@ -1,0 +1,26 @@
+"""Replicas that share objects, under schedules of deaths, freezes, partitions, rollouts and lost answers.
+
+`SHARD_SCHEDULES` says how many are played, `SHARD_FIRST` from which number on: `make shards`.
+"""
+
+import os
+
+import pytest
+
+from reconcile.testing.run_trace import format_trace
+from tests.manager.shard_schedules import IN_FULL, broken
+
+SCHEDULES = int(os.environ.get("SHARD_SCHEDULES", "24"))
+FIRST = int(os.environ.get("SHARD_FIRST", "0"))
+
+pytestmark = pytest.mark.timeout(max(120, 2 * SCHEDULES))
+
+
+@pytest.mark.rule("sim-one-owner", "sim-owned")
+def test_each_object_has_one_owner_under_every_schedule() -> None:
+    played = 0
+    for _, run in broken(FIRST, SCHEDULES):
+        assert run is None, format_trace(run)
+        played += 1
+    print(f"\nreplicas that share objects: {played} schedules of {IN_FULL}")
+    assert played == SCHEDULES
