@@ -14,13 +14,13 @@ from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.controller.held_buckets import HeldBuckets
 from reconcile.manager.managed_clusters import ManagedCluster
-from reconcile.manager.option_list import ManagerOptions, followed_namespaces, lease_terms
+from reconcile.manager.option_list import ConfigurationError, ManagerOptions, followed_namespaces, lease_terms
 from reconcile.manager.server_readiness import until_ready
 from reconcile.manager.sharded_work import ShardedWork
 from reconcile.manager.sharding_status import holder_of, status_of
 from reconcile.ops.manager_status import ShardingStatus
 from reconcile.runs.supervision import noted
-from reconcile.sharding.assignment import MemberRecord
+from reconcile.sharding.assignment import AssignmentError, MemberRecord
 from reconcile.sharding.child_labels import ChildLabels
 from reconcile.sharding.coordinator import Coordinator
 from reconcile.sharding.hand_overs import HandOverMetrics
@@ -59,10 +59,14 @@ class ShardedReplica:
         self.coordinator = Coordinator(self.client, self.ring)
 
     async def join(self, group: TaskGroup) -> None:
-        """Become a member, and take part in `group`. Raises LeadershipLost, there too."""
+        """Become a member, and take part in `group`. Raises ConfigurationError; LeadershipLost, there too."""
         self.work.served = await until_ready(self._find_out, self.work.cluster.sync_seconds)
         group.start_soon(noted, self.ring.run, "ring of replicas")
         await self.ring.informer.wait_synced()
+        try:
+            self.ring.check()  # before it is a member, which others would wait for
+        except AssignmentError as error:
+            raise ConfigurationError(str(error)) from None
         await self.lease.join()
         group.start_soon(noted, self.lease.hold, "Lease of this member")
         group.start_soon(noted, self.coordinator.run, "assignment of buckets")

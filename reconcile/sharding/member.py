@@ -100,10 +100,11 @@ class Member:
         return {bucket: holding for bucket, holding in found if holding.owner == self.sharding.identity}
 
     async def run(self) -> None:
-        """Take part until cancelled. Raises LeadershipLost."""
+        """Take part until cancelled. Raises LeadershipLost, and AssignmentError as `Ring.check` does."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._follow)
             while True:
+                self.ring.check()
                 self._give(self.ring.view)
                 await self.ring.changes.wait()
 

@@ -81,6 +81,7 @@ class Ring:
     """The assignment that was seen last; `absent` if it is not there any more."""
     absent: bool = field(default=True, init=False)
     informer: Informer = field(init=False)
+    _other_count: int | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         options = InformerOptions(
@@ -94,6 +95,17 @@ class Ring:
     async def run(self) -> None:
         """Follow the Leases until cancelled."""
         await self.informer.run()
+
+    def check(self) -> None:
+        """Raises AssignmentError if the ring has another number of buckets: then a member has to end.
+
+        It would be given buckets that it cannot work on, and others would wait for it.
+        """
+        if self._other_count is not None:
+            raise AssignmentError(
+                f"the ring {self.sharding.place} has {self._other_count} buckets, and this replica "
+                f"{self.sharding.buckets}: give all the same, or the ring another name"
+            )
 
     @property
     def view(self) -> View:
@@ -194,7 +206,10 @@ class Ring:
                 buckets=len(assignment.holdings) - 1,
                 here=self.sharding.buckets,
             )
+            self._other_count = len(assignment.holdings) - 1
+            self._changed()
             return
+        self._other_count = None
         self.last, self.absent = SeenAssignment(lease, assignment, orders), False
         self._changed()
 
