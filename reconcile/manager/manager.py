@@ -179,13 +179,16 @@ class Manager(Lifecycle):
         """Add a controller; returns when its caches are synced and it works, or will when leading.
 
         Raises ValueError if its name is taken, CacheSyncFailed, DefinitionMismatch, DefinitionRefused,
-        PredecessorActive, and RuntimeError while the manager stops.
+        PredecessorActive, and RuntimeError while the manager stops. With `sharding`, also ConfigurationError
+        if replicas would have to share more kinds, or others: give it such a controller before it runs.
         """
         if self._assembly is None:
             check_unique_names((*self.controllers, controller))
             self.controllers = (*self.controllers, controller)
             return
         check_reach(self.options, [controller])
+        if self._assembly.replica is not None:
+            self._assembly.replica.check_added(controller)
         if self.options["webhooks"]:
             warn_unserved(controller, self.controllers)
         if self.embedded:

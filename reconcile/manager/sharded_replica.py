@@ -45,6 +45,8 @@ class ShardedReplica:
     labels: ChildLabels
     ring: Ring
     metrics: HandOverMetrics | None = None
+    controllers: Sequence[Controller[Any]] = ()
+    """Those it began with."""
     lease: MemberLease = field(init=False)
     member: Member = field(init=False)
     coordinator: Coordinator = field(init=False)
@@ -99,6 +101,20 @@ class ShardedReplica:
     def _path(self, resource: APIResource) -> str:
         informer = self.work.cluster.cache.informer(resource)
         return resource.path(informer.namespace)
+
+    def check_added(self, controller: Controller[Any]) -> None:
+        """Raises ConfigurationError for a controller that changes which kinds are shared, and by what.
+
+        Its replicas are added to one after the other: meanwhile some would follow a kind in another way.
+        """
+        shared = shared_kinds((*self.controllers, controller))
+        owner = (controller.resource.group, controller.resource.kind)
+        unlabelled = controller.sharded and controller.owns and owner not in self.labels.owners
+        if shared != self.work.shared or unlabelled:
+            raise ConfigurationError(
+                f"controller {controller.name} would change which kinds the replicas of ring "
+                f"{self.sharding.name} share: give it to Manager(...), or add it before the manager runs"
+            )
 
     @property
     def works(self) -> bool:
@@ -160,5 +176,5 @@ def replica_of(
     labels = ChildLabels(cluster.client, work.held.buckets, owners, followed_namespaces(options))
     ring = Ring(sharding, transport, clock, reach)
     return ShardedReplica(
-        client, sharding, lease_terms(options), certainty, work, labels, ring, metrics=metrics
+        client, sharding, lease_terms(options), certainty, work, labels, ring, metrics, controllers
     )
