@@ -42,6 +42,9 @@ class SeenRing:
     view: View
     changes: Broadcast = field(factory=Broadcast)
 
+    def check(self) -> None:
+        """It has the right number of buckets."""
+
 
 @define
 class Work:
