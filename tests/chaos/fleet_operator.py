@@ -158,7 +158,8 @@ def run(folder: Path, name: str) -> None:
         Fleet, partial(keep, outside), cleanup=partial(drop, outside), owns=[ConfigMap, Deployment]
     )
     election = LeaderElection("lock", NAMESPACE, identity=name)
-    replica.operate(folder, name, _reach(folder / f"{name}-through"), controller, election, **LEASE)
+    reach = _reach(folder / f"{name}-through")
+    replica.operate(folder, name, reach, controller, namespace=NAMESPACE, leader_election=election, **LEASE)
 
 
 def _reach(kubeconfig: Path) -> Callable[[], Awaitable[KubernetesTransport]]:

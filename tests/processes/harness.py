@@ -16,11 +16,11 @@ from attrs import define, field
 from informers.kubernetes import connect
 from reconcile import Client, ObjectMeta
 from reconcile.kinds import ConfigMap, Namespace
-from tests.processes import recording_server, replica
+from tests.processes import ledger, recording_server, replica, sharded_replica
 from tests.processes.recording_server import Asked, asked_of
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.processes.recording_server", "tests.processes.replica"])
+_PROCESSES.set_forkserver_preload([module.__name__ for module in (ledger, recording_server, sharded_replica)])
 
 
 async def until(reached: Callable[[], Any], seconds: float = 20) -> None:
@@ -56,8 +56,17 @@ class Machine:
         With `changes` it also writes down each state of each object.
         """
         await anyio.Path(folder).mkdir(exist_ok=True)
+        return await self._listening(recording_server.run, folder, list(users), port, tls, changes)
+
+    async def keep_ledger(self, folder: Path) -> int:
+        """A ledger that keeps its log in a folder; its port."""
+        _, port = await self._listening(ledger.run, folder)
+        return port
+
+    async def _listening(self, target: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, int]:
+        """A process whose last argument is to be told the port on which it listens."""
         told, ready = _PROCESSES.Pipe(duplex=False)
-        process = self.start(recording_server.run, folder, list(users), port, tls, ready, changes)
+        process = self.start(target, *arguments, ready)
         ready.close()
         with told:
             await until(lambda: told.poll() or process.exitcode is not None, 30)

@@ -15,6 +15,7 @@ from reconcile.embedded import ApiRequest, ApiServer, User, WatchStream
 from reconcile.embedded.http import serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.embedded.log import StoredChange
+from reconcile.sharding.ring import ASSIGNMENT
 
 LOG = "requests.jsonl"
 CHANGES = "changes.jsonl"
@@ -32,14 +33,19 @@ class _Recorded(ApiServer):
         self.log.on_change(self._note)
 
     def _note(self, change: StoredChange) -> None:
-        """Write down a state that an object has reached, or the last one of an object that is gone."""
+        """Write down a state that an object has reached, or the last one of an object that is gone.
+
+        Of Leases only those with the assignment of a ring.
+        """
         plural = change.resource[1]
         state = change.new or change.left
         if plural == "leases":
             self._holder = state.decode()["spec"].get("holderIdentity") or "" if change.new else ""
-        if self._changes is None or plural in ("events", "leases"):
+        if self._changes is None or plural == "events":
             return
         obj = state.decode()
+        if plural == "leases" and ASSIGNMENT not in obj["metadata"].get("annotations", {}):
+            return
         obj["metadata"].pop("managedFields", None)
         line = {"at": time.monotonic(), "plural": plural, "gone": change.new is None, "object": obj}
         self._changes.write(json.dumps(line) + "\n")
@@ -65,16 +71,16 @@ class _Recorded(ApiServer):
         return answer
 
 
-def run(folder: Path, users: list[str], port: int, tls: bool, ready: Any, changes: bool = False) -> None:
+def run(folder: Path, users: list[str], port: int, tls: bool, changes: bool, ready: Any) -> None:
     """Serve until killed; tells `ready` its port. Each user's token is its name.
 
     With `changes` each state that an object reaches is written down as well, also by the server itself.
     SIGUSR1 cuts all connections and closes the port for a while; what the server holds stays.
     """
-    anyio.run(_run, folder, users, port, tls, ready, changes)
+    anyio.run(_run, folder, users, port, tls, changes, ready)
 
 
-async def _run(folder: Path, users: list[str], port: int, tls: bool, ready: Any, changes: bool) -> None:
+async def _run(folder: Path, users: list[str], port: int, tls: bool, changes: bool, ready: Any) -> None:
     known = {name: User(name) for name in users}
     with (folder / LOG).open("a") as log, (folder / CHANGES).open("a") as states:
         server = _Recorded(log, states if changes else None)

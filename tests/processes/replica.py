@@ -31,7 +31,8 @@ def run(folder: Path, name: str, kubeconfig: str, namespace: str) -> None:
     """Run until SIGTERM, or until the lease is lost."""
     controller = Controller(ConfigMap, count, name=name, wakes=lambda old, new: False, every=0.2)
     election = LeaderElection("lock", namespace, identity=name)
-    operate(folder, name, partial(connect, folder / kubeconfig), controller, election)
+    reach = partial(connect, folder / kubeconfig)
+    operate(folder, name, reach, controller, namespace=namespace, leader_election=election)
 
 
 def operate(
@@ -39,33 +40,22 @@ def operate(
     name: str,
     reach: Callable[[], Awaitable[Transport]],
     controller: Controller[Any],
-    election: LeaderElection,
     **options: Any,
 ) -> None:
-    """Run a controller for a Lease, in the Lease's namespace, as `run` does; the log is NAME.log."""
+    """Run a controller with these options of a manager, as `run` does; the log is NAME.log."""
     logging.basicConfig(filename=folder / f"{name}.log", level=logging.INFO, format="%(created)f %(message)s")
     try:
-        anyio.run(_operate, reach, controller, election, options)
+        anyio.run(_operate, reach, controller, options)
     except LeadershipLost as lost:
         logging.error("%s", lost)
         sys.exit(LOST)
 
 
 async def _operate(
-    reach: Callable[[], Awaitable[Transport]],
-    controller: Controller[Any],
-    election: LeaderElection,
-    options: Mapping[str, Any],
+    reach: Callable[[], Awaitable[Transport]], controller: Controller[Any], options: Mapping[str, Any]
 ) -> None:
     transport = await reach()
-    manager = Manager(
-        controller,
-        transport=transport,
-        namespace=election.namespace,
-        leader_election=election,
-        environ={},
-        **options,
-    )
+    manager = Manager(controller, transport=transport, environ={}, **options)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, manager.stop)
     try:
         await manager.run()
