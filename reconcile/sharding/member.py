@@ -133,17 +133,20 @@ class Member:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def _give(self, given: Input) -> None:
+    def _give(self, *inputs: Input) -> None:
         said = record(self.state, self.base)
-        self.state, outputs = step(self.state, given)
+        outputs: list[Output] = []
+        for given in inputs:
+            self.state, more = step(self.state, given)
+            self._hand_overs.note(given, self.state, more, anyio.current_time())
+            outputs += more
         self._execute(outputs)
-        self._hand_overs.note(given, self.state, outputs, anyio.current_time())
         if record(self.state, self.base) != said:
             self.lease.say()
         self.changes.notify()
 
     def _execute(self, outputs: Sequence[Output]) -> None:
-        """Buckets of one step together: each wait and each list is for all of them."""
+        """Buckets together that change together: each wait and each list is for all of them."""
         tasks = self._tasks
         assert tasks is not None
         holds: dict[int, int] = {}
@@ -184,16 +187,14 @@ class Member:
     async def _catch_up(self, epochs: Mapping[int, int], clean: bool) -> None:
         reached = self.state.view.assignment.reached if clean else None
         await self.work.catch_up(epochs, reached)
-        for bucket, epoch in epochs.items():
-            self._give(CaughtUp(bucket, epoch))
+        self._give(*(CaughtUp(bucket, epoch) for bucket, epoch in epochs.items()))
 
     async def _close(self, epochs: Mapping[int, int]) -> None:
         await self.work.close(epochs)
         # After the last run: the caches show all that it wrote, so these versions cover it.
         seen = {**self.base.seen, **self.work.seen()}
         self.base = evolve(self.base, seen=seen)
-        for bucket, epoch in epochs.items():
-            self._give(Ended(bucket, epoch))
+        self._give(*(Ended(bucket, epoch) for bucket, epoch in epochs.items()))
 
     def say(self, base: MemberRecord) -> None:
         """Say this of itself, besides its buckets."""

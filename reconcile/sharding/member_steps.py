@@ -196,19 +196,25 @@ def step(state: MemberState, given: Input) -> tuple[MemberState, Sequence[Output
         case CaughtUp(bucket, epoch):
             if state.phases.get(bucket) != CatchingUp(epoch):
                 return state, ()
-            after, outputs = _settled(_with_phase(state, bucket, Held(epoch)))
+            after, outputs = _advanced(state, bucket, Held(epoch))
             return after, (Hold(bucket, epoch), *outputs)
         case Ended(bucket, epoch):
             if state.phases.get(bucket) != Closing(epoch):
                 return state, ()
-            after, outputs = _settled(_with_phase(state, bucket, Released(epoch)))
+            after, outputs = _advanced(state, bucket, Released(epoch))
             return after, (Drop(bucket), *outputs)
         case Leaving():
             return _settled(evolve(state, leaving=True))
 
 
-def _with_phase(state: MemberState, bucket: int, phase: Phase) -> MemberState:
-    return evolve(state, phases={**state.phases, bucket: phase})
+def _advanced(state: MemberState, bucket: int, phase: Phase) -> tuple[MemberState, Sequence[Output]]:
+    """Bring one bucket as far as the view allows from a new phase on; the others are as far already."""
+    holding = state.view.assignment.holdings[bucket]
+    after = _next(state, bucket, holding, phase)
+    outputs = [] if after == phase else _outputs(bucket, holding, phase, after)
+    changed = {**state.phases, bucket: after}
+    phases = {one: kept for one, kept in changed.items() if kept is not None}
+    return evolve(state, phases=phases, followed=state.followed.intersection(phases)), outputs
 
 
 def _settled(state: MemberState) -> tuple[MemberState, Sequence[Output]]:
