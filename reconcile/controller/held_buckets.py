@@ -13,6 +13,8 @@ from attrs import define, field
 
 from informers import Snapshot
 from reconcile.client.buckets import Buckets
+from reconcile.client.certainty import Certainty
+from reconcile.client.guarded_writes import BucketNotHeld
 from reconcile.controller.deadlines import RunLimit
 from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Request
@@ -24,10 +26,12 @@ class HeldBuckets:
     """The buckets of one manager: its member holds, closes and drops them, its controllers ask.
 
     With `only`, all objects are in that one bucket: for controllers that need all of them in one replica.
+    No run begins unless the member is certain of its Lease, if `certainty` tells.
     """
 
     buckets: Buckets
     only: int | None = None
+    certainty: Certainty | None = None
     _tenures: dict[int, Tenure] = field(factory=dict, init=False)
     _open: set[int] = field(factory=set, init=False)
 
@@ -90,6 +94,10 @@ class HeldRun:
         if tenure is None:
             yield False
             return
+        certainty = self.runs.held.certainty
+        if certainty is not None and not certainty.holds:
+            # The process stood still, and is about to end: others may have its buckets by now.
+            raise BucketNotHeld("the run did not begin: the Lease of this member has run out")
         self.record.tenure = tenure
         self._tenures.append(tenure)
         with within(tenure):

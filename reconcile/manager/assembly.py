@@ -67,8 +67,8 @@ class Assembly:
         self._sharding = sharding_of(options)
         self._certainty = Certainty(options["clock"])
         buckets = Buckets() if self._sharding is None else Buckets(self._sharding.buckets)
-        self._held = HeldBuckets(buckets)
-        self._leading = HeldBuckets(buckets, only=buckets.count)
+        self._held = HeldBuckets(buckets, certainty=self._certainty)
+        self._leading = HeldBuckets(buckets, only=buckets.count, certainty=self._certainty)
         self.replica: ShardedReplica | None = None
         caches = {
             name: cache_of(options, transport, name, self._share) for name, transport in transports.items()

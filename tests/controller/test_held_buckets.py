@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from reconcile import Background, Context, Controller, Deleted, ObjectMeta, Request, Result, Watch
+from reconcile.client.certainty import Certainty
 from reconcile.client.own_writes import Journal
 from reconcile.controller.triggers import INITIAL_PRIORITY
 from reconcile.errors import Unreachable
@@ -353,3 +354,19 @@ async def test_after_an_unclean_gain_the_cache_has_to_prove_itself_again(world: 
         repeated = [run.result for run in replica.runner.history.past(Request("default", "second"))]
         assert repeated[0] == ("success" if clean else "requeue")
         assert len(await world.client.list(ConfigMap)) == 2
+
+
+@in_world(played)
+async def test_no_run_begins_once_the_lease_of_the_member_has_run_out(world: World) -> None:
+    """As in a process that stood still: others may have its buckets, and its end is only a few steps away."""
+    seen = Seen()
+    replica = Replica(world, Controller(Toy, seen.keep))
+    replica.held.certainty = Certainty(world.clock)
+    await made(world, 1)
+    async with working(world, replica):
+        replica.hold([1])
+        await anyio.sleep(5)
+        assert seen.runs == []
+        replica.held.certainty.extend(anyio.current_time() + 1000)
+        await anyio.sleep(30)
+        assert seen.runs == ["a"]
