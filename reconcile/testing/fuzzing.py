@@ -37,6 +37,7 @@ from reconcile.testing.faults import (
     Hold,
     LoseReply,
     Meanwhile,
+    Pause,
     Refuse,
     Repeat,
     SlowReply,
@@ -47,14 +48,17 @@ from reconcile.testing.scenario import Scenario
 from reconcile.testing.scenario_acts import (
     DEFAULT_NAMESPACE,
     Apply,
+    CutOff,
     DelayGarbage,
     Delete,
     Edit,
+    Freeze,
     JumpClock,
     Kill,
     Recreate,
     Release,
     ScenarioAct,
+    Stop,
     Touch,
     Wait,
     manifest_of,
@@ -83,6 +87,8 @@ _AMONG_REQUESTS = (
 _AMONG_STREAMS = (Cut, EndEarly, Expire, Repeat, Hold, Coalesce)
 _AMONG_CALLS = tuple(map(FailCall, get_args(CallFailure)))
 _MOST_LINES = 8
+_WAITS = (Wait(0.0), Wait(0.1), Wait(1.0))
+_LATER = (JumpClock(3600.0), DelayGarbage(5.0))
 _HUGE = 1_000
 
 
@@ -144,11 +150,7 @@ def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) ->
         def meddle(self, number: int, kind: type[Delete]) -> None:
             self.acts.append(kind(owned[number % len(owned)]))
 
-        @rule(
-            act=st.sampled_from(
-                (Wait(0.0), Wait(0.1), Wait(1.0), Kill(), JumpClock(3600.0), DelayGarbage(5.0))
-            )
-        )
+        @rule(act=st.sampled_from((*_WAITS, *_process_acts(scenario), *_LATER)))
         def pass_time(self, act: ScenarioAct) -> None:
             self.acts.append(act)
 
@@ -160,6 +162,22 @@ def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) ->
             run(FaultPlan(self.faults, self.acts, seed))
 
     return PlanMachine
+
+
+def _process_acts(scenario: Scenario) -> Sequence[ScenarioAct]:
+    """What may happen to one of several managers: for a moment, and for longer than a Lease."""
+    if scenario.replicas == 1:
+        return [Kill()]
+    long = scenario.lease_terms.duration + 2.0
+    return [
+        act
+        for process in range(1, scenario.replicas + 1)
+        for act in (
+            Kill(process),
+            Stop(process, 1.0),
+            *(kind(process, seconds) for kind in (Freeze, CutOff) for seconds in (1.0, long)),
+        )
+    ]
 
 
 def _applies(scenario: Scenario) -> SearchStrategy[Apply]:
@@ -237,12 +255,18 @@ def _path(scenario: Scenario, act: Apply) -> str:
     return "/nothing"
 
 
+def _pauses(scenario: Scenario) -> Sequence[Pause]:
+    return [Pause(1.0), Pause(scenario.lease_terms.duration + 2.0)]
+
+
 def _faults(scenario: Scenario) -> SearchStrategy[Fault]:
     plurals = sorted({kind_of(k).resource.plural for c in scenario.make_controllers() for k in c.kinds})
-    paths = st.sampled_from(["*", *(f"*/{plural}*" for plural in plurals)])
+    shared = scenario.sharding is not None
+    paths = st.sampled_from(["*", *(f"*/{plural}*" for plural in (*plurals, *["leases"] * shared))])
+    among = (*_AMONG_REQUESTS, *_pauses(scenario)) if shared else _AMONG_REQUESTS
     nths, times = st.integers(1, 6), st.sampled_from((1, 1, 3))
     verbs = st.sampled_from(("write", "create", "update", "patch", "delete"))
-    requests = st.builds(Fault, st.builds(When, verbs, paths, nths, times), st.sampled_from(_AMONG_REQUESTS))
+    requests = st.builds(Fault, st.builds(When, verbs, paths, nths, times), st.sampled_from(among))
     watches, lines = st.builds(When, st.just("watch"), paths, st.integers(1, 2)), st.integers(0, _MOST_LINES)
     spoilers = st.tuples(st.sampled_from(_AMONG_STREAMS), lines).map(lambda drawn: drawn[0](drawn[1]))
     stalls = lines.map(lambda after: Stall(after, 10.0))

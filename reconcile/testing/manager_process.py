@@ -176,7 +176,12 @@ class ManagerProcess:
     def _die(self, why: str) -> None:
         if self.deaths and self.deaths[-1].life == self.lives:
             return  # a crash cancels the manager, which then fails in other ways too
-        self.deaths.append(Death(self.number, self.lives, anyio.current_time(), why))
+        now = anyio.current_time()
+        self.deaths.append(Death(self.number, self.lives, now, why))
+        if self._scenario.sharding is not None:
+            # Others learn of it only when its Lease has run out.
+            gone = now + self._scenario.lease_terms.duration
+            self.transport.late_until = max(self.transport.late_until, gone)
 
 
 def terms_as_options(terms: LeaseTerms) -> ManagerOptions:

@@ -15,10 +15,12 @@ from reconcile.testing.faults import (
     FaultPlan,
     Hold,
     LoseReply,
+    Pause,
     RequestFault,
     StreamFault,
     When,
 )
+from reconcile.testing.recorded_requests import RecordedRequest
 from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
@@ -69,7 +71,8 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Scen
     For each effective write of the first run: a crash before it, a crash after it, its answer lost. For each
     event that a manager received: it arrives only after the next 1, 2 or 3 of its kind, or 10 seconds later.
     For each webhook that its requests called: it is down, too slow, answers wrongly, or its certificate is
-    not trusted, for three calls.
+    not trusted, for three calls. With `sharding`, each write may also find its process standing still for
+    longer than its Lease, and what a replica writes into the Leases of the ring counts, unlike renewals.
     All runs have `seed`. If there are more than `most`, so many are taken at even distances.
 
     Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does, and
@@ -78,7 +81,7 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Scen
     __tracebackhide__ = True  # for pytest: the trace of the run says more than these frames
     runner = ScenarioRunner(scenario)
     first = _held(runner, FaultPlan(seed=seed), record_events=True)
-    plans = list(_single_faults(first, seed))
+    plans = list(_single_faults(first, scenario, seed))
     chosen = plans
     if most is not None and len(plans) > most:
         chosen = [plans[number * len(plans) // most] for number in range(most)]
@@ -122,6 +125,22 @@ def fuzz(
             raise _least(runner, broken.run) from None
         seed += 1
     return ScenarioReport(runs)
+
+
+class _Said:
+    """What a replica has written into each Lease of its ring, beside when it did."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, object] = {}
+
+    def is_new(self, request: RecordedRequest) -> bool:
+        """Whether it says something that the last write of that Lease did not."""
+        body = request.body if request.method in ("POST", "PUT") else None
+        metadata = body.get("metadata", {}) if isinstance(body, dict) else {}
+        name, said = metadata.get("name", ""), metadata.get("annotations")
+        before = self._last.get(name)
+        self._last[name] = said
+        return said is not None and said != before
 
 
 class _BrokenRun(Exception):
@@ -168,16 +187,20 @@ def _least(runner: ScenarioRunner, run: ScenarioRun) -> Broken:
     return Broken(runner.run(shrink(run.plan, fails)))
 
 
-def _single_faults(first: ScenarioRun, seed: int) -> Iterator[FaultPlan]:
+def _single_faults(first: ScenarioRun, scenario: Scenario, seed: int) -> Iterator[FaultPlan]:
+    at_writes = _AT_WRITES
+    if scenario.sharding is not None:
+        at_writes = (*_AT_WRITES, Pause(scenario.lease_terms.duration + 2.0))
     for process in first.world.processes:
         number = process.number if len(first.world.processes) > 1 else None
         nths: dict[tuple[str, str], int] = {}
+        said = _Said()
         for request in process.transport.requests:
-            if not (request.mutating and request.counted):
+            if not request.mutating or not (request.counted or scenario.sharding is not None):
                 continue
             nth = nths[request.verb, request.path] = nths.get((request.verb, request.path), 0) + 1
-            if request.effective:
-                for what in _AT_WRITES:
+            if request.effective and (request.counted or said.is_new(request)):
+                for what in at_writes:
                     when = When(request.verb, request.path, nth, process=number)
                     yield FaultPlan([Fault(when, what)], seed=seed)
         for path in dict.fromkeys(process.transport.called):
