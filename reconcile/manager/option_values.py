@@ -122,10 +122,7 @@ def address(value: str) -> str:
 def lease(value: str | LeaderElection | None) -> LeaderElection | None:
     if not isinstance(value, str):
         return value
-    namespace, _, name = value.rpartition("/")
-    if value and (not name or "/" in namespace):
-        _refuse("NAME or NAMESPACE/NAME of a Lease", value)
-    return LeaderElection(name, namespace or "default") if value else None
+    return LeaderElection(*_name_and_namespace(value, "a Lease")) if value else None
 
 
 def sharding(value: "str | Sharding | None") -> "Sharding | None":
@@ -133,10 +130,14 @@ def sharding(value: "str | Sharding | None") -> "Sharding | None":
         return value
     from reconcile.sharding.options import Sharding
 
+    return Sharding(*_name_and_namespace(value, "a ring")) if value else None
+
+
+def _name_and_namespace(value: str, what: str) -> tuple[str, str]:
     namespace, _, name = value.rpartition("/")
-    if value and (not name or "/" in namespace):
-        _refuse("NAME or NAMESPACE/NAME of a ring", value)
-    return Sharding(name, namespace or "default") if value else None
+    if not name or "/" in namespace:
+        _refuse(f"NAME or NAMESPACE/NAME of {what}", value)
+    return name, namespace or "default"
 
 
 def share(value: object) -> float:

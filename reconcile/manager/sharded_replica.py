@@ -74,6 +74,9 @@ class ShardedReplica:
         group.start_soon(noted, self.coordinator.run, "assignment of buckets")
         group.start_soon(noted, self.member.run, "buckets of this member")
         group.start_soon(noted, self._lead, "work of the leader")
+        for informer in self.work.informers():
+            self.labels.watch(informer)
+        group.start_soon(noted, self.labels.correct, "labels of children")
         self.work.cluster.runners.start(group)
 
     async def leave(self, seconds: float) -> None:

@@ -56,7 +56,7 @@ class ShardedWork:
         gained = buckets - self._followed
         self._followed = buckets
         async with anyio.create_task_group() as tasks:
-            for informer in self._informers():
+            for informer in self.informers():
                 tasks.start_soon(self._follow, informer, buckets, gained)
 
     async def _follow(self, informer: Informer, buckets: Collection[int], gained: Collection[int]) -> None:
@@ -67,7 +67,7 @@ class ShardedWork:
     async def catch_up(self, buckets: Collection[int], reached: Mapping[str, int] | None) -> None:
         await self.labelled.wait()
         async with anyio.create_task_group() as tasks:
-            for informer in self._informers():
+            for informer in self.informers():
                 tasks.start_soon(self._catch_up, informer, buckets, reached)
 
     async def _catch_up(
@@ -125,7 +125,7 @@ class ShardedWork:
         self.leading.drop(buckets)
 
     def seen(self) -> Mapping[str, int]:
-        return {str(informer.resource): informer.store.version for informer in self._informers()}
+        return {str(informer.resource): informer.store.version for informer in self.informers()}
 
     def late(self) -> bool:
         """Whether changes have waited for workers ever since LATE_SECONDS, while the server kept up."""
@@ -135,7 +135,8 @@ class ShardedWork:
         self._behind_since = min(self._behind_since, now) if waits else math.inf
         return now - self._behind_since > LATE_SECONDS
 
-    def _informers(self) -> Collection[Informer]:
+    def informers(self) -> Collection[Informer]:
+        """Those of resources that replicas share."""
         return [informer for informer in self.cluster.cache if informer.resource in self.shared]
 
     def _of(self, runner: Runner[Any], buckets: Collection[int]) -> Collection[int]:

@@ -6,20 +6,25 @@ that other programs make or adopt, and those of a ring with another number of bu
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import anyio
-from attrs import define
+from attrs import define, field
 
 from informers import (
     ApiError,
     APIResource,
+    Delta,
     Informer,
     InformerOptions,
+    Key,
     NotFound,
     PreconditionFailed,
     Snapshot,
+    StaleVersion,
     get_logger,
 )
+from informers.broadcast import Broadcast
 from informers.informer_share import Share
 from reconcile.client.buckets import BUCKET_LABEL, Buckets
 from reconcile.client.client import Client
@@ -50,6 +55,26 @@ class ChildLabels:
     buckets: Buckets
     owners: Collection[tuple[str, str]]
     namespaces: Sequence[str] = ()
+    _misplaced: dict[tuple[APIResource, Key], Snapshot] = field(factory=dict, init=False)
+    _found: Broadcast = field(factory=Broadcast, init=False)
+
+    def watch(self, informer: Informer) -> None:
+        """Have `correct` label what comes to this informer with the label of another owner."""
+        informer.add_handler(partial(self._note, informer.resource))
+
+    async def correct(self) -> None:
+        """Correct labels until cancelled: a child that was adopted lies with the replica of its old owner."""
+        while True:
+            await self._found.wait_until(lambda: bool(self._misplaced))
+            failed = []
+            for (resource, key), snapshot in [*self._misplaced.items()]:
+                del self._misplaced[resource, key]
+                if not await self._label(resource, snapshot):
+                    failed.append((resource, snapshot))
+            if failed:
+                await anyio.sleep(RETRY_SECONDS)
+            for resource, snapshot in failed:
+                self._misplaced.setdefault((resource, snapshot.key), snapshot)
 
     async def label_all(self, resource: APIResource) -> None:
         """Returns when each child has its label, however long that takes."""
@@ -82,16 +107,23 @@ class ChildLabels:
                     await informer.wait_version(seen + 1, RETRY_SECONDS)
             tasks.cancel_scope.cancel()
 
+    def _note(self, resource: APIResource, delta: Delta) -> None:
+        key = delta.last.key
+        self._misplaced.pop((resource, key), None)
+        if delta.new is not None and self._missing(delta.new):
+            self._misplaced[resource, key] = delta.new
+            self._found.notify()
+
     def _missing(self, snapshot: Snapshot) -> str:
         return missing_label(snapshot, self.owners, self.buckets)
 
     async def _label(self, resource: APIResource, snapshot: Snapshot) -> bool:
         patch = {"metadata": {"labels": {BUCKET_LABEL: self._missing(snapshot)}}}
-        guard = {"uid": snapshot.uid}
+        guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         try:
             await self.client.raw.patch(resource, snapshot.key, patch, guard=guard)
-        except (NotFound, PreconditionFailed):
-            return True  # it is gone
+        except (NotFound, PreconditionFailed, StaleVersion):
+            return True  # it is gone, or comes again as it is now
         except ApiError as error:
             _log.warning(
                 "a child has no label of its bucket, so the replica of its owner does not see it",

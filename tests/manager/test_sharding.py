@@ -10,6 +10,7 @@ from reconcile import Context, Controller, Manager
 from reconcile.client.buckets import BUCKET_LABEL, Buckets
 from reconcile.kinds import ConfigMap
 from reconcile.models import Intent, ObjectMeta
+from reconcile.owners import with_owner
 from reconcile.sharding import Sharding
 from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, When
 from tests.helpers.managers import Toy, ToySpec, World, played
@@ -105,3 +106,53 @@ async def test_a_replica_that_is_stopped_before_it_has_joined_just_ends(world: W
             await anyio.sleep(5)
             manager.stop()
         group.cancel_scope.cancel()
+
+
+@in_world(played)
+async def test_children_without_the_right_label_get_it_before_a_replica_works_on_their_owner(
+    world: World,
+) -> None:
+    replicas = Replicas(world)
+    toys = [await world.make(f"t{number}", size=number) for number in range(4)]
+    wrong = {BUCKET_LABEL: "none"}
+    for toy, labels in zip(toys, ({}, wrong, {}, wrong), strict=True):
+        child = ConfigMap(metadata=ObjectMeta(f"old-{toy.name}", "default", labels=labels))
+        await world.client.create(with_owner(child, toy, controller=True))
+    foreign = await world.client.create(ConfigMap(metadata=ObjectMeta("foreign", "default")))
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        await replicas.start("a", group)
+        await anyio.sleep(5)
+        for toy in toys:
+            assert await label_of(world, f"old-{toy.name}") == bucket_of(toy)
+        assert (await world.client.get(ConfigMap, "foreign", "default")).metadata == foreign.metadata
+        group.cancel_scope.cancel()
+
+
+@in_world(played)
+async def test_a_child_that_another_owner_adopts_moves_to_the_replica_of_that_owner(world: World) -> None:
+    replicas = Replicas(world)
+    toys = [await world.make(f"t{number}", size=number) for number in range(4)]
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        await replicas.start("a", group)
+        await replicas.start("b", group)
+        await anyio.sleep(10)
+        old, new = toys[0], next(toy for toy in toys[1:] if bucket_of(toy) != bucket_of(toys[0]))
+
+        def adopted(child: ConfigMap) -> ConfigMap:
+            return with_owner(child.with_metadata(owner_references=()), new, controller=True)
+
+        assert await label_of(world, f"of-{old.name}") == bucket_of(old)
+        await world.client.modify(ConfigMap, f"of-{old.name}", "default", adopted)
+        await anyio.sleep(1)
+        assert await label_of(world, f"of-{old.name}") == bucket_of(new)
+        group.cancel_scope.cancel()
+
+
+def bucket_of(toy: Toy) -> str:
+    return Buckets(16).label(Buckets(16).of(toy.uid))
+
+
+async def label_of(world: World, child: str) -> str:
+    return (await world.client.get(ConfigMap, child, "default")).metadata.labels.get(BUCKET_LABEL, "")
