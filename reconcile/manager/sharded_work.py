@@ -42,6 +42,7 @@ class ShardedWork:
     labelled: anyio.Event = field(factory=anyio.Event)
     """Set when all children carry the label of their bucket: before, they cannot be found by it."""
     _followed: frozenset[int] = field(default=frozenset(), init=False)
+    _unclean: set[int] = field(factory=set, init=False)
     _behind_since: float = field(default=math.inf, init=False)
 
     def share(self, resource: APIResource, buckets: Collection[int]) -> Share | None:
@@ -66,6 +67,8 @@ class ShardedWork:
 
     async def catch_up(self, buckets: Collection[int], reached: Mapping[str, int] | None) -> None:
         await self.labelled.wait()
+        if reached is None:
+            self._unclean.update(buckets)
         async with anyio.create_task_group() as tasks:
             for informer in self.informers():
                 tasks.start_soon(self._catch_up, informer, buckets, reached)
@@ -98,8 +101,10 @@ class ShardedWork:
     def hold(self, epochs: Mapping[int, int]) -> None:
         for bucket, epoch in epochs.items():
             (self.leading if bucket == self.sharding.leading else self.held).hold(bucket, epoch)
+        clean = self._unclean.isdisjoint(epochs)
+        self._unclean.difference_update(epochs)
         for runner in self.cluster.runners:
-            runner.gain(self._of(runner, epochs))
+            runner.gain(self._of(runner, epochs), clean=clean)
 
     async def close(self, buckets: Collection[int]) -> None:
         self.held.close(buckets)

@@ -5,7 +5,7 @@ not renewed in time. So a renewal that succeeds proves that the member was not t
 that finds the Lease gone ends the member.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Never
 
@@ -157,19 +157,17 @@ class MemberLease:
 
     async def _created(self, text: str) -> Lease:
         self._acquired = self._acquired or self._now()
-        spec = LeaseSpec(holder_identity=self._sharding.identity, acquire_time=self._acquired)
-        metadata = ObjectMeta(self.name, self._sharding.namespace, labels={RING_LABEL: self._sharding.name})
+        spec = LeaseSpec(acquire_time=self._acquired)
+        metadata = ObjectMeta(self.name, self._sharding.namespace)
         try:
             return await self._client.create(self._renewed(Lease(metadata=metadata, spec=spec), text))
         except AlreadyExists:
             # By a first attempt whose answer was lost; or else of another process with this identity.
             found = await self._found("")
-            if (
-                found.spec.acquire_time != spec.acquire_time
-                and found.metadata.annotations.get(RECORD) != text
-            ):
+            if found.spec.acquire_time != spec.acquire_time:
                 self._lose(f"is held by another process with the identity {self._sharding.identity!r}")
-            return found
+            # Others count from that first attempt: this member is certain only once it has renewed.
+            return await self._client.raw.update(self._renewed(found, text), whole=True)
 
     async def _found(self, uid: str) -> Lease:
         found = await self._client.find(Lease, self.name, self._sharding.namespace, live=True)
@@ -178,9 +176,17 @@ class MemberLease:
         return found
 
     def _renewed(self, lease: Lease, text: str) -> Lease:
-        spec = evolve(lease.spec, lease_duration_seconds=int(self._terms.duration), renew_time=self._now())
-        annotations: Mapping[str, str] = {**lease.metadata.annotations, RECORD: text}
-        return lease.replace(spec=spec, metadata=evolve(lease.metadata, annotations=annotations))
+        spec = evolve(
+            lease.spec,
+            holder_identity=self._sharding.identity,
+            lease_duration_seconds=int(self._terms.duration),
+            renew_time=self._now(),
+        )
+        # Holder and label each time: without them, changed by hand, others would not see that it lives.
+        labels = {**lease.metadata.labels, RING_LABEL: self._sharding.name}
+        annotations = {**lease.metadata.annotations, RECORD: text}
+        metadata = evolve(lease.metadata, labels=labels, annotations=annotations)
+        return lease.replace(spec=spec, metadata=metadata)
 
     def _lose(self, reason: str) -> Never:
         self.certainty.end()
