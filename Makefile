@@ -71,7 +71,8 @@ newcomer: setup-test ## the first hour from the built wheel, with `reconcile dev
 RUNS ?= 0
 SEEDS ?= 2000
 SWEPT := docs/examples tests/simulation/test_bundled_scenarios.py tests/simulation/test_played_workloads.py \
-	tests/simulation/test_workloads.py tests/controllers/test_workergroups_simulated.py \
+	tests/simulation/test_workloads.py tests/simulation/test_shared_sweeps.py \
+	tests/controllers/test_workergroups_simulated.py \
 	tests/controllers/test_autoscaling_simulated.py tests/controllers/test_fleets_simulated.py \
 	tests/controllers/test_nodegroups_simulated.py tests/controllers/test_nodegroups_faults.py \
 	tests/webhooks/test_rotation.py tests/webhooks/test_certificate_keeper.py tests/sharding/test_protocol.py
