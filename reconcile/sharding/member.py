@@ -1,6 +1,6 @@
 """A member of a ring at work: executes what `member_steps` decides."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 import anyio
@@ -13,6 +13,7 @@ from reconcile.sharding.assignment import Holding, MemberRecord
 from reconcile.sharding.hand_overs import HandOverMetrics, HandOvers
 from reconcile.sharding.member_lease import MemberLease
 from reconcile.sharding.member_steps import (
+    CatchingUp,
     CatchUp,
     CaughtUp,
     Close,
@@ -177,12 +178,19 @@ class Member:
         while True:
             wanted = self.state.wanted
             # A bucket that was not wanted for a moment counts as not followed, and is listed again.
-            if wanted == self.state.followed == following:
+            is_done = wanted == self.state.followed == following
+            if is_done or self._has_time(wanted - following):
                 await self.changes.wait()
                 continue
             await self.work.follow(wanted)
             following = wanted
             self._give(Followed(wanted))
+
+    def _has_time(self, gained: Set[int]) -> bool:
+        """Whether buckets are followed later: others work on them, and nobody on what catches up now."""
+        holdings, mine = self.state.view.assignment.holdings, self.sharding.identity
+        others_work = all(holdings[bucket].owner != mine for bucket in gained)
+        return bool(gained) and others_work and bool(self.state.in_phase(CatchingUp))
 
     async def _catch_up(self, epochs: Mapping[int, int], clean: bool) -> None:
         reached = self.state.view.assignment.reached if clean else None

@@ -80,3 +80,20 @@ async def test_informers_give_up_a_bucket_that_the_member_lost_and_list_one_agai
             await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     assert work.followed == [{0, 1}, {0}, {0, 1}]
+
+
+async def test_buckets_that_are_to_come_are_followed_after_those_that_catch_up() -> None:
+    ring, work = SeenRing(View(Assignment((Holding("me", 1), Holding("other", 1))))), Work()
+    member = Member(SHARDING, cast(Ring, ring), cast(MemberLease, Silent()), cast(BucketWork, work))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(member.run)
+        await anyio.wait_all_tasks_blocked()
+        ring.view = View(Assignment((Holding("me", 1), Holding("other", 1, "me"))))
+        ring.changes.notify()
+        await anyio.wait_all_tasks_blocked()
+        assert work.followed == [{0}]
+        ring.view = View(Assignment((Holding("other", 2), Holding("other", 1, "me"))))
+        ring.changes.notify()
+        await anyio.wait_all_tasks_blocked()
+        assert work.followed == [{0}, {1}]
+        tasks.cancel_scope.cancel()
