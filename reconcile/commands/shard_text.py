@@ -29,7 +29,8 @@ def told(found: ShardMap) -> Mapping[str, Any]:
 def lines(found: ShardMap) -> Iterator[str]:
     """The map as text."""
     low, high = found.epochs
-    yield f"ring {found.ring}: {found.buckets} buckets, {len(found.members)} members, epochs {low} to {high}"
+    members = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
+    yield f"ring {found.ring}: {found.buckets} buckets, {members}, epochs {low} to {high}"
     if not found.buckets:
         yield "nothing is assigned yet"
     if found.members:

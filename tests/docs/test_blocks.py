@@ -45,6 +45,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/name-an-operator.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",
     ("docs/how-to/several-clusters.md", "python"): "tests/manager/test_how_to.py",
+    ("docs/how-to/share-objects-among-replicas.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/admission.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/two-versions-in-production.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/instead-of-envtest.md", "ini"): "tests/testing/test_kube_fixtures.py",

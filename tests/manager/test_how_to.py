@@ -11,7 +11,14 @@ PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 @pytest.mark.parametrize(
     "page",
-    ["admission", "blocking-code", "name-an-operator", "several-clusters", "two-versions-in-production"],
+    [
+        "admission",
+        "blocking-code",
+        "name-an-operator",
+        "several-clusters",
+        "share-objects-among-replicas",
+        "two-versions-in-production",
+    ],
 )
 def test_the_code_on_the_page_runs(page: str) -> None:
     path = PAGES / f"{page}.md"
