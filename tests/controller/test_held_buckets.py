@@ -237,7 +237,7 @@ async def test_a_key_that_is_not_held_is_neither_known_nor_triggered(
         await anyio.sleep(5)
         assert replica.runner.knows(key)
         await replica.release([1])
-        with pytest.raises(LookupError, match="does not hold toy default/a"):
+        with pytest.raises(LookupError, match="there is no toy default/a"):
             actions.act("trigger", "toy", "default/a")
         await anyio.sleep(5)
         assert seen.runs == ["a"]
