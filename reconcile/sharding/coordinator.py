@@ -142,6 +142,13 @@ class Coordinator:
         self.ring.note_written(await self.client.create(Lease(metadata=metadata, spec=LeaseSpec())))
 
     async def _remove(self, member: SeenMember) -> None:
+        if member.gone:
+            # Or only its label was removed: then no watch has told of its renewals.
+            lease = member.lease
+            found = await self.client.find(Lease, lease.name, lease.namespace, live=True)
+            if found is not None and found.uid == lease.uid:
+                self.ring.note_found(member, found)
+                return
         _log.warning(
             "a member of the ring did not renew its Lease: its buckets are given away", member=member.identity
         )

@@ -140,6 +140,10 @@ class Ring:
             del self.members[member.identity]
             self._changed()
 
+    def note_found(self, member: SeenMember, lease: Lease) -> None:
+        """Take over a Lease that is there, though the watch said that it was deleted: it lost its label."""
+        self._note_member(member.identity, lease)
+
     # Plain synchronous code, called in the order of changes.
     def _on_lease(self, delta: Delta) -> None:
         try:
@@ -161,7 +165,8 @@ class Ring:
     def _note_member(self, identity: str, lease: Lease) -> None:
         known, now = self.members.get(identity), self._now()
         text = lease.metadata.annotations.get(RECORD, "")
-        if known is not None and known.lease.metadata.annotations.get(RECORD, "") == text:
+        same = known is not None and known.lease.metadata.annotations.get(RECORD, "") == text
+        if known is not None and same and not known.gone:
             self.members[identity] = SeenMember(lease, known.record, now)  # a renewal
             return
         record = MemberRecord() if known is None else known.record

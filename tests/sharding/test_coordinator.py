@@ -187,6 +187,19 @@ async def test_a_member_that_renewed_meanwhile_is_not_dead(council: Council) -> 
 
 
 @in_world(played)
+async def test_a_member_whose_lease_lost_its_label_keeps_its_buckets_as_long_as_it_renews(
+    council: Council,
+) -> None:
+    await begun(council, "a", "b")
+    await anyio.sleep(5)
+    patch = {"metadata": {"labels": {RING_LABEL: None}}}
+    council.leases["b"] = await council.client.raw.merge(council.leases["b"], patch)
+    await anyio.sleep(2 * SECONDS - 5)  # it renews, which no watch of the ring shows
+    assert await council.owners() == {"a", "b"}
+    assert not [one for one in council.transports["a"].writes if one.verb == "delete"]
+
+
+@in_world(played)
 async def test_a_deleted_assignment_is_begun_anew_above_all_epochs_and_with_the_orders(
     council: Council,
 ) -> None:

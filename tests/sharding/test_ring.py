@@ -84,6 +84,18 @@ async def test_a_member_whose_lease_someone_deleted_counts_until_it_would_have_r
 
 
 @in_world(played)
+async def test_a_member_whose_lease_lost_its_label_is_as_before_when_it_has_renewed(seen: Watched) -> None:
+    lease = await seen.member("b", MemberRecord(canary=0.5))
+    lost = await seen.client.raw.merge(lease, {"metadata": {"labels": {RING_LABEL: None}}})
+    await anyio.sleep(0.1)
+    assert seen.ring.records["b"].draining
+    await seen.client.raw.merge(lost, {"metadata": {"labels": {RING_LABEL: "ring"}}})
+    await anyio.sleep(0.1)
+    assert seen.ring.records["b"] == MemberRecord(canary=0.5)
+    assert not seen.ring.members["b"].gone
+
+
+@in_world(played)
 async def test_a_dead_member_is_gone_with_its_lease(seen: Watched) -> None:
     dead = await seen.member("b")
     await anyio.sleep(SECONDS)
