@@ -50,7 +50,6 @@ class ShardedReplica:
     lease: MemberLease = field(init=False)
     member: Member = field(init=False)
     coordinator: Coordinator = field(init=False)
-    _leading: anyio.CancelScope | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.lease = MemberLease(
