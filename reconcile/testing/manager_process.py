@@ -68,19 +68,22 @@ class ManagerProcess:
         self._scope: anyio.CancelScope | None = None
         self._rests_for: float | None = None
         self._inside = Context()
-        transport.pause = self.freeze
 
     async def run(self) -> None:
         """Start the manager again each time that it dies, until cancelled."""
         enter_process(self.number)
         self._inside = copy_context()  # for what ends it from outside: if it is frozen, that is held too
-        while self.lives < MOST_LIVES:
-            self.lives += 1
-            await self._live()
-            self.manager = None
-            self.transport.restart()
-            rests_for, self._rests_for = self._rests_for, None
-            await anyio.sleep(self._scenario.restart_seconds if rests_for is None else rests_for)
+        self.transport.pause = self.freeze
+        try:
+            while self.lives < MOST_LIVES:
+                self.lives += 1
+                await self._live()
+                self.manager = None
+                self.transport.restart()
+                rests_for, self._rests_for = self._rests_for, None
+                await anyio.sleep(self._scenario.restart_seconds if rests_for is None else rests_for)
+        finally:
+            self.transport.pause = None  # each would keep the other alive for the collector
 
     def kill(self, why: str) -> None:
         if self.manager is None:

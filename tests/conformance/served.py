@@ -72,11 +72,10 @@ def serving_scripts() -> Iterator[str]:
 
 def asked_for(request: pytest.FixtureRequest, fixture: str) -> list[str]:
     """The titles of the tests of this session that use a fixture."""
-    asked = {
-        item.callspec.params["title"]
-        for item in request.session.items
-        if fixture in getattr(item, "fixturenames", ())
-    }
+    items = [item for item in request.session.items if fixture in getattr(item, "fixturenames", ())]
+    # Another module of the session may have a fixture of that name.
+    titles = [callspec.params.get("title") for item in items if (callspec := getattr(item, "callspec", None))]
+    asked = {title for title in titles if title is not None}
     return sorted(asked)
 
 

@@ -8,6 +8,7 @@ import pytest
 from controllers.nodegroups import NodeAutoscaler, NodeGroupSettings, make_controller
 from reconcile import Manager
 from reconcile.errors import PredecessorActive
+from reconcile.kinds import Node
 from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport
 from tests.controllers.nodegroups import (
@@ -42,6 +43,8 @@ def deployment(image: str) -> dict[str, object]:
 
 async def asked(here: World, **options: Any) -> FaultyTransport:
     """A manager for a while, in a world where a pod waits for a node."""
+    for node in await here.user.list(Node):
+        await here.user.raw.merge(node, {"spec": {"unschedulable": True}})
     await here.user.create(group("first", 0, ("0", "3"), **CAPACITIES))
     await here.user.create(autoscaler())
     await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
