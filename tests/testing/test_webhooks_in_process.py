@@ -1,9 +1,9 @@
 """The webhooks of a controller under test: called by its server as in a cluster, without a socket."""
 
-from collections.abc import logging
+import logging
+from collections.abc import Iterator
 from typing import get_args
 
-import Iterator
 import pytest
 
 from informers import Invalid, ServerError
