@@ -69,7 +69,7 @@ class ShardMap:
 
     @property
     def unowned(self) -> Sequence[int]:
-        """The buckets whose objects nobody works on: without an owner that is a member."""
+        """The buckets of objects without an owner that is a member."""
         here = {member.identity for member in self.members}
         return [number for number, holding in self._of_objects() if holding.owner not in here]
 
@@ -115,7 +115,7 @@ def _row(lease: Lease, assignment: Assignment, orders: Orders, now: datetime) ->
     return MemberRow(
         identity=identity,
         version=record.version,
-        held=[number for number in owned if number not in set(closing)],
+        held=[number for number in owned if not of_objects[number].next_owner],
         warming=[number for number, holding in enumerate(of_objects) if holding.next_owner == identity],
         closing=closing,
         leads=of_leader.owner == identity,

@@ -38,9 +38,9 @@ def lines(found: ShardMap) -> Iterator[str]:
     else:
         yield "no member is there: is the operator running?"
     for (giver, taker), buckets in found.moving.items():
-        yield f"moving: {in_ranges(buckets)} from {giver or 'nobody'} to {taker}"
+        yield f"moving: {in_ranges(buckets)} from {giver or 'no member'} to {taker}"
     if found.unowned:
-        yield f"nobody works on: {in_ranges(found.unowned)}"
+        yield f"unowned: {in_ranges(found.unowned)}"
     here = {member.identity for member in found.members}
     for number, name in sorted(found.orders.pins.items()):
         yield f"pinned: {found.name_of(number)} to {name}{_if_gone(name not in here)}"
@@ -52,7 +52,7 @@ def lines(found: ShardMap) -> Iterator[str]:
 def described(text: str, place: Place) -> str:
     """Where the object of that name is."""
     how = f"is in bucket {place.bucket}" if place.by == "uid" else f"is a child of bucket {place.bucket}"
-    held = f"of {place.owner} in epoch {place.epoch}" if place.owner else "which nobody owns"
+    held = f"of {place.owner} in epoch {place.epoch}" if place.owner else "which has no owner"
     return f"{text} {how}, {held}" + (f", going to {place.next_owner}" if place.next_owner else "")
 
 

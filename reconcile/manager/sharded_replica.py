@@ -88,7 +88,7 @@ class ShardedReplica:
         with anyio.move_on_after(seconds / 2):
             await self.member.leave()
         if left := sum(1 for bucket in self.member.holdings if bucket != self.sharding.leading):
-            _log.info("left the ring, and nobody has taken over yet", ring=self.sharding.place, buckets=left)
+            _log.info("left the ring before others took over", ring=self.sharding.place, buckets=left)
 
     async def _find_out(self) -> bool:
         """Whether the server selects by shard."""

@@ -15,7 +15,7 @@ NO_VERSIONS: Mapping[str, int] = {}
 MOST_CHARACTERS: Final = 256 << 10
 """All annotations of an object together have no more than that."""
 
-_NOBODY: Final = -1
+_NO_MEMBER: Final = -1
 
 _T = TypeVar("_T")
 
@@ -29,7 +29,7 @@ class Holding:
     """One bucket: its owner, under which epoch, and who is to own it next.
 
     The epoch grows with each change of owner. `clean`: all that former owners wrote is within the versions
-    that the assignment has `reached`; otherwise one of them was taken for dead, and nobody knows.
+    that the assignment has `reached`; otherwise one of them was taken for dead, and what it wrote is unknown.
     """
 
     owner: str = ""
@@ -68,7 +68,7 @@ class Assignment:
         members = list(
             dict.fromkeys(name for one in self.holdings for name in (one.owner, one.next_owner) if name)
         )
-        number = {name: index for index, name in enumerate(members)} | {"": _NOBODY}
+        number = {name: index for index, name in enumerate(members)} | {"": _NO_MEMBER}
         numbered = list(enumerate(self.holdings))
         text = _AssignmentText(
             members=members,
@@ -89,13 +89,13 @@ class Assignment:
         read = _read(text, _AssignmentText, "assignment of buckets")
         if why := read.contradiction():
             raise AssignmentError(f"the assignment of buckets cannot be read: {why}")
-        name = [*read.members, ""]  # the last: of nobody
+        name = [*read.members, ""]  # -1, the last: no member
         unclean = frozenset(read.unclean)
         holdings = tuple(
             Holding(
                 name[owner],
                 read.beginning + epoch,
-                name[read.next_owners.get(bucket, _NOBODY)],
+                name[read.next_owners.get(bucket, _NO_MEMBER)],
                 bucket not in unclean,
             )
             for bucket, (owner, epoch) in enumerate(zip(read.owners, read.epochs, strict=True))
@@ -118,7 +118,7 @@ class _AssignmentText(msgspec.Struct, rename="camel", omit_defaults=True):
 
     def contradiction(self) -> str:
         """What in it cannot be; empty if there is nothing."""
-        buckets, members = range(len(self.owners)), range(_NOBODY, len(self.members))
+        buckets, members = range(len(self.owners)), range(_NO_MEMBER, len(self.members))
         if len(self.epochs) != len(buckets) or min(self.epochs, default=0) < 0:
             return "each owner needs an epoch from 0 on"
         if not all(bucket in buckets for bucket in (*self.next_owners, *self.unclean)):

@@ -29,8 +29,8 @@ from reconcile.sharding.member_steps import (
 HandOver: TypeAlias = Literal["first", "taken", "orphaned", "given", "lost"]
 """How a bucket came, or went.
 
-`first`: nobody had it before; `taken`: its owner gave it; `orphaned`: its owner went without giving it;
-`given`: to another owner, or to whoever comes; `lost`: this member was taken for dead.
+`first`: it had no owner before; `taken`: its owner gave it; `orphaned`: its owner went without giving it;
+`given`: to another owner, or to a later one; `lost`: this member was taken for dead.
 """
 
 _log = get_logger("reconcile.sharding")

@@ -109,7 +109,7 @@ class MemberLease:
                 )
 
     async def _say_goodbye(self, lease: Lease) -> None:
-        """Without it a deletion might be anybody's, and others would wait until the Lease has run out."""
+        """Without it a deletion might be by others, and others would wait until the Lease has run out."""
         text = evolve(self._record(), draining=True).to_text()
         with suppress(ApiError):
             self._lease = await self._client.raw.update(self._renewed(lease, text), whole=True)

@@ -250,8 +250,8 @@ def _of_owner(state: MemberState, bucket: int, holding: Holding, phase: Phase | 
         warm = holding.next_owner != "" and state.view.warm.get(bucket) == epoch
         return Closing(epoch) if warm or state.leaving else phase
     if state.leaving:
-        # Nothing was begun under this epoch. But what a dead owner wrote before is known to nobody, so the
-        # bucket is not released: it is given away as that of a dead member once this one has gone.
+        # Nothing was begun under this epoch. But what a dead owner wrote before is unknown, so the bucket is
+        # not released: it is given away as that of a dead member once this one has gone.
         return Released(epoch) if holding.clean else None
     if phase == CatchingUp(epoch):
         return phase

@@ -124,7 +124,7 @@ def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders:
     holdings = assignment.holdings
     groups = groups_of(members, orders, len(holdings))
     having: dict[str, list[int]] = {name: [] for group in groups for name in sorted(group.members)}
-    if not having:  # better with one that is to be drained than with nobody
+    if not having:  # better with one that is to be drained than with none
         staying = {name for name, record in members.items() if not record.draining}
         return {bucket: one.owner for bucket, one in enumerate(holdings) if one.owner in staying}
     pins = {b: name for b, name in orders.pins.items() if name in having and 0 <= b < len(holdings)}
@@ -149,7 +149,7 @@ def _sizes(
 ) -> Sequence[tuple[str, int]]:
     """How many buckets each member of a group is to have: as many as any other, but what it is spared.
 
-    Nobody gets less than what is pinned to it. Who has more gets the odd ones, for fewer moves.
+    No member gets less than what is pinned to it. Those that have most get the odd ones, for fewer moves.
     """
     pinned = Counter(pins.values())
     less = {name: spared.get(name, 0) for name in group.members}

@@ -1,6 +1,6 @@
 """What must hold of replicas that share the objects of an operator: each object has one owner at a time.
 
-Who owns what is read from the changes of the assignment on the server, as nobody else can know it.
+Who owns what is read from the changes of the assignment on the server, for only that is certain.
 """
 
 from bisect import bisect_left

@@ -36,7 +36,7 @@ def lease(name: str, identity: str = "", renewed: datetime = NOW, **annotations:
 
 
 def leases(orders: Orders | None = None) -> list[Lease]:
-    """Of a ring with four buckets: a holds 0 and gives 1 to b, nobody has 2, and 3 was that of a dead one."""
+    """Of a ring with four buckets: a holds 0 and gives 1 to b, 2 has no owner, and 3 is of a dead one."""
     holdings = (Holding("a", 3), Holding("a", 4, "b"), Holding(epoch=1), Holding("dead", 7), Holding("b", 5))
     record = MemberRecord(canary=0.05, late=True, version="1.2")
     return [
@@ -76,7 +76,7 @@ def test_the_map_is_shown_as_text() -> None:
         "a       1.2      1     0        1        2 s ago   canary 0.05, late",
         "b                0     1        0        40 s ago  leads, drained, leaving, overdue",
         "moving: 1 from a to b",
-        "nobody works on: 2-3",
+        "unowned: 2-3",
         "pinned: 0 to a",
         "pinned: leader to gone, which is not there",
         "drained: gone, which is not there",

@@ -52,7 +52,7 @@ from tests.sharding.protocol_values import (
 OUT, UP, DEAD = "out", "up", "dead"
 NOTHING = -1
 _OLDER = {NOTHING: NOTHING, LONG_PAST: LONG_PAST, FIRST: LONG_PAST, PAST: LONG_PAST, PRESENT: PAST}
-SOMEBODY = "somebody"
+ANOTHER = "another"
 AT_ONCE, LATER, IN_FLIGHT = range(3)
 
 
@@ -134,7 +134,7 @@ class Model:
         self._memory: dict[Hashable, Any] = {}
 
     def first(self) -> World:
-        """Nobody is there yet."""
+        """Without members."""
         shape = self.shape
         empty = Assignment.empty(shape.buckets, FIRST)
         left = (shape.joins, shape.deaths, shape.departures, shape.deletions)
@@ -178,7 +178,7 @@ class Model:
             if not self.shape.stale_plans:
                 yield "the plan is written", self._written(with_plan)
             else:
-                yield "somebody plans", with_plan
+                yield "a member plans", with_plan
         if world.planned != NOTHING:
             yield "the plan is written", self._written(world)
 
@@ -280,11 +280,11 @@ class Model:
             if holding.owner == name:
                 if is_warm := bool(holding.next_owner) and view.warm.get(bucket) == holding.epoch:
                     warm[bucket] = holding.epoch
-                holdings.append(evolve(holding, next_owner=SOMEBODY if is_warm else ""))
+                holdings.append(evolve(holding, next_owner=ANOTHER if is_warm else ""))
                 if holding.clean:
                     reached[resource(bucket)] = view.assignment.reached.get(resource(bucket), 0)
             elif holding.next_owner == name:
-                holdings.append(Holding(SOMEBODY, holding.epoch, name))
+                holdings.append(Holding(ANOTHER, holding.epoch, name))
             else:
                 holdings.append(Holding())
         kept = Assignment(tuple(holdings), reached, beginning=view.assignment.beginning)
@@ -304,7 +304,7 @@ class Model:
             raise Violation(f"{name} writes in {bucket} under epoch {epoch}, after {writer} under {before}")
         held = self._stepped(process, self.steps.CaughtUp(bucket, epoch))
         world = self._with(world, at, held)
-        # Nobody has all that is written there from now on.
+        # No member has all that is written there from now on.
         outdated = tuple(
             one._replace(
                 state=self._aged(self.states, one.state, bucket, self._older_state),

@@ -1,4 +1,4 @@
-"""Coordinators that keep one assignment: whoever lives writes it, and none writes without need."""
+"""Coordinators that keep one assignment: the first that lives writes it, and none without need."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -123,7 +123,7 @@ async def test_no_bucket_is_given_to_anyone_before_each_member_goes_by_the_assig
 
 
 @in_world(played)
-async def test_only_the_first_that_lives_writes_and_nobody_writes_without_need(council: Council) -> None:
+async def test_only_the_first_that_lives_writes_and_none_without_need(council: Council) -> None:
     await begun(council, "a", "b", "c")
     await anyio.sleep(60)
     writes = {name: len(one.writes) for name, one in council.transports.items()}

@@ -1,4 +1,4 @@
-"""The Lease of a member: whatever happens to answers, to it and to its process, nobody writes too long."""
+"""The Lease of a member: whatever happens to answers, to it and to its process, it never writes too long."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

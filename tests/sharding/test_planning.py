@@ -77,7 +77,7 @@ def situations(draw: st.DrawFn) -> tuple[Assignment, Members, Orders, int]:
     holding = unowned | st.builds(Holding, st.sampled_from(NAMES), st.integers(0, 3), name, st.booleans())
     holdings = tuple(draw(st.lists(holding, min_size=count, max_size=count)))
     less = draw(st.dictionaries(st.sampled_from(NAMES), st.integers(0, count), max_size=3))
-    # Nobody releases what has not begun.
+    # No member releases what has not begun.
     begun = [(bucket, epoch) for bucket, one in enumerate(holdings) for epoch in range(one.epoch + 1)]
     epochs = st.lists(st.sampled_from(begun), max_size=count).map(dict)
     record = st.builds(
@@ -192,7 +192,7 @@ def test_no_more_buckets_are_in_hand_over_than_may_be_at_once(
 def test_plans_and_releases_come_to_an_end(situation: tuple[Assignment, Members, Orders, int]) -> None:
     assignment, members, orders, moves_at_once = situation
     found = rounds(assignment, members, orders, max(1, moves_at_once))
-    # From then on nobody is to own anything that another one owns.
+    # From then on no member is to own what another one owns.
     staying = {name for name, record in members.items() if not record.draining} - {*orders.drained}
     assert not any(holding.next_owner for holding in found[-1].holdings)
     assert {*owners(found[-1])} <= staying or not staying
@@ -214,7 +214,7 @@ def test_pins_are_obeyed_and_drained_members_get_nothing(
 
 
 @pytest.mark.rule("shard-orders")
-def test_a_bucket_pinned_to_nobody_who_could_own_it_goes_to_anyone() -> None:
+def test_a_bucket_pinned_to_a_member_that_cannot_own_it_goes_to_any_other() -> None:
     pins = Orders({0: "b", 1: "gone"}, drained=("b",))
     assert shares(settled(Assignment.empty(8, 1), ring("abc"), pins)) == {"a": 4, "c": 4}
 
@@ -226,7 +226,7 @@ def test_pins_leave_the_others_even_shares() -> None:
 
 
 @pytest.mark.rule("shard-orders")
-def test_where_all_are_drained_each_keeps_what_it_has_and_takes_back_what_nobody_took() -> None:
+def test_where_all_are_drained_each_keeps_what_it_has_and_takes_back_what_was_not_taken() -> None:
     before = settled(Assignment.empty(4, 1), ring("ab"))
     orders = Orders(drained=("a", "b"))
     assert plan(before, ring("ab"), orders) == before
@@ -246,7 +246,7 @@ def test_a_ring_whose_last_member_leaves_waits_with_what_it_released() -> None:
 
 
 @pytest.mark.rule("shard-budget")
-def test_a_released_bucket_that_nobody_can_take_is_not_in_hand_over() -> None:
+def test_a_released_bucket_that_no_member_can_take_is_not_in_hand_over() -> None:
     before = Assignment((Holding("a", 5, "gone"), Holding("b", 5)))
     members = {"a": MemberRecord(released={0: 5}, draining=True)}
     assert plan(before, members, NO_ORDERS).holdings == (Holding("a", 5), Holding("", 6))
@@ -309,7 +309,7 @@ def test_late_members_are_spared_up_to_half_a_share_and_no_bucket_flaps(
 
 
 @pytest.mark.rule("shard-spared")
-def test_where_half_of_the_members_are_late_nobody_is_spared() -> None:
+def test_where_half_of_the_members_are_late_none_is_spared() -> None:
     assignment = settled(Assignment.empty(64, 1), ring("abcd"))
     late = MemberRecord(late=True)
     assert spared(assignment, ring("abcd", a=late), changed=False) == {"a": 2}

@@ -116,15 +116,15 @@ async def test_a_renewal_tells_nothing_new_and_makes_a_member_younger(seen: Watc
 
 
 @in_world(played)
-async def test_what_a_member_says_and_nobody_understands_leaves_it_a_member(seen: Watched) -> None:
+async def test_a_record_that_cannot_be_read_leaves_a_member_one(seen: Watched) -> None:
     for number, text in enumerate(("{", '{"warm": 1}', "[" * 100_000, '{"warm": {"x": 1}}', '"x"')):
         await seen.put(f"ring-x{number}", f"x{number}", **{RECORD: text})
     assert all(seen.ring.records[f"x{number}"] == MemberRecord() for number in range(5))
 
 
 @in_world(played)
-async def test_a_lease_of_nobody_is_no_member(seen: Watched) -> None:
-    await seen.put("ring-nobody", "")
+async def test_a_lease_without_a_holder_is_no_member(seen: Watched) -> None:
+    await seen.put("ring-unheld", "")
     assert not seen.ring.members
 
 
