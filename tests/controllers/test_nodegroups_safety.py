@@ -8,18 +8,16 @@ import pytest
 from controllers.nodegroups import NodeAutoscaler, NodeGroupSettings, make_controller
 from reconcile import Manager
 from reconcile.errors import PredecessorActive
-from reconcile.kinds import Node
 from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport
 from tests.controllers.nodegroups import (
     API,
-    CAPACITIES,
+    OFFER,
+    ask,
     autoscaler,
     definitions,
     group,
-    pod,
     size_of,
-    wait_in_vain,
 )
 from tests.controllers.world import NAMESPACE, World, world
 from tests.helpers.scenarios import simulated
@@ -43,11 +41,9 @@ def deployment(image: str) -> dict[str, object]:
 
 async def asked(here: World, **options: Any) -> FaultyTransport:
     """A manager for a while, in a world where a pod waits for a node."""
-    for node in await here.user.list(Node):
-        await here.user.raw.merge(node, {"spec": {"unschedulable": True}})
-    await here.user.create(group("first", 0, ("0", "3"), **CAPACITIES))
+    await here.user.create(group("first", 0, ("0", "3"), **OFFER))
     await here.user.create(autoscaler())
-    await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
+    await ask(here, "p")
     recorded = FaultyTransport(here.transport)
     controller = make_controller(NodeGroupSettings(API))
     async with Manager(controller, transport=recorded, clock=here.clock, **options):
