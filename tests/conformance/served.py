@@ -4,7 +4,7 @@ import gc
 import importlib.util
 import sys
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from copy import deepcopy
@@ -27,8 +27,8 @@ PAGE = HERE.parent.parent / "docs" / "reference" / "recorded-objects.md"
 SIDE_BY_SIDE = 32
 QUIET = 2.0
 
-Results = dict[str, list[tuple[str, str]]]
-"""The differences found, by scenario: at which step, and what."""
+Results = dict[str, str]
+"""The differences found, by scenario: a line for each, with its step."""
 
 
 def load_script(path: str) -> ModuleType:
@@ -70,21 +70,23 @@ def serving_scripts() -> Iterator[str]:
 # --- scenarios --------------------------------------------------------------------------------
 
 
-def asked_for(request: pytest.FixtureRequest, fixture: str) -> list[str]:
-    """The titles of the tests of this session that use a fixture."""
-    items = [item for item in request.session.items if fixture in getattr(item, "fixturenames", ())]
-    # Another module of the session may have a fixture of that name.
-    titles = [callspec.params.get("title") for item in items if (callspec := getattr(item, "callspec", None))]
-    asked = {title for title in titles if title is not None}
-    return sorted(asked)
+def differences(
+    request: pytest.FixtureRequest,
+    scenarios: Mapping[str, Any],
+    play: Callable[[Any], object],
+    patience: float,
+) -> Results:
+    """What differs in those scenarios, by title, for which this session has tests with the fixture.
 
-
-def differences(scenarios: Iterable[Any], play: Callable[[Any], object], patience: float) -> Results:
-    """What differs in scenarios that are played side by side, each with at most `patience` for a wait."""
-    impatient = [_impatient(scenario, patience) for scenario in scenarios]
+    They are played side by side, each with at most `patience` for a wait.
+    """
+    # Another module of the session may have a fixture of that name, and no titles.
+    items = [one for one in request.session.items if request.fixturename in getattr(one, "fixturenames", ())]
+    asked = {one.callspec.params.get("title") for one in items if hasattr(one, "callspec")}
+    impatient = [_impatient(one, patience) for title, one in scenarios.items() if title in asked]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         list(pool.map(play, impatient))
-    return {scenario.title: scenario.failures for scenario in impatient}
+    return {one.title: "\n".join(f"[{step}] {what}" for step, what in one.failures) for one in impatient}
 
 
 def _impatient(scenario: Any, patience: float) -> Any:
@@ -97,7 +99,3 @@ def _impatient(scenario: Any, patience: float) -> Any:
             if isinstance(waiting, dict) and "seconds" in waiting:
                 waiting["seconds"] = min(waiting["seconds"], patience)
     return copy
-
-
-def described(found: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(f"[{step}] {problem}" for step, problem in found)

@@ -10,17 +10,7 @@ from anyio.from_thread import start_blocking_portal
 
 from reconcile.embedded import InProcessTransport
 from tests.conformance.in_process import InProcessClient
-from tests.conformance.served import (
-    HERE,
-    TOKEN,
-    Results,
-    asked_for,
-    described,
-    differences,
-    load_script,
-    running,
-    serving_scripts,
-)
+from tests.conformance.served import HERE, TOKEN, Results, differences, load_script, running, serving_scripts
 
 PATIENCE = 3.0
 
@@ -34,7 +24,7 @@ OF_CONNECTIONS = {"auth/unauthenticated"}
 def over_http(request: pytest.FixtureRequest) -> Results:
     """The differences found over HTTP in each scenario that this session asks for."""
     with serving_scripts() as url:
-        return _converse(RUN.Client(url, TOKEN), asked_for(request, "over_http"))
+        return _converse(request, RUN.Client(url, TOKEN))
 
 
 @pytest.fixture(scope="session")
@@ -42,21 +32,20 @@ def in_process(request: pytest.FixtureRequest) -> Results:
     """The differences found in process in each scenario that this session asks for."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(running()) as server:
         client = InProcessClient(portal, InProcessTransport(server), RUN.Client.read)
-        return _converse(client, asked_for(request, "in_process"))
+        return _converse(request, client)
 
 
-def _converse(client: Any, titles: list[str]) -> Results:
-    chosen = [SCENARIOS[title] for title in titles]
-    return differences(chosen, lambda scenario: RUN.Run(scenario, client, False).execute(), PATIENCE)
+def _converse(request: pytest.FixtureRequest, client: Any) -> Results:
+    return differences(request, SCENARIOS, lambda one: RUN.Run(one, client, False).execute(), PATIENCE)
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("title", SCENARIOS)
 def test_the_server_answers_like_a_real_one(title: str, over_http: Results) -> None:
-    assert not over_http[title], described(over_http[title])
+    assert not over_http[title], over_http[title]
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("title", [title for title in SCENARIOS if title not in OF_CONNECTIONS])
 def test_in_process_the_server_answers_like_a_real_one(title: str, in_process: Results) -> None:
-    assert not in_process[title], described(in_process[title])
+    assert not in_process[title], in_process[title]

@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.served import (
-    HERE,
-    TOKEN,
-    Results,
-    asked_for,
-    described,
-    differences,
-    load_script,
-    serving_scripts,
-)
+from tests.conformance.served import HERE, TOKEN, Results, differences, load_script, serving_scripts
 
 # No namespace ends while another scenario has objects that cannot be converted.
 PATIENCE = 20.0
@@ -50,14 +41,13 @@ class _Run(PLAYER.Run):  # type: ignore[misc,name-defined]
 @pytest.fixture(scope="session")
 def found(request: pytest.FixtureRequest) -> Results:
     """The differences found in each scenario that this session asks for."""
-    chosen = [SCENARIOS[title] for title in asked_for(request, "found")]
     host = PLAYER.Host()
     with serving_scripts() as url:
         client = PLAYER.base.Client(url, TOKEN)
-        return differences(chosen, lambda scenario: _Run(host, scenario, client, False).execute(), PATIENCE)
+        return differences(request, SCENARIOS, lambda one: _Run(host, one, client, False).execute(), PATIENCE)
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("title", SCENARIOS)
 def test_the_server_calls_and_answers_like_a_real_one(title: str, found: Results) -> None:
-    assert not found[title], described(found[title])
+    assert not found[title], found[title]
