@@ -185,9 +185,9 @@ class ObjectWrites:
     async def write_change(self, before: O, after: O, stored: Snapshot | None, subresource: str) -> O:
         """Write the difference between two states; `stored` is the live state before, if any."""
         old, new = encode(before), encode(after)
-        if old != new and self.core.run.tenure is not None:
-            after = self.core.labelled(after)
-            new = encode(after)
+        # A write to a subresource changes no labels.
+        if old != new and not subresource and (labelled := self.core.labelled(after)) is not after:
+            after, new = labelled, encode(labelled)
         if sets_null(old, new):
             return await self._rewrite(before, after, subresource)
         patch = _authored(merge_diff(old, new), subresource)

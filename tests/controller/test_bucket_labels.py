@@ -8,7 +8,7 @@ from reconcile.client.buckets import BUCKET_LABEL
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.owners import with_owner
 from tests.controller.replicas import Replica, made, working
-from tests.helpers.managers import Toy, World, played
+from tests.helpers.managers import Toy, ToyStatus, World, played
 from tests.helpers.scenarios import in_world
 
 
@@ -51,6 +51,12 @@ async def adopt(ctx: Context[Toy]) -> None:
 
 
 WAYS = [apply_intent, apply_own_label, apply_manifest, create, create_with_client, adopt]
+
+
+async def write_status(ctx: Context[Toy]) -> None:
+    await ctx.client.modify(
+        Toy, "child", "default", lambda child: child.replace(status=ToyStatus(size=1)), subresource="status"
+    )
 
 
 @pytest.mark.parametrize("debug", [False, True])
@@ -108,6 +114,18 @@ async def test_what_the_object_does_not_control_gets_no_label(world: World) -> N
         replica.hold([3])
         await anyio.sleep(5)
         assert (await bucket_of(world), await bucket_of(world, "d")) == (None, None)
+
+
+@in_world(played)
+async def test_the_status_of_a_child_without_the_label_can_be_written(world: World) -> None:
+    replica = Replica(world, Controller(Toy, write_status))
+    toy, child = await made(world, 3), await made(world, 2, "child")
+    owned = with_owner(child, toy, controller=True)
+    await world.client.modify(Toy, "child", "default", lambda _: owned)
+    async with working(world, replica):
+        replica.hold([3])
+        await anyio.sleep(5)
+        assert (await world.client.get(Toy, "child", "default")).status.size == 1
 
 
 @in_world(played)
