@@ -260,30 +260,24 @@ class Store:
 
         A late deletion of an object known in a newer state changes nothing.
         """
-        table = self._table(snapshot.place.namespace)
-        if table is None:
-            return None
-        table.version = max(table.version, snapshot.version)
-        old = table.objects.get(snapshot.place)
-        if old is None or old.version > snapshot.version:
-            return None
-        table.unset(snapshot.place)
-        return Delta(snapshot, None)
+        return None if self._end(snapshot) is None else Delta(snapshot, None)
 
     def leave(self, snapshot: Snapshot) -> Delta | None:
         """Remove an object that is not followed in this state; None if it is unknown or known in a newer one.
 
         The delta has the last state that was followed as `old`.
         """
+        old = self._end(snapshot)
+        return None if old is None else Delta(old, None, missed=True, left=True)
+
+    def _end(self, snapshot: Snapshot) -> Snapshot | None:
+        """Remove what was known of an object before that state, and return it."""
         table = self._table(snapshot.place.namespace)
         if table is None:
             return None
         table.version = max(table.version, snapshot.version)
         old = table.objects.get(snapshot.place)
-        if old is None or old.version > snapshot.version:
-            return None
-        table.unset(snapshot.place)
-        return Delta(old, None, missed=True, left=True)
+        return None if old is None or old.version > snapshot.version else table.unset(snapshot.place)
 
     def merge(self, snapshots: Iterable[Snapshot], *, initial: bool) -> Sequence[Delta]:
         """Add or update objects from a list of some of them, which says nothing of the version reached.
