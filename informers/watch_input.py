@@ -29,16 +29,16 @@ def watch_input(line: bytes, read: Read, request: str) -> EventRead | BookmarkRe
     Raises the error of an ERROR event, as one of `request`.
     """
     event = _decoded_event(line)
-    kind = event.type
-    if kind in ("ADDED", "MODIFIED", "DELETED"):
-        snapshot = read(bytes(event.object))
-        return None if snapshot is None else EventRead(kind, snapshot)  # type: ignore[arg-type]
-    if kind == "BOOKMARK":
-        metadata = _bookmark.decode(event.object).metadata
-        whole = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-        return BookmarkRead(version_of(metadata.resourceVersion), whole)
-    if kind == "ERROR":
-        raise error_from_status(msgspec.json.decode(event.object, type=dict[str, Any]), request)
+    match event.type:
+        case "ADDED" | "MODIFIED" | "DELETED" as kind:
+            snapshot = read(bytes(event.object))
+            return None if snapshot is None else EventRead(kind, snapshot)
+        case "BOOKMARK":
+            metadata = _bookmark.decode(event.object).metadata
+            whole = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+            return BookmarkRead(version_of(metadata.resourceVersion), whole)
+        case "ERROR":
+            raise error_from_status(msgspec.json.decode(event.object, type=dict[str, Any]), request)
     return None
 
 

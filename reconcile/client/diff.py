@@ -178,7 +178,7 @@ def _rewritten(before: Any, after: Any, raw: Any) -> Any:
     ]
 
 
-def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:
+def _origins(before: Sequence[object], after: Sequence[object]) -> list[int | None]:
     """For each element of `after`, its position in `before`: unchanged, of the same identity, or in place."""
     head, tail = same_ends(before, after)
     middle = range(head, len(after) - tail)
@@ -198,7 +198,7 @@ def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:
     return origins
 
 
-def same_ends(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
+def same_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
     """How many elements two lists have in common at their beginning, and at their end after that."""
     shorter = min(len(one), len(other))
     head = 0
@@ -213,13 +213,13 @@ def same_ends(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
 class FreePlaces:
     """Places in a list, each of which is taken once, in a time that does not grow with their number."""
 
-    def __init__(self, elements: Sequence[Any], places: Iterable[int]) -> None:
+    def __init__(self, elements: Sequence[object], places: Iterable[int]) -> None:
         self.places = set(places)
         """Those that are free."""
         self._elements = elements
         self._by_key: dict[bytes | None, list[int]] | None = None
 
-    def take(self, place: int, value: Any) -> int | None:
+    def take(self, place: int, value: object) -> int | None:
         """`place` if `value` is there, or the first place where it is; None for none."""
         if place in self.places and same(self._elements[place], value):
             self.places.remove(place)
@@ -235,7 +235,7 @@ class FreePlaces:
 
 
 def _places_by(
-    key: Callable[[Any], bytes | None], elements: Sequence[Any], places: Iterable[int]
+    key: Callable[[object], bytes | None], elements: Sequence[object], places: Iterable[int]
 ) -> dict[bytes | None, list[int]]:
     """Places by the keys of their elements, each list from the last to the first; None is no key."""
     found: dict[bytes | None, list[int]] = {}
@@ -245,12 +245,12 @@ def _places_by(
     return found
 
 
-def _key_of(value: Any) -> bytes:
+def _key_of(value: object) -> bytes:
     """Equal for JSON values that are `same`, and for no others."""
     return msgspec.json.encode(_comparable(value), order="sorted")
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _comparable(inner) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -258,23 +258,23 @@ def _comparable(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _identity_key(element: Any) -> bytes | None:
+def _identity_key(element: object) -> bytes | None:
     identity = _identity(element)
     return None if identity is None else _key_of(identity)
 
 
-def _identity(element: Any) -> tuple[str, Any] | None:
+def _identity(element: object) -> tuple[str, object] | None:
     if not isinstance(element, Mapping):
         return None
     return next(((name, element[name]) for name in IDENTITIES if name in element), None)
 
 
-def _differ(one: Any, other: Any) -> bool:
+def _differ(one: object, other: object) -> bool:
     mine, theirs = _identity(one), _identity(other)
     return mine is not None and theirs is not None and mine[0] == theirs[0]
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 

@@ -42,7 +42,7 @@ def lost(back: Any, truth: Any) -> Kept | None:
     return None if same(back, truth) else {"was": back, "is": truth}
 
 
-def restored(value: Any, kept: Any) -> Any:
+def restored(value: Any, kept: object) -> Any:
     """`value` with what was lost, wherever it still agrees; it is not changed itself.
 
     `kept` comes from an annotation, which any client may have written: what is not a difference is ignored.
@@ -51,7 +51,7 @@ def restored(value: Any, kept: Any) -> Any:
     return value if result is _ABSENT else result
 
 
-def _restored(value: Any, kept: Any) -> Any:
+def _restored(value: Any, kept: object) -> Any:
     if not isinstance(kept, dict):
         return value
     fields, items = kept.get("fields"), kept.get("items")
@@ -77,7 +77,7 @@ def _with_fields(value: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any
     return result
 
 
-def _with_items(items: list[Any], entries: Any) -> list[Any]:
+def _with_items(items: list[Any], entries: list[object]) -> list[Any]:
     """Each entry goes to the item at its place, or to the first that is as it was: items may have moved."""
     free = FreePlaces(items, range(len(items)))
     for entry in entries:
