@@ -5,7 +5,7 @@ The bucket of an object is the top bits of the FNV-1a hash of its uid. API serve
 Namespaces would not do: names that differ only at their ends share the top bits of that hash.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -43,29 +43,18 @@ class Buckets:
         return f"{bucket:0{-(-self._bits // 4)}x}"
 
     def shard_selector(self, buckets: Collection[int]) -> str:
-        """Selects the objects of these buckets; of none, where there are none."""
-        ranges = list(self._ranges(buckets)) or [(0, 1)]  # a range of a single hash, which no uid is to have
+        """Selects the objects of these buckets; without buckets none."""
+        width = 1 << (_BITS - self._bits)
+        ranges = [(first * width, (last + 1) * width) for first, last in _neighbours(buckets)]
         return " || ".join(
-            f"shardRange(object.metadata.uid, '{start:#018x}', '{end:#018x}')" for start, end in ranges
+            f"shardRange(object.metadata.uid, '{start:#018x}', '{end:#018x}')"
+            for start, end in ranges or [(0, 1)]  # a range of a single hash, which no uid is to have
         )
 
     def label_selector(self, buckets: Collection[int]) -> str:
-        """Selects the children of objects of these buckets; of none, where there are none."""
+        """Selects the children of objects of these buckets; without buckets none."""
         labels = ",".join(self.label(bucket) for bucket in sorted(buckets)) or "none"
         return f"{BUCKET_LABEL} in ({labels})"
-
-    def _ranges(self, buckets: Collection[int]) -> Iterator[tuple[int, int]]:
-        """Neighbouring buckets as one range each, of hashes."""
-        width = 1 << (_BITS - self._bits)
-        first = last = None
-        for bucket in sorted(buckets):
-            if last is not None and bucket != last + 1:
-                assert first is not None
-                yield first * width, (last + 1) * width
-                first = None
-            first, last = bucket if first is None else first, bucket
-        if first is not None and last is not None:
-            yield first * width, (last + 1) * width
 
     @property
     def _bits(self) -> int:
@@ -74,10 +63,16 @@ class Buckets:
 
 def in_ranges(buckets: Collection[int]) -> str:
     """Bucket numbers for people: `0-84, 90`."""
-    ranges: list[list[int]] = []
+    found = _neighbours(buckets)
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def _neighbours(buckets: Collection[int]) -> Sequence[tuple[int, int]]:
+    """Each group of neighbouring buckets: the first of it and the last."""
+    found: list[tuple[int, int]] = []
     for bucket in sorted(buckets):
-        if ranges and bucket == ranges[-1][-1] + 1:
-            ranges[-1][1:] = [bucket]
+        if found and bucket == found[-1][1] + 1:
+            found[-1] = found[-1][0], bucket
         else:
-            ranges.append([bucket])
-    return ", ".join("-".join(map(str, ends)) for ends in ranges)
+            found.append((bucket, bucket))
+    return found
