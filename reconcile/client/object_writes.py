@@ -17,7 +17,7 @@ from reconcile.client.object_reads import ObjectReads, stored_object
 from reconcile.client.patch_types import JSON_PATCH, MERGE, Guard, PatchType
 from reconcile.client.sender import JSON, json_object
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
-from reconcile.runs.tenure import within
+from reconcile.runs.tenure import tenure_here, within
 from reconcile.runs.write_events import Answered, Failed, Sent
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -95,14 +95,10 @@ class ObjectWrites:
         else:
             path = sent.resource.path(key.namespace, key.name, sent.subresource)
         body = msgspec.json.encode(sent.body)
-        sending = self.core.sender.send(sent.method, path, read, query, headers, body)
-        tenure = self.core.run.tenure
         try:
-            if tenure is None:
-                return await sending
-            # Also where a task sends it that the run has not started, but handed its client to.
-            with within(tenure):
-                return await sending
+            # The run's own: a task that it has not started may have its client.
+            with within(self.core.run.tenure or tenure_here()):
+                return await self.core.sender.send(sent.method, path, read, query, headers, body)
         except Invalid as error:
             # A deletion that names another uid is a Conflict, a patch that does is Invalid: one error here.
             if not any(cause.field == "metadata.uid" for cause in error.causes):

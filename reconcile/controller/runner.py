@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
@@ -436,7 +436,7 @@ class Runner(Generic[T]):
             self.queue.discard(item.key)
         record = outcome.record
         if record is not None and (record.writes or self.guard.storming):
-            with nullcontext() if record.tenure is None else within(record.tenure):
+            with within(record.tenure):
                 due = await self.guard.run_ended(
                     item.key, record, outcome.result, record.primary, run.ended, repeated=outcome.repeated
                 )
