@@ -50,7 +50,7 @@ class CacheConnection(Generic[T]):
     backgrounds: BackgroundTasks[T] = field(init=False)
     sources: SourceTasks = field(init=False)
     failures: FunctionFailures = field(init=False)
-    narrows: bool = field(init=False)
+    _narrows: bool = field(init=False)
     """Whether it leaves objects of its kind alone: some by its selector, or those of other replicas."""
     _keeps: Keeps = field(init=False)
     _declared: list[APIResource] = field(factory=list, init=False)
@@ -62,7 +62,7 @@ class CacheConnection(Generic[T]):
         log: structlog.stdlib.BoundLogger = self.executor.log
         clock, store = self.executor.client.clock, self.primary.store
         held = self.executor.held
-        self.narrows = bool(controller.selector) or held is not None
+        self._narrows = bool(controller.selector) or held is not None
         self._keeps = controller.keeps if held is None else held.holds
         if held is not None and controller.selector:
             self._keeps = lambda snapshot: held.holds(snapshot) and controller.keeps(snapshot)
@@ -125,8 +125,7 @@ class CacheConnection(Generic[T]):
     def is_held(self, request: Request) -> bool:
         """Whether the bucket of the key's object, or of a deleted one of that name, is held."""
         held = self.executor.held
-        if held is None:
-            return True
+        assert held is not None
         snapshot = self.object_of(request)
         return (snapshot is not None and held.holds(snapshot)) or self.executor.tombstones.has(request.key)
 
@@ -139,16 +138,16 @@ class CacheConnection(Generic[T]):
         return {held.bucket_of(snapshot) for snapshot in known} | self.executor.written_in(request)
 
     def requests(self) -> Iterator[Request]:
-        return (self.request_of(snapshot) for snapshot in self.primary.store if self._keeps(snapshot))
+        return (self._request_of(snapshot) for snapshot in self.primary.store if self._keeps(snapshot))
 
     def requests_in(self, buckets: Collection[int]) -> Iterator[tuple[int, Request]]:
         """The keys of the objects in some buckets that the controller keeps, each with its bucket."""
         for bucket in buckets:
             for snapshot in self.primary.store.by_index(self._by_bucket, bucket):
                 if self._keeps(snapshot):
-                    yield bucket, self.request_of(snapshot)
+                    yield bucket, self._request_of(snapshot)
 
-    def request_of(self, snapshot: Snapshot) -> Request:
+    def _request_of(self, snapshot: Snapshot) -> Request:
         return Request(*snapshot.key, self.cluster)
 
     # --- informers ----------------------------------------------------------------------------------
@@ -216,16 +215,15 @@ class CacheConnection(Generic[T]):
     # Plain synchronous code: it runs for each line of a watch.
     def _on_primary(self, delta: Delta) -> None:
         key = delta.last.key
-        namespace, name = key
-        request = Request(namespace, name, self.cluster)
-        seen = narrowed(delta, self._keeps) if self.narrows else delta
+        request = Request(*key, self.cluster)
+        seen = narrowed(delta, self._keeps) if self._narrows else delta
         if seen is not None:
             tombstones = self.executor.tombstones
             # A namespace that is not followed any more takes its objects out of the store: none was deleted.
             ended = (
                 seen.old is not None
                 and tombstones.wanted
-                and self.primary.covers(namespace)
+                and self.primary.covers(key.namespace)
                 and tombstones.note(delta)
             )
             if seen.new is None:
