@@ -342,8 +342,9 @@ class Informer:
         for part in self._parts.values():
             part.reflector.follow(query)
         owed = [] if gained is None or more is None else self._owe(gained.keeps, more, initial=True)
-        for part in tuple(self._parts.values()):
-            await part.sink.drop(lambda held: not self._wants(held), left=True)
+        with anyio.CancelScope(shield=True):  # what stayed would stay for good: no watch tells of it any more
+            for part in tuple(self._parts.values()):
+                await part.sink.drop(lambda held: not self._wants(held), left=True)
         await self._wait_read(owed)
 
     async def refresh(self, part: Share) -> None:

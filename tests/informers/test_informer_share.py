@@ -12,6 +12,7 @@ from attrs import define, field
 from informers import Delta, Informer, InformerOptions, Response
 from informers.apimachinery.shard_selectors import SHARD_EXAMPLE
 from informers.informer_share import Share, shards_served
+from informers.loop_slices import LOOK_EVERY
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -223,6 +224,21 @@ async def test_a_gained_bucket_is_read_even_if_its_caller_has_given_up() -> None
         assert world.names == "a"
         await anyio.sleep(10)
         assert world.names == "ab"
+
+
+@simulated
+async def test_all_that_is_lost_leaves_even_if_its_caller_has_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("informers.loop_slices.SLICE", -1)
+    world = a_world(labelled({0, 1}))
+    for number in range(2 * LOOK_EVERY):
+        await world.make(f"more-{number}", 0)
+    async with synced(world):
+        with anyio.CancelScope() as given_up:
+            given_up.cancel()
+            await world.informer.set_share(labelled({1}), None)
+        assert world.names == "b"
 
 
 @simulated
