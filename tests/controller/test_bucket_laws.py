@@ -20,7 +20,7 @@ NAMES = ("a", "b", "c", "d")
 
 @frozen
 class Move:
-    """The bucket of a toy goes to a replica (None: to nobody); its holder releases it, or just drops it."""
+    """The bucket of a toy goes to a replica, or to none; its holder releases it, or just drops it."""
 
     name: str
     to: int | None

@@ -37,8 +37,7 @@ async def test_only_objects_in_held_buckets_are_reconciled(world: World) -> None
 
 @in_world(played)
 async def test_the_objects_of_a_gained_bucket_run_behind_changes_and_say_why(world: World) -> None:
-    seen = Seen()
-    replica = Replica(world, Controller(Toy, seen.keep))
+    replica = Replica(world, Controller(Toy, Seen().keep))
     await made(world, 1)
     async with working(world, replica):
         replica.runner.pause()
@@ -260,7 +259,7 @@ async def test_deletions_are_reported_by_the_holder_alone(world: World) -> None:
         await anyio.sleep(5)
         await world.client.delete(mine)
         await world.client.delete(other)
-        await made(world, 2, "mine")  # a namesake, of somebody else
+        await made(world, 2, "mine")  # a namesake, in another bucket
         await anyio.sleep(5)
         assert ends == [mine.uid]
         assert replica.remembered == set()

@@ -1,4 +1,4 @@
-"""What a run writes is refused once its bucket is dropped, whoever sends it; `ctx.epoch` guards the rest."""
+"""What a run writes is refused once its bucket is dropped, by any client; `ctx.epoch` guards the rest."""
 
 from collections.abc import Awaitable, Callable
 

@@ -254,7 +254,7 @@ async def test_a_share_is_set_while_nothing_runs_and_read_by_the_next_run() -> N
 
 
 @simulated
-async def test_nobody_waits_for_an_informer_that_has_ended() -> None:
+async def test_what_waits_for_an_informer_ends_with_it() -> None:
     world = a_world(labelled({0}), [Fault(When("list", times=None), Drop())])
     async with anyio.create_task_group() as group, synced(world):
         group.start_soon(world.informer.set_share, labelled({0, 1}), labelled({1}))
