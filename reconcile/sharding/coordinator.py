@@ -139,7 +139,17 @@ class Coordinator:
             labels={RING_LABEL: sharding.name},
             annotations=annotations,
         )
-        self.ring.note_written(await self.client.create(Lease(metadata=metadata, spec=LeaseSpec())))
+        try:
+            written = await self.client.create(Lease(metadata=metadata, spec=LeaseSpec()))
+        except AlreadyExists:
+            # Another one was faster. Or only the label was removed, so that no watch shows the Lease.
+            found = await self.client.get(Lease, metadata.name, metadata.namespace, live=True)
+            if RING_LABEL not in found.metadata.labels:
+                labels = {**found.metadata.labels, **metadata.labels}
+                labelled = found.replace(metadata=evolve(found.metadata, labels=labels))
+                await self.client.raw.update(labelled, whole=True)
+            raise
+        self.ring.note_written(written)
 
     async def _remove(self, member: SeenMember) -> None:
         if member.gone:

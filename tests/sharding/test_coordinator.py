@@ -220,6 +220,22 @@ async def test_a_deleted_assignment_is_begun_anew_above_all_epochs_and_with_the_
 
 
 @in_world(played)
+async def test_an_assignment_that_lost_its_label_gets_it_back(council: Council) -> None:
+    await begun(council, "a")
+    await anyio.sleep(2)
+    before = await council.assignment()
+    lease = await council.client.get(Lease, assignment_name("ring"), "default")
+    await council.client.raw.merge(lease, {"metadata": {"labels": {RING_LABEL: None}}})
+    await anyio.sleep(2)
+    await council.join("b")
+    await council.say("b", MemberRecord(beginning=before.beginning))
+    await anyio.sleep(2)
+    after = await council.assignment()
+    assert after.beginning == before.beginning
+    assert {one.next_owner for one in after.holdings} == {"", "b"}
+
+
+@in_world(played)
 async def test_leases_with_anything_in_them_do_not_stop_the_others(council: Council) -> None:
     for number, text in enumerate(("{", '{"warm":{"9999":1}}', '{"released":{"0":99}}', '{"canary":7}')):
         await council.join(f"x{number}")
