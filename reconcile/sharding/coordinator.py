@@ -5,6 +5,7 @@ lives only after that owner has released it, and the Lease of a dead member is d
 not renewed in time, before anything of that member is given away. So there is no election.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import anyio
@@ -14,10 +15,10 @@ from informers import AlreadyExists, ApiError, NotFound, PreconditionFailed, Sta
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
-from reconcile.sharding.assignment import Assignment, Orders
+from reconcile.sharding.assignment import Assignment, MemberRecord, Orders
 from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.sharding.planning import plan, spared
-from reconcile.sharding.ring import ASSIGNMENT, ORDERS, Ring, SeenMember, assignment_name
+from reconcile.sharding.ring import ASSIGNMENT, ORDERS, Ring, SeenAssignment, SeenMember, assignment_name
 
 TURN_SECONDS = 1.0
 """Each member gives those before it so long to act, one after the other: the first may be stuck."""
@@ -45,23 +46,24 @@ class Coordinator:
 
     client: Client
     ring: Ring
-    _due_since: float | None = field(default=None, init=False)
-    _planned_at: int = field(default=-1, init=False)
+    _settled_at: int = field(default=-1, init=False)
+    """The number of changes of the ring after which a plan changed nothing."""
     _known: frozenset[str] = field(default=frozenset(), init=False)
-    _slow_at: float = field(default=float("-inf"), init=False)
+    _looked_at: float = field(default=0.0, init=False)
+    """When slow members were looked at."""
 
     async def run(self) -> None:
         """Look at each change of the ring, and when the Lease of a member runs out, until cancelled."""
+        due_since = math.inf
         while True:
             due, now = self._look(), anyio.current_time()
             if due is None:
-                self._due_since = None
+                due_since = math.inf
                 await self._see_more(min(self.ring.seconds_until_overdue(), SLOW_SECONDS) + 0.01)
                 continue
-            self._due_since = now if self._due_since is None else self._due_since
-            wait = self._due_since + TURN_SECONDS * self._place(due) - now
+            due_since = min(due_since, now)
+            wait = due_since + TURN_SECONDS * self._place(due) - now
             if wait > 0:
-                self._planned_at = -1  # to be planned again then
                 await self._see_more(wait)
             else:
                 await self._act(due)
@@ -72,28 +74,31 @@ class Coordinator:
             return Due(dead=dead)
         if self.ring.absent or self.ring.last is None:
             return Due(begin=True)
-        slow = self._slow()
-        if self.ring.number == self._planned_at and slow is None:
-            return None
-        self._planned_at = self.ring.number
         seen, members = self.ring.last, self.ring.records
+        slow = self._slow(seen, members)
+        if self.ring.number == self._settled_at and slow is None:
+            return None
         said = {one for record in members.values() for one in record.labelled}
         base = evolve(seen.assignment, labelled=tuple(sorted(said.union(seen.assignment.labelled))))
         if slow is not None:
             base = evolve(base, spared=slow)
         planned = plan(base, members, seen.orders)
-        return None if planned == seen.assignment else Due(planned=planned)
-
-    def _slow(self) -> Mapping[str, int] | None:
-        """How many buckets slow members are spared, if that is to be decided anew now."""
-        seen, members, now = self.ring.last, self.ring.records, anyio.current_time()
-        assert seen is not None
-        changed = frozenset(members) != self._known
-        if not changed and now < self._slow_at + SLOW_SECONDS:
+        if planned == seen.assignment:
+            self._settled_at = self.ring.number
             return None
-        first = not self._known
-        self._known, self._slow_at = frozenset(members), now
-        return None if first else spared(seen.assignment, members, changed)
+        return Due(planned=planned)
+
+    def _slow(self, seen: SeenAssignment, members: Mapping[str, MemberRecord]) -> Mapping[str, int] | None:
+        """How many buckets slow members are spared, if that is to be decided anew now."""
+        now = anyio.current_time()
+        if members.keys() != self._known:
+            if self._known and seen.assignment.spared:
+                return {}  # until it is written, which may be the turn of one that has just joined
+            self._known, self._looked_at = frozenset(members), now
+        elif now >= self._looked_at + SLOW_SECONDS:
+            self._looked_at = now
+            return spared(seen.assignment, members, seen.orders)
+        return None
 
     def _place(self, due: Due) -> int:
         """How many members act first: those before this one by name, without the dead."""
@@ -110,10 +115,8 @@ class Coordinator:
             elif due.planned is not None:
                 await self._write(due.planned)
         except (StaleVersion, AlreadyExists, NotFound, PreconditionFailed):
-            self._planned_at = -1
             await self._see_more(RETRY_SECONDS)  # what was decided on is old
         except ApiError as error:
-            self._planned_at = -1
             _log.info("the assignment could not be written", ring=self.ring.sharding.name, error=str(error))
             await anyio.sleep(RETRY_SECONDS)
 

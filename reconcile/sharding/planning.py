@@ -102,21 +102,21 @@ def groups_of(members: Mapping[str, MemberRecord], orders: Orders, buckets: int)
     return [Group(canaries, of_canaries), Group(others, buckets - of_canaries)]
 
 
-def spared(assignment: Assignment, members: Mapping[str, MemberRecord], changed: bool) -> Mapping[str, int]:
+def spared(assignment: Assignment, members: Mapping[str, MemberRecord], orders: Orders) -> Mapping[str, int]:
     """How many buckets fewer than its share each member is to get, at one more look at who is late.
 
-    It only grows while the members stay the same, so that no bucket goes back and forth; with other members
-    (`changed`) it begins anew. Where half of the members are late, the cause is not one of them.
+    It only grows, so that no bucket goes back and forth. Where half of the members are late, the cause is not
+    one of them.
     """
-    if changed:
-        return {}
-    late = [name for name, record in sorted(members.items()) if record.late and not record.draining]
-    if not late or len(late) * 2 >= len(members):
+    late = [name for name, record in members.items() if record.late and not record.draining]
+    if len(late) * 2 >= len(members):
         return assignment.spared
-    share = len(assignment.holdings) / len(members)
-    step, most = max(1, int(share / SPARED_SHARE)), int(share / 2)
-    grown = {name: min(most, assignment.spared.get(name, 0) + step) for name in late}
-    return {**assignment.spared, **grown}
+    found = dict(assignment.spared)
+    for group in groups_of(members, orders, len(assignment.holdings)):
+        share = group.buckets / len(group.members)
+        step, most = max(1, int(share / SPARED_SHARE)), int(share / 2)
+        found |= {name: min(most, found.get(name, 0) + step) for name in group.members if name in late}
+    return found
 
 
 def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders: Orders) -> Mapping[int, str]:

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from attrs import evolve
 
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -233,6 +234,24 @@ async def test_an_assignment_that_lost_its_label_gets_it_back(council: Council) 
     after = await council.assignment()
     assert after.beginning == before.beginning
     assert {one.next_owner for one in after.holdings} == {"", "b"}
+
+
+@pytest.mark.rule("shard-spared")
+@pytest.mark.parametrize("joining", ["a", "d"])
+@in_world(played)
+async def test_a_slow_member_gets_its_share_back_when_another_joins(council: Council, joining: str) -> None:
+    await begun(council, "b", "c")
+    await anyio.sleep(2)
+    lease = await council.client.get(Lease, assignment_name("ring"), "default")
+    spared = evolve(await council.assignment(), spared={"c": 1})
+    await council.client.raw.merge(lease, {"metadata": {"annotations": {ASSIGNMENT: spared.to_text()}}})
+    await anyio.sleep(2)
+    assert (await council.assignment()).spared == {"c": 1}
+    await council.join(joining)
+    await council.coordinate(joining)
+    council.group.start_soon(council.renew, joining)
+    await anyio.sleep(3 * TURN_SECONDS)
+    assert (await council.assignment()).spared == {}
 
 
 @in_world(played)

@@ -293,7 +293,7 @@ def test_late_members_are_spared_up_to_half_a_share_and_no_bucket_flaps(
     moves, steps = Counter[int](), 0
     for late in looks:
         members = {name: MemberRecord(late=number in late) for number, name in enumerate(names)}
-        less = spared(assignment, members, changed=False)
+        less = spared(assignment, members, NO_ORDERS)
         assert all(
             assignment.spared.get(name, 0) <= less.get(name, 0) <= buckets / count / 2 for name in names
         )
@@ -312,9 +312,18 @@ def test_late_members_are_spared_up_to_half_a_share_and_no_bucket_flaps(
 def test_where_half_of_the_members_are_late_none_is_spared() -> None:
     assignment = settled(Assignment.empty(64, 1), ring("abcd"))
     late = MemberRecord(late=True)
-    assert spared(assignment, ring("abcd", a=late), changed=False) == {"a": 2}
-    assert spared(assignment, ring("abcd", a=late, b=late), changed=False) == {}
-    assert spared(evolve(assignment, spared={"a": 2}), ring("abcd"), changed=True) == {}
+    assert spared(assignment, ring("abcd", a=late), NO_ORDERS) == {"a": 2}
+    assert spared(assignment, ring("abcd", a=late, b=late), NO_ORDERS) == {}
+
+
+@pytest.mark.rule("shard-spared", "shard-canary")
+def test_a_late_canary_is_spared_half_of_what_canaries_have_each() -> None:
+    members = ring("cdef", a=MemberRecord(canary=0.1, late=True), b=MemberRecord(canary=0.1))
+    assignment = settled(Assignment.empty(64, 1), members)
+    assert shares(assignment)["a"] == 3
+    for _ in range(SPARED_AT_MOST):
+        assignment = evolve(assignment, spared=spared(assignment, members, NO_ORDERS))
+    assert shares(settled(assignment, members))["a"] == 2
 
 
 @pytest.mark.rule("shard-deleted")
