@@ -122,6 +122,7 @@ def spared(assignment: Assignment, members: Mapping[str, MemberRecord], orders: 
 def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders: Orders) -> Mapping[int, str]:
     """The owner of each bucket when all is handed over."""
     holdings = assignment.holdings
+    orders = _led(holdings, members, orders)
     groups = groups_of(members, orders, len(holdings))
     having: dict[str, list[int]] = {name: [] for group in groups for name in sorted(group.members)}
     if not having:  # better with one that is to be drained than with none
@@ -142,6 +143,19 @@ def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders:
         free += movable[: max(0, len(buckets) - sizes[name])]
     takers = [name for name, buckets in having.items() for _ in range(sizes[name] - len(buckets))]
     return wanted | dict(zip(sorted(free), takers, strict=True))
+
+
+def _led(holdings: Sequence[Holding], members: Mapping[str, MemberRecord], orders: Orders) -> Orders:
+    """With the last bucket, the leader's, pinned to a member that is no canary, if there are both.
+
+    What runs there concerns all objects. People may pin it otherwise.
+    """
+    groups, leading = groups_of(members, orders, len(holdings)), len(holdings) - 1
+    if len(groups) < 2 or any(orders.pins.get(leading) in group.members for group in groups):
+        return orders
+    others, present = groups[-1].members, holdings[leading]
+    leader = next((name for name in (present.next_owner, present.owner) if name in others), others[0])
+    return evolve(orders, pins={**orders.pins, leading: leader})
 
 
 def _sizes(

@@ -266,13 +266,37 @@ def test_canaries_share_their_part_as_long_as_there_are_others(
     members = ring(others - canaries, **dict.fromkeys(canaries, MemberRecord(canary=share)))
     after = settled(Assignment.empty(buckets, 1), members)
     of_canaries = sum(shares(after)[name] for name in canaries)
-    assert of_canaries == (max(1, int(buckets * share)) if others - canaries else buckets)
+    most = max(1, min(int(buckets * share), buckets - 1))  # never the leader's bucket, the last
+    assert of_canaries == (most if others - canaries else buckets)
     pinned = settled(after, members, Orders(pins))
     assert all(
         pinned.holdings[bucket].owner == name
         for bucket, name in pins.items()
         if name in members and bucket < buckets
     )
+
+
+@pytest.mark.rule("shard-canary")
+@given(situations())
+def test_no_canary_has_the_bucket_of_the_leader_as_long_as_there_are_others(
+    situation: tuple[Assignment, Members, Orders, int],
+) -> None:
+    assignment, members, orders, moves_at_once = situation
+    staying = {name for name, record in members.items() if not record.draining} - {*orders.drained}
+    others = {name for name in staying if not members[name].canary}
+    leading = len(assignment.holdings) - 1
+    leader = settled(assignment, members, orders, max(1, moves_at_once)).holdings[leading].owner
+    pinned = orders.pins.get(leading)
+    assert leader in ({pinned} if pinned in staying else others or staying) or not staying
+
+
+@pytest.mark.rule("shard-canary")
+def test_a_canary_gives_the_bucket_of_the_leader_away_once_another_member_joins() -> None:
+    canary = MemberRecord(canary=0.5)
+    alone = settled(Assignment.empty(8, 1), {"a": canary})
+    found = rounds(alone, {"a": canary, "b": MemberRecord()})
+    assert shares(found[-1]) == {"a": 4, "b": 4}
+    assert found[-1].holdings[7] == Holding("b", alone.holdings[7].epoch + 1, clean=True)
 
 
 SPARED_AT_MOST = 8
