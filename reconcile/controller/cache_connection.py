@@ -217,6 +217,7 @@ class CacheConnection(Generic[T]):
         key = delta.last.key
         request = Request(*key, self.cluster)
         seen = narrowed(delta, self._keeps) if self._narrows else delta
+        self.backgrounds.follow(delta)  # also of an object that others have taken: its task ends
         if seen is not None:
             tombstones = self.executor.tombstones
             # A namespace that is not followed any more takes its objects out of the store: none was deleted.
@@ -228,7 +229,6 @@ class CacheConnection(Generic[T]):
             )
             if seen.new is None:
                 self.guard.forget(request)
-            self.backgrounds.follow(delta)
             wanted = wakes(self.controller.wakes, seen, self.failures, self.primary.resource)
             # Where objects are shared, each end has a run: with it all that is remembered of the key goes.
             if (wanted and not is_left_alone(seen, delta)) or (ended and tombstones.held is not None):

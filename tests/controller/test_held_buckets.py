@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from informers.informer_share import Share
 from reconcile import Background, Context, Controller, Deleted, ObjectMeta, Request, Result, Watch
 from reconcile.client.certainty import Certainty
 from reconcile.client.own_writes import Journal
@@ -12,7 +13,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.runs.run_request import Cause
 from reconcile.testing import Delay, Drop, Fault, When
-from tests.controller.replicas import Replica, Seen, made, working
+from tests.controller.replicas import FOUR, Replica, Seen, made, working
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 from tests.helpers.scenarios import in_world
 
@@ -302,6 +303,32 @@ async def test_background_tasks_work_for_held_objects_alone(world: World) -> Non
         replica.hold([1], epoch=2)
         await anyio.sleep(1)
         assert sorted(listening) == ["one", "two"]
+
+
+@in_world(played)
+async def test_the_background_task_of_an_object_that_others_have_taken_ends_when_the_object_leaves(
+    world: World,
+) -> None:
+    listening: set[str] = set()
+
+    async def listen(background: Background[Toy]) -> None:
+        listening.add(background.request.name)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            listening.remove(background.request.name)
+
+    replica = Replica(world, Controller(Toy, Seen().keep, background=listen))
+    await made(world, 1, "one")
+    await made(world, 2, "two")
+    async with working(world, replica):
+        replica.hold([1, 2])
+        await anyio.sleep(1)
+        replica.held.drop([1])  # without a release: this replica counted as dead
+        informer = replica.cache.informer(replica.executor.resource)
+        await informer.set_share(Share(keeps=lambda toy: FOUR.of(toy.uid) == 2), None)
+        await anyio.sleep(1)
+        assert listening == {"two"}
 
 
 @in_world(played)
