@@ -303,32 +303,11 @@ async def test_background_tasks_work_for_held_objects_alone(world: World) -> Non
         replica.hold([1], epoch=2)
         await anyio.sleep(1)
         assert sorted(listening) == ["one", "two"]
-
-
-@in_world(played)
-async def test_the_background_task_of_an_object_that_others_have_taken_ends_when_the_object_leaves(
-    world: World,
-) -> None:
-    listening: set[str] = set()
-
-    async def listen(background: Background[Toy]) -> None:
-        listening.add(background.request.name)
-        try:
-            await anyio.sleep_forever()
-        finally:
-            listening.remove(background.request.name)
-
-    replica = Replica(world, Controller(Toy, Seen().keep, background=listen))
-    await made(world, 1, "one")
-    await made(world, 2, "two")
-    async with working(world, replica):
-        replica.hold([1, 2])
-        await anyio.sleep(1)
-        replica.held.drop([1])  # without a release: this replica counted as dead
+        replica.held.drop([1])  # without a release, as others have taken it
         informer = replica.cache.informer(replica.executor.resource)
         await informer.set_share(Share(keeps=lambda toy: FOUR.of(toy.uid) == 2), None)
         await anyio.sleep(1)
-        assert listening == {"two"}
+        assert listening == ["two"]
 
 
 @in_world(played)
