@@ -14,14 +14,14 @@ from informers import Key
 from reconcile.embedded.log import StorageKey, Stored
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.models import kind_of
-from reconcile.testing.shard_invariants import one_owner, owned
+from reconcile.testing.manager_identity import is_life_of
+from reconcile.testing.shard_invariants import LEASES, one_owner, owned
 from reconcile.testing.world import World
 
 FreeInvariant: TypeAlias = Callable[[World], Iterator[str]]
 """Yields a text for each violation."""
 ObjectKey: TypeAlias = tuple[StorageKey, Key]
 
-_LEASES: StorageKey = ("coordination.k8s.io", "leases")
 _MINUTE = 60.0
 _OBSERVED = re.compile(rb'"observedGeneration":(\d+)')
 _GENERATION = re.compile(rb'"generation":(\d+)')
@@ -171,7 +171,7 @@ def leader(world: World) -> Iterator[str]:
         return
     times, holders = [0.0], [""]
     for one in world.changes:
-        if one.change.resource == _LEASES and one.change.new is not None:
+        if one.change.resource == LEASES and one.change.new is not None:
             times.append(one.at)
             holders.append(one.change.new.decode()["spec"].get("holderIdentity") or "")
     for process in world.processes:
@@ -179,7 +179,7 @@ def leader(world: World) -> Iterator[str]:
             if not request.mutating or request.target.resource == "leases":
                 continue
             holder = holders[bisect_right(times, request.at) - 1]
-            if not holder.startswith(f"manager-{process.number}."):
+            if not is_life_of(holder, process.number):
                 text = f"{request.summary} at {request.at:.3f} s by manager {process.number}"
                 yield f"{text}, while {holder or 'no manager'} led"
 

@@ -4,3 +4,8 @@
 def identity_of(process: int, life: int) -> str:
     """The identity of that life of manager number `process`."""
     return f"manager-{process}.{life}"
+
+
+def is_life_of(identity: str, process: int) -> bool:
+    """Whether it is the identity of any life of manager number `process`."""
+    return identity.startswith(f"manager-{process}.")

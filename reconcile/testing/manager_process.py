@@ -130,7 +130,6 @@ class ManagerProcess:
         self.controllers = self._scenario.make_controllers(self._outside)
         election = self._scenario.leader_election
         if election is not None:
-            # The leader invariant reads the number of the process from this identity.
             election = evolve(election, identity=identity_of(self.number, self.lives))
         sharding = self._scenario.sharding
         if sharding is not None:

@@ -7,8 +7,7 @@ from attrs import field, frozen, validators
 
 from reconcile.models import Object, encode, kind_of
 
-_NOT_NEGATIVE = validators.ge(0)
-_NO_LESS = validators.ge(0.0)
+_NOT_NEGATIVE = validators.ge(0.0)
 DEFAULT_NAMESPACE = "default"
 
 
@@ -132,18 +131,18 @@ class Freeze:
     """
 
     process: int = field(default=1, validator=validators.ge(1))
-    seconds: float = field(default=5.0, validator=_NO_LESS)
+    seconds: float = field(default=5.0, validator=_NOT_NEGATIVE)
 
 
 @frozen
 class CutOff:
     """Have nothing pass between manager number `process` and its server for so many seconds.
 
-    Requests and answers arrive later, unless who waits for them gives up before.
+    Requests and answers arrive later, unless the caller gives up first.
     """
 
     process: int = field(default=1, validator=validators.ge(1))
-    seconds: float = field(default=5.0, validator=_NO_LESS)
+    seconds: float = field(default=5.0, validator=_NOT_NEGATIVE)
 
 
 @frozen
@@ -151,7 +150,7 @@ class Stop:
     """Stop manager number `process` as a rollout does; it is started again so many seconds after its end."""
 
     process: int = field(default=1, validator=validators.ge(1))
-    seconds: float = field(default=5.0, validator=_NO_LESS)
+    seconds: float = field(default=5.0, validator=_NOT_NEGATIVE)
 
 
 ProcessAct = Kill | Freeze | CutOff | Stop

@@ -6,21 +6,22 @@ Who owns what is read from the changes of the assignment on the server, for only
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from attrs import frozen
 
 from reconcile.client.buckets import Buckets
+from reconcile.embedded.log import StorageKey
 from reconcile.models import kind_of
 from reconcile.runs.run_request import Request
 from reconcile.sharding.assignment import Assignment, Holding
 from reconcile.sharding.ring import ASSIGNMENT, assignment_name
-from reconcile.testing.manager_identity import identity_of
+from reconcile.testing.manager_identity import identity_of, is_life_of
 from reconcile.testing.run_records import KeyRun, TimedChange
 from reconcile.testing.world import ProcessView, World
 
-_LEASES = ("coordination.k8s.io", "leases")
+LEASES: Final[StorageKey] = ("coordination.k8s.io", "leases")
 
 
 @frozen
@@ -42,15 +43,15 @@ def owned(world: World) -> Iterator[str]:
     """Each bucket has an owner that lives, and each object has been run by the present owner."""
     if world.sharding is None:
         return
-    last = _assignments(world)[-1:]
-    if not last:
+    history = _assignments(world)
+    if not history:
         yield "there is no assignment of buckets"
         return
-    _, assignment = last[0]
+    _, assignment = history[-1]
     living = {identity_of(one.number, one.lives): one for one in world.processes if one.alive}
     for bucket, holding in enumerate(assignment.holdings):
         if living and holding.owner not in living:
-            yield f"bucket {bucket} has no living owner, but {holding.owner or 'nobody'}"
+            yield f"bucket {bucket} has no living owner, but {holding.owner or 'none'}"
         if holding.next_owner:
             yield f"bucket {bucket} is still on its way to {holding.next_owner}"
     yield from _objects_never_run(world, assignment, living)
@@ -93,7 +94,7 @@ def _runs_at_one_time(world: World) -> Iterator[str]:
         for number, one in enumerate(found):
             for other in found[number + 1 :]:
                 if other.run.started >= one.ends:
-                    continue
+                    break  # and so have those after it
                 if other.run.process != one.run.process and one.run.started < other.ends:
                     then = f"manager {other.run.process} from {other.run.started:.3f} s on"
                     before = f"manager {one.run.process} until {one.ends:.3f} s"
@@ -106,7 +107,7 @@ def _counts_until(world: World, run: KeyRun) -> float:
     for still in process.standstills:
         if still.life == run.life and run.started <= still.began < run.ended:
             gone = _lease_gone_at(world, identity_of(run.process, run.life))
-            if gone is not None and still.began <= gone <= max(still.ends, still.began):
+            if gone is not None and still.began <= gone <= still.ends:
                 return still.began
     return run.ended
 
@@ -115,7 +116,7 @@ def _lease_gone_at(world: World, identity: str) -> float | None:
     assert world.sharding is not None
     name = f"{world.sharding.name}-{identity}"
     for one in world.changes:
-        if one.change.resource == _LEASES and one.change.key.name == name and one.change.new is None:
+        if one.change.resource == LEASES and one.change.key.name == name and one.change.new is None:
             return one.at
     return None
 
@@ -144,15 +145,11 @@ def _writes_of_former_owners(world: World) -> Iterator[str]:
 
 
 def _is_of_another(holding: Holding, epoch: int, process: int) -> bool:
-    """Whether another process owns the bucket by now, so that it may run and write there.
+    """Whether the bucket is another process's by then, so that only that one may run and write there.
 
     An assignment that was begun anew has no owners at first, as all members may still go by the former one.
     """
-    return holding.epoch > epoch and bool(holding.owner) and not _is_life_of(holding.owner, process)
-
-
-def _is_life_of(identity: str, process: int) -> bool:
-    return identity.startswith(f"manager-{process}.")
+    return holding.epoch >= epoch and bool(holding.owner) and not is_life_of(holding.owner, process)
 
 
 def _assignments(world: World) -> Sequence[tuple[float, Assignment]]:
@@ -162,7 +159,7 @@ def _assignments(world: World) -> Sequence[tuple[float, Assignment]]:
     return [
         (one.at, Assignment.from_text(text))
         for one in world.changes
-        if one.change.resource == _LEASES and one.change.key.name == name and (text := _text(one))
+        if one.change.resource == LEASES and one.change.key.name == name and (text := _text(one))
     ]
 
 

@@ -44,7 +44,6 @@ class ProcessView(Protocol):
     transport: FaultyTransport
     controllers: Sequence[Controller[Any]]
     deaths: list[Death]
-
     lives: int
     standstills: list[Standstill]
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Any
 
 import anyio
@@ -32,6 +33,7 @@ from reconcile.testing import (
     When,
     replay,
 )
+from reconcile.testing.shard_invariants import one_owner
 from tests.simulation import toys
 from tests.simulation.shared_plots import STORY, keep_slowly, shared, sown
 from tests.simulation.toys import Plot
@@ -64,6 +66,19 @@ def test_a_write_that_was_on_its_way_for_long_is_no_write_of_a_former_owner(faul
     run = replay(shared(*STORY, reconcile=keep_slowly), plan)
     assert any(process.transport.applied for process in run.world.processes)
     assert any(process.deaths for process in run.world.processes) == isinstance(fault, Pause)
+
+
+@pytest.mark.rule("sim-one-owner")
+def test_a_write_in_the_epoch_of_another_owner_is_reported() -> None:
+    world = replay(shared(), FaultPlan()).world
+    assert not list(one_owner(world))
+    pairs = permutations(world.processes, 2)
+    written, other = next(
+        (write, two) for one, two in pairs for write in one.transport.writes if write.tenure is not None
+    )
+    other.transport.requests.append(written)
+    (fault,) = one_owner(world)
+    assert f"{written.summary} at {written.at:.3f} s by manager {other.number}, in epoch" in fault
 
 
 # --- each part of the protocol, left out ----------------------------------------------------------
@@ -113,11 +128,11 @@ def test_a_bucket_that_is_given_away_before_its_owner_released_it_is_reported(
 ) -> None:
     def hasty(assignment: Assignment, members: Mapping[str, MemberRecord], orders: Orders) -> Assignment:
         planned = plan(assignment, members, orders)
-        hasty = [
+        holdings = (
             evolve(one, owner=one.next_owner, next_owner="", epoch=one.epoch + 1) if one.next_owner else one
             for one in planned.holdings
-        ]
-        return evolve(planned, holdings=tuple(hasty))
+        )
+        return evolve(planned, holdings=tuple(holdings))
 
     monkeypatch.setattr(coordinator, "plan", hasty)
     assert "one-owner" in broken_rules(shared(*ROLLOUT, reconcile=keep_slowly, lag=(0.005, 3.0)))
