@@ -16,10 +16,10 @@ from reconcile.blocks.autoscaler.readings import ceil_div, milli_of
 from reconcile.kinds import Deployment, Pod
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Scenario, ScenarioReport, Wait, World, seeds, sweep
+from tests.helpers.sweeps import sweep_runs
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))
-RUNS = int(os.environ.get("SWEEP_RUNS", "8")) or None
-"""0: all of them."""
+RUNS = sweep_runs(8)
 
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)
 

@@ -44,8 +44,9 @@ from reconcile.testing import (
 from tests.controllers.fleets import fleet, rolling
 from tests.controllers.world import NAMESPACE, world
 from tests.helpers.scenarios import simulated
+from tests.helpers.sweeps import sweep_runs
 
-RUNS = int(os.environ.get("SWEEP_RUNS", "3")) or None
+RUNS = sweep_runs(3)
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "2"))
 
 QUICK = Delays(start=0.2, stop=0.2)

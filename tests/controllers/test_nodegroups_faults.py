@@ -43,9 +43,10 @@ from tests.controllers.nodegroups import (
     wait_in_vain,
 )
 from tests.controllers.world import NAMESPACE, World, world
+from tests.helpers.sweeps import sweep_runs
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "8"))
-RUNS = int(os.environ.get("SWEEP_RUNS", "8")) or None
+RUNS = sweep_runs(8)
 WRITES = 12
 """The writes of a quiet scale-up and scale-down that the sweep spoils, one after the other."""
 SPOILS = (RefuseAsStale(), LoseReply(), Drop(), Refuse(500, "InternalError", "no"), Refuse(429, "", "wait"))

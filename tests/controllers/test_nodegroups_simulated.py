@@ -23,10 +23,10 @@ from tests.controllers.nodegroups import (
     pod,
 )
 from tests.controllers.world import NAMESPACE
+from tests.helpers.sweeps import sweep_runs
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "2"))
-RUNS = int(os.environ.get("SWEEP_RUNS", "6")) or None
-"""0: all of them."""
+RUNS = sweep_runs(6)
 
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)
 

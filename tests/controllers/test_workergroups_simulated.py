@@ -31,9 +31,10 @@ from reconcile.testing import (
     sweep,
 )
 from reconcile.testing.scenario import ScenarioStep
+from tests.helpers.sweeps import sweep_runs
 from tests.simulation.bundled_scenarios import DEMO, cluster
 
-RUNS = int(os.environ.get("SWEEP_RUNS", "5")) or None
+RUNS = sweep_runs(5)
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "5"))
 HELD = "example.com/held"
 WORKER = {"ray.io/node-type": "worker"}

@@ -5,11 +5,11 @@ import os
 import pytest
 
 from reconcile.testing import FaultPlan, Scenario, ScenarioReport, replay, seeds, sweep
+from tests.helpers.sweeps import sweep_runs
 from tests.simulation.bundled_scenarios import BUNDLED, REAL_CRD, real_definition, worker_groups
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "4"))
-RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None
-"""0: all of them."""
+RUNS = sweep_runs(15)
 
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)
 

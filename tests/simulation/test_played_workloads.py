@@ -1,7 +1,6 @@
 """Scenarios with simulated workloads: the operator of an example comes to where its pods are ready."""
 
 import importlib
-import os
 from pathlib import Path
 from types import ModuleType
 
@@ -13,10 +12,10 @@ from reconcile.kinds import Deployment, Pod
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Edit, FaultPlan, Scenario, World, replay, sweep
 from reconcile.testing.end_state import end_state_of
+from tests.helpers.sweeps import sweep_runs
 
 SITE = Path(__file__).parents[2] / "docs" / "examples" / "site"
-RUNS = int(os.environ.get("SWEEP_RUNS", "10")) or None
-"""Of the sweep; 0: all."""
+RUNS = sweep_runs(10)
 
 pytestmark = [pytest.mark.timeout(60 if RUNS else 3600), pytest.mark.rule("workloads-scenario")]
 

@@ -1,7 +1,5 @@
 """Replicas that share objects, swept and fuzzed: some of it here, all in `make sweep`."""
 
-import os
-
 import pytest
 from attrs import evolve
 
@@ -19,11 +17,11 @@ from reconcile.testing import (
     replay,
     sweep,
 )
+from tests.helpers.sweeps import sweep_runs
 from tests.simulation.bundled_scenarios import DEMO, cluster, worker_groups
 from tests.simulation.shared_plots import TERMS, shared
 
-RUNS = int(os.environ.get("SWEEP_RUNS", "12")) or None
-"""0: all of them."""
+RUNS = sweep_runs(12)
 
 pytestmark = pytest.mark.timeout(120 if RUNS else 7200)
 

@@ -1,6 +1,5 @@
 """Simulated workloads: Deployments, StatefulSets and Jobs that keep pods on simulated nodes."""
 
-import os
 from itertools import pairwise
 from typing import Any
 
@@ -24,11 +23,11 @@ from reconcile.simulation import BEHAVIOUR, Delays, SimulatedWorkloads
 from reconcile.simulation.workload_steps import RolloutSizes, next_sizes
 from reconcile.testing import Apply, Delete, Scenario, World, sweep
 from tests.helpers.scenarios import in_world
+from tests.helpers.sweeps import sweep_runs
 from tests.simulation import nodes_world
 from tests.simulation.nodes_world import Story
 
-RUNS = int(os.environ.get("SWEEP_RUNS", "10")) or None
-"""Of the sweep; 0: all."""
+RUNS = sweep_runs(10)
 
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)
 

@@ -15,11 +15,12 @@ from reconcile.models import ObjectMeta, unstructured_kind
 from reconcile.testing import simulate
 from reconcile.webhooks.certificate_authority import new_authority, new_leaf
 from reconcile.webhooks.certificate_secret import SECRET_TYPE, UnusableSecret, read_secret, secret_data
+from tests.helpers.sweeps import sweep_runs
 from tests.webhooks.rotation_world import OBJECTS, SECRET, SERVICE, Death, RotationWorld, refusal
 
 EVENT = unstructured_kind("events.k8s.io/v1", "Event", plural="events")
 EVERY = 100
-ROTATIONS = int(os.environ.get("SWEEP_RUNS", "8")) or EVERY
+ROTATIONS = sweep_runs(8) or EVERY
 """Of the hundred; 0: all."""
 WRITES = 10
 """So many writes, at least, all replicas together send in a rotation; each is a step at which one may die."""

@@ -1,6 +1,5 @@
 """A new version of a kind comes into production: served, stored, migrated, and the old one dropped."""
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from reconcile.testing.virtual_time import simulate
 from reconcile.webhooks.definition_rollout import DefinitionRefused
 from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
+from tests.helpers.sweeps import sweep_runs
 from tests.webhooks.migrating_shops import (
     DEFINITION,
     GROUP,
@@ -23,7 +23,7 @@ from tests.webhooks.migrating_shops import (
 )
 from tests.webhooks.shops import Shop, ShopAlpha, ShopBeta
 
-STEPS = int(os.environ.get("SWEEP_RUNS", "12")) or None
+STEPS = sweep_runs(12)
 
 
 def versions(definition: dict[str, Any]) -> list[tuple[str, bool, bool]]:
