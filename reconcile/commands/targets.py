@@ -103,7 +103,7 @@ def load_module(name: str, advice: str = "check the name") -> ModuleType:
 
 
 def _attribute(target: str, module: ModuleType, path: str) -> object:
-    value: Any = module
+    value: object = module
     for name in path.split("."):
         if not hasattr(value, name):
             usable = [name for name, one in vars(module).items() if isinstance(one, Manager | Controller)]
