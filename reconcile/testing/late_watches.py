@@ -103,7 +103,7 @@ class _LateLines(AsyncIterator[bytes]):
             if not self._sent and self._watch.closed:
                 raise StopAsyncIteration
             self._reader = asyncio.get_running_loop().create_future()
-            self._context = self._context or copy_context()  # that of the reader: a writer's may be frozen
+            self._context = self._context or copy_context()  # the reader's: a writer's process may be frozen
             self._wake_in_time()
             try:
                 await self._reader

@@ -221,7 +221,7 @@ class SimulatedWorld:
         self.view.changes.append(TimedChange(loop_time(), change))
         if self._living and self._settling is None:
             # A plain callback: a task that waits for changes would cost far more in each run. In a context of
-            # its own: that of a writer may be of a process which is frozen before.
+            # its own: the process of the writer may be frozen before it runs.
             loop = asyncio.get_running_loop()
             if self.view.garbage_seconds:
                 delay = self.view.garbage_seconds

@@ -1,4 +1,4 @@
-"""Real kubectl as somebody else than the administrator, and its imperative commands for more kinds."""
+"""Real kubectl as a user other than the administrator, and its imperative commands for more kinds."""
 
 import os
 import shutil

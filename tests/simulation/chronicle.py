@@ -254,7 +254,7 @@ class Chronicle:
         return watch
 
     def _proof_of_age(self) -> bytes:
-        """What tells whoever has seen later versions that this server is of an earlier time, if anything."""
+        """What shows to clients that have seen later versions that the server is older, if anything does."""
         if self.bookmarks:
             return _bookmark(self.version)
         oldest = min(self.content.items(), key=lambda item: item[1].version, default=None)

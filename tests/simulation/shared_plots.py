@@ -36,7 +36,7 @@ async def keep_slowly(ctx: Context[Plot]) -> None:
 
 
 async def count(ctx: Context[Plot]) -> None:
-    """Tells of each plot in a ServiceAccount, in whichever replica leads."""
+    """Notes each plot in a ServiceAccount, in the replica that leads."""
     note = {"crop": ctx.object.spec.crop}
     await ctx.apply(Intent(ServiceAccount, metadata=ObjectMeta(f"of-{ctx.object.name}", annotations=note)))
 
@@ -47,7 +47,7 @@ def shared(
     beside: bool = False,
     **options: Any,
 ) -> Scenario:
-    """Three replicas share four plots; `beside`: and one of them runs a controller that needs all."""
+    """Three replicas share four plots; with `beside` one of them also runs a controller that needs all."""
 
     def make() -> list[Controller[Any]]:
         made: list[Controller[Any]] = [Controller(Plot, reconcile, owns=[ConfigMap], name="plots")]
@@ -62,4 +62,4 @@ def shared(
         "quiet_seconds": 12,
         "objects": PLOTS[1:],
     }
-    return Scenario(controllers=make, steps=steps or STORY, **{**given, **options})
+    return Scenario(controllers=make, steps=steps or STORY, **(given | options))

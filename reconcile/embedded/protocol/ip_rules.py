@@ -115,7 +115,7 @@ def ip_warnings(path: str, text: str) -> list[str]:
 
 
 def cidr_warnings(path: str, text: str) -> list[str]:
-    """What the writer of an accepted CIDR value is warned of; nothing for what is none."""
+    """What the writer of an accepted CIDR value is warned of; nothing for any other text."""
     interface = parse_cidr(text)
     if interface is None:
         return []
