@@ -165,7 +165,10 @@ class MemberLease:
             # By a first attempt whose answer was lost; or else of another process with this identity.
             found = await self._found("")
             if found.spec.acquire_time != spec.acquire_time:
-                self._lose(f"is held by another process with the identity {self._sharding.identity!r}")
+                self._lose(
+                    f"is that of another process with the identity {self._sharding.identity!r}: "
+                    "leave identity= out, or give each process one that none had before"
+                )
             # Others count from that first attempt: this member is certain only once it has renewed.
             return await self._client.raw.update(self._renewed(found, text), whole=True)
 

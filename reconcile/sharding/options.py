@@ -26,8 +26,8 @@ class Sharding:
     the same number of buckets: a power of two, and at least ten times the number of replicas for an even
     share. With `canary`, the member gets that share of all buckets at most, and does not lead, as long as
     there are others without: a new version proves itself on a few objects first. `identity` is unique among
-    all processes, by default the name of its host and a random part. `version` is shown to people. Raises
-    ValueError for numbers out of range, and for names that no Lease can have.
+    all processes that ever were, by default the name of its host and a random part. `version` is shown to
+    people. Raises ValueError for numbers out of range, and for names that no Lease can have.
     """
 
     name: str
