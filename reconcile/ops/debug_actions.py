@@ -42,11 +42,13 @@ class DebugActions:
 
     def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
         """Trigger, pause or resume a key; returns in which controllers. Raises LookupError, ValueError."""
-        done = []
-        for runner, request in self._found(kind, key):
+        found, done = self._found(kind, key), []
+        if action == "trigger" and all(runner.is_left(request) for runner, request in found):
+            raise LookupError(self._elsewhere(kind, key, *found[0]))
+        for runner, request in found:
             if action == "trigger":
                 if runner.is_left(request):
-                    raise LookupError(self._elsewhere(kind, key, runner, request))
+                    continue
                 runner.enqueue(request, Cause("triggered", note="by hand"))
             elif action == "pause":
                 runner.rest(request)

@@ -7,13 +7,15 @@ import pytest
 from anyio.abc import TaskGroup
 
 from reconcile import Controller, Manager
-from reconcile.client.buckets import in_ranges
+from reconcile.client.buckets import Buckets, in_ranges
 from reconcile.commands.explain_command import head
 from reconcile.commands.top_command import _share
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Lease
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.manager_status import ShardingStatus
 from reconcile.sharding import Sharding
+from reconcile.sharding.assignment import Orders
+from reconcile.sharding.ring import ORDERS
 from tests.helpers.managers import Toy, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
 
@@ -77,6 +79,24 @@ async def test_a_key_of_another_replica_is_answered_with_its_name(world: World) 
             actions.explain("Toy", "default/none")
         (told,) = actions.explain("Toy", f"default/{other.name}")["controllers"]
         assert told["held_by"] == "b", "it had all of them before there was another"
+        group.cancel_scope.cancel()
+
+
+@in_world(played)
+async def test_a_key_is_triggered_in_the_controllers_that_this_replica_has_it_in(world: World) -> None:
+    toy = await world.make("t")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.server.run)
+        (a,) = await started(world, group, "a")
+        await anyio.sleep(10)
+        orders = Orders({Buckets(16).of(toy.uid): "a", 16: "b"})
+        lease = await world.client.get(Lease, "ring-assignment", "default", live=True)
+        await world.client.raw.merge(lease, {"metadata": {"annotations": {ORDERS: orders.to_text()}}})
+        await started(world, group, "b")
+        await anyio.sleep(30)
+        assert not sharding(a).leads
+        actions = DebugActions(lambda: a._runners, lambda: a._replica)
+        assert actions.act("trigger", "Toy", "default/t")["controllers"] == ["toy"]
         group.cancel_scope.cancel()
 
 
