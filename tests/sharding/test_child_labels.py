@@ -92,9 +92,7 @@ async def test_all_children_are_labelled_and_nothing_else_is() -> None:
     "cause", [Refuse(500), Refuse(403), Drop(), LoseReply(), RefuseAsStale()], ids=lambda cause: str(cause)
 )
 @simulated
-async def test_a_label_that_could_not_be_written_is_written_later(
-    cause: Refuse | Drop | LoseReply | RefuseAsStale,
-) -> None:
+async def test_a_label_that_could_not_be_written_is_written_later(cause: Cause) -> None:
     made = await nursery(FaultPlan((Fault(TWO_PATCHES, cause),)))
     owner = await made.owner("a")
     for number in range(3):
