@@ -30,6 +30,11 @@ RECORD: Final = "reconcile-runtime/member"
 _log = get_logger("reconcile.sharding")
 
 
+def member_lease_name(ring: str, identity: str) -> str:
+    """The name of the Lease of a member."""
+    return f"{ring}-{identity}"
+
+
 class MemberLease:
     """Keeps the Lease of one member, with what `record` says. `client` must bypass every guard of writes."""
 
@@ -55,7 +60,7 @@ class MemberLease:
 
     @property
     def name(self) -> str:
-        return f"{self._sharding.name}-{self._sharding.identity}"
+        return member_lease_name(self._sharding.name, self._sharding.identity)
 
     @property
     def says_all(self) -> bool:

@@ -15,7 +15,7 @@ from informers.broadcast import Broadcast
 from reconcile.kinds import Lease
 from reconcile.models import DecodeError, decode_snapshot, kind_of
 from reconcile.sharding.assignment import Assignment, AssignmentError, MemberRecord, Orders
-from reconcile.sharding.member_lease import RECORD, RING_LABEL
+from reconcile.sharding.member_lease import RECORD, RING_LABEL, member_lease_name
 from reconcile.sharding.member_steps import View
 from reconcile.sharding.options import Sharding
 
@@ -163,6 +163,8 @@ class Ring:
             self._note_deletion(member)
 
     def _note_member(self, identity: str, lease: Lease) -> None:
+        if lease.name != member_lease_name(self.sharding.name, identity):
+            return  # a copy made by hand, say: when it runs out, the member is not dead
         known, now = self.members.get(identity), self._now()
         text = lease.metadata.annotations.get(RECORD, "")
         same = known is not None and known.lease.metadata.annotations.get(RECORD, "") == text
@@ -174,9 +176,8 @@ class Ring:
             record = MemberRecord.from_text(text)
         except AssignmentError as error:
             _log.warning("a member of the ring cannot be understood", member=identity, error=str(error))
-        if identity:
-            self.members[identity] = SeenMember(lease, record, now)
-            self._changed()
+        self.members[identity] = SeenMember(lease, record, now)
+        self._changed()
 
     def _note_deletion(self, member: SeenMember) -> None:
         if member.record.draining or self._now() >= member.overdue_at():

@@ -123,6 +123,15 @@ async def test_a_record_that_cannot_be_read_leaves_a_member_one(seen: Watched) -
 
 
 @in_world(played)
+async def test_a_copy_of_the_lease_of_a_member_tells_nothing_of_it(seen: Watched) -> None:
+    """Its deletion, when it is not renewed, would not prove that the member is dead."""
+    lease = await seen.member("b", MemberRecord(canary=0.5))
+    await seen.put("ring-copy", "b")
+    assert seen.ring.members["b"].lease.uid == lease.uid
+    assert seen.ring.records == {"b": MemberRecord(canary=0.5)}
+
+
+@in_world(played)
 async def test_a_lease_without_a_holder_is_no_member(seen: Watched) -> None:
     await seen.put("ring-unheld", "")
     assert not seen.ring.members
