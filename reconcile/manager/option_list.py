@@ -339,7 +339,7 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
         "clusters": ",".join(f"{name}={_place(way)}" for name, way in options["clusters"].items()),
         "namespaces": ",".join(options["namespaces"]),
         "leader_election": "" if election is None else f"{election.namespace}/{election.name}",
-        "sharding": "" if ring is None else f"{ring.namespace}/{ring.name}",
+        "sharding": "" if ring is None else ring.place,
         "undeclared": "refuse" if refuses_undeclared(options) else "warn",
     }
 
