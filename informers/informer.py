@@ -327,13 +327,14 @@ class Informer:
 
     # --- the share --------------------------------------------------------------------------------
 
-    async def set_share(self, share: Share, gained: Share | None) -> None:
+    async def set_share(self, share: Share, gained: Share | None) -> int:
         """Follow another share; `gained` is what it has that the one before had not.
 
         Objects that it does not keep leave the store, and handlers get deletions (`left`). While the informer
-        runs, this returns when all of `gained` is in the store. Failures are retried, and after a
-        cancellation the informer follows the new share all the same. Raises ValueError for selectors that do
-        not fit the options.
+        runs, this returns when all of `gained` is in the store: the version at which it was read, which the
+        store as a whole may have yet to reach; 0 if it was read with all the rest. Failures are retried, and
+        after a cancellation the informer follows the new share all the same. Raises ValueError for selectors
+        that do not fit the options.
         """
         query = selectors(self.options, share)
         more = None if gained is None else selectors(self.options, gained)
@@ -344,8 +345,9 @@ class Informer:
         owed = [] if gained is None or more is None else self._owe(gained.keeps, more, initial=True)
         with anyio.CancelScope(shield=True):  # what stayed would stay for good: no watch tells of it any more
             for part in tuple(self._parts.values()):
-                await part.sink.drop(lambda held: not self._wants(held), left=True)
+                await part.sink.drop(lambda held: not self._wants(held))
         await self._wait_read(owed)
+        return min((reading.version for _, reading in owed), default=0)
 
     async def refresh(self, part: Share) -> None:
         """Read the objects of a part of the share again, with a list that shows what the server has now.
@@ -373,12 +375,11 @@ class Informer:
     async def catch_up(self, version: int, part: Share, filtered: bool) -> None:
         """Wait until the store has all changes of a part of the share up to `version`, while this runs.
 
-        `filtered`: the server sends only changes within the share, so a quiet share would not tell for long.
+        The part was in the store before. `filtered`: the server sends only changes within the share, so a
+        quiet share would not tell for long.
         """
         if self.store.version < version and (filtered or not await self.wait_version(version, PATIENCE)):
             await self.refresh(part)
-        reflectors = [part.reflector for part in self._parts.values()]
-        await self._changes.wait_until(lambda: not (self.running and any(one.owes for one in reflectors)))
 
     # --- applies --------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ class OwedPart:
     keeps: Matches
     selectors: Mapping[str, str]
     initial: bool = False
+    version: int = 0
+    """At which they were read, if apart from the list."""
     done: bool = False
     """Whether the store has them, and the handlers too."""
 
@@ -27,7 +29,7 @@ class OwedPart:
 
 @define(eq=False)
 class OwedParts:
-    """They are read one after the other; a complete list stands for all.
+    """They are read one after the other, new parts last; a complete list stands for all.
 
     They outlast the run of a reflector.
     """
@@ -37,17 +39,15 @@ class OwedParts:
     _read: list[OwedPart] = field(factory=list, init=False)
     _rest: asyncio.TimerHandle | None = field(default=None, init=False)
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting or self._read)
-
     @property
     def next(self) -> OwedPart | None:
         """The part to read now."""
         return self._waiting[0] if self._waiting and self._rest is None else None
 
     def add(self, part: OwedPart) -> None:
-        """Owe a further part, which ends a rest."""
-        self._waiting.append(part)
+        """Owe a further part, which ends a rest. What is read again goes first, as work waits for it."""
+        at = len(self._waiting) if part.initial else sum(1 for one in self._waiting if not one.initial)
+        self._waiting.insert(at, part)
         self.end_rest()
 
     def rest(self, seconds: float, wake: Callable[[], None]) -> None:
@@ -72,9 +72,11 @@ class OwedParts:
         self.failures = 0
         self.end_rest()
 
-    def note_read(self) -> None:
-        """The next part is in the store."""
-        self._read.append(self._waiting.popleft())
+    def note_read(self, part: OwedPart, version: int) -> None:
+        """A part is in the store, as it is at a version."""
+        part.version = version
+        self._waiting.remove(part)
+        self._read.append(part)
         self.forgive()
 
     def note_all_read(self) -> None:

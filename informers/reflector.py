@@ -129,11 +129,6 @@ class Reflector:
     def state(self) -> Literal["listing", "watching", "resting"]:
         return _NAMES[type(self._state)]
 
-    @property
-    def owes(self) -> bool:
-        """Whether a part is still to be read again."""
-        return bool(self._owed)
-
     def relist(self) -> None:
         """List again in pages as soon as possible, whatever the watch reports."""
         self._relist_asked = True
@@ -327,7 +322,7 @@ class Reflector:
             if listed < version:
                 self._state = Listing()  # the server went back
                 return
-            self._owed.note_read()
+            self._owed.note_read(part, listed)
             self.status.error = None
         finally:
             self._reading_part, self._cut = False, None
@@ -348,7 +343,7 @@ class Reflector:
         while not self._is_interrupted() and (page := await self._page(token, part.selectors, take)):
             token = page.token
             if not token:
-                await self._sink.drop(partial(part.misses, seen, page.version), left=False)
+                await self._sink.drop(partial(part.misses, seen, page.version), page.version)
                 self._sink.note_merged(part.keeps, page.version)
                 return page.version
         return None

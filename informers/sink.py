@@ -89,12 +89,15 @@ class Sink:
         """
         self._merged.append(_Merged(keeps, version))
 
-    async def drop(self, leaves: Matches, *, left: bool) -> None:
-        """Remove the objects that `leaves` chooses, in slices, as missing or as not followed any more."""
+    async def drop(self, leaves: Matches, missing_at: int | None = None) -> None:
+        """Remove, in slices, the objects that `leaves` chooses.
+
+        They are not followed any more, or else a list at that version did not have them.
+        """
         pace, gone = LoopSlice(), list[Delta]()
         pace.start()
         for snapshot in self.store.held(self.part):
-            delta = self.store.drop(snapshot, left=left) if leaves(snapshot) else None
+            delta = self.store.drop(snapshot, missing_at) if leaves(snapshot) else None
             if delta is not None:
                 gone.append(delta)
             if pace.due():

@@ -49,6 +49,8 @@ class _Table:
 
     indexes: dict[str, StoreIndex]
     version: int = 0
+    newest: int = 0
+    """The highest version of a change that it shows."""
     filled: bool = False
     size: int = 0
     objects: dict[CompactKey, Snapshot] = field(factory=dict)
@@ -83,6 +85,10 @@ class _Table:
             for index in self.indexes.values():
                 index.remove(old)
         return old
+
+    def note_change(self, version: int) -> None:
+        self.version = max(self.version, version)
+        self.newest = max(self.newest, version)
 
     def note_ahead(self, removed: Snapshot) -> None:
         if removed.version > self.version:
@@ -122,6 +128,14 @@ class Store:
     def version(self) -> int:
         """The resourceVersion reached: the store has every change of the resource up to it."""
         return min((table.version for table in self._tables.values()), default=0)
+
+    @property
+    def newest(self) -> int:
+        """The highest version of a change that the store shows, also of parts read ahead of `version`.
+
+        A quiet resource reaches later versions by bookmarks.
+        """
+        return max((table.newest for table in self._tables.values()), default=0)
 
     @property
     def parts(self) -> Sequence[str]:
@@ -248,6 +262,8 @@ class Store:
         old = table.objects.get(snapshot.place)
         if snapshot.version > table.version:
             table.version = snapshot.version
+        if snapshot.version > table.newest:
+            table.newest = snapshot.version
         if old is not None and (old.version > snapshot.version or old.same_as(snapshot)):
             return None
         if table.ahead and table.is_past(snapshot):
@@ -275,7 +291,7 @@ class Store:
         table = self._table(snapshot.place.namespace)
         if table is None:
             return None
-        table.version = max(table.version, snapshot.version)
+        table.note_change(snapshot.version)
         old = table.objects.get(snapshot.place)
         return None if old is None or old.version > snapshot.version else table.unset(snapshot.place)
 
@@ -292,17 +308,23 @@ class Store:
             old = table.objects.get(snapshot.place)
             if old is None or not (old.version > snapshot.version or old.same_as(snapshot)):
                 table.set(snapshot)
+                table.newest = max(table.newest, snapshot.version)
                 deltas.append(Delta(old, snapshot, initial and old is None))
         return deltas
 
-    def drop(self, snapshot: Snapshot, *, left: bool) -> Delta | None:
-        """Remove an object that is missing, or is not followed any more (`left`); None if it has changed."""
+    def drop(self, snapshot: Snapshot, missing_at: int | None = None) -> Delta | None:
+        """Remove an object that a list at a version did not have, or else one that is not followed any more.
+
+        None if it has changed.
+        """
         table = self._table(snapshot.place.namespace)
         if table is None or table.objects.get(snapshot.place) is not snapshot:
             return None
         table.unset(snapshot.place)
         table.note_ahead(snapshot)
-        return Delta(snapshot, None, missed=True, left=left)
+        if missing_at is not None:
+            table.newest = max(table.newest, missing_at)
+        return Delta(snapshot, None, missed=True, left=missing_at is None)
 
     def reach(self, version: int, part: str = ALL) -> None:
         """Note that nothing of that part is missing up to `version`."""
@@ -349,7 +371,7 @@ class Store:
         """
         before = self._tables[part]
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
-        after.version, after.filled = version, True
+        after.version, after.newest, after.filled = version, version, True
         after.notes = {place: text for place, text in before.notes.items() if place in after.objects}
         self._tables[part] = after
         initial = not before.filled

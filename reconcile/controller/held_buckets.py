@@ -5,7 +5,7 @@ keys of objects in them. A bucket that is to go to another replica is closed fir
 more, while runs under way go on. Once it is dropped, nothing may be written under it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from contextlib import contextmanager
 
 import anyio
@@ -107,8 +107,12 @@ class HeldRun:
     def has_begun(self) -> bool:
         return bool(self._tenures)
 
+    @property
+    def buckets(self) -> Iterator[int]:
+        return (tenure.bucket for tenure in self._tenures)
+
     def is_in(self, buckets: Collection[int]) -> bool:
-        return any(tenure.bucket in buckets for tenure in self._tenures)
+        return any(bucket in buckets for bucket in self.buckets)
 
     @property
     def given_up(self) -> bool:
@@ -146,6 +150,10 @@ class HeldRuns:
         """Whether a run of that key has begun, and not just waits for writes of earlier ones."""
         run = self._runs.get(request)
         return run is not None and run.has_begun
+
+    def at_work_in(self, buckets: Collection[int]) -> Set[int]:
+        """Those of these buckets in which runs work."""
+        return {bucket for run in self._runs.values() for bucket in run.buckets} & {*buckets}
 
     async def ended(self, buckets: Collection[int]) -> None:
         """Wait until no run works in these buckets."""

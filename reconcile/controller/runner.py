@@ -1,7 +1,7 @@
 """A controller at work: workers take keys from its queue, one run after the other."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import closing
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -343,6 +343,10 @@ class Runner(Generic[T]):
             self._forget(buckets)
             raise
         self._forget(buckets)
+
+    def at_work_in(self, buckets: Collection[int]) -> Set[int]:
+        """Those of these buckets in which runs are under way."""
+        return set() if self._executor.runs is None else self._executor.runs.at_work_in(buckets)
 
     def cancel_runs(self, buckets: Collection[int]) -> None:
         """Cancel the runs in these buckets; a thread of blocking code goes on until it returns."""

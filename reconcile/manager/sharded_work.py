@@ -1,7 +1,7 @@
 """The work of one replica on its buckets: its informers, its runners, and what its caches have reached."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -42,6 +42,8 @@ class ShardedWork:
     labelled: anyio.Event = field(factory=anyio.Event)
     """Set when all children carry the label of their bucket: before, they cannot be found by it."""
     _followed: frozenset[int] = field(default=frozenset(), init=False)
+    _read: dict[tuple[APIResource, int], int] = field(factory=dict, init=False)
+    """The version at which the objects of a bucket were read, since when it is followed."""
     _unclean: set[int] = field(factory=set, init=False)
     _behind_since: float = field(default=math.inf, init=False)
 
@@ -55,15 +57,17 @@ class ShardedWork:
 
     async def follow(self, buckets: frozenset[int]) -> None:
         gained = buckets - self._followed
+        self._read = {place: version for place, version in self._read.items() if place[1] in buckets}
         self._followed = buckets
         async with anyio.create_task_group() as tasks:
             for informer in self.informers():
                 tasks.start_soon(self._follow, informer, buckets, gained)
 
     async def _follow(self, informer: Informer, buckets: Collection[int], gained: Collection[int]) -> None:
-        share = self.share(informer.resource, buckets)
+        share, resource = self.share(informer.resource, buckets), informer.resource
         assert share is not None
-        await informer.set_share(share, self.share(informer.resource, gained) if gained else None)
+        read = await informer.set_share(share, self.share(resource, gained) if gained else None)
+        self._read |= {(resource, bucket): read for bucket in gained}
 
     async def catch_up(self, buckets: Collection[int], reached: Mapping[str, int] | None) -> None:
         await self.labelled.wait()
@@ -76,11 +80,13 @@ class ShardedWork:
     async def _catch_up(
         self, informer: Informer, buckets: Collection[int], reached: Mapping[str, int] | None
     ) -> None:
-        part = self.share(informer.resource, buckets)
+        resource, part = informer.resource, self.share(informer.resource, buckets)
         assert part is not None
-        filtered = is_filtered(self.shared[informer.resource], self.served)
+        filtered = is_filtered(self.shared[resource], self.served)
         if reached is not None:
-            await informer.catch_up(reached.get(str(informer.resource), 0), part, filtered)
+            version = reached.get(str(resource), 0)
+            if any(self._read.get((resource, bucket), 0) < version for bucket in buckets):
+                await informer.catch_up(version, part, filtered)
         elif filtered:
             await informer.refresh(part)
         else:
@@ -106,9 +112,15 @@ class ShardedWork:
         for runner in self.cluster.runners:
             runner.gain(self._of(runner, epochs), clean=clean)
 
-    async def close(self, buckets: Collection[int]) -> None:
+    def close(self, buckets: Collection[int]) -> Sequence[Collection[int]]:
         self.held.close(buckets)
         self.leading.close(buckets)
+        busy = {bucket for runner in self.cluster.runners for bucket in runner.at_work_in(buckets)}
+        idle = [bucket for bucket in buckets if bucket not in busy]
+        # To release a bucket is to look through all that its runners remember, so idle ones go together.
+        return [part for part in (idle, *([bucket] for bucket in sorted(busy))) if part]
+
+    async def release(self, buckets: Collection[int]) -> None:
         async with anyio.create_task_group() as tasks:
             for runner in self.cluster.runners:
                 tasks.start_soon(self._release, runner, self._of(runner, buckets))
@@ -130,7 +142,7 @@ class ShardedWork:
         self.leading.drop(buckets)
 
     def seen(self) -> Mapping[str, int]:
-        return {str(informer.resource): informer.store.version for informer in self.informers()}
+        return {str(informer.resource): informer.store.newest for informer in self.informers()}
 
     def late(self) -> bool:
         """Whether changes have waited for workers ever since LATE_SECONDS, while the server kept up."""

@@ -152,11 +152,11 @@ class MemberRecord:
     """What a member says of itself, in its Lease.
 
     `warm` are buckets that it is to own next and follows by now; `released` are buckets that it owned and in
-    which its last run has ended, both with the epoch that this is about. `seen` are the versions that its
-    stores had reached by then, by resource. `beginning` is that of the assignment that it goes by: it holds
+    which its last run has ended, both with the epoch that this is about. `seen` are the highest versions that
+    its stores showed by then, by resource. `beginning` is that of the assignment that it goes by: it holds
     nothing by another. `canary`: it is to get that share of all buckets, until its version has proven itself.
-    `late`: its keys wait for too long, though the server keeps up.
-    `labelled` are resources whose children it has seen to carry labels. `version` is for people.
+    `late`: its keys wait for too long, though the server keeps up. `labelled` are resources whose children it
+    has seen to carry labels. `version` is for people.
     """
 
     warm: Mapping[int, int] = field(factory=dict)

@@ -52,8 +52,15 @@ class BucketWork(Protocol):
         """Work on the keys of these buckets, each under its epoch."""
         ...
 
-    async def close(self, buckets: Collection[int]) -> None:
-        """Begin no more runs in these buckets, and wait until none is under way; writes are seen then."""
+    def close(self, buckets: Collection[int]) -> Sequence[Collection[int]]:
+        """Begin no more runs in these buckets; returns them in the parts that are to be released apart.
+
+        A bucket without runs does not wait for those of another.
+        """
+        ...
+
+    async def release(self, buckets: Collection[int]) -> None:
+        """Wait until no run is under way in closed buckets; writes are seen then."""
         ...
 
     def drop(self, buckets: Collection[int]) -> None:
@@ -61,7 +68,7 @@ class BucketWork(Protocol):
         ...
 
     def seen(self) -> Mapping[str, int]:
-        """The versions that the caches have reached, by resource."""
+        """The highest versions that the caches show, by resource."""
         ...
 
     def late(self) -> bool:
@@ -170,8 +177,8 @@ class Member:
             self.work.hold(holds)
         for clean, epochs in catching_up.items():
             tasks.start_soon(self._catch_up, epochs, clean)
-        if closes:
-            tasks.start_soon(self._close, closes)
+        for part in self.work.close(closes) if closes else ():
+            tasks.start_soon(self._release, {bucket: closes[bucket] for bucket in part})
 
     async def _follow(self) -> None:
         following: frozenset[int] = frozenset()
@@ -197,8 +204,8 @@ class Member:
         await self.work.catch_up(epochs, reached)
         self._give(*(CaughtUp(bucket, epoch) for bucket, epoch in epochs.items()))
 
-    async def _close(self, epochs: Mapping[int, int]) -> None:
-        await self.work.close(epochs)
+    async def _release(self, epochs: Mapping[int, int]) -> None:
+        await self.work.release(epochs)
         # After the last run: the caches show all that it wrote, so these versions cover it.
         seen = {**self.base.seen, **self.work.seen()}
         self.base = evolve(self.base, seen=seen)

@@ -13,6 +13,7 @@ from informers import Delta, Informer, InformerOptions, Response
 from informers.apimachinery.shard_selectors import SHARD_EXAMPLE
 from informers.informer_share import Share, shards_served
 from informers.loop_slices import LOOK_EVERY
+from informers.owed_parts import OwedPart, OwedParts
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -356,6 +357,31 @@ async def test_a_filtered_watch_of_a_quiet_share_catches_up_by_a_list() -> None:
         other = await world.make("e", 1)
         await world.informer.catch_up(int(other.metadata.resource_version), labelled({0}), filtered=True)
         assert world.lists == ["bucket in (0)"]
+
+
+def test_what_work_waits_for_is_read_before_what_is_to_come() -> None:
+    owed = OwedParts()
+    first, second = [OwedPart(lambda _: True, {}, initial=True) for _ in range(2)]
+    third, fourth = [OwedPart(lambda _: True, {}) for _ in range(2)]
+    for part in (first, second, third, fourth):
+        owed.add(part)
+    order = []
+    while (part := owed.next) is not None:
+        order.append(part)
+        owed.note_read(part, 7)
+    assert order == [third, fourth, first, second]
+    assert {part.version for part in order} == {7}
+
+
+@simulated
+async def test_a_share_tells_at_which_version_it_was_read() -> None:
+    world = a_world(labelled({0}))
+    async with synced(world):
+        other = await world.make("e", 1)
+        assert await world.informer.set_share(labelled({0, 1}), labelled({1})) >= int(
+            other.metadata.resource_version
+        )
+        assert await world.informer.set_share(labelled({0}), None) == 0
 
 
 # --- strange servers --------------------------------------------------------------------------------------

@@ -70,6 +70,8 @@ class Play:
     witness: Witness
     share: frozenset[int]
     relabels: bool
+    read: bool = True
+    """Whether what was gained last was waited for."""
 
     async def go_on(self, times: int) -> None:
         for number in range(times):
@@ -94,9 +96,11 @@ class Play:
         to = frozenset(bucket for bucket in BUCKETS if self.chance.random() < 0.5) or frozenset({0})
         gained = self.share_of(to - self.share) if to - self.share else None
         before = await self.of(to - self.share)
-        self.share = to
-        await self.informer.set_share(self.share_of(to), gained)
+        self.share, self.read = to, False
+        read = await self.informer.set_share(self.share_of(to), gained)
+        assert read >= max((int(one.metadata.resource_version) for one in before), default=0) or not read
         await self.holds(before)
+        self.read = True
 
     async def refresh(self) -> None:
         part = frozenset(bucket for bucket in self.share if self.chance.random() < 0.5) or self.share
@@ -105,6 +109,8 @@ class Play:
         await self.holds(before)
 
     async def catch_up(self) -> None:
+        if not self.read:
+            await self.informer.refresh(self.share_of(self.share))
         before = await self.of(self.share)
         newest = max((int(one.metadata.resource_version) for one in before), default=0)
         await self.informer.catch_up(newest, self.share_of(self.share), filtered=self.filtered)

@@ -212,17 +212,42 @@ def test_a_merged_list_says_nothing_of_the_version_reached() -> None:
     assert store.held("three") == []
 
 
-@pytest.mark.parametrize("left", [False, True])
-def test_an_object_is_dropped_in_the_state_that_was_looked_at(left: bool) -> None:
+@pytest.mark.parametrize("missing_at", [None, 9])
+def test_an_object_is_dropped_in_the_state_that_was_looked_at(missing_at: int | None) -> None:
     store = Store()
     store.put(thing("a", 3))
     (held,) = store.held()
     store.put(thing("a", 4))
-    assert store.drop(held, left=left) is None
+    assert store.drop(held, missing_at) is None
     (held,) = store.held()
-    assert store.drop(held, left=left) == Delta(held, None, missed=True, left=left)
-    assert store.drop(held, left=left) is None
-    assert store.drop(thing("x", 9, "three"), left=left) is None
+    assert store.drop(held, missing_at) == Delta(held, None, missed=True, left=missing_at is None)
+    assert store.drop(held, missing_at) is None
+    assert store.drop(thing("x", 9, "three"), missing_at) is None
+
+
+def test_the_newest_version_is_that_of_the_last_change_and_not_of_a_bookmark() -> None:
+    store = Store()
+    store.replace([thing("a", 3), thing("c", 4)], 5)
+    assert store.newest == 5
+    store.put(thing("a", 7))
+    store.reach(20)
+    assert (store.newest, store.version) == (7, 20)
+    store.put(thing("a", 21))
+    store.remove(thing("a", 22))
+    assert (store.newest, store.version) == (22, 22)
+
+
+def test_a_part_that_was_read_apart_shows_newer_changes_than_the_store_has_reached() -> None:
+    store = Store()
+    store.replace([thing("a", 3), thing("c", 4)], 5)
+    store.merge([thing("a", 8)], initial=False)
+    assert (store.newest, store.version) == (8, 5)
+    gone = next(held for held in store.held() if held.place.name == "c")
+    store.drop(gone)
+    assert store.newest == 8
+    store.put(thing("c", 6))
+    store.drop(next(held for held in store.held() if held.place.name == "c"), missing_at=9)
+    assert (store.newest, store.version) == (9, 6)
 
 
 def test_the_past_of_a_dropped_object_does_not_come_back() -> None:
@@ -230,7 +255,7 @@ def test_the_past_of_a_dropped_object_does_not_come_back() -> None:
     store.replace([], 5)
     store.merge([thing("a", 8), thing("b", 7)], initial=False)
     for held in store.held():
-        store.drop(held, left=True)
+        store.drop(held)
     assert store.put(thing("a", 6)) is None
     assert store.put(thing("b", 7)) is None
     assert store.put(thing("c", 7)) == Delta(None, thing("c", 7))

@@ -1,6 +1,6 @@
 """What a hand-over does when the server does not answer."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Any, cast
 
 import anyio
@@ -51,6 +51,12 @@ class Broken:
         await self._read()
         return 7
 
+    def at_work_in(self, buckets: Collection[int]) -> Set[int]:
+        return {2, 3}.intersection(buckets)
+
+    async def set_share(self, share: object, gained: object) -> int:
+        return 5
+
     async def catch_up(self, version: int, part: object, filtered: bool) -> None:
         self.done.append(version)
 
@@ -65,8 +71,27 @@ def work(broken: Broken) -> ShardedWork:
 @simulated
 async def test_buckets_are_released_when_the_server_answers_again() -> None:
     broken = Broken([ApiError(500, "InternalError", "no"), CacheBehind("no")])
-    await work(broken).close([1])
+    await work(broken).release([1])
     assert broken.done == [[1]]
+
+
+def test_a_bucket_with_runs_is_released_apart_from_all_others() -> None:
+    assert work(Broken([])).close([0, 1, 2, 3]) == [[0, 1], [2], [3]]
+    assert work(Broken([])).close([2]) == [[2]]
+
+
+@simulated
+async def test_buckets_that_were_read_late_enough_need_not_catch_up() -> None:
+    broken = Broken([])
+    at_work = work(broken)
+    await at_work.follow(frozenset({1, 2}))
+    await at_work.catch_up([1], {str(TOYS): 5})
+    assert broken.done == []
+    await at_work.catch_up([1, 2], {str(TOYS): 6})
+    assert broken.done == [6]
+    await at_work.follow(frozenset({2}))
+    await at_work.catch_up([1], {str(TOYS): 5})
+    assert broken.done == [6, 5]
 
 
 @simulated
