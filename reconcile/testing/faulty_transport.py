@@ -163,6 +163,7 @@ class FaultyTransport(PassingTransport):
         with self._calls.caused_here():
             response = await self._inner.request(request)
         if self.cut_off:
+            self.record(call, server_status=response.status)  # the caller may give up meanwhile
             await self._reach()
         return await self._after(call, response.status) or response
 
@@ -262,8 +263,8 @@ class FaultyTransport(PassingTransport):
     async def _after(self, call: "_FaultyCall", status: int) -> Response | None:
         """Inject the faults after the server has answered; returns their answer, if any."""
         if not call.met:
+            self.record(call, status=None if self.crashed else status, server_status=status)
             self.stay_dead()
-            self.record(call, status=status, server_status=status)
             return None
         self.record(call, server_status=status)
         await self._wait(call, SlowReply)
@@ -397,9 +398,9 @@ class _FaultyCall:
 
     @property
     def decisive(self) -> What | None:
-        """The first fault that ends the request; delays and the faults of streams do not."""
+        """The first fault that ends the request; delays, pauses and the faults of streams do not."""
         for fault in self.met:
-            if not isinstance(fault, Delay | SlowReply | Meanwhile | StreamFault):
+            if not isinstance(fault, Delay | SlowReply | Meanwhile | Pause | StreamFault):
                 return fault
         return None
 

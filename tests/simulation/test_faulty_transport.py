@@ -20,6 +20,7 @@ from reconcile.testing.faults import (
     Fault,
     FaultPlan,
     LoseReply,
+    Pause,
     Refuse,
     RefuseAsStale,
     SlowReply,
@@ -29,7 +30,7 @@ from reconcile.testing.faults import (
 )
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.virtual_time import simulate
-from tests.helpers.scripted_server import ScriptedServer, streaming
+from tests.helpers.scripted_server import Chunks, ScriptedServer, SeenRequest, streaming
 
 PODS = "/api/v1/namespaces/a/pods"
 POD = f"{PODS}/web"
@@ -149,6 +150,41 @@ def test_delays_add_up_and_precede_the_deciding_fault() -> None:
         f"3.000s CREATE {PODS}: SlowReply(seconds=5)",
         f"8.000s CREATE {PODS}: LoseReply()",
     ]
+
+
+async def test_a_pause_precedes_the_deciding_fault() -> None:
+    paused: list[float] = []
+    server = streaming()
+    transport = FaultyTransport(server, FaultPlan([Fault(When(), what) for what in (Pause(4), Drop())]))
+    transport.pause = paused.append
+    with pytest.raises(Unreachable):
+        await transport.request(HttpRequest("POST", PODS))
+    assert (paused, server.seen) == ([4], [])
+
+
+def test_an_answer_that_cannot_pass_is_recorded_even_if_its_caller_gives_up() -> None:
+    def answer(_: SeenRequest) -> Chunks:
+        transport.cut(10)
+        return Chunks()
+
+    async def main() -> None:
+        with anyio.move_on_after(3):
+            await transport.request(HttpRequest("POST", PODS))
+
+    transport = FaultyTransport(ScriptedServer(answer))
+    simulate(main)
+    assert [(one.status, one.server_status) for one in transport.requests] == [(None, 200)]
+
+
+async def test_an_answer_to_a_process_that_died_meanwhile_is_recorded() -> None:
+    def answer(_: SeenRequest) -> Chunks:
+        transport.die()
+        return Chunks()
+
+    transport = FaultyTransport(ScriptedServer(answer))
+    with pytest.raises(Crash):
+        await transport.request(HttpRequest("POST", PODS))
+    assert [(one.status, one.server_status) for one in transport.requests] == [(None, 200)]
 
 
 async def test_each_fault_counts_its_own_matches() -> None:
