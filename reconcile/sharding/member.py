@@ -194,7 +194,7 @@ class Member:
             self._give(Followed(wanted))
 
     def _has_time(self, gained: Set[int]) -> bool:
-        """Whether buckets are followed later: others work on them, and nobody on what catches up now."""
+        """Whether buckets are followed later: others work on them, and none on what catches up now."""
         holdings, mine = self.state.view.assignment.holdings, self.sharding.identity
         others_work = all(holdings[bucket].owner != mine for bucket in gained)
         return bool(gained) and others_work and bool(self.state.in_phase(CatchingUp))

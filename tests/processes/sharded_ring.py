@@ -131,6 +131,12 @@ async def _cut_off(place: Place, seconds: float) -> None:
     place.proxy.cut = False
 
 
+async def _cut_off_briefly(place: Place, seconds: float) -> None:
+    place.proxy.stand_still()
+    await anyio.sleep(seconds)
+    place.proxy.go_on()
+
+
 async def _stop(place: Place, seconds: float) -> None:
     place.staffed = False
     place.signal(signal.SIGTERM)
@@ -145,5 +151,5 @@ FAULTS: dict[str, tuple[Callable[[Place, float], Awaitable[None]], tuple[float, 
     "frozen": (_freeze, LASTING),
     "frozen briefly": (_freeze, BRIEF),
     "cut off": (_cut_off, LASTING),
-    "cut off briefly": (_cut_off, BRIEF),
+    "cut off briefly": (_cut_off_briefly, BRIEF),
 }

@@ -1,4 +1,4 @@
-"""A TCP proxy that can be cut: nothing passes then, and nobody is told."""
+"""A TCP proxy that can be cut or stand still; no end of a connection is told of that."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,12 +10,26 @@ from attrs import define, field
 
 @define
 class TcpProxy:
-    """Passes bytes on between a port of its own and `target`, until it is `cut`."""
+    """Passes bytes on between a port of its own and `target`.
+
+    While it is `cut`, they are lost. While it stands still, they wait: as with a network that is down for a
+    moment, since TCP sends again what has not arrived.
+    """
 
     target: int
     port: int = 0
     cut: bool = False
     dropped: int = field(default=0, init=False)
+    _passing: anyio.Event = field(factory=anyio.Event, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._passing.set()
+
+    def stand_still(self) -> None:
+        self._passing = anyio.Event()
+
+    def go_on(self) -> None:
+        self._passing.set()
 
     async def _connect(self, client: SocketStream) -> None:
         server = await anyio.connect_tcp("127.0.0.1", self.target)
@@ -26,6 +40,7 @@ class TcpProxy:
     async def _pass(self, source: ByteReceiveStream, sink: ByteSendStream) -> None:
         try:
             async for part in source:
+                await self._passing.wait()
                 if self.cut:
                     self.dropped += len(part)
                 else:

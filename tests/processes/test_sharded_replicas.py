@@ -33,7 +33,7 @@ from tests.processes import replica
 from tests.processes.harness import Machine, machine
 from tests.processes.ledger import Entry, entries_of
 from tests.processes.recording_server import CHANGES, Asked, asked_of
-from tests.processes.sharded_replica import BUCKETS, NAMESPACE
+from tests.processes.sharded_replica import BUCKETS, NAMESPACE, TERMS
 from tests.processes.sharded_ring import FAULTS, Place, Ring, identity_of
 from tests.processes.tcp_proxy import proxying
 
@@ -47,10 +47,8 @@ STARTS = 40 + int(SECONDS / 5)
 NAMES = [f"t{number}" for number in range(60)]
 PAUSE = 0.05
 """Seconds between two changes of objects."""
-RESTED = 90.0
-"""Seconds after the last fault in which all objects are worked on. Usually it is less than one; 50 were seen
-beside other tests, and what took them is not known. The bench measures how long a killed replica's keys wait.
-"""
+RESTED = TERMS.duration + 10
+"""Seconds after the last fault in which all objects are worked on; usually it is less than one."""
 ON_ITS_WAY = 1.0
 """Seconds that a frozen process takes at most to send what it was about to send."""
 
@@ -167,7 +165,7 @@ async def change(client: Client, sizes: dict[str, int]) -> None:
 
 async def until_rested(client: Client, sizes: Mapping[str, int]) -> None:
     """Until each object's status shows its size."""
-    with anyio.fail_after(RESTED + 10):
+    with anyio.fail_after(60):
         while sizes != {toy.name: toy.status.size for toy in await client.list(Toy, NAMESPACE)}:
             await anyio.sleep(0.1)
 
