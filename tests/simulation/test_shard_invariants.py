@@ -61,7 +61,7 @@ def test_whatever_happens_to_replicas_each_object_has_one_owner(happening: str, 
 
 @pytest.mark.rule("sim-one-owner")
 @pytest.mark.parametrize("fault", [Pause(20.0), SlowReply(8.0)])
-def test_a_write_that_was_on_its_way_for_long_is_no_write_of_a_former_owner(fault: Any) -> None:
+def test_a_write_that_was_on_its_way_for_long_is_no_write_of_a_former_owner(fault: Pause | SlowReply) -> None:
     plan = FaultPlan([Fault(When("patch", "*/configmaps/*", nth=2), fault)])
     run = replay(shared(*STORY, reconcile=keep_slowly), plan)
     assert any(process.transport.applied for process in run.world.processes)
@@ -104,10 +104,10 @@ async def writes_on(ctx: Context[Plot]) -> None:
                 await ctx.client.apply(toys.bed(ctx.object, 0))
 
     await ctx.apply(toys.bed(ctx.object, 0))
-    tasks.append(asyncio.ensure_future(write()))
+    tasks.append(asyncio.create_task(write()))
 
 
-tasks: list[Any] = []
+tasks: list[asyncio.Task[None]] = []
 ALONE = ("converges", "stays", "extra-run", "end-state", "creates", "deletes", "owned", "requests")
 
 
@@ -143,9 +143,13 @@ def test_a_member_that_does_not_wait_for_its_runs_is_reported(monkeypatch: pytes
     async def release(self: Any, buckets: Any) -> None:
         return None
 
+    async def outlast_hand_overs(ctx: Context[Plot]) -> None:
+        await anyio.sleep(3.0)
+        await toys.keep(ctx)
+
     monkeypatch.setattr(Runner, "release", release)
     monkeypatch.setattr(Runner, "cancel_runs", lambda self, buckets: None)
-    assert "one-owner" in broken_rules(shared(*ROLLOUT, reconcile=keep_slowly))
+    assert "one-owner" in broken_rules(shared(*ROLLOUT, reconcile=outlast_hand_overs))
 
 
 @pytest.mark.rule("sim-one-owner")
