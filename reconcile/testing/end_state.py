@@ -201,13 +201,10 @@ def _is_deletion(change: StoredChange) -> bool:
 def _plain(stored: Stored, names: Mapping[str, str]) -> Any:
     body = stored.decode()
     metadata = {name: value for name, value in body["metadata"].items() if name not in _VOLATILE}
-    metadata.get("annotations", {}).pop(TOUCHED, None)
-    if not metadata.get("annotations", True):
-        del metadata["annotations"]
-    if BUCKET_LABEL in metadata.get("labels", ()):  # it follows from a uid
-        labels = {name: value for name, value in metadata["labels"].items() if name != BUCKET_LABEL}
-        metadata = {name: value for name, value in metadata.items() if name != "labels"}
-        metadata |= {"labels": labels} if labels else {}
+    for part, passing in (("annotations", TOUCHED), ("labels", BUCKET_LABEL)):  # a bucket follows from a uid
+        metadata.get(part, {}).pop(passing, None)
+        if not metadata.get(part, True):
+            del metadata[part]
     for owner in metadata.get("ownerReferences") or ():
         owner.pop("uid", None)
     return _without({**body, "metadata": metadata}, names)
