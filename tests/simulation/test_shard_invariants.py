@@ -33,6 +33,7 @@ from reconcile.testing import (
     When,
     replay,
 )
+from reconcile.testing.end_state import end_state_of
 from reconcile.testing.shard_invariants import one_owner
 from tests.simulation import toys
 from tests.simulation.shared_plots import STORY, keep_slowly, shared, sown
@@ -79,6 +80,12 @@ def test_a_write_in_the_epoch_of_another_owner_is_reported() -> None:
     other.transport.requests.append(written)
     (fault,) = one_owner(world)
     assert f"{written.summary} at {written.at:.3f} s by manager {other.number}, in epoch" in fault
+
+
+@pytest.mark.rule("sim-end-state")
+def test_the_bucket_of_an_object_is_no_part_of_an_end_state() -> None:
+    first, second = (end_state_of(replay(shared(), FaultPlan(seed=seed)).world) for seed in (0, 1))
+    assert first.objects == second.objects
 
 
 # --- each part of the protocol, left out ----------------------------------------------------------
