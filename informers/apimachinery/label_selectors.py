@@ -6,6 +6,7 @@ selector is accepted here if and only if an API server accepts it.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import frozen
@@ -19,6 +20,8 @@ _TOKEN: Final = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
 _SIGNS: Final = frozenset({"==", "!=", *"=!(),<>"})
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _LARGEST: Final = 2**63
+_SHORT: Final = 512
+"""Characters of a selector that is remembered; those of a server's clients may be as long as a request."""
 _OF_SIGN: Final[Mapping[str, Operator]] = {
     "=": "in",
     "==": "in",
@@ -86,6 +89,12 @@ def parse_label_selector(text: str) -> tuple[Requirement, ...]:
 
     Raises ValueError with the server's message for a text that an API server refuses.
     """
+    return _remembered(text) if len(text) <= _SHORT else _Parser(text).requirements()
+
+
+@lru_cache(maxsize=1024)
+def _remembered(text: str) -> tuple[Requirement, ...]:
+    """Those of a short text: each list and watch brings its selector along, nearly always one seen before."""
     return _Parser(text).requirements()
 
 

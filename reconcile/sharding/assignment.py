@@ -169,6 +169,22 @@ class MemberRecord:
     labelled: tuple[str, ...] = ()
     version: str = ""
 
+    def of_buckets(
+        self, warm: Mapping[int, int], released: Mapping[int, int], beginning: int, draining: bool
+    ) -> "MemberRecord":
+        """The same of everything else. Not by `evolve`: each change in the ring asks for it twice."""
+        return MemberRecord(
+            warm,
+            released,
+            self.seen,
+            beginning,
+            draining,
+            self.canary,
+            self.late,
+            self.labelled,
+            self.version,
+        )
+
     def to_text(self) -> str:
         """JSON."""
         return _written(self)

@@ -131,10 +131,13 @@ class MemberLease:
             # they saw what the server stored, which is later.
             asked_at = self.certainty.time()
             try:
-                with anyio.fail_after(max(1.0, self._terms.renew_deadline / 2)):
+                with anyio.move_on_after(max(1.0, self._terms.renew_deadline / 2)) as scope:
                     await self._write()
             except (ApiError, TimeoutError) as error:
                 self._tell(str(error) or "no answer in time")
+                return False
+            if scope.cancelled_caught:
+                self._tell("no answer in time")
                 return False
             self._failures = 0
             self.certainty.extend(asked_at + self._terms.renew_deadline)
@@ -201,4 +204,4 @@ class MemberLease:
         raise LeadershipLost(f"the Lease {self._sharding.namespace}/{self.name} {reason}")
 
     def _now(self) -> str:
-        return self._client.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return f"{self._client.clock.now().replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

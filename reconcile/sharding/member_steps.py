@@ -177,8 +177,7 @@ def record(state: MemberState, base: MemberRecord) -> MemberRecord:
     """What the member says of its buckets; the rest is as in `base`."""
     warm = {bucket: phase.epoch for bucket, phase in state.phases.items() if isinstance(phase, Warm)}
     released = {bucket: phase.epoch for bucket, phase in state.phases.items() if isinstance(phase, Released)}
-    return evolve(
-        base,
+    return base.of_buckets(
         warm=warm,
         released=released,
         beginning=state.view.assignment.beginning,

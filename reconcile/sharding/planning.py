@@ -174,8 +174,11 @@ def _sizes(
     def total(share: int) -> int:
         return sum(size(name, share) for name in group.members)
 
-    shares = range(1, group.buckets + max(less.values()) + 1)
-    share = bisect_right(shares, group.buckets, key=total)
+    if pinned or any(less.values()):
+        shares = range(1, group.buckets + max(less.values()) + 1)
+        share = bisect_right(shares, group.buckets, key=total)
+    else:  # nearly always, and each member plans at each change of the ring
+        share = group.buckets // len(group.members)
     odd = group.buckets - total(share)
     growing = [name for name in group.members if size(name, share + 1) > size(name, share)]
     growing.sort(key=lambda name: (less[name], -len(having[name]), name))

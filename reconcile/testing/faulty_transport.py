@@ -143,7 +143,8 @@ class FaultyTransport(PassingTransport):
     @property
     def cut_off(self) -> bool:
         """Whether nothing passes now."""
-        return loop_time() < self._cut_off_until
+        # Asked for each event of each watch, so first whether it was ever cut off.
+        return self._cut_off_until > 0.0 and loop_time() < self._cut_off_until
 
     async def _reach(self) -> None:
         """Wait until requests and answers pass again."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from reconcile.embedded.protocol.request_info import RequestPlace, place_of, request_info
 from reconcile.runs.tenure import Tenure
@@ -36,7 +36,17 @@ class RecordedRequest:
 
     def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
         """The same request with its answer; None leaves a status as it is."""
-        return evolve(self, status=status or self.status, server_status=server_status or self.server_status)
+        # Not `evolve`, which takes five times as long: each request is recorded again with its answer.
+        return RecordedRequest(
+            self.method,
+            self.path,
+            self.query,
+            self.content,
+            self.at,
+            status or self.status,
+            server_status or self.server_status,
+            self.tenure,
+        )
 
     @property
     def verb(self) -> Verb:
