@@ -43,7 +43,7 @@ def owned(world: World) -> Iterator[str]:
     """Each bucket has an owner that lives, and each object has been run by the present owner."""
     if world.sharding is None:
         return
-    history = _assignments(world)
+    history = assignments(world)
     if not history:
         yield "there is no assignment of buckets"
         return
@@ -125,7 +125,7 @@ def _lease_gone_at(world: World, identity: str) -> float | None:
 
 
 def _writes_of_former_owners(world: World) -> Iterator[str]:
-    history = _assignments(world)
+    history = assignments(world)
     times = [at for at, _ in history]
     for process in world.processes:
         for request in process.transport.requests:
@@ -152,7 +152,7 @@ def _is_of_another(holding: Holding, epoch: int, process: int) -> bool:
     return holding.epoch >= epoch and bool(holding.owner) and not is_life_of(holding.owner, process)
 
 
-def _assignments(world: World) -> Sequence[tuple[float, Assignment]]:
+def assignments(world: World) -> Sequence[tuple[float, Assignment]]:
     """Each assignment that the server had, and from when on."""
     assert world.sharding is not None
     name = assignment_name(world.sharding.name)
