@@ -1,20 +1,19 @@
 """`reconcile crds`: the CustomResourceDefinitions of the model classes of a module."""
 
 import inspect
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
-import yaml
 
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import Object, definition_of
 from reconcile.models.versions import by_kind, is_custom
+from reconcile.shipping.documents import as_yaml, file_of, json_list
 from reconcile.webhooks.configurations import WebhookService, conversion_of
 from reconcile.webhooks.routes import conversion_route
 
@@ -113,22 +112,3 @@ def _line_of(model: type[Object]) -> str:
         return f" ({inspect.getsourcefile(model)}, line {inspect.getsourcelines(model)[1]})"
     except (OSError, TypeError):
         return ""
-
-
-def json_list(objects: Sequence[dict[str, Any]]) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2)
-
-
-class _Plain(yaml.SafeDumper):
-    """Writes repeated values in full, without anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def as_yaml(*objects: dict[str, Any]) -> str:
-    return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
-
-
-def file_of(definition: dict[str, Any]) -> str:
-    return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"

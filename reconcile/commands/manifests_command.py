@@ -9,14 +9,15 @@ import click
 from attrs import asdict
 
 from reconcile.commands.admission_table import rows_of
-from reconcile.commands.crds_command import as_yaml, json_list, served_definition
-from reconcile.commands.installation import Document, Installation, documents_of, kustomization
+from reconcile.commands.crds_command import served_definition
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import ConfigurationError, from_flags, overridden
 from reconcile.models.versions import families
+from reconcile.shipping.documents import Document, as_yaml, json_list
+from reconcile.shipping.installation import Installation, documents_of, kustomization
 from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.routes import routes_of
 

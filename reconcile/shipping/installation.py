@@ -1,11 +1,10 @@
 """The objects that run an operator in a cluster. Pure functions: nothing is read or written here."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from attrs import frozen
 
-from reconcile.commands.crds_command import file_of
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import (
     Permission,
@@ -19,12 +18,11 @@ from reconcile.controller.permissions import (
     review_permissions,
     ring_permissions,
 )
+from reconcile.shipping.documents import Document, file_of
 from reconcile.webhooks.calling_objects import calling_objects
 from reconcile.webhooks.configurations import HTTPS, Installed, WebhookService, configurations_of
 from reconcile.webhooks.policies import policies_of
 from reconcile.webhooks.routes import Route, admissions_of
-
-Document: TypeAlias = dict[str, Any]
 
 PORT: Final = 8080
 WEBHOOK_PORT: Final = 9443

@@ -1,0 +1,5 @@
+"""What an operator is shipped as: its declarations become objects, charts and bundles. Pure functions.
+
+- `installation`: the objects that run an operator in a cluster.
+- `documents`: objects as text.
+"""
