@@ -137,12 +137,12 @@ class ShardedReplica:
             await self._label_all(resource)
         self.work.labelled.set()
         while True:
-            await self.member.changes.wait_until(lambda: self.leads)
+            await self.member.changes.wait_until(lambda: self.work.leads)
             async with anyio.create_task_group() as tasks:
                 for resource in resources:
                     tasks.start_soon(self.labels.keep, resource)
                 self.work.cluster.keep_definitions(tasks)
-                await self.member.changes.wait_until(lambda: not self.leads)
+                await self.member.changes.wait_until(lambda: not self.work.leads)
                 tasks.cancel_scope.cancel()
 
     async def _label_all(self, resource: APIResource) -> None:
@@ -151,11 +151,6 @@ class ShardedReplica:
             await self.labels.label_all(resource)
         said = dict.fromkeys((*self.member.base.labelled, str(resource)))
         self.member.say(evolve(self.member.base, labelled=tuple(said)))
-
-    @property
-    def leads(self) -> bool:
-        """Whether it has the bucket of the controllers that need all objects."""
-        return self.work.leading.epoch(self.sharding.leading) > 0
 
 
 def replica_of(

@@ -152,6 +152,11 @@ class ShardedWork:
         self._behind_since = min(self._behind_since, now) if waits else math.inf
         return now - self._behind_since > LATE_SECONDS
 
+    @property
+    def leads(self) -> bool:
+        """Whether this replica has the bucket of the controllers that need all objects."""
+        return self.leading.epoch(self.sharding.leading) > 0
+
     def informers(self) -> Collection[Informer]:
         """Those of resources that replicas share."""
         return [informer for informer in self.cluster.cache if informer.resource in self.shared]

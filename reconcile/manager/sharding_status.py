@@ -30,7 +30,7 @@ def status_of(member: Member, work: ShardedWork) -> ShardingStatus:
         closing=in_phase(Closing),
         epochs=(min(epochs, default=0), max(epochs, default=0)),
         members=_members(member),
-        leads=work.leading.epoch(sharding.leading) > 0,
+        leads=work.leads,
         served=work.served,
         followed={name: "whole" if how is None else how.value for name, how in sorted(resources.items())},
     )
