@@ -19,6 +19,7 @@ from reconcile.controller.permissions import (
     ring_permissions,
 )
 from reconcile.shipping.documents import Document, file_of
+from reconcile.shipping.finalizers import NAME, annotated, held_by
 from reconcile.webhooks.calling_objects import calling_objects
 from reconcile.webhooks.configurations import HTTPS, Installed, WebhookService, configurations_of
 from reconcile.webhooks.policies import policies_of
@@ -28,7 +29,7 @@ PORT: Final = 8080
 WEBHOOK_PORT: Final = 9443
 STOP_MARGIN: Final = 15
 """Seconds beyond `stop_seconds` until a pod is killed, to release the Lease and to close connections."""
-_RBAC: Final = "rbac.authorization.k8s.io"
+RBAC: Final = "rbac.authorization.k8s.io"
 _CERTIFICATES: Final = "webhook-certificates"
 _INJECTED: Final = "cert-manager.io/inject-ca-from"
 _ONE_MORE: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
@@ -68,14 +69,19 @@ class Installation:
         """The Service in front of the webhooks; None if there are none."""
         return WebhookService(self.namespace, f"{self.name}-webhooks") if self.routes else None
 
+    def installed(self, service: WebhookService | None = None) -> Installed:
+        """How its webhooks and policies are installed. Policies, which call nothing, need no service."""
+        at = service or WebhookService(self.namespace, "")
+        return Installed(at, self.namespace, self.name, {"labels": {NAME: self.name}})
+
 
 def documents_of(operator: Installation, definitions: Sequence[Document]) -> Mapping[str, Sequence[Document]]:
     """The files of a kustomize base, by their names, in the order in which they can be applied."""
     files: dict[str, Sequence[Document]] = {}
     for definition in definitions:
-        files[f"crd_{file_of(definition)}"] = [_injected(operator, definition)]
-    files["namespace.yaml"] = [_object("v1", "Namespace", operator, operator.namespace, "")]
-    files["service-account.yaml"] = [_object("v1", "ServiceAccount", operator, operator.name)]
+        files[f"crd_{file_of(definition)}"] = [_injected(operator, _labelled(operator, definition))]
+    files["namespace.yaml"] = [head_of("v1", "Namespace", operator, operator.namespace, "")]
+    files["service-account.yaml"] = [head_of("v1", "ServiceAccount", operator, operator.name)]
     files["rbac.yaml"] = list(_roles(operator))
     files["deployment.yaml"] = [_deployment(operator)]
     files["disruption-budget.yaml"] = [_budget(operator)]
@@ -83,7 +89,7 @@ def documents_of(operator: Installation, definitions: Sequence[Document]) -> Map
         files["webhook-service.yaml"] = [_webhook_service(operator, operator.webhook_service)]
         if configurations := webhook_configurations(operator, operator.webhook_service):
             files["webhooks.yaml"] = configurations
-    if policies := policies_of(admissions_of(operator.controllers), _installed(operator)):
+    if policies := policies_of(admissions_of(operator.controllers), operator.installed()):
         files["policies.yaml"] = policies
     return files
 
@@ -107,38 +113,38 @@ def _roles(operator: Installation) -> Iterable[Document]:
         if operator.applies_definitions:
             kinds = [controller.kind for controller in operator.controllers]
             rights = [*rights, *definition_permissions(kinds)]
-        yield from _granted(operator, operator.name, merged(rights), None)
+        yield from granted(operator, operator.name, merged(rights), None)
     for watched in operator.namespaces:
-        yield from _granted(operator, operator.name, merged(rights), watched)
+        yield from granted(operator, operator.name, merged(rights), watched)
     if operator.review:  # a role to bind to the account that collects metrics
-        role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
+        role = head_of(f"{RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
         yield {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
     service = operator.webhook_service
     if service is not None and not operator.webhook_certificates:
         rights = certificate_permissions(service.secret)
-        yield from _granted(operator, service.name, rights, operator.namespace)
+        yield from granted(operator, service.name, rights, operator.namespace)
         called = [(one.resource, one.name) for one in calling_objects(operator.routes)]
-        yield from _granted(operator, service.name, bundle_permissions(called), None)
+        yield from granted(operator, service.name, bundle_permissions(called), None)
     if operator.ring is not None:
-        yield from _granted(operator, f"{operator.name}-ring", ring_permissions(), operator.ring[0])
+        yield from granted(operator, f"{operator.name}-ring", ring_permissions(), operator.ring[0])
         return
-    yield from _granted(
+    yield from granted(
         operator, f"{operator.name}-leader", lease_permissions(operator.lease), operator.namespace
     )
 
 
-def _granted(
+def granted(
     operator: Installation, name: str, rights: Sequence[Permission], namespace: str | None
 ) -> Iterable[Document]:
     """A role and its binding: of one namespace, or, for None, of the whole cluster."""
     prefix = "Cluster" if namespace is None else ""
     where = namespace or ""
-    role = _object(f"{_RBAC}/v1", f"{prefix}Role", operator, name, where)
+    role = head_of(f"{RBAC}/v1", f"{prefix}Role", operator, name, where)
     yield {**role, "rules": [right.rule() for right in rights]}
     account = {"kind": "ServiceAccount", "name": operator.name, "namespace": operator.namespace}
     yield {
-        **_object(f"{_RBAC}/v1", f"{prefix}RoleBinding", operator, name, where),
-        "roleRef": {"apiGroup": _RBAC, "kind": f"{prefix}Role", "name": name},
+        **head_of(f"{RBAC}/v1", f"{prefix}RoleBinding", operator, name, where),
+        "roleRef": {"apiGroup": RBAC, "kind": f"{prefix}Role", "name": name},
         "subjects": [account],
     }
 
@@ -188,7 +194,7 @@ def _deployment(operator: Installation) -> Document:
         **_volumes(operator),
     }
     return {
-        **_object("apps/v1", "Deployment", operator, operator.name),
+        **annotated(head_of("apps/v1", "Deployment", operator, operator.name), held_by(operator.controllers)),
         "spec": {
             "replicas": operator.replicas,
             **({"strategy": _ONE_MORE} if operator.routes or operator.ring is not None else {}),
@@ -242,7 +248,7 @@ def _page(operator: Installation, path: str) -> Document:
 def _budget(operator: Installation) -> Document:
     """At most one pod may be evicted at a time. A single replica does not block the drain of a node."""
     return {
-        **_object("policy/v1", "PodDisruptionBudget", operator, operator.name),
+        **head_of("policy/v1", "PodDisruptionBudget", operator, operator.name),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _selected(operator)}},
     }
 
@@ -252,15 +258,8 @@ def _budget(operator: Installation) -> Document:
 
 def webhook_configurations(operator: Installation, service: WebhookService) -> Sequence[Document]:
     """What makes API servers call the webhooks; cert-manager fills in the `caBundle` of its certificate."""
-    made = configurations_of(operator.routes, _installed(operator, service))
+    made = configurations_of(operator.routes, operator.installed(service))
     return [_injected(operator, one) for one in made]
-
-
-def _installed(operator: Installation, service: WebhookService | None = None) -> Installed:
-    """Policies, which call nothing, need no service."""
-    labels = {"app.kubernetes.io/name": operator.name}
-    at = service or WebhookService(operator.namespace, "")
-    return Installed(at, operator.namespace, operator.name, {"labels": labels})
 
 
 def _injected(operator: Installation, document: Document) -> Document:
@@ -269,14 +268,15 @@ def _injected(operator: Installation, document: Document) -> Document:
     calls = "webhooks" in document or "conversion" in document["spec"]
     if service is None or not operator.webhook_certificates or not calls:
         return document
-    annotations = {_INJECTED: f"{operator.namespace}/{service.name}"}
+    before = document["metadata"].get("annotations", {})
+    annotations = {**before, _INJECTED: f"{operator.namespace}/{service.name}"}
     return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
 
 
 def _webhook_service(operator: Installation, service: WebhookService) -> Document:
     port = {"name": "webhooks", "port": HTTPS, "targetPort": "webhooks", "protocol": "TCP"}
     return {
-        **_object("v1", "Service", operator, service.name),
+        **head_of("v1", "Service", operator, service.name),
         "spec": {"selector": _selected(operator), "ports": [port]},
     }
 
@@ -299,14 +299,22 @@ def _mounts(operator: Installation) -> Document:
 
 
 def _selected(operator: Installation) -> Document:
-    return {"app.kubernetes.io/name": operator.name, "app.kubernetes.io/instance": operator.name}
+    return {NAME: operator.name, "app.kubernetes.io/instance": operator.name}
 
 
-def _object(
+def _labelled(operator: Installation, definition: Document) -> Document:
+    """The definition of a kind as this operator's, with the finalizers that it sets on the objects."""
+    labels = {**definition["metadata"].get("labels", {}), NAME: operator.name}
+    metadata = {**definition["metadata"], "labels": labels}
+    own = [held for held in held_by(operator.controllers) if held.resource == metadata["name"]]
+    return annotated({**definition, "metadata": metadata}, own)
+
+
+def head_of(
     api_version: str, kind: str, operator: Installation, name: str, namespace: str | None = None
 ) -> Document:
     """The head of an object, in the operator's namespace; `namespace=""` for cluster-wide kinds."""
     where = operator.namespace if namespace is None else namespace
     metadata = {"name": name, **({"namespace": where} if where else {})}
-    labels = {"app.kubernetes.io/name": operator.name}
+    labels = {NAME: operator.name}
     return {"apiVersion": api_version, "kind": kind, "metadata": {**metadata, "labels": labels}}
