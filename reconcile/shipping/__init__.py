@@ -5,3 +5,5 @@
 - `finalizers`: which finalizer belongs to which operator.
 - `uninstall_job`: the Job that uninstalls an operator from within its cluster.
 """
+
+__all__: list[str] = []
