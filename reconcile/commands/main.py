@@ -2,7 +2,9 @@
 
 import importlib
 import os
+import re
 import sys
+from collections.abc import Mapping
 
 import click
 from attrs import frozen
@@ -19,75 +21,92 @@ class Subcommand:
     module: str = ""
     """Where it is; by default in the module of its name: `init` in `init_command`."""
 
-    def load(self, name: str) -> click.Command:
+    def load(self, name: str, program: str) -> click.Command:
+        """Import the command; its example is shown as it is typed for `program`."""
         module = importlib.import_module(f"reconcile.commands.{self.module or f'{name}_command'}")
         command: click.Command = getattr(module, name)
-        command.epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in self.example)))
+        lines = (re.sub(r"^reconcile\b", program, line) for line in self.example)
+        command.epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in lines)))
         return command
 
 
-COMMANDS = {
-    "init": Subcommand(
-        "Create a folder with a small, working operator.",
-        ("reconcile init greeter", "cd greeter && pip install -e '.[dev]' && pytest"),
-    ),
-    "demo": Subcommand(
-        "Play real incidents with the original's logic and with ours.", ("reconcile demo --once",)
-    ),
-    "dev": Subcommand(
-        "Run an operator while you write it, on a cluster of its own.", ("reconcile dev greeter",)
-    ),
-    "run": Subcommand(
-        "Run controllers on a cluster or on an embedded one.", ("reconcile run sites:manager --embedded",)
-    ),
-    "manifests": Subcommand(
-        "Print manifests that run an operator with the least rights.",
-        (
-            "reconcile manifests sites --image registry.example.com/sites:1.0 --out deploy",
-            "kubectl apply -k deploy",
+GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
+    "Develop": {
+        "init": Subcommand(
+            "Create a folder with a small, working operator.",
+            ("reconcile init greeter", "cd greeter && pip install -e '.[dev]' && pytest"),
         ),
-    ),
-    "explain": Subcommand(
-        "Show why an object was reconciled, and the result.",
-        (
-            "reconcile explain Site default/web",
-            "reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090",
+        "dev": Subcommand(
+            "Run an operator while you write it, on a cluster of its own.", ("reconcile dev greeter",)
         ),
-    ),
-    "top": Subcommand(
-        "Show the busiest keys, queues and informers of a manager.",
-        ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
-    ),
-    "trigger": Subcommand("Reconcile an object now.", ("reconcile trigger Site default/web",)),
-    "pause": Subcommand(
-        "Stop reconciling an object until it is resumed.",
-        ("reconcile pause Site default/web",),
-        "trigger_command",
-    ),
-    "resume": Subcommand(
-        "Reconcile a paused object again.", ("reconcile resume Site default/web",), "trigger_command"
-    ),
-    "shards": Subcommand(
-        "Show which replica of an operator works on what, and change it.",
-        ("reconcile shards shop/sites", "reconcile shards shop/sites of Site/default/web"),
-    ),
-    "apiserver": Subcommand(
-        "Run the embedded API server by itself.",
-        (
-            "reconcile apiserver --port 8443 --nodes 3 --workloads --kubeconfig-out kubeconfig",
-            "kubectl --kubeconfig kubeconfig get nodes",
+        "models": Subcommand(
+            "Write model classes for a CustomResourceDefinition.",
+            ("reconcile models crd.yaml --out site.py",),
         ),
-    ),
-    "crds": Subcommand(
-        "Print the CustomResourceDefinitions of model classes.", ("reconcile crds sites --out crds",)
-    ),
-    "models": Subcommand(
-        "Write model classes for a CustomResourceDefinition.", ("reconcile models crd.yaml --out site.py",)
-    ),
-    "check": Subcommand(
-        "Find faults in the models of a module.", ("reconcile check sites --against installed.yaml",)
-    ),
+        "crds": Subcommand(
+            "Print the CustomResourceDefinitions of model classes.", ("reconcile crds sites --out crds",)
+        ),
+    },
+    "Test": {
+        "check": Subcommand(
+            "Find faults in the models of a module.", ("reconcile check sites --against installed.yaml",)
+        ),
+        "demo": Subcommand(
+            "Play real incidents with the original's logic and with ours.", ("reconcile demo --once",)
+        ),
+        "apiserver": Subcommand(
+            "Run the embedded API server by itself.",
+            (
+                "reconcile apiserver --port 8443 --nodes 3 --workloads --kubeconfig-out kubeconfig",
+                "kubectl --kubeconfig kubeconfig get nodes",
+            ),
+        ),
+    },
+    "Ship": {
+        "manifests": Subcommand(
+            "Print manifests that run an operator with the least rights.",
+            (
+                "reconcile manifests sites --image registry.example.com/sites:1.0 --out deploy",
+                "kubectl apply -k deploy",
+            ),
+        ),
+    },
+    "Operate": {
+        "run": Subcommand(
+            "Run controllers on a cluster or on an embedded one.", ("reconcile run sites:manager --embedded",)
+        ),
+        "explain": Subcommand(
+            "Show why an object was reconciled, and the result.",
+            (
+                "reconcile explain Site default/web",
+                "reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090",
+            ),
+        ),
+        "top": Subcommand(
+            "Show the busiest keys, queues and informers of a manager.",
+            ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
+        ),
+        "trigger": Subcommand("Reconcile an object now.", ("reconcile trigger Site default/web",)),
+        "pause": Subcommand(
+            "Stop reconciling an object until it is resumed.",
+            ("reconcile pause Site default/web",),
+            "trigger_command",
+        ),
+        "resume": Subcommand(
+            "Reconcile a paused object again.", ("reconcile resume Site default/web",), "trigger_command"
+        ),
+        "shards": Subcommand(
+            "Show which replica of an operator works on what, and change it.",
+            ("reconcile shards shop/sites", "reconcile shards shop/sites of Site/default/web"),
+        ),
+    },
+    "Other": {
+        "help": Subcommand("Show the help of a command.", ("reconcile help top",)),
+    },
 }
+"""What `reconcile --help` shows, in this order: commands, by when they are needed."""
+
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 class LazyGroup(click.Group):
@@ -96,11 +115,29 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(cmd_name)
-        return entry.load(cmd_name) if entry else None
+        return entry.load(cmd_name, ctx.command_path or "reconcile") if entry else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise _unknown_command(error.command_name, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), entry.summary) for name, entry in commands.items()])
+
+
+def _unknown_command(name: str, ctx: click.Context) -> Problem:
+    import difflib  # no command that is there needs it
+
+    near = difflib.get_close_matches(name, COMMANDS, 1)
+    hint = f"did you mean {near[0]}?" if near else f"see {ctx.command_path} --help"
+    return Problem(f"there is no command {name!r}", hint)
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
@@ -131,10 +168,16 @@ def reconcile() -> None:
     """Kubernetes controllers in Python, with an API server to run them on."""
 
 
+def _program() -> str:
+    """What was typed: kubectl runs the executable kubectl-reconcile for `kubectl reconcile`."""
+    executable, _ = os.path.splitext(os.path.basename(sys.argv[0]))
+    return "kubectl reconcile" if executable == "kubectl-reconcile" else "reconcile"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit status is 0, 1 for a bad outcome, 2 for bad input, 130 after Ctrl-C."""
     try:
-        status = reconcile.main(arguments, prog_name="reconcile", standalone_mode=False)
+        status = reconcile.main(arguments, prog_name=_program(), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
         return 2

@@ -63,7 +63,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
 HERE: set[tuple[str, str]] = set()
 
 # The first cell of a table may be a line of a log.
-INLINE = re.compile(r"(?<!^\| )`(reconcile [a-z]+(?: [^`|…\[\]]+)?)`", re.MULTILINE)
+INLINE = re.compile(r"(?<!^\| )`((?:kubectl )?reconcile [a-z]+(?: [^`|…\[\]]+)?)`", re.MULTILINE)
 
 # What may be typed besides our own commands and `make`: nothing of it is ours to check.
 PROGRAMS = frozenset(
@@ -127,6 +127,8 @@ def assert_typed(program: str, arguments: list[str]) -> None:
         assert arguments[0] in TARGETS
     elif program == "reconcile":
         assert_parsed(arguments)
+    elif (program, *arguments[:1]) == ("kubectl", "reconcile"):
+        assert_parsed(arguments[1:])
     else:
         assert program in PROGRAMS
 
