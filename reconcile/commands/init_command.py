@@ -15,12 +15,12 @@ import click
 from attrs import evolve, frozen
 
 from informers import ApiError
-from reconcile.commands.init_sample import sample_of, stored_version
 from reconcile.commands.init_wheel import wheel
 from reconcile.commands.models_command import read_definition, source_of_definition
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
 from reconcile.shipping.documents import as_yaml
+from reconcile.shipping.samples import sample_of, stored_version
 
 _TEMPLATES = importlib.resources.files("reconcile.commands") / "templates"
 _WHEELS = "wheels"

@@ -4,6 +4,9 @@
 - `documents`: objects as text.
 - `finalizers`: which finalizer belongs to which operator.
 - `uninstall_job`: the Job that uninstalls an operator from within its cluster.
+- `project`, `changes`: what the operator's project says of itself and of a version.
+- `samples`: first objects of its kinds.
+- `artifact_hub`: what Artifact Hub shows of a chart or a bundle.
 """
 
 __all__: list[str] = []

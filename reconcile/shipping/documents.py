@@ -21,6 +21,11 @@ def as_yaml(*objects: Document) -> str:
     return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
 
 
+def list_as_yaml(values: Sequence[Document]) -> str:
+    """One list, as the annotations that hold YAML want it."""
+    return yaml.dump(list(values), Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+
+
 def json_list(objects: Sequence[Document]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2)
 

@@ -14,10 +14,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from reconcile.commands.init_sample import sample_of
 from reconcile.commands.init_wheel import wheel
 from reconcile.commands.main import reconcile
 from reconcile.commands.problems import Problem
+from reconcile.shipping.samples import sample_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,14 +20,14 @@ _BY_FORMAT = {
 }
 
 
-def sample_of(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """An object named `sample`, with a value in each required field.
+def sample_of(definition: Mapping[str, Any], version: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An object named `sample` of a version, or of the stored one, with a value in each required field.
 
     That is the default, an allowed value, or the smallest of the type. Patterns and rules are ignored, so a
     server may refuse it.
     """
     spec = definition["spec"]
-    version = stored_version(definition)
+    version = version or stored_version(definition)
     schema: Schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     properties = schema.get("properties") or {}
     metadata = {"name": "sample", **({} if spec["scope"] == "Cluster" else {"namespace": "default"})}
