@@ -15,7 +15,7 @@ from reconcile.embedded.log import StorageKey, Stored
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.models import kind_of
 from reconcile.testing.manager_identity import is_life_of
-from reconcile.testing.shard_invariants import LEASES, one_owner, owned
+from reconcile.testing.shard_invariants import LEASES, caught_up, one_owner, owned
 from reconcile.testing.world import World
 
 FreeInvariant: TypeAlias = Callable[[World], Iterator[str]]
@@ -195,6 +195,7 @@ OF_A_RUN: Mapping[str, FreeInvariant] = {
     "backs-off": backs_off,
     "leader": leader,
     "one-owner": one_owner,
+    "caught-up": caught_up,
 }
 FOUND_ON_THE_WAY = ("converges", "stays", "extra-run", "end-state", "creates", "deletes", "declared")
 """Invariants of the course of a run, which the code that runs a scenario checks itself."""

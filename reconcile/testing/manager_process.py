@@ -6,7 +6,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from informers import Clock
 from reconcile.controller.declaration import Controller
@@ -38,7 +38,7 @@ RunEnded = Callable[[KeyRun, Sequence[str]], None]
 """Receives each run that ended, and the undeclared writes of its controller."""
 
 
-_Record = Callable[[ActiveRun, float, DeclaredWrites, Tenure | None], None]
+_Record = Callable[[ActiveRun, float, DeclaredWrites, "_Work | None"], None]
 
 
 class ManagerProcess:
@@ -157,9 +157,7 @@ class ManagerProcess:
                 error = group.exceptions[0]
                 self._die(f"{type(error).__name__}: {error}")
 
-    def _record(
-        self, run: ActiveRun, now: float, declarations: DeclaredWrites, tenure: Tenure | None
-    ) -> None:
+    def _record(self, run: ActiveRun, now: float, declarations: DeclaredWrites, work: "_Work | None") -> None:
         outcome = run.outcome
         recorded = KeyRun(
             process=self.number,
@@ -171,7 +169,8 @@ class ManagerProcess:
             woken_by=run.causes,
             outcome="cancelled" if outcome is None else outcome.name,
             message="" if outcome is None else outcome.message,
-            tenure=tenure,
+            tenure=None if work is None else work.tenure,
+            read=0 if work is None else work.read,
         )
         self._run_ended(recorded, declarations.missing)
 
@@ -236,15 +235,24 @@ class _RecordedAssembly(Assembly):
         return _RecordingHistory(self._record, executor.declarations, runs)
 
 
+@frozen
+class _Work:
+    """Under which tenure a run worked, and on which version of its object."""
+
+    tenure: Tenure
+    read: int
+
+
 @define(eq=False)
 class _RememberedRuns(HeldRuns):
-    """Remembers under which tenure a run worked, also of one that was cancelled and has no outcome."""
+    """Remembers the work of a run, also of one that was cancelled and has no outcome."""
 
-    tenures: dict[Request, Tenure] = field(factory=dict, init=False)
+    work: dict[Request, _Work] = field(factory=dict, init=False)
 
     def end(self, run: HeldRun) -> None:
-        if run.record.tenure is not None:
-            self.tenures[run.request] = run.record.tenure
+        tenure, primary = run.record.tenure, run.record.primary
+        if tenure is not None and primary is not None:
+            self.work[run.request] = _Work(tenure, primary.version)
         super().end(run)
 
 
@@ -256,6 +264,6 @@ class _RecordingHistory(RunHistory):
         self._remembered = runs
 
     def end(self, run: ActiveRun, now: float) -> None:
-        tenure = None if self._remembered is None else self._remembered.tenures.pop(run.request, None)
-        self._record(run, now, self._declarations, tenure)
+        work = None if self._remembered is None else self._remembered.work.pop(run.request, None)
+        self._record(run, now, self._declarations, work)
         super().end(run, now)

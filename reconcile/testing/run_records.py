@@ -13,7 +13,8 @@ from reconcile.runs.tenure import Tenure
 class KeyRun:
     """A run for one key; `outcome` is success, error, …, or cancelled.
 
-    `tenure` is that of the bucket of its object, where replicas share the objects.
+    Where replicas share the objects, `tenure` is that of the bucket of its object, and `read` the version of
+    the object that it began with.
     """
 
     process: int
@@ -26,6 +27,7 @@ class KeyRun:
     outcome: str
     message: str
     tenure: Tenure | None = None
+    read: int = 0
 
     @property
     def causes(self) -> Sequence[str]:
@@ -55,8 +57,11 @@ class Standstill:
 
 @frozen
 class TimedChange:
+    """A change on the server; `tenure` is that of the run that asked for it, where replicas share objects."""
+
     at: float
     change: StoredChange
+    tenure: Tenure | None = None
 
 
 @frozen

@@ -5,7 +5,7 @@ Who owns what is read from the changes of the assignment on the server, for only
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -119,6 +119,57 @@ def _lease_gone_at(world: World, identity: str) -> float | None:
         if one.change.resource == LEASES and one.change.key.name == name and one.change.new is None:
             return one.at
     return None
+
+
+# --- reads ----------------------------------------------------------------------------------------
+
+
+def caught_up(world: World) -> Iterator[str]:
+    """Of replicas that share objects, each begins with what runs of former owners wrote to an object."""
+    if world.sharding is None:
+        return
+    written, given = _written_by_runs(world), _when_given(world)
+    resources = {one.name: kind_of(one.kind).resource for one in world.processes[0].controllers}
+    for run in world.runs:
+        if run.tenure is None:
+            continue
+        resource, tenure = resources[run.controller], run.tenure
+        for one in written[(resource.group, resource.plural), run.request.key, tenure.bucket]:
+            # A request that was still on its way when its owner was given up may arrive later.
+            if (
+                one.epoch < tenure.epoch
+                and run.read < one.version
+                and one.at <= given[tenure.bucket, tenure.epoch]
+            ):
+                what = f"what epoch {one.epoch} of bucket {tenure.bucket} wrote at {one.at:.3f} s"
+                who = f"manager {run.process} in epoch {tenure.epoch}"
+                yield f"{run.controller} ran {run.request} at {run.started:.3f} s by {who}, without {what}"
+
+
+@frozen
+class _Write:
+    at: float
+    version: int
+    epoch: int
+
+
+def _written_by_runs(world: World) -> Mapping[Any, Sequence[_Write]]:
+    """The changes of each object that runs asked for, by the buckets of these runs."""
+    written: dict[Any, list[_Write]] = defaultdict(list)
+    for one in world.changes:
+        if one.tenure is not None and one.change.new is not None:
+            place = one.change.resource, one.change.key, one.tenure.bucket
+            written[place].append(_Write(one.at, one.change.version, one.tenure.epoch))
+    return written
+
+
+def _when_given(world: World) -> Mapping[tuple[int, int], float]:
+    """When each bucket was given away under each epoch."""
+    given: dict[tuple[int, int], float] = {}
+    for at, assignment in assignments(world):
+        for bucket, holding in enumerate(assignment.holdings):
+            given.setdefault((bucket, holding.epoch), at)
+    return given
 
 
 # --- writes ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import StoredChange
 from reconcile.manager.manager import Manager
 from reconcile.models import kind_of
+from reconcile.runs.tenure import tenure_here, within
 from reconcile.sharding.ring import assignment_name
 from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing import free_invariants
@@ -213,12 +214,13 @@ class SimulatedWorld:
     def _settle(self) -> None:
         self._settling = None
         if self._living:
-            self.view.server.settle()
-            if self._group is not None and self.view.server.has_waiting_work:
-                self._group.start_soon(self.view.server.settle_waiting)
+            with within(None):  # what follows from the writes of a run is not its own
+                self.view.server.settle()
+                if self._group is not None and self.view.server.has_waiting_work:
+                    self._group.start_soon(self.view.server.settle_waiting)
 
     def _on_change(self, change: StoredChange) -> None:
-        self.view.changes.append(TimedChange(loop_time(), change))
+        self.view.changes.append(TimedChange(loop_time(), change, tenure_here()))
         if self._living and self._settling is None:
             # A plain callback: a task that waits for changes would cost far more in each run. In a context of
             # its own: the process of the writer may be frozen before it runs.

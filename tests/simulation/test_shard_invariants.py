@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -14,6 +14,7 @@ from reconcile import Context
 from reconcile.client.certainty import LedTransport
 from reconcile.client.guarded_writes import HeldTransport, NotLeading
 from reconcile.controller.runner import Runner
+from reconcile.manager.sharded_work import ShardedWork
 from reconcile.sharding import coordinator
 from reconcile.sharding.assignment import Assignment, MemberRecord, Orders
 from reconcile.sharding.planning import plan
@@ -23,6 +24,7 @@ from reconcile.testing import (
     Fault,
     FaultPlan,
     Freeze,
+    Hold,
     Kill,
     Pause,
     Scenario,
@@ -91,11 +93,11 @@ def test_the_bucket_of_an_object_is_no_part_of_an_end_state() -> None:
 # --- each part of the protocol, left out ----------------------------------------------------------
 
 
-def broken_rules(told: Scenario, seeds: int = 5) -> frozenset[str]:
+def broken_rules(told: Scenario, seeds: int = 5, faults: Sequence[Fault] = ()) -> frozenset[str]:
     """The invariants that do not hold under the first seed that breaks one."""
     for seed in range(seeds):
         try:
-            replay(told, FaultPlan(seed=seed))
+            replay(told, FaultPlan(faults, seed=seed))
         except Broken as broken:
             return broken.rules
     return frozenset()
@@ -169,6 +171,27 @@ def test_writes_of_a_member_that_stood_still_past_its_lease_are_reported(
     freezes = (Wait(3.0), sown(1), Wait(0.2), sown(3), Wait(0.3), Freeze(1, 12.0), Wait(0.0), Freeze(2, 12.0))
     found = broken_rules(shared(*freezes, reconcile=writes_on, without=ALONE), 1)
     assert found == (frozenset() if guarded else {"one-owner"})
+
+
+SOWING = (sown(1), Wait(0.05), sown(2), Wait(0.05), sown(3), Wait(0.1))
+SOWN_BEFORE_EACH_LEAVES = tuple(
+    act for process in (1, 2, 3) for act in (Wait(4.0), *SOWING, Stop(process, 3.0), Wait(4.0))
+)
+SLOW_WATCHES = (Fault(When("watch", "*/plots*", times=None), Hold(0, 50, 3.0)),)
+
+
+@pytest.mark.rule("sim-caught-up")
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_bucket_held_before_the_caches_have_what_was_written_there_is_reported(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def catch_up(self: ShardedWork, buckets: Collection[int], reached: Any) -> None:
+        await self.labelled.wait()
+
+    if not waits:
+        monkeypatch.setattr(ShardedWork, "catch_up", catch_up)
+    told = shared(*SOWN_BEFORE_EACH_LEAVES, reconcile=keep_slowly)
+    assert broken_rules(told, 8, SLOW_WATCHES) == (frozenset() if waits else {"caught-up"})
 
 
 @pytest.mark.rule("sim-owned")
