@@ -132,5 +132,5 @@ def _frames(awaited: Any) -> Iterator[Frame]:
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
         if frame is not None:
-            yield Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            yield Frame.of(frame, frame.f_lineno)
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)

@@ -118,7 +118,7 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
     Frames outside the event loop's own call, such as `manager.main()`, do not count.
     """
     stack = _in_loop(frame)
-    frames = [Frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name) for one in reversed(stack)]
+    frames = [Frame.of(one, one.f_lineno) for one in reversed(stack)]
     number = authors(frames)
     chosen = frames[-1 if number is None else number]
     inner = frames if number is None else frames[number + 1 :]

@@ -10,6 +10,7 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 from traceback import walk_tb
+from types import FrameType
 from typing import NamedTuple
 
 _HERE = Path(__file__).parents[1]
@@ -29,16 +30,19 @@ class Frame(NamedTuple):
     line: int
     function: str
 
+    @classmethod
+    def of(cls, frame: FrameType, line: int | None) -> "Frame":
+        """`line` is None where Python does not know it, as within a call that another thread looks at."""
+        code = frame.f_code
+        return cls(code.co_filename, code.co_firstlineno if line is None else line, code.co_name)
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
 
 def place_of_error(error: BaseException) -> Frame | None:
     """Where an error was raised: the author's innermost line, else ours; None if it never was."""
-    frames = [
-        Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
-        for frame, line in walk_tb(error.__traceback__)
-    ]
+    frames = [Frame.of(frame, line) for frame, line in walk_tb(error.__traceback__)]
     if not frames:
         return None
     number = authors(frames)

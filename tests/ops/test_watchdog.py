@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -135,6 +136,13 @@ def test_the_stack_below_the_event_loop_shows_whose_code_blocks_it(
     told = place_of(stack_of([*bottom, *frames]))
     assert told[0].startswith(f"{absolute(place)}:1 in ")
     assert told[1] is by_library
+
+
+def test_a_frame_whose_line_is_not_known_is_told_by_the_first_line_of_its_function() -> None:
+    frame: Any = SimpleNamespace(f_code=stack_of.__code__, f_lineno=None, f_back=None)
+    assert place_of(frame)[0].startswith(
+        f"{__file__}:{stack_of.__code__.co_firstlineno} in stack_of: def stack_of"
+    )
 
 
 def stack_of(files: list[str]) -> Any:
