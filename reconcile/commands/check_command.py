@@ -9,6 +9,7 @@ from typing import Any
 import click
 from attrs import asdict
 
+from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import definitions_of_module, models_in
 from reconcile.commands.models_command import read_definition
 from reconcile.commands.policy_rules import policy_findings, ruled_admissions
@@ -25,7 +26,7 @@ _ANY_SERVICE = WebhookService("default", "webhooks")
 
 
 @click.command()
-@click.argument("module")
+@click.argument("module", shell_complete=modules)
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from reconcile.commands.completions import modules
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
@@ -19,7 +20,7 @@ from reconcile.webhooks.routes import conversion_route
 
 
 @click.command()
-@click.argument("module")
+@click.argument("module", shell_complete=modules)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

@@ -82,7 +82,9 @@ def manager_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         help="File with a token, for a manager that serves with --serve-review.",
     )
-    @click.option("--ca", metavar="FILE", help="CA certificate, for a manager that serves over TLS.")
+    @click.option(
+        "--ca", metavar="FILE", type=click.Path(), help="CA certificate, for a manager that serves over TLS."
+    )
     @wraps(command)
     def with_manager(*, url: str, token_file: Path | None, ca: str | None, **others: Any) -> Any:
         return command(manager=_manager(url, token_file, ca), **others)

@@ -14,6 +14,7 @@ from attrs import define, field
 from rich.console import Console
 
 from informers import ApiError
+from reconcile.commands.completions import targets
 from reconcile.commands.dev_screen import DevLines, Shown, view_of
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.dev_world import own_world
@@ -35,7 +36,7 @@ _OBJECTS = 100
 
 
 @click.command()
-@click.argument("module")
+@click.argument("module", shell_complete=targets)
 @click.option("--nodes", type=click.IntRange(0, 1000), default=3, help="Simulated nodes. Default: 3.")
 @click.option(
     "--workloads/--no-workloads",

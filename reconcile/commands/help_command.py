@@ -1,10 +1,16 @@
 """`reconcile help`: what `reconcile COMMAND --help` shows."""
 
 import click
+from click.shell_completion import CompletionItem
+
+
+def _commands(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    above = ctx.find_root()
+    return above.command.shell_complete(above, incomplete)
 
 
 @click.command()
-@click.argument("command", required=False)
+@click.argument("command", required=False, shell_complete=_commands)
 @click.pass_context
 def help(ctx: click.Context, command: str | None) -> None:  # noqa: A001 -- the name of the command
     """Show the help of COMMAND, or the list of all commands."""

@@ -5,11 +5,19 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 from attrs import frozen
 
 from reconcile.commands.problems import Problem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+PROGRAM = "reconcile"
+COMPLETE_VARIABLE = "_RECONCILE_COMPLETE"
+"""Set by the script of a shell that asks what could come next."""
 
 
 @frozen
@@ -25,7 +33,7 @@ class Subcommand:
         """Import the command; its example is shown as it is typed for `program`."""
         module = importlib.import_module(f"reconcile.commands.{self.module or f'{name}_command'}")
         command: click.Command = getattr(module, name)
-        lines = (re.sub(r"^reconcile\b", program, line) for line in self.example)
+        lines = (re.sub(rf"\b{PROGRAM}\b(?= {name})", program, line) for line in self.example)
         command.epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in lines)))
         return command
 
@@ -101,6 +109,10 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
         ),
     },
     "Other": {
+        "completion": Subcommand(
+            "Print the script with which a shell completes the command.",
+            ("reconcile completion fish | source",),
+        ),
         "help": Subcommand("Show the help of a command.", ("reconcile help top",)),
     },
 }
@@ -115,7 +127,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(cmd_name)
-        return entry.load(cmd_name, ctx.command_path or "reconcile") if entry else None
+        try:
+            return entry.load(cmd_name, ctx.command_path or PROGRAM) if entry else None
+        except ImportError:
+            if ctx.resilient_parsing:  # a shell asks, which would print the traceback into the line
+                return None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -124,6 +141,13 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
             raise _unknown_command(error.command_name, ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name].summary) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -171,18 +195,20 @@ def reconcile() -> None:
 def _program() -> str:
     """What was typed: kubectl runs the executable kubectl-reconcile for `kubectl reconcile`."""
     executable, _ = os.path.splitext(os.path.basename(sys.argv[0]))
-    return "kubectl reconcile" if executable == "kubectl-reconcile" else "reconcile"
+    return "kubectl reconcile" if executable == "kubectl-reconcile" else PROGRAM
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit status is 0, 1 for a bad outcome, 2 for bad input, 130 after Ctrl-C."""
     try:
-        status = reconcile.main(arguments, prog_name=_program(), standalone_mode=False)
+        status = reconcile.main(
+            arguments, prog_name=_program(), complete_var=COMPLETE_VARIABLE, standalone_mode=False
+        )
     except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
         return 2
     except click.UsageError as problem:
-        where = problem.ctx.command_path if problem.ctx else "reconcile"
+        where = problem.ctx.command_path if problem.ctx else PROGRAM
         Problem(problem.format_message().rstrip("."), f"see {where} --help").show()
         return 2
     except click.ClickException as problem:

@@ -9,6 +9,7 @@ import click
 from attrs import asdict
 
 from reconcile.commands.admission_table import rows_of
+from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import served_definition
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.targets import Operator, load_operator
@@ -25,7 +26,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @click.command()
-@click.argument("module")
+@click.argument("module", shell_complete=modules)
 @click.option("--image", metavar="I", help="Image of the operator. Default: NAME:latest.")
 @click.option(
     "--replicas",

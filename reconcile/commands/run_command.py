@@ -28,7 +28,9 @@ from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ClusterConnection, ConfigurationProblem, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
+from reconcile.commands.completions import targets as completed_targets
 from reconcile.commands.embedded_cluster import embedded_cluster
+from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
@@ -69,13 +71,8 @@ def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Kubeconfig. Default: $KUBECONFIG, the pod's account, ~/.kube/config.",
-)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True, shell_complete=completed_targets)
+@kubeconfig_options
 @click.option("--embedded", is_flag=True, help="Run on an API server in this process, with simulated nodes.")
 @click.option("-n", "--namespace", metavar="NAME", help="Keep to one namespace. Default: all of them.")
 @click.option("--yes", is_flag=True, help="Do not ask before running on a server that is not this machine.")

@@ -15,6 +15,7 @@ from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.client.buckets import BUCKET_LABEL
 from reconcile.client.client import Client
+from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
 from reconcile.commands.served_kinds import resource_named
 from reconcile.commands.shard_map import NoRing, ShardMap, map_of, places_of
@@ -32,12 +33,7 @@ ATTEMPTS = 10
 @click.command()
 @click.argument("ring", metavar="[NAMESPACE/]NAME")
 @click.argument("words", metavar="[ORDER]...", nargs=-1)
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Kubeconfig. Default: $KUBECONFIG, the pod's account, ~/.kube/config.",
-)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@kubeconfig_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def shards(
     ring: str, words: tuple[str, ...], kubeconfig: str | None, context: str | None, as_json: bool
