@@ -91,7 +91,7 @@ def _in_namespace(operator: Installation, namespace: str, keep_data: bool) -> It
     if namespace != operator.namespace:
         return
     if operator.ring is None:
-        yield Permission(*_LEASES, ("delete",), (operator.lease,))
+        yield Permission(*_LEASES, ("get", "delete"), (operator.lease,))
     yield Permission("apps", "deployments", ("get", "delete"), (operator.name,))
     yield Permission("apps", "deployments/scale", ("patch",), (operator.name,))
     yield Permission("", "pods", ("list",))
