@@ -42,6 +42,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.manager",
         "reconcile.ops",
         "reconcile.runs",
+        "reconcile.shipping",
         "reconcile.storms",
         "reconcile.testing.plugin",
     }
