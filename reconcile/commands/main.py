@@ -78,6 +78,13 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
                 "kubectl apply -k deploy",
             ),
         ),
+        "uninstall": Subcommand(
+            "Take an operator out of a cluster, so that nothing hangs.",
+            (
+                "reconcile uninstall sites --dry-run",
+                "reconcile uninstall sites --namespace sites-system --keep-data",
+            ),
+        ),
     },
     "Operate": {
         "run": Subcommand(
@@ -102,13 +109,6 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
         ),
         "resume": Subcommand(
             "Reconcile a paused object again.", ("reconcile resume Site default/web",), "trigger_command"
-        ),
-        "uninstall": Subcommand(
-            "Take an operator out of a cluster, so that nothing hangs.",
-            (
-                "reconcile uninstall sites --dry-run",
-                "reconcile uninstall sites --namespace sites-system --keep-data",
-            ),
         ),
         "shards": Subcommand(
             "Show which replica of an operator works on what, and change it.",

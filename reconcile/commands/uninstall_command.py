@@ -12,6 +12,7 @@ from attrs import frozen
 from informers import ApiError, Transport
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import connect
+from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
 from reconcile.shipping import uninstall_plan as plan
 from reconcile.shipping.uninstall import Uninstall, UninstallStuck
@@ -43,12 +44,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 )
 @click.option("--dry-run", is_flag=True, help="Print what it would do, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Kubeconfig. Default: $KUBECONFIG, the pod's account, ~/.kube/config.",
-)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@kubeconfig_options
 def uninstall(
     name: str,
     namespace: str | None,
