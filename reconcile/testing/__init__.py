@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from reconcile.testing.scenario_runner import ScenarioRun
     from reconcile.testing.sealed_loop import RealWorldError, SimulationError
     from reconcile.testing.single_run import RunReport, run_once
+    from reconcile.testing.upgrade_matrix import UpgradeReport, upgrade
     from reconcile.testing.virtual_clock import VirtualClock
     from reconcile.testing.virtual_time import VirtualTimeLoop, simulate
     from reconcile.testing.world import World
@@ -117,6 +118,7 @@ __all__ = [
     "Stop",
     "TimeTravel",
     "Touch",
+    "UpgradeReport",
     "VirtualClock",
     "VirtualCluster",
     "VirtualTimeLoop",
@@ -135,6 +137,7 @@ __all__ = [
     "seeds",
     "simulate",
     "sweep",
+    "upgrade",
 ]
 
 if not TYPE_CHECKING:

@@ -86,6 +86,21 @@ class ClusterActor:
         changed = {name: spec[name] for name in ("versions", "conversion") if name in spec}
         self.request("PATCH", path, {"spec": changed})
 
+    def redefine(self, definition: Mapping[str, Any]) -> None:
+        """Apply a definition as it is, in place of an installed one. Raises the server's error."""
+        path = f"{_DEFINITIONS}/{definition['metadata']['name']}"
+        if self.server.log.get(DEFINITIONS, Key("", definition["metadata"]["name"])) is None:
+            self.request("POST", _DEFINITIONS, definition)
+            return
+        version = self.request("GET", path)["metadata"]["resourceVersion"]
+        self.request(
+            "PUT", path, {**definition, "metadata": {**definition["metadata"], "resourceVersion": version}}
+        )
+
+    def definition_of(self, kind: type[Object]) -> dict[str, Any]:
+        """The definition of all versions of a kind's classes. Raises TypeError if versions lose fields."""
+        return definition_to_install(kind, None, self._webhooks.conversion_for(kind))
+
     def admit(self, controllers: Iterable[Controller[Any]]) -> None:
         """Call the webhooks of these controllers, and of earlier ones with other names, for all writes.
 

@@ -34,6 +34,9 @@ WORKERS = 2
 """For a controller that does not say how many: enough for two keys to run at the same time."""
 MOST_LIVES = 50
 
+MakeControllers = Callable[[Any], Sequence[Controller[Any]]]
+"""Makes the controllers of a life, with what exists outside the cluster."""
+
 RunEnded = Callable[[KeyRun, Sequence[str]], None]
 """Receives each run that ended, and the undeclared writes of its controller."""
 
@@ -65,6 +68,8 @@ class ManagerProcess:
         self._clock = clock
         self._outside = outside
         self._run_ended = run_ended
+        self._make_controllers: MakeControllers | None = scenario.make_controllers
+        self._deployed = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._rests_for: float | None = None
         self._inside = Context()
@@ -76,6 +81,8 @@ class ManagerProcess:
         self.transport.pause = self.freeze
         try:
             while self.lives < MOST_LIVES:
+                while self._make_controllers is None:
+                    await self._deployed.wait()
                 self.lives += 1
                 await self._live()
                 self.manager = None
@@ -99,6 +106,15 @@ class ManagerProcess:
         if self.manager is not None:
             self._rests_for = rests_for
             self._inside.run(self.manager.stop)
+
+    def deploy(self, controllers: MakeControllers | None) -> None:
+        """Have it end as in a rollout, and start again with these controllers; None: stay down."""
+        self._make_controllers = controllers
+        if controllers is None:
+            self._deployed = anyio.Event()
+        else:
+            self._deployed.set()
+        self.stop(self._scenario.restart_seconds)
 
     def freeze(self, seconds: float) -> None:
         """Have the process stand still for so long."""
@@ -127,7 +143,8 @@ class ManagerProcess:
         del self._run_ended
 
     async def _live(self) -> None:
-        self.controllers = self._scenario.make_controllers(self._outside)
+        assert self._make_controllers is not None
+        self.controllers = self._make_controllers(self._outside)
         election = self._scenario.leader_election
         if election is not None:
             election = evolve(election, identity=identity_of(self.number, self.lives))

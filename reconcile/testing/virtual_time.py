@@ -279,6 +279,11 @@ def enter_process(process: int) -> None:
     _process.set(process)
 
 
+def process_here() -> int | None:
+    """The process to which the present task belongs; None for the test and the server themselves."""
+    return _process.get()
+
+
 def outside_processes() -> Context:
     """The present context, for what belongs to no process."""
     context = copy_context()

@@ -1,7 +1,7 @@
 """What invariants and the steps of a scenario see of a simulated run, and how they act on it."""
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -58,6 +58,10 @@ class ProcessView(Protocol):
 
     def stop(self, rests_for: float) -> None:
         """Have the manager end, and start again so many seconds after that."""
+        ...
+
+    def deploy(self, controllers: Callable[[Any], Sequence[Controller[Any]]] | None) -> None:
+        """Have it end as in a rollout, and start again with these controllers; None: stay down."""
         ...
 
     def freeze(self, seconds: float) -> None:

@@ -52,6 +52,8 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/instead-of-envtest.md", "ini"): "tests/testing/test_kube_fixtures.py",
     ("docs/how-to/instead-of-envtest.md", "python"): "tests/testing/test_kube_fixtures.py",
     ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_testing_pages.py",
+    ("docs/how-to/upgrade-an-operator.md", "python"): "tests/testing/test_testing_pages.py",
+    ("docs/how-to/upgrade-an-operator.md", "text"): "tests/testing/test_testing_pages.py",
     ("docs/reference/models.md", "python"): "tests/models/test_models_reference.py",
     ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_tutorials.py",
     ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_tutorials.py",

@@ -63,3 +63,22 @@ def assert_shown(shown: str, came: str) -> None:
 def plain(text: str) -> list[str]:
     text = re.sub(r"party-\w{5}\b", "party-NAME", text)
     return [re.sub(r"[\d.]+ s  ", "TIME  ", line).strip() for line in text.splitlines() if line.strip()]
+
+
+def test_the_upgrade_in_the_how_to_fails_as_shown_and_passes_without_the_new_name(tmp_path: Path) -> None:
+    page = DOCS / "how-to" / "upgrade-an-operator.md"
+    for block in blocks(page):
+        path = tmp_path / block.splitlines()[0].removeprefix("# ")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(block)
+    assert_shown(blocks(page, "text")[0], _failure_of(tmp_path))
+    mended = tmp_path / "my_operator" / "sites.py"
+    mended.write_text(mended.read_text().replace('f"{site.name}-page"', "site.name"))
+    assert "1 passed" in _failure_of(tmp_path)
+
+
+def _failure_of(folder: Path) -> str:
+    """The output of the tests in a folder, without the frame that pytest puts around it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=55, check=False)
+    return re.sub(r"^E +(?:\S+UpgradeBroken: )?", "", done.stdout, flags=re.MULTILINE)
