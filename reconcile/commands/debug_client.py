@@ -28,11 +28,21 @@ class DebugClient:
 
     def ask(self, page: str, method: str = "GET", **query: str) -> Any:
         """The JSON of a page. Raises Problem."""
+        try:
+            return json.loads(self.read(page, method, **query))
+        except ValueError:
+            raise Problem(
+                f"{self.url} does not answer like a manager", "pass the address of a manager with --manager"
+            ) from None
+
+    def read(self, page: str, method: str = "GET", **query: str) -> bytes:
+        """A page as it is. Raises Problem."""
         url = f"{self.url.rstrip('/')}{page}?{urllib.parse.urlencode(query)}"
         request = urllib.request.Request(url, method=method, headers=self._headers())
         try:
             with urllib.request.build_opener(*self._handlers()).open(request, timeout=SECONDS) as answer:
-                return json.loads(answer.read())
+                body: bytes = answer.read()
+                return body
         except urllib.error.HTTPError as error:
             raise _refused(self.url, page, error) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
@@ -40,10 +50,6 @@ class DebugClient:
             raise Problem(
                 f"no manager answers on {self.url} ({why})",
                 "start it with serve= (reconcile run --serve 127.0.0.1:8080), or pass --manager",
-            ) from None
-        except ValueError:
-            raise Problem(
-                f"{self.url} does not answer like a manager", "pass the address of a manager with --manager"
             ) from None
 
     def _headers(self) -> Mapping[str, str]:

@@ -101,6 +101,10 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
             "Show the busiest keys, queues and informers of a manager.",
             ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
         ),
+        "doctor": Subcommand(
+            "Find what is wrong with an operator in a cluster.",
+            ("reconcile doctor sites", "reconcile doctor --name sites --namespace sites-system --json"),
+        ),
         "trigger": Subcommand("Reconcile an object now.", ("reconcile trigger Site default/web",)),
         "pause": Subcommand(
             "Stop reconciling an object until it is resumed.",

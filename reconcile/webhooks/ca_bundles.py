@@ -11,7 +11,7 @@ from reconcile.webhooks.configurations import WebhookService
 
 def trusted_by(body: Mapping[str, Any], service: WebhookService) -> frozenset[str] | None:
     """The CAs (fingerprints) that every webhook of the service trusts; None where it has none in `body`."""
-    bundles = [fingerprints(_decoded(config.get("caBundle"))) for _, config in _configs(body, service)]
+    bundles = [fingerprints(decoded_bundle(config.get("caBundle"))) for _, config in _configs(body, service)]
     return frozenset.intersection(*bundles) if bundles else None
 
 
@@ -41,7 +41,8 @@ def _all_configs(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "/spec/conversion/webhook/clientConfig", (conversion.get("webhook") or {}).get("clientConfig")
 
 
-def _decoded(bundle: Any) -> str:
+def decoded_bundle(bundle: object) -> str:
+    """The PEM of a `caBundle`; empty if it is not base64 of text, or far too long."""
     if not isinstance(bundle, str) or len(bundle) > 2 * MOST_PEM:
         return ""
     try:

@@ -134,12 +134,17 @@ def fingerprint(certificate: str) -> str:
 def fingerprints(bundle: str) -> frozenset[str]:
     """The fingerprints of the certificates in a bundle; other text is skipped, as API servers do."""
     found = set()
-    for text in _PEM.findall(bundle[:MOST_PEM]):
+    for text in certificates_in(bundle):
         try:
             found.add(fingerprint(text))
         except BadCertificate:
             continue
     return frozenset(found)
+
+
+def certificates_in(bundle: str) -> Sequence[str]:
+    """The texts in a bundle that look like certificates in PEM."""
+    return [match.group() for match in _PEM.finditer(bundle[:MOST_PEM])]
 
 
 def _usage(signs_certificates: bool) -> x509.KeyUsage:

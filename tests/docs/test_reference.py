@@ -39,6 +39,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.client",
         "reconcile.commands",
         "reconcile.controller",
+        "reconcile.doctor",
         "reconcile.manager",
         "reconcile.ops",
         "reconcile.runs",
