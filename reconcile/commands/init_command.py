@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
 import click
 from attrs import evolve, frozen
 
-from informers import ApiError
 from reconcile.commands.init_wheel import wheel
 from reconcile.commands.models_command import read_definition, source_of_definition
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
+from reconcile.commands.sample_trial import fault_of
 from reconcile.shipping.documents import as_yaml
 from reconcile.shipping.samples import sample_of, stored_version
 
@@ -92,7 +91,7 @@ def init(name: str, crd: Path | None, webhooks: bool, group: str | None) -> None
         files[f"{_WHEELS}/{vendored[0]}"] = vendored[1]
     write_files(folder, files)
     with progress("trying sample.yaml"):
-        fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
+        fault = "" if definition is None else fault_of(definition, project.sample)
     if fault:
         click.echo(f"{folder / 'sample.yaml'} is not a valid {project.kind} yet; fill it in: {fault}")
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
@@ -190,19 +189,3 @@ def _versions() -> str:
         return ""
     breaking = f"{major}.{int(minor) + 1}" if major == "0" else int(major) + 1
     return f">={major}.{minor},<{breaking}"
-
-
-async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:
-    """Why an API server refuses the sample; empty if it takes it or the extra `embedded` is missing."""
-    try:
-        from reconcile.client.client import Client
-        from reconcile.embedded import ApiServer, InProcessTransport
-    except ImportError:
-        return ""
-    client = Client(InProcessTransport(ApiServer(), settle=True))
-    try:
-        await client.create(await client.raw.unstructured(definition))
-        await client.create(await client.raw.unstructured(sample))
-    except ApiError as error:
-        return str(error)
-    return ""

@@ -9,6 +9,7 @@ import click
 from attrs import asdict
 
 from reconcile.commands.admission_table import rows_of
+from reconcile.commands.bundle_folder import write_bundle
 from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import served_definition
 from reconcile.commands.problems import Problem, write_files
@@ -64,6 +65,18 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
     help="Write a kustomize base into this folder instead of printing it.",
 )
 @click.option(
+    "--olm",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a bundle for the Operator Lifecycle Manager into this folder instead.",
+)
+@click.option(
+    "--version", metavar="V", help="With --olm: version of the operator. Default: that of its pyproject.toml."
+)
+@click.option(
+    "--replaces", metavar="V", help="With --olm: the version that is upgraded to this one. Default: none."
+)
+@click.option(
     "--explain-admission",
     is_flag=True,
     help="Print instead where each rule about objects is enforced: schema, CEL or webhook, and why there.",
@@ -79,6 +92,9 @@ def manifests(
     namespace: str | None,
     owner_finalizers: bool,
     out: Path | None,
+    olm: Path | None,
+    version: str | None,
+    replaces: str | None,
     explain_admission: bool,
     as_json: bool,
 ) -> None:
@@ -92,6 +108,7 @@ def manifests(
     """
     if out is not None and as_json:
         raise Problem("--out and --json were both given", "use one of them")
+    _check_bundle_flags(olm, version, replaces, other=out is not None or as_json or explain_admission)
     operator = load_operator(module, name or "")
     try:
         operator.manager.configure()
@@ -128,6 +145,10 @@ def manifests(
         webhook_certificates=options["webhook_certificates"],
     )
     _check(deployed, operator)
+    if olm is not None:
+        definitions = _definitions(operator, deployed.webhook_service)
+        write_bundle(olm, operator, deployed, definitions, version or "", replaces or "")
+        return
     files = documents_of(deployed, _definitions(operator, deployed.webhook_service))
     if out is not None:
         files = {**files, "kustomization.yaml": [kustomization(files)]}
@@ -138,6 +159,15 @@ def manifests(
         click.echo(json_list(objects))
     else:
         click.echo(as_yaml(*objects), nl=False)
+
+
+def _check_bundle_flags(olm: Path | None, version: str | None, replaces: str | None, *, other: bool) -> None:
+    if olm is None and (version is not None or replaces is not None):
+        raise Problem("--version and --replaces are for a bundle", "give --olm DIR too")
+    if olm is not None and other:
+        raise Problem(
+            "--olm writes a bundle and nothing else", "leave out --out, --json and --explain-admission"
+        )
 
 
 def _explain_admission(operator: Operator, as_json: bool) -> None:

@@ -7,6 +7,7 @@
 - `project`, `changes`: what the operator's project says of itself and of a version.
 - `samples`: first objects of its kinds.
 - `artifact_hub`: what Artifact Hub shows of a chart or a bundle.
+- `bundle`, `service_version`, `descriptors`: what the Operator Lifecycle Manager installs and shows.
 """
 
 __all__: list[str] = []
