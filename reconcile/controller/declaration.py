@@ -358,6 +358,10 @@ class Controller(_Options[T]):
         """Whether it keeps an object: `selector` chooses it, or it is being deleted and held by us."""
         if matches_labels(self.labels, snapshot.labels):
             return True
+        return self.holds(snapshot)
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether an object is being deleted and waits for our cleanup."""
         return snapshot.terminating and any(name in snapshot.finalizers for name in self.finalizers)
 
     @property

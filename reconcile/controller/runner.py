@@ -248,6 +248,14 @@ class Runner(Generic[T]):
         """The object of a key as the cache has it, whichever replica works on it."""
         return self._connected.object_of(self._here(request))
 
+    def held_in(self, namespace: str) -> Sequence[Snapshot]:
+        """The cached objects of a namespace that are being deleted and wait for the controller's cleanup."""
+        return [
+            snapshot
+            for snapshot in self._connected.primary.store
+            if snapshot.key.namespace == namespace and self.controller.holds(snapshot)
+        ]
+
     def is_left(self, request: Request) -> bool:
         """Whether replicas share the objects, and this one does not work on an object of that key."""
         return self._held is not None and self._connected.leaves_alone(self._here(request))

@@ -64,6 +64,7 @@ class Assembly:
         self._blocking = blocking_code(options)
         if metrics is not None:
             transports = {name: metrics.metered(transport) for name, transport in transports.items()}
+        self._transports = transports
         self._sharding = sharding_of(options)
         self._certainty = Certainty(options["clock"])
         buckets = Buckets() if self._sharding is None else Buckets(self._sharding.buckets)
@@ -95,6 +96,12 @@ class Assembly:
         transport = ReachTransport(transport, cache.reach, paced=False)
         client = Client(transport, field_manager=self._options["name"], clock=self._options["clock"])
         return LeaderElector(client, election, lease_terms(self._options))
+
+    def unguarded(self) -> Client:
+        """A client of the cluster with the Lease whose writes nothing guards."""
+        cluster = self.clusters.of(self._first)
+        transport = ReachTransport(self._transports[self._first], cluster.cache.reach)
+        return Client(transport, field_manager=self._options["name"], clock=self._options["clock"])
 
     def _share(self, resource: APIResource) -> Share | None:
         return None if self.replica is None else self.replica.work.initial_share(resource)

@@ -17,6 +17,7 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
+from reconcile.manager.ending_namespace import LET_GO_SECONDS, held_in, home_of, let_go
 from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
 from reconcile.manager.option_checks import check_options, check_reach, check_server, check_unique_names
@@ -389,6 +390,9 @@ class Manager(Lifecycle):
                 await self._stopping.wait()
         finally:
             self._set_stop_action(None)
+            # Also after the loss of a Lease: it goes with its namespace, perhaps before the pods.
+            with anyio.move_on_after(LET_GO_SECONDS, shield=True):
+                await self._let_go(assembly)
             if elector is not None:
                 # Only now, when no run is left, since the next leader may write at once. Shielded, or
                 # standbys of a cancelled manager would wait until the Lease runs out.
@@ -405,6 +409,13 @@ class Manager(Lifecycle):
             await assembly.replica.leave(self.options["stop_seconds"])
         await assembly.clusters.stop(max(0.0, ends - anyio.current_time()))
         group.cancel_scope.cancel()
+
+    async def _let_go(self, assembly: Assembly) -> None:
+        """Release what would wait for ever for this manager if its namespace is being deleted."""
+        home = home_of(self.options)
+        held = held_in(home, assembly.clusters.members[0].runners) if home else []
+        if held and not self.options["dry_run"]:
+            await let_go(assembly.unguarded(), home, held, self.options["name"])
 
     @property
     def _runners(self) -> Sequence[Runner[Any]]:
