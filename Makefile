@@ -75,7 +75,8 @@ SWEPT := docs/examples tests/simulation/test_bundled_scenarios.py tests/simulati
 	tests/controllers/test_workergroups_simulated.py \
 	tests/controllers/test_autoscaling_simulated.py tests/controllers/test_fleets_simulated.py \
 	tests/controllers/test_nodegroups_simulated.py tests/controllers/test_nodegroups_faults.py \
-	tests/webhooks/test_rotation.py tests/webhooks/test_certificate_keeper.py tests/sharding/test_protocol.py
+	tests/webhooks/test_rotation.py tests/webhooks/test_certificate_keeper.py tests/sharding/test_protocol.py \
+	tests/shipping/test_from_install_to_uninstall.py
 sweep: setup-test ## examples, simulated workloads and bundled controllers under every single fault and 2,000 seeds; RUNS=20 SEEDS=10 for a part
 	@SWEEP_RUNS=$(RUNS) SWEEP_SEEDS=$(SEEDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
 		-k "survives or bundled or workloads or simulated or nodegroups_faults or rotation or protocol" $(SWEPT) $(ARGS)
