@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from attrs import asdict
+from attrs import asdict, evolve
 
 from reconcile.commands.admission_table import rows_of
 from reconcile.commands.bundle_folder import write_bundle
+from reconcile.commands.chart_folder import diff_chart, write_chart
 from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import served_definition
 from reconcile.commands.problems import Problem, write_files
@@ -18,6 +19,8 @@ from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import ConfigurationError, from_flags, overridden
 from reconcile.models.versions import families
+from reconcile.shipping.chart import chart_of
+from reconcile.shipping.chart_values import Choices
 from reconcile.shipping.documents import Document, as_yaml, json_list
 from reconcile.shipping.installation import Installation, documents_of, kustomization
 from reconcile.webhooks.configurations import WebhookService
@@ -77,6 +80,18 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
     "--replaces", metavar="V", help="With --olm: the version that is upgraded to this one. Default: none."
 )
 @click.option(
+    "--helm",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a Helm chart into this folder instead, whose default values give the same objects.",
+)
+@click.option(
+    "--diff", is_flag=True, help="With --helm: print what --merge would change, with status 1 if anything."
+)
+@click.option(
+    "--merge", is_flag=True, help="With --helm: write into files that you changed, and keep your changes."
+)
+@click.option(
     "--explain-admission",
     is_flag=True,
     help="Print instead where each rule about objects is enforced: schema, CEL or webhook, and why there.",
@@ -95,6 +110,9 @@ def manifests(
     olm: Path | None,
     version: str | None,
     replaces: str | None,
+    helm: Path | None,
+    diff: bool,
+    merge: bool,
     explain_admission: bool,
     as_json: bool,
 ) -> None:
@@ -109,6 +127,8 @@ def manifests(
     if out is not None and as_json:
         raise Problem("--out and --json were both given", "use one of them")
     _check_bundle_flags(olm, version, replaces, other=out is not None or as_json or explain_admission)
+    others = out is not None or olm is not None or as_json or explain_admission
+    _check_chart_flags(helm, diff, merge, other=others)
     operator = load_operator(module, name or "")
     try:
         operator.manager.configure()
@@ -149,6 +169,9 @@ def manifests(
         definitions = _definitions(operator, deployed.webhook_service)
         write_bundle(olm, operator, deployed, definitions, version or "", replaces or "")
         return
+    if helm is not None:
+        _write_chart(helm, operator, deployed, diff=diff, merge=merge)
+        return
     files = documents_of(deployed, _definitions(operator, deployed.webhook_service))
     if out is not None:
         files = {**files, "kustomization.yaml": [kustomization(files)]}
@@ -168,6 +191,49 @@ def _check_bundle_flags(olm: Path | None, version: str | None, replaces: str | N
         raise Problem(
             "--olm writes a bundle and nothing else", "leave out --out, --json and --explain-admission"
         )
+
+
+def _check_chart_flags(helm: Path | None, diff: bool, merge: bool, *, other: bool) -> None:
+    if helm is None and (diff or merge):
+        raise Problem("--diff and --merge are for a chart", "give --helm DIR too")
+    if helm is not None and other:
+        raise Problem(
+            "--helm writes a chart and prints nothing",
+            "leave out --out, --olm, --json, --explain-admission",
+        )
+    if diff and merge:
+        raise Problem("--diff and --merge were both given", "use --diff first, which changes nothing")
+
+
+def _write_chart(
+    folder: Path, operator: Operator, deployed: Installation, *, diff: bool, merge: bool
+) -> None:
+    def definitions(service: WebhookService | None) -> Sequence[Document]:
+        return _definitions(operator, service)
+
+    files = chart_of(deployed, definitions, _choices(deployed, operator))
+    if not diff:
+        write_chart(folder, files, merge=merge)
+    elif diff_chart(folder, files):
+        click.get_current_context().exit(1)
+
+
+def _choices(deployed: Installation, operator: Operator) -> Choices:
+    """What the manager does not say itself, and its controllers do not exclude."""
+    options = operator.manager.options
+    kept = evolve(deployed, namespaces=("default",), review=options["serve_review"])
+    return Choices(sharding=_may_share(operator), namespaces=_beyond_roles(kept) is None)
+
+
+def _may_share(operator: Operator) -> bool:
+    """Whether --sharding decides how its pods get along."""
+    options = operator.manager.options
+    try:
+        shared = overridden(options, from_flags({"sharding": operator.name}))
+        check_options(shared, operator.manager.controllers)
+    except ConfigurationError:
+        return False
+    return options["sharding"] is None
 
 
 def _explain_admission(operator: Operator, as_json: bool) -> None:
@@ -198,18 +264,25 @@ def _check(deployed: Installation, operator: Operator) -> None:
             "the manager works in several clusters, and manifests are for one",
             "name a module:manager that works in one",
         )
-    reasons = list(beyond_namespaces(deployed.controllers))
-    if deployed.review:
-        reasons.append("serve_review asks for reviews of the whole cluster")
-    if deployed.applies_definitions:
-        reasons.append("definitions=apply changes definitions of the whole cluster")
-    if deployed.namespaces and reasons:
-        raise Problem(f"Roles in namespaces are not enough: {reasons[0]}", "leave out --namespaces")
+    reason = _beyond_roles(deployed)
+    if deployed.namespaces and reason is not None:
+        raise Problem(f"Roles in namespaces are not enough: {reason}", "leave out --namespaces")
     if deployed.review and not deployed.tls:
         raise Problem(
             "serve_review asks for tokens, and the pods would serve without TLS",
             "give Manager(serve_certificates=) too, the folder where a Secret is mounted",
         )
+
+
+def _beyond_roles(deployed: Installation) -> str | None:
+    """Why it needs a ClusterRole; None if it does not."""
+    if reasons := beyond_namespaces(deployed.controllers):
+        return reasons[0]
+    if deployed.review:
+        return "serve_review asks for reviews of the whole cluster"
+    if deployed.applies_definitions:
+        return "definitions=apply changes definitions of the whole cluster"
+    return None
 
 
 def _namespaces(text: str) -> Sequence[str]:

@@ -2,6 +2,9 @@
 
 - `installation`: the objects that run an operator in a cluster.
 - `documents`: objects as text.
+- `chart`: the same objects as a Helm chart. `chart_values`, `chart_cases`, `chart_extras`, `templates`: its
+  parts.
+- `generated_files`, `three_way_merge`: generating again what people have changed.
 - `finalizers`: which finalizer belongs to which operator.
 - `uninstall_job`: the Job that uninstalls an operator from within its cluster.
 - `project`, `changes`: what the operator's project says of itself and of a version.

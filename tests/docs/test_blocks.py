@@ -71,7 +71,7 @@ INLINE = re.compile(r"(?<!^\| )`((?:kubectl )?reconcile [a-z]+(?: [^`|…\[\]]+)
 
 # What may be typed besides our own commands and `make`: nothing of it is ours to check.
 PROGRAMS = frozenset(
-    {"cd", "export", "git", "kubectl", "pip", "pytest", "python3", ".", "docker", "mypy", "bash"}
+    {"cd", "export", "git", "kubectl", "pip", "pytest", "python3", ".", "docker", "mypy", "bash", "helm"}
 )
 TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

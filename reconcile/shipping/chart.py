@@ -1,0 +1,124 @@
+"""The Helm chart of an operator, from the same objects as its kustomize base. Pure functions: from an
+`Installation` to texts.
+
+The objects are made for each case that a value decides, and the templates of all cases are one (`either`).
+So a rendering of the default values is the kustomize base, whatever that comes to have.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import evolve
+
+from reconcile.models import kind_of
+from reconcile.shipping.chart_cases import Cases, Definitions, placeholders
+from reconcile.shipping.chart_extras import certificate, monitoring, ready_test
+from reconcile.shipping.chart_values import Choices, image_parts, values_file, values_of, values_schema
+from reconcile.shipping.documents import Document, as_yaml
+from reconcile.shipping.installation import Installation
+from reconcile.shipping.templates import Either, Tree, template_of
+
+RECORD: Final = ".reconcile-chart.json"
+"""The file of a chart's folder that has what was generated last."""
+_VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?)")
+
+
+def chart_of(operator: Installation, definitions: Definitions, choices: Choices) -> Mapping[str, str]:
+    """The files of the chart, by their paths in its folder."""
+    choices = evolve(choices, definitions=bool(definitions(operator.webhook_service)))
+    values = list(values_of(operator, choices))
+    return {
+        "Chart.yaml": as_yaml(_about(operator)),
+        "values.yaml": values_file(values),
+        "values.schema.json": f"{json.dumps(values_schema(values), indent=2)}\n",
+        ".helmignore": _IGNORED,
+        "templates/_helpers.tpl": _HELPERS.replace("NAME", operator.name),
+        "templates/NOTES.txt": _notes(operator, choices),
+        **_templates(Cases.of(operator, definitions, choices)),
+    }
+
+
+def _about(operator: Installation) -> Document:
+    """Chart.yaml. A version of the image is that of the chart too."""
+    tag = image_parts(operator.image)["tag"]
+    version = _VERSION.fullmatch(tag)
+    return {
+        "apiVersion": "v2",
+        "name": operator.name,
+        "description": f"The operator {operator.name}",
+        "type": "application",
+        "version": version[1] if version else "0.1.0",
+        "appVersion": tag or "0.1.0",
+    }
+
+
+def _templates(cases: Cases) -> Mapping[str, str]:
+    operator = cases.operator
+    files: dict[str, list[Tree]] = {path: list(documents) for path, documents in cases.files().items()}
+    for path in files:
+        if path.startswith("crd_"):
+            files[path] = [Either(".Values.crds.install", files[path])]
+    # Helm needs the namespace of a release before the release, so that one cannot be an object of it.
+    elsewhere = f'ne (include "{operator.name}.namespace" $) .Release.Namespace'
+    files["namespace.yaml"] = [Either(elsewhere, files["namespace.yaml"])]
+    if operator.routes:
+        files["certificate.yaml"] = [certificate(operator)]
+    files["monitoring.yaml"] = list(monitoring(operator, cases.choices))
+    files["tests/ready.yaml"] = list(ready_test(operator))
+    filled = placeholders(operator.name)
+    return {f"templates/{path}": template_of(file, filled) for path, file in files.items()}
+
+
+_IGNORED: Final = f"""\
+.git/
+.gitignore
+{RECORD}
+*.tmp
+*.orig
+*.tgz
+"""
+
+_HELPERS: Final = """\
+{{/* The namespace of the operator. */}}
+{{- define "NAME.namespace" -}}
+{{- .Values.namespace | default .Release.Namespace -}}
+{{- end }}
+
+{{/* The image; a tag and a digest are optional. */}}
+{{- define "NAME.image" -}}
+{{- .Values.image.repository -}}
+{{- with .Values.image.tag }}:{{ . }}{{ end -}}
+{{- with .Values.image.digest }}@{{ . }}{{ end -}}
+{{- end }}
+"""
+
+_NOTES: Final = """\
+NAME runs in the namespace {{ include "NAME.namespace" . }}.
+
+  kubectl rollout status deployment/NAME -n {{ include "NAME.namespace" . }}
+  helm test {{ .Release.Name }} -n {{ .Release.Namespace }}
+  kubectl logs deployment/NAME -n {{ include "NAME.namespace" . }}
+  kubectl get KINDS --all-namespaces
+"""
+_NOTES_ON_NAMESPACES: Final = """
+{{- range .Values.namespaces }}
+It works in the namespace {{ . }}, which must exist.
+{{- end }}
+"""
+_NOTES_ON_DEFINITIONS: Final = """
+{{- if .Values.crds.install }}
+Uninstalling the release leaves the definitions and the objects of these kinds where they are.
+{{- else }}
+The definitions of its kinds were not installed (crds.install): it waits until they are there.
+{{- end }}
+"""
+
+
+def _notes(operator: Installation, choices: Choices) -> str:
+    resources = [kind_of(controller.kind).resource for controller in operator.controllers]
+    kinds = ",".join(dict.fromkeys(f"{one.plural}.{one.group}".rstrip(".") for one in resources))
+    namespaces = _NOTES_ON_NAMESPACES if operator.namespaces or choices.namespaces else ""
+    text = f"{_NOTES}{namespaces}{_NOTES_ON_DEFINITIONS if choices.definitions else ''}"
+    return text.replace("NAME", operator.name).replace("KINDS", kinds)

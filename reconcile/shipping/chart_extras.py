@@ -1,0 +1,163 @@
+"""What a chart has besides the kustomize base: a Certificate, monitoring, a test. Pure functions.
+
+An operator here is one whose namespace and image are placeholders.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from reconcile.shipping.chart_values import (
+    BY_CERT_MANAGER,
+    MONITORED,
+    NAMESPACED,
+    Choices,
+    chooses_certificates,
+)
+from reconcile.shipping.documents import Document
+from reconcile.shipping.installation import PORT, RBAC, Installation, documents_of, head_of
+from reconcile.shipping.templates import Either, Extended, Optional, Raw, Tree
+
+PULL_POLICY: Final = Either(".Values.image.pullPolicy", Raw("{{ .Values.image.pullPolicy }}"))
+PLACED: Final[Mapping[str, Tree]] = {
+    "imagePullSecrets": Optional(".Values.image.pullSecrets"),
+    "nodeSelector": Optional(".Values.nodeSelector"),
+    "tolerations": Optional(".Values.tolerations"),
+    "affinity": Optional(".Values.affinity"),
+}
+"""Which nodes pods may run on, and how these get the image."""
+_ASK: Final = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
+# The certificate of the pages may be anyone's, and is not checked by the probes of a kubelet either.
+_ASK_OVER_TLS: Final = (
+    "import ssl, sys, urllib.request as u; "
+    "print(u.urlopen(sys.argv[1], timeout=5, context=ssl._create_unverified_context()).read().decode())"
+)
+
+
+def more(items: Sequence[Tree], path: str) -> Tree:
+    """A list with the items of a value after its own."""
+    return [*items, Optional(path)] if items else Optional(path)
+
+
+def extended(mapping: Document, path: str) -> Tree:
+    """A mapping with the entries of a value after its own."""
+    return Extended(mapping, path) if mapping else Optional(path)
+
+
+def certificate(operator: Installation) -> Tree:
+    """cert-manager's Certificate of the webhooks, if an issuer is named."""
+    service = operator.webhook_service
+    assert service is not None
+    issuer = {
+        "group": "cert-manager.io",
+        "kind": Raw("{{ .Values.webhooks.issuer.kind }}"),
+        "name": Raw("{{ .Values.webhooks.issuer.name | quote }}"),
+    }
+    certificate = {
+        **_head(operator, "cert-manager.io/v1", "Certificate", service.name),
+        "spec": {
+            "secretName": service.name,
+            "dnsNames": list(service.host_names),
+            "issuerRef": issuer,
+        },
+    }
+    named = ".Values.webhooks.issuer.name"
+    condition = f"and ({BY_CERT_MANAGER}) {named}" if chooses_certificates(operator) else named
+    return Either(condition, [certificate])
+
+
+def monitoring(operator: Installation, choices: Choices) -> Iterator[Tree]:
+    """A Service for the pages of the pods, and what has Prometheus read them."""
+    name = f"{operator.name}-metrics"
+    port = {"name": "metrics", "port": PORT, "targetPort": "serve", "protocol": "TCP"}
+    service = _head(operator, "v1", "Service", name, component="metrics")
+    yield Either(MONITORED, [{**service, "spec": {"selector": _selector(operator), "ports": [port]}}])
+    if operator.review:
+        reviewed = f" (not {NAMESPACED})" if choices.namespaces else ""
+        yield Either(f"and {MONITORED} .Values.monitoring.reader.name{reviewed}", [_reader(operator)])
+    monitor = _head(operator, "monitoring.coreos.com/v1", "ServiceMonitor", name)
+    metadata = monitor["metadata"]
+    labels = extended(metadata["labels"], ".Values.monitoring.serviceMonitor.labels")
+    spec = {
+        "selector": {"matchLabels": service["metadata"]["labels"]},
+        "endpoints": [_endpoint(operator)],
+    }
+    scraped = {**monitor, "metadata": {**metadata, "labels": labels}, "spec": spec}
+    yield Either(f"and {MONITORED} .Values.monitoring.serviceMonitor.enabled", [scraped])
+
+
+def _endpoint(operator: Installation) -> Tree:
+    endpoint: dict[str, Tree] = {
+        "port": "metrics",
+        "interval": Raw("{{ .Values.monitoring.serviceMonitor.interval }}"),
+    }
+    if operator.tls:
+        endpoint |= {
+            "scheme": "https",
+            "tlsConfig": Optional(".Values.monitoring.serviceMonitor.tlsConfig"),
+        }
+    if operator.review:
+        endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    return endpoint
+
+
+def _reader(operator: Installation) -> Tree:
+    """What lets the account that collects metrics get them."""
+    name = f"{operator.name}-metrics-reader"
+    binding = head_of(f"{RBAC}/v1", "ClusterRoleBinding", operator, name, "")
+    reader = ".Values.monitoring.reader"
+    account = {
+        "kind": "ServiceAccount",
+        "name": Raw(f"{{{{ {reader}.name | quote }}}}"),
+        "namespace": Raw(f"{{{{ {reader}.namespace | quote }}}}"),
+    }
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+    return {**binding, "roleRef": role, "subjects": [account]}
+
+
+def ready_test(operator: Installation) -> Iterator[Tree]:
+    """A pod without any rights asks a Service, which leads to ready pods alone, for /readyz."""
+    name = f"{operator.name}-test-ready"
+    scheme, ask = ("https", _ASK_OVER_TLS) if operator.tls else ("http", _ASK)
+    port = {"name": "serve", "port": PORT, "targetPort": "serve", "protocol": "TCP"}
+    service = _hook(operator, "v1", "Service", name, weight=0)
+    yield {**service, "spec": {"selector": _selector(operator), "ports": [port]}}
+    deployed = documents_of(operator, ())["deployment.yaml"][0]
+    pod = deployed["spec"]["template"]["spec"]
+    container = {
+        "name": "test",
+        "image": operator.image,
+        "imagePullPolicy": PULL_POLICY,
+        "command": ["python3", "-c", ask, f"{scheme}://{name}.{operator.namespace}.svc:{PORT}/readyz"],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        "securityContext": pod["containers"][0]["securityContext"],
+    }
+    spec = {
+        "restartPolicy": "OnFailure",  # a pod may become ready only now
+        "activeDeadlineSeconds": 120,
+        "automountServiceAccountToken": False,
+        "securityContext": pod["securityContext"],
+        **PLACED,
+        "containers": [container],
+    }
+    yield {**_hook(operator, "v1", "Pod", name, weight=1), "spec": spec}
+
+
+def _selector(operator: Installation) -> Document:
+    selector: Document = documents_of(operator, ())["deployment.yaml"][0]["spec"]["selector"]["matchLabels"]
+    return selector
+
+
+def _hook(operator: Installation, api_version: str, kind: str, name: str, weight: int) -> Document:
+    head = _head(operator, api_version, kind, name, component="test")
+    annotations = {
+        "helm.sh/hook": "test",
+        "helm.sh/hook-weight": str(weight),
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    }
+    return {**head, "metadata": {**head["metadata"], "annotations": annotations}}
+
+
+def _head(operator: Installation, api_version: str, kind: str, name: str, *, component: str = "") -> Document:
+    head = head_of(api_version, kind, operator, name)
+    labels = {"app.kubernetes.io/component": component} if component else {}
+    return {**head, "metadata": {**head["metadata"], "labels": {**head["metadata"]["labels"], **labels}}}
