@@ -13,7 +13,9 @@ from click.core import ParameterSource
 from informers import MalformedAnswer, SystemClock, Transport
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import connect
+from reconcile.commands.completions import modules
 from reconcile.commands.debug_client import DebugClient, manager_options
+from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
 from reconcile.commands.targets import load_operator
 from reconcile.controller.declaration import Controller
@@ -28,19 +30,14 @@ _COLOURS: Final[dict[Severity, str]] = {"error": "red", "warning": "yellow", "un
 
 
 @click.command()
-@click.argument("module", required=False)
+@click.argument("module", required=False, shell_complete=modules)
 @click.option(
     "--name", metavar="NAME", help="Name of the operator. Default: that of the manager or the module."
 )
 @click.option(
     "--namespace", "-n", metavar="NS", help="Namespace that the operator runs in. Default: NAME-system."
 )
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Kubeconfig. Default: $KUBECONFIG, the pod's account, ~/.kube/config.",
-)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@kubeconfig_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 @manager_options
 def doctor(
