@@ -162,10 +162,11 @@ class Coordinator:
             if found is not None and found.uid == lease.uid:
                 self.ring.note_found(member, found)
                 return
-        _log.warning(
-            "a member of the ring did not renew its Lease: its buckets are given away", member=member.identity
-        )
         if not member.gone:
+            _log.warning(
+                "a member of the ring did not renew its Lease: its buckets are given away",
+                member=member.identity,
+            )
             await self.client.delete(member.lease, if_unchanged=True)
         self.ring.note_removed(member)
 

@@ -183,7 +183,11 @@ class Ring:
         if member.record.draining or self._now() >= member.overdue_at():
             del self.members[member.identity]
         else:
-            _log.warning("the Lease of a member was deleted while it lives", member=member.identity)
+            # As a rule another one took it for dead and was a moment earlier; or someone deleted it by hand.
+            _log.info(
+                "the Lease of a member is gone: its buckets wait until it would have run out",
+                member=member.identity,
+            )
             record = evolve(member.record, draining=True)
             self.members[member.identity] = evolve(member, record=record, gone=True)
         self._changed()

@@ -2,7 +2,7 @@
 
 A server and the replicas are processes of their own, over HTTPS. Objects are made while the ring is complete,
 and each of them is changed some times; a run writes a status. CPU and memory of a replica are counted above
-those of a ring of one without objects. Then one replica is stopped, one is started and one is killed.
+those of the same replica without objects. Then one replica is stopped, one is started and one is killed.
 """
 
 import asyncio
@@ -295,6 +295,20 @@ def carried(made: Ring, *, idle: bool = False) -> tuple[Sequence[Use], float]:
     ], taken
 
 
+def busiest(made: Ring) -> tuple[Use, int]:
+    """The most that a replica uses for all objects, above what it uses without; and its memory without."""
+    idle, idle_seconds = carried(made, idle=True)
+    uses, seconds = carried(made)
+    pairs = list(zip(uses, idle, strict=True))
+    above = Use(
+        cpu=max(use.cpu - base.cpu * seconds / idle_seconds for use, base in pairs),
+        memory=max(use.memory - base.memory for use, base in pairs),
+        runs=max(use.runs for use in uses),
+        buckets=max(use.buckets for use in uses),
+    )
+    return above, max(base.memory for base in idle)
+
+
 def hand_overs(made: Ring) -> Sequence[float]:
     """Milliseconds between the end of a bucket here and its begin there, as replicas come and go."""
     before = made.latest("held")
@@ -349,23 +363,18 @@ def unevenness() -> float:
 
 def figures() -> Figures:
     with ring(1) as made:
-        (base,), seconds = carried(made, idle=True)
-        idle_rate = base.cpu / seconds
-        (alone,), seconds = carried(made)
-        cpu_alone, memory_alone = alone.cpu - idle_rate * seconds, alone.memory - base.memory
+        alone, base = busiest(made)
     with ring(REPLICAS) as made:
-        uses, seconds = carried(made)
-        cpu = max(use.cpu for use in uses) - idle_rate * seconds
-        memory = max(use.memory for use in uses) - base.memory
+        most, _ = busiest(made)
         gaps = hand_overs(made)
         killed = seconds_after_kill(made)
     return {
-        "sharding.cpu_share": cpu / cpu_alone,
-        "sharding.memory_share": memory / memory_alone,
-        "sharding.runs_share": max(use.runs for use in uses) / alone.runs,
-        "sharding.cpu_alone_s": cpu_alone,
-        "sharding.memory_alone_mb": memory_alone / 2**20,
-        "sharding.base_memory_mb": base.memory / 2**20,
+        "sharding.cpu_share": most.cpu / alone.cpu,
+        "sharding.memory_share": most.memory / alone.memory,
+        "sharding.runs_share": most.runs / alone.runs,
+        "sharding.cpu_alone_s": alone.cpu,
+        "sharding.memory_alone_mb": alone.memory / 2**20,
+        "sharding.base_memory_mb": base / 2**20,
         "sharding.hand_overs": float(len(gaps)),
         "sharding.hand_over_p50_ms": gaps[len(gaps) // 2],
         "sharding.hand_over_p99_ms": gaps[len(gaps) * 99 // 100],
