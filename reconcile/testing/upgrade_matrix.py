@@ -101,8 +101,8 @@ def upgrade(
     law is about.
 
     Raises UpgradeBroken, an AssertionError that names combination, object, field and the next step;
-    ValueError for Scenarios with steps, or whose replicas do not share the work in one way; TypeError for a
-    field whose type has no strategy.
+    ValueError for Scenarios with steps, or whose replicas do not share the work in one way, and where there
+    are no objects; TypeError for what makes no controllers, and for a field whose type has no strategy.
     """
     __tracebackhide__ = True
     matrix = _Matrix.of(*_versions(old, new), ignoring, examples, seed)
@@ -114,7 +114,13 @@ def upgrade(
 
 
 def _versions(old: "Controllers | Scenario", new: "Controllers | Scenario") -> tuple[Scenario, Scenario]:
-    """Both as scenarios; what is only a function has the options of the other version."""
+    """Both as scenarios; what is only a function has the options of the other version. Raises TypeError."""
+    for given in (old, new):
+        if not isinstance(given, Scenario) and not callable(given):
+            raise TypeError(
+                "expected a Scenario, or a function that makes the controllers of a version, got a "
+                f"{type(given).__name__}: a process that is started again has new ones"
+            )
     if isinstance(old, Scenario) and isinstance(new, Scenario):
         return old, new
     if isinstance(new, Scenario):
@@ -171,6 +177,11 @@ class _Matrix:
             "old": objects_of(alike, "old", examples),
             "new": objects_of(new, "new", examples),
         }
+        if not any(one.manifests for one in objects.values()):
+            raise ValueError(
+                "there are no objects to upgrade: the controllers keep no kind of their own, so give "
+                "Scenario(controllers=..., objects=[...])"
+            )
         redactor = Redactor((*alike.served_kinds(), *new.served_kinds()))
         return cls({"old": alike, "new": new}, objects, redactor, frozenset(ignoring), seed)
 

@@ -18,6 +18,7 @@ from reconcile import (
     ObjectMeta,
     Result,
     Write,
+    field,
     resource,
 )
 from reconcile.kinds import ConfigMap
@@ -249,6 +250,24 @@ def test_newer_code_that_cannot_read_older_objects_is_caught() -> None:
     assert "the new version cannot read it" in str(found)
 
 
+@frozen
+class SafeSpec:
+    password: str = field(default="", secret=True)
+
+
+@resource("library.example.com/v1", namespaced=False)
+class Safe(Object):
+    spec: SafeSpec = SafeSpec()
+
+
+def with_password(password: str) -> Callable[[], Any]:
+    async def change(ctx: Context[Safe]) -> None:
+        if ctx.object.spec.password != password:
+            await ctx.client.raw.merge(ctx.object, {"spec": {"password": password}})
+
+    return lambda: Controller(Safe, change, writes=[Write(Safe, ("patch",))])
+
+
 def test_an_invariant_of_a_version_is_checked_while_that_version_works_alone() -> None:
     def no_page_names_a_wood(world: World) -> None:
         assert all("wood" not in page.data for page in world.objects(ConfigMap))
@@ -275,6 +294,26 @@ def test_scenarios_with_steps_are_refused() -> None:
 def test_versions_whose_replicas_share_the_work_in_two_ways_are_refused() -> None:
     with pytest.raises(ValueError, match="give leader_election= or sharding= of the old Scenario"):
         upgrade(old(), evolve(new(), leader_election=None))
+
+
+def test_controllers_that_are_made_already_are_refused() -> None:
+    with pytest.raises(TypeError, match="a process that is started again has new ones"):
+        upgrade(shelf_v1.shelves(), shelf_v2.shelves)  # type: ignore[arg-type]
+
+
+def test_an_upgrade_without_objects_is_refused() -> None:
+    def pages() -> Controller[Any]:
+        return Controller(ConfigMap, nothing, operator="library.example.com")
+
+    with pytest.raises(ValueError, match=r"there are no objects to upgrade.*objects=\[\.\.\.\]"):
+        upgrade(pages, pages)
+
+
+def test_values_of_secret_fields_are_not_shown() -> None:
+    found = broken(with_password("one"), Scenario(controllers=with_password("two")))
+    assert "fights" in found.laws
+    assert "spec.password: the new version writes <secret>" in str(found)
+    assert "two" not in str(found)
 
 
 def test_an_object_that_the_definition_refuses_is_named() -> None:
