@@ -81,6 +81,7 @@ def _finalizers(declared: Declared, facts: Facts) -> Iterable[Finding]:
 
 
 def _leases(declared: Declared, facts: Facts) -> Iterable[Finding]:
+    _read(facts.deployment)  # its arguments say which Lease there is
     pods = _read(facts.pods)
     if declared.ring is not None:
         yield from leases.check_ring(declared, _read(facts.members), pods, facts.now)

@@ -124,8 +124,9 @@ def check_ring(
 
 
 def _is_live(identity: str, pods: Sequence[Pod]) -> bool:
-    """An identity is by default the name of the host, which is that of the pod, and a random part."""
-    return any(
-        pod.lives and (identity == pod.metadata.name or identity.startswith(f"{pod.metadata.name}_"))
-        for pod in pods
-    )
+    """An identity is by default the name of the host, which is that of the pod, and a random part.
+
+    It comes after `_` in a Lease of a leader, and after `-` in a ring, where it is part of a name.
+    """
+    names = [pod.metadata.name for pod in pods if pod.lives]
+    return any(identity == name or identity.startswith((f"{name}_", f"{name}-")) for name in names)

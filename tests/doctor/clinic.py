@@ -25,7 +25,8 @@ from reconcile.doctor.findings import Finding, Report
 from reconcile.doctor.gathering import gather, installed
 from reconcile.doctor.managers import ManagerState, manager_state
 from reconcile.embedded import ADMIN, InProcessTransport, User, service_account
-from reconcile.manager.option_list import complete_options
+from reconcile.manager.option_list import complete_options, from_flags
+from reconcile.sharding import Sharding
 from reconcile.testing import FakeClient, eventually
 
 ACCOUNT = service_account("sites-system", "sites")
@@ -155,8 +156,12 @@ async def clinic(*options: str) -> AsyncIterator[Clinic]:
     """A healthy one: its manager runs in a pod, leads, and has filled its caches."""
     documents = json.loads(manifests(*options))["items"]
     client = FakeClient(*documents, pod(POD), pod(OTHER_POD), user=ACCOUNT)
-    election = LeaderElection("sites", "sites-system", f"{POD}_1")
-    manager = Manager(sites, environ={}, clock=client.clock, leader_election=election)
+    way: dict[str, Any] = {"leader_election": LeaderElection("sites", "sites-system", f"{POD}_1")}
+    if "--sharding" in options:
+        way = {"sharding": Sharding("sites", "sites-system", buckets=4, identity=f"{POD}-1")}
+    manager = Manager(sites, environ={}, clock=client.clock, **way)
+    if "--namespaces" in options:
+        manager.configure(from_flags({"namespaces": "shop"}))
     manager = manager.on(client.transport)
     ward = Clinic(client, manager)
     async with anyio.create_task_group() as group:

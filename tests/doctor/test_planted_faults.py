@@ -2,14 +2,19 @@
 
 import base64
 import datetime
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import anyio
+import msgspec
 import pytest
 
+from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.doctor.findings import Severity
-from reconcile.doctor.managers import DebugState, InformerState, ManagerState
+from reconcile.doctor.managers import DebugState, InformerState, ManagerState, manager_state
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.testing import eventually
 from reconcile.webhooks.certificate_authority import AUTHORITY_LIFE, new_authority
 from tests.doctor.clinic import OTHER_POD, POD, Clinic, clinic
 from tests.helpers.scenarios import simulated
@@ -333,6 +338,22 @@ async def a_holder_whose_clock_is_far_ahead(ward: Clinic) -> None:
 
 
 # --- managers and load ------------------------------------------------------------------------------------
+
+
+@planted("storms", "warning", "churn default/web is in a storm and slowed down in sites-2: woken by its own")
+async def a_key_that_wakes_itself(ward: Clinic) -> None:
+    numbers = itertools.count()
+
+    async def churn(ctx: Context[Secret]) -> None:
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"number": str(next(numbers))}))
+
+    ward.change("POST", "/api/v1/namespaces/default/secrets", {"metadata": {"name": "web"}})
+    controller = Controller(Secret, churn, owns=[ConfigMap], name="churn", operator="shop.example.com")
+    manager = Manager(controller, environ={}, clock=ward.client.clock).on(ward.admin.transport)
+    async with manager:
+        await eventually(lambda: bool(manager.state()["controllers"]["churn"]["storms"]))
+        state = {**manager.state(), "leading": False}  # it has no Lease, as that of the operator has
+        ward.states.append(manager_state("sites-2", msgspec.json.encode(state)))
 
 
 @planted("caches", "error", "secrets in sites-2 has heard nothing from the server for 300 s (refused)")
