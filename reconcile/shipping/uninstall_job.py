@@ -54,9 +54,9 @@ def _in_the_cluster(operator: Installation, keep_data: bool) -> Iterable[Permiss
     yield Permission("", "namespaces", ("get",), (operator.namespace,))
     yield Permission(*_DEFINITIONS, ("list",))
     own = tuple(sorted({kind_of(kind).resource.name for kind in _custom_kinds(operator)}))
-    if _converts(operator):
-        yield Permission(*_DEFINITIONS, ("update",), own)
-        yield Permission(_DEFINITIONS[0], f"{_DEFINITIONS[1]}/status", ("update",), own)
+    if converted := _converted(operator):
+        yield Permission(*_DEFINITIONS, ("update",), converted)
+        yield Permission(_DEFINITIONS[0], f"{_DEFINITIONS[1]}/status", ("update",), converted)
     if not operator.namespaces:
         if own and not keep_data:
             yield Permission(*_DEFINITIONS, ("delete",), own)
@@ -115,7 +115,9 @@ def _on_objects(operator: Installation, keep_data: bool) -> Iterable[Permission]
     for kind in _custom_kinds(operator):
         resource = kind_of(kind).resource
         yield Permission(resource.group, resource.plural, ("list",) if keep_data else ("list", "delete"))
-        if _converts(operator):  # each object is written anew before its versions cannot be converted
+        if resource.name in _converted(
+            operator
+        ):  # each object is written anew before its versions cannot be converted
             yield Permission(resource.group, resource.plural, ("patch",))
             yield Permission(resource.group, f"{resource.plural}/status", ("patch",))
     for held in held_by(operator.controllers):
@@ -127,8 +129,9 @@ def _custom_kinds(operator: Installation) -> Sequence[type]:
     return list(dict.fromkeys(one.kind for one in operator.controllers if is_custom(one.kind)))
 
 
-def _converts(operator: Installation) -> bool:
-    return any(route.function == CONVERT for route in operator.routes)
+def _converted(operator: Installation) -> tuple[str, ...]:
+    """The definitions whose objects the operator converts."""
+    return tuple(sorted({route.resource.name for route in operator.routes if route.function == CONVERT}))
 
 
 # --- the Job --------------------------------------------------------------------------------------------
