@@ -133,6 +133,7 @@ class Uninstall:
         seen = plan.Seen(
             name=self.name,
             namespace=self.namespace,
+            exists=home is not None,
             going=home is not None and "deletionTimestamp" in home["metadata"],
             known_scope=known,
             namespaces=stated.namespaces,

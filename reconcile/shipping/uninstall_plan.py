@@ -58,6 +58,8 @@ class Seen:
 
     name: str
     namespace: str
+    exists: bool = True
+    """Whether the namespace of the operator is there."""
     going: bool = False
     """Whether the namespace of the operator is being deleted, and the operator with it."""
     known_scope: bool = True
@@ -280,7 +282,7 @@ def unconverted(definition: Mapping[str, Any]) -> Document:
 def _workload(seen: Seen, mode: Mode) -> Step | None:
     if not seen.stopped:
         return Stop()
-    return Await(f"{seen.pods} pods of {seen.namespace}/{seen.name} are ending") if seen.pods else None
+    return Await(f"pods of {seen.namespace}/{seen.name} are ending: {seen.pods} left") if seen.pods else None
 
 
 def _rest(seen: Seen, mode: Mode) -> Step | None:
@@ -328,19 +330,18 @@ def item_of(resource: str, path: str, metadata: Mapping[str, Any]) -> Item:
 
 def outline(seen: Seen, mode: Mode) -> Sequence[str]:
     """What an uninstall would do, a line for each part, in its order."""
-    kinds = _named([definition_item(one) for one in seen.definitions])
     objects, keeps = counted(seen.objects), mode is Mode.KEEP or not seen.known_scope
     held = [item for item in (*seen.objects, *seen.others) if seen.holds(item)]
     stop = [f"stop {seen.namespace}/{seen.name}"] if seen.deployment is not None else []
     delete = [f"delete {objects}{_OWNED[mode]}"] if seen.objects and not keeps else []
     if seen.definitions and not keeps and not seen.namespaces:
-        delete.append(f"delete the definitions {kinds}")
+        delete.append(f"delete the definitions of {_names(seen.definitions)}")
     converted = [one for one in seen.definitions if calls(one, seen.namespace)]
     calling = [f"delete {_named(seen.webhooks)}"] if seen.webhooks else []
     calling += [f"serve {one['metadata']['name']} without conversion" for one in converted if keeps]
     release = [f"take its finalizers off {counted(held)}"] if held and keeps and seen.known_scope else []
     rest = [f"delete {_named([*seen.rest])}"] if seen.rest else []
-    rest += [f"delete deployments.apps {seen.name}"] if seen.deployment is not None else []
+    rest += [f"delete deployments {seen.name}"] if seen.deployment is not None else []
     parts = [*delete, *calling, *stop, *release, *rest]
     if mode is Mode.ORPHAN:
         parts = [*calling, *stop, *delete, *rest]
@@ -362,10 +363,10 @@ def waiting(seen: Seen, left: Sequence[Item]) -> str:
     for resource in dict.fromkeys(item.resource for item in left):
         items = [item for item in left if item.resource == resource]
         reasons = Counter(name for item in items for name in item.finalizers)
-        why = ", ".join(f"{count} wait for {_whose(seen, resource, name)}" for name, count in reasons.items())
+        why = ", ".join(_reason(seen, resource, name, count) for name, count in reasons.items())
         names = ", ".join(item.key for item in items[:NAMED])
         more = ", ..." if len(items) > NAMED else ""
-        lines.append(f"{len(items)} {resource} left ({names}{more}){': ' if why else ''}{why}")
+        lines.append(f"{len(items)} {_short(resource)} left ({names}{more}){': ' if why else ''}{why}")
     return "; ".join(lines)
 
 
@@ -373,6 +374,10 @@ _OF_KUBERNETES: Final = {
     "foregroundDeletion": "the deletion of what they own",
     "orphan": "the garbage collector, to keep what they own",
 }
+
+
+def _reason(seen: Seen, resource: str, finalizer: str, count: int) -> str:
+    return f"{count} wait{'s' if count == 1 else ''} for {_whose(seen, resource, finalizer)}"
 
 
 def _whose(seen: Seen, resource: str, finalizer: str) -> str:
@@ -383,7 +388,7 @@ def _whose(seen: Seen, resource: str, finalizer: str) -> str:
 
 def notes(seen: Seen, mode: Mode) -> Sequence[str]:
     """What stays on purpose, and why."""
-    stay = _named([definition_item(one) for one in seen.definitions])
+    stay = f"the definitions of {_names(seen.definitions)}"
     lines = []
     if seen.definitions and not seen.known_scope:
         lines.append(
@@ -396,17 +401,27 @@ def notes(seen: Seen, mode: Mode) -> Sequence[str]:
         lines.append(
             f"{stay} stay: others may use them in other namespaces than {', '.join(seen.namespaces)}"
         )
-    return [*lines, f"the namespace {seen.namespace} stays"]
+    return [*lines, f"the namespace {seen.namespace} stays"] if seen.exists and not seen.going else lines
 
 
 def counted(items: Iterable[Item]) -> str:
     """How many objects of each kind."""
-    counts = Counter(item.resource for item in items)
+    counts = Counter(_short(item.resource) for item in items)
     return ", ".join(f"{count} {resource}" for resource, count in sorted(counts.items()))
 
 
 def _named(items: Sequence[Item]) -> str:
     by_resource: dict[str, list[str]] = {}
     for item in items:
-        by_resource.setdefault(item.resource, []).append(item.name)
+        by_resource.setdefault(_short(item.resource), []).append(item.name)
     return "; ".join(f"{resource} {', '.join(names)}" for resource, names in by_resource.items())
+
+
+def _short(resource: str) -> str:
+    """A kind of Kubernetes without its group."""
+    plural, _, group = resource.partition(".")
+    return plural if group.endswith(".k8s.io") or group in ("apps", "policy") else resource
+
+
+def _names(definitions: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(definition["metadata"]["name"] for definition in definitions)

@@ -48,7 +48,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert said == uninstall(server, capsys, "shop", "--dry-run")
     first, second, *_, last = said.splitlines()
     assert first == "delete 1 sites.example.com and what they own, while the operator cleans up"
-    assert second == "delete the definitions customresourcedefinitions.apiextensions.k8s.io sites.example.com"
+    assert second == "delete the definitions of sites.example.com"
     assert last == "the namespace shop-system stays"
     kept = uninstall(server, capsys, "shop", "--dry-run", "--keep-data")
     assert "delete 1 sites" not in kept
