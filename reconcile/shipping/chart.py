@@ -13,7 +13,7 @@ from typing import Final
 from attrs import evolve
 
 from reconcile.models import kind_of
-from reconcile.shipping.chart_cases import Cases, Definitions, placeholders
+from reconcile.shipping.chart_cases import UNINSTALL, Cases, Definitions, placeholders
 from reconcile.shipping.chart_extras import certificate, monitoring, ready_test
 from reconcile.shipping.chart_values import Choices, image_parts, values_file, values_of, values_schema
 from reconcile.shipping.documents import Document, as_yaml
@@ -63,6 +63,7 @@ def _templates(cases: Cases) -> Mapping[str, str]:
     # Helm needs the namespace of a release before the release, so that one cannot be an object of it.
     elsewhere = f'ne (include "{operator.name}.namespace" $) .Release.Namespace'
     files["namespace.yaml"] = [Either(elsewhere, files["namespace.yaml"])]
+    files[UNINSTALL] = [Either(".Values.uninstall.enabled", files[UNINSTALL])]
     if operator.routes:
         files["certificate.yaml"] = [certificate(operator)]
     files["monitoring.yaml"] = list(monitoring(operator, cases.choices))
@@ -108,10 +109,13 @@ It works in the namespace {{ . }}, which must exist.
 {{- end }}
 """
 _NOTES_ON_DEFINITIONS: Final = """
-{{- if .Values.crds.install }}
-Uninstalling the release leaves the definitions and the objects of these kinds where they are.
-{{- else }}
+{{- if not .Values.crds.install }}
 The definitions of its kinds were not installed (crds.install): it waits until they are there.
+{{- end }}
+{{- if and .Values.uninstall.enabled (not .Values.uninstall.keepData) }}
+Uninstalling the release deletes all objects of these kinds and their definitions.
+{{- else }}
+Uninstalling the release leaves the definitions and the objects of these kinds where they are.
 {{- end }}
 """
 

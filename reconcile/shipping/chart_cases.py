@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from reconcile.shipping.chart_extras import PLACED, PULL_POLICY, extended, more
+from reconcile.shipping.chart_extras import PLACED, PULL_POLICY, WATCHED, extended, more, uninstall_hook
 from reconcile.shipping.chart_values import (
     BY_CERT_MANAGER,
     MONITORED,
@@ -35,10 +35,10 @@ Definitions: TypeAlias = Callable[[WebhookService | None], Sequence[Document]]
 _NAMESPACE: Final = "\ue000namespace\ue000"
 _IMAGE: Final = "\ue000image\ue000"
 _RING: Final = "\ue000ring\ue000"
-_WATCHED: Final = "\ue000watched\ue000"
 
 _CERTIFICATES: Final = "/certificates/webhooks"
 """Where the pods have the certificate of cert-manager, if the manager does not say."""
+UNINSTALL: Final = "uninstall-hook.yaml"
 _KEEP: Final = {"helm.sh/resource-policy": "keep"}
 
 
@@ -72,7 +72,7 @@ class Cases:
         if not operator.namespaces and not self.choices.namespaces:
             return self._of_reach(operator)
         # A review asks for rights in the whole cluster.
-        kept = evolve(operator, namespaces=(_WATCHED,), review=False)
+        kept = evolve(operator, namespaces=(WATCHED,), review=False)
         if operator.namespaces:
             return self._of_reach(kept)
         return _either(NAMESPACED, self._of_reach(kept), self._of_reach(operator))
@@ -86,7 +86,8 @@ class Cases:
 
     def _files(self, operator: Installation) -> Mapping[str, Sequence[Tree]]:
         files = documents_of(operator, self.definitions(operator.webhook_service))
-        return {path: [self._tree(operator, path, one) for one in files[path]] for path in files}
+        trees = {path: [self._tree(operator, path, one) for one in files[path]] for path in files}
+        return {**trees, UNINSTALL: uninstall_hook(operator)}
 
     def _tree(self, operator: Installation, path: str, document: Document) -> Tree:
         if path.startswith("crd_"):
@@ -95,7 +96,7 @@ class Cases:
             return {**document, "metadata": {**metadata, "annotations": annotations}}
         if path == "deployment.yaml":
             return self._deployment(operator, document)
-        if document["metadata"].get("namespace") == _WATCHED:
+        if document["metadata"].get("namespace") == WATCHED:
             return Each(NAMESPACED, document)
         return document
 
@@ -133,7 +134,7 @@ class Cases:
         }
 
     def _argument(self, argument: str) -> Tree:
-        if argument == f"--namespaces={_WATCHED}":
+        if argument == f"--namespaces={WATCHED}":
             return Raw('--namespaces={{ join "," .Values.namespaces }}')
         if argument == "--serve-metrics=local":
             return Either(MONITORED, ["--serve-metrics=all"], [argument])
@@ -147,7 +148,7 @@ def placeholders(name: str) -> Placeholders:
             _NAMESPACE: f'include "{name}.namespace" $',
             _IMAGE: f'include "{name}.image" $',
             _RING: "$.Values.sharding.name",
-            _WATCHED: ".",
+            WATCHED: ".",
         }
     )
 

@@ -1,4 +1,4 @@
-"""What a chart has besides the kustomize base: a Certificate, monitoring, a test. Pure functions.
+"""What a chart has besides the kustomize base: a Certificate, monitoring, hooks. Pure functions.
 
 An operator here is one whose namespace and image are placeholders.
 """
@@ -6,8 +6,11 @@ An operator here is one whose namespace and image are placeholders.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from attrs import evolve
+
 from reconcile.shipping.chart_values import (
     BY_CERT_MANAGER,
+    KEEPS_DATA,
     MONITORED,
     NAMESPACED,
     Choices,
@@ -15,8 +18,11 @@ from reconcile.shipping.chart_values import (
 )
 from reconcile.shipping.documents import Document
 from reconcile.shipping.installation import PORT, RBAC, Installation, documents_of, head_of
-from reconcile.shipping.templates import Either, Extended, Optional, Raw, Tree
+from reconcile.shipping.templates import Each, Either, Extended, Optional, Raw, Tree, either
+from reconcile.shipping.uninstall_job import uninstall_documents
 
+WATCHED: Final = "\ue000watched\ue000"
+"""Stands in objects for each namespace that the operator works in."""
 PULL_POLICY: Final = Either(".Values.image.pullPolicy", Raw("{{ .Values.image.pullPolicy }}"))
 PLACED: Final[Mapping[str, Tree]] = {
     "imagePullSecrets": Optional(".Values.image.pullSecrets"),
@@ -53,7 +59,7 @@ def certificate(operator: Installation) -> Tree:
         "name": Raw("{{ .Values.webhooks.issuer.name | quote }}"),
     }
     certificate = {
-        **_head(operator, "cert-manager.io/v1", "Certificate", service.name),
+        **head_of("cert-manager.io/v1", "Certificate", operator, service.name),
         "spec": {
             "secretName": service.name,
             "dnsNames": list(service.host_names),
@@ -69,7 +75,7 @@ def monitoring(operator: Installation, choices: Choices) -> Iterator[Tree]:
     """A Service for the pages of the pods, and what has Prometheus read them."""
     name = f"{operator.name}-metrics"
     port = {"name": "metrics", "port": PORT, "targetPort": "serve", "protocol": "TCP"}
-    service = _head(operator, "v1", "Service", name, component="metrics")
+    service = _head(operator, "v1", "Service", name)
     yield Either(MONITORED, [{**service, "spec": {"selector": _selector(operator), "ports": [port]}}])
     if operator.review:
         reviewed = f" (not {NAMESPACED})" if choices.namespaces else ""
@@ -147,17 +153,53 @@ def _selector(operator: Installation) -> Document:
     return selector
 
 
+def uninstall_hook(operator: Installation) -> Sequence[Tree]:
+    """The Job that runs `reconcile uninstall` before Helm deletes anything, and its rights."""
+    kept, deleted = (uninstall_documents(operator, keep_data) for keep_data in (True, False))
+    trees = either(KEEPS_DATA, [*map(_hooked, kept)], [*map(_hooked, deleted)])
+    return [Each(NAMESPACED, tree) if _is_watched(tree) else tree for tree in trees]
+
+
+def _hooked(document: Document) -> Tree:
+    """Rights come before the Job. What a failed Job leaves goes before the next attempt."""
+    weight = {"ServiceAccount": -3, "Job": 0}.get(document["kind"], -1 if "subjects" in document else -2)
+    hook = _annotated(document, "pre-delete", weight)
+    if document["kind"] == "Job":
+        return _placed_job(hook)
+    if document["metadata"].get("namespace") != WATCHED:
+        return hook
+    # The operator's own namespace, which has a role of the other name, may be among the watched ones.
+    name = f"{document['metadata']['name']}-watched"
+    role = {"roleRef": {**hook["roleRef"], "name": name}} if "roleRef" in hook else {}
+    return {**hook, "metadata": {**hook["metadata"], "name": name}, **role}
+
+
+def _placed_job(job: Document) -> Tree:
+    template = job["spec"]["template"]
+    containers = [
+        {**container, "imagePullPolicy": PULL_POLICY} for container in template["spec"]["containers"]
+    ]
+    pod = {**template["spec"], **PLACED, "containers": containers}
+    return {**job, "spec": {**job["spec"], "template": {**template, "spec": pod}}}
+
+
+def _is_watched(tree: Tree) -> bool:
+    return isinstance(tree, dict) and tree["metadata"].get("namespace") == WATCHED
+
+
 def _hook(operator: Installation, api_version: str, kind: str, name: str, weight: int) -> Document:
-    head = _head(operator, api_version, kind, name, component="test")
+    return _annotated(_head(operator, api_version, kind, name), "test", weight)
+
+
+def _annotated(document: Document, hook: str, weight: int) -> Document:
     annotations = {
-        "helm.sh/hook": "test",
+        "helm.sh/hook": hook,
         "helm.sh/hook-weight": str(weight),
         "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
     }
-    return {**head, "metadata": {**head["metadata"], "annotations": annotations}}
+    return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
 
 
-def _head(operator: Installation, api_version: str, kind: str, name: str, *, component: str = "") -> Document:
-    head = head_of(api_version, kind, operator, name)
-    labels = {"app.kubernetes.io/component": component} if component else {}
-    return {**head, "metadata": {**head["metadata"], "labels": {**head["metadata"]["labels"], **labels}}}
+def _head(operator: Installation, api_version: str, kind: str, name: str) -> Document:
+    """The head of an object with a label of its own: an uninstall takes what has the operator's."""
+    return head_of(api_version, kind, evolve(operator, name=name), name)

@@ -12,6 +12,7 @@ from reconcile.shipping.installation import Installation, documents_of
 SHARDED: Final = ".Values.sharding.enabled"
 NAMESPACED: Final = ".Values.namespaces"
 BY_CERT_MANAGER: Final = 'eq .Values.webhooks.certificates "cert-manager"'
+KEEPS_DATA: Final = ".Values.uninstall.keepData"
 MONITORED: Final = ".Values.monitoring.enabled"
 
 _NAME: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -147,6 +148,10 @@ def values_of(operator: Installation, choices: Choices) -> Iterator[Value]:
     if choices.definitions:
         stay = "Install the definitions of its kinds. They stay when the release is uninstalled."
         yield Value("crds.install", True, _SWITCH, stay)
+    hook = "Run `reconcile uninstall` before the release is deleted, so that nothing hangs."
+    yield Value("uninstall.enabled", True, _SWITCH, hook)
+    data = "Keep definitions and objects then. If false, they are deleted: this cannot be undone."
+    yield Value("uninstall.keepData", True, _SWITCH, data)
     yield from _webhook_values(operator)
     yield from _monitoring_values(operator)
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from click.testing import CliRunner
 
+from reconcile.commands import manifests_command
 from reconcile.commands.main import reconcile
+from reconcile.shipping.uninstall_job import uninstall_documents
 from tests.helpers.chart_renderer import Chart, is_hook
 
 Document = dict[str, Any]
@@ -62,6 +65,18 @@ def changed(path: str, value: Any) -> Document:
         value = {name: value}
     assert isinstance(value, dict)
     return value
+
+
+def uninstalling(target: str, *options: str, keep_data: bool) -> Sequence[Document]:
+    """The Job that uninstalls the operator which `reconcile manifests` describes, and its rights."""
+    with patch.object(manifests_command, "documents_of", side_effect=manifests_command.documents_of) as seen:
+        base.__wrapped__(target, *options)
+    return uninstall_documents(seen.call_args.args[0], keep_data)
+
+
+def hooks(documents: Sequence[Document], event: str) -> Sequence[Document]:
+    """The objects that Helm makes at that event."""
+    return [one for one in documents if one["metadata"].get("annotations", {}).get("helm.sh/hook") == event]
 
 
 def text_of(documents: Sequence[Document]) -> str:

@@ -9,7 +9,18 @@ import yaml
 
 from tests.helpers.chart_renderer import Chart, is_hook, overridden
 from tests.helpers.chart_schema import refused
-from tests.shipping.charts import DOORS, KEEP, base, changed, chart, installed, schema_of, text_of
+from tests.shipping.charts import (
+    DOORS,
+    KEEP,
+    base,
+    changed,
+    chart,
+    hooks,
+    installed,
+    schema_of,
+    text_of,
+    uninstalling,
+)
 
 TLS = "tests.shipping.doors:served_over_tls"
 MOUNTED = "tests.shipping.doors:with_certificates"
@@ -95,10 +106,12 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "tolerations": ({}, [TAINT], "tolerationSeconds: 5"),
     "affinity": ({}, {"nodeAffinity": {"x": []}}, "nodeAffinity:"),
     "crds.install": ({}, False, ""),
+    "uninstall.enabled": ({}, False, ""),
+    "uninstall.keepData": ({}, False, ""),
     "webhooks.certificates": ({}, "cert-manager", "--webhook-certificates=/certificates/webhooks"),
     "webhooks.issuer.name": (BY_CERT_MANAGER, "other", "name: other"),
     "webhooks.issuer.kind": (BY_CERT_MANAGER, "ClusterIssuer", "kind: ClusterIssuer"),
-    "monitoring.enabled": ({}, True, "doors-metrics"),
+    "monitoring.enabled": ({}, True, "name: doors-metrics\n"),
     "monitoring.reader.name": (MONITORED, "prometheus", "name: prometheus"),
     "monitoring.reader.namespace": (MONITORED, "watch", "namespace: watch"),
     "monitoring.serviceMonitor.enabled": ({"monitoring": {"enabled": True}}, True, "kind: ServiceMonitor"),
@@ -270,8 +283,7 @@ def arguments(deployment: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("target", ["sites", TLS])
 def test_the_test_of_a_release_has_no_rights_and_is_not_one_of_the_operators_pods(target: str) -> None:
     objects = chart(target).objects()
-    service, pod = [one for one in objects if is_hook(one)]
-    assert {one["metadata"]["annotations"]["helm.sh/hook"] for one in (service, pod)} == {"test"}
+    service, pod = hooks(objects, "test")
     weights = [int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in (service, pod)]
     assert weights == sorted(set(weights))
     assert pod["spec"]["automountServiceAccountToken"] is False
@@ -287,6 +299,71 @@ def test_the_test_of_a_release_has_no_rights_and_is_not_one_of_the_operators_pod
     place = f"{service['metadata']['name']}.{service['metadata']['namespace']}"
     assert container["command"][-1] == f"{scheme}://{place}.svc:{service['spec']['ports'][0]['port']}/readyz"
     compile(container["command"][2], "test", "exec")
+
+
+@pytest.mark.parametrize("keep_data", [True, False])
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ({}, []),
+        ({"namespace": "ops"}, ["--namespace", "ops"]),
+        ({"namespaces": ["shop", "blog"]}, ["--namespaces", "shop,blog"]),
+        ({"sharding": {"enabled": True, "name": "ring"}}, ["--sharding", "ring"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+@pytest.mark.parametrize("target", ["sites", DOORS, TLS])
+def test_before_it_goes_a_release_uninstalls_its_operator(
+    target: str, values: dict[str, Any], options: Sequence[str], keep_data: bool
+) -> None:
+    chosen = overridden(values, {"uninstall": {"keepData": keep_data}})
+    made = hooks(chart(target).objects(chosen), "pre-delete")
+    weights = {one["kind"]: int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in made}
+    assert max(weights, key=lambda kind: weights[kind]) == "Job"
+    plain = text_of([{**one, "metadata": {**one["metadata"], "annotations": None}} for one in made])
+    needed = [
+        {**one, "metadata": {**one["metadata"], "annotations": None}}
+        for one in uninstalling(target, *options, keep_data=keep_data)
+    ]
+    assert sorted(plain.replace("-uninstall-watched", "-uninstall").split("---\n")) == sorted(
+        text_of(needed).split("---\n")
+    )
+
+
+def test_an_operator_that_works_in_its_own_namespace_may_be_uninstalled_there_too() -> None:
+    objects = chart("sites").objects({"namespaces": ["sites-system", "shop"]})
+    assert len(installed(objects)) == len(installed(base("sites", "--namespaces", "sites-system,shop")))
+    made = hooks(objects, "pre-delete")
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in made]
+    assert len(set(names)) == len(names)
+    roles = {name: one["rules"] for name, one in zip(names, made, strict=True) if "rules" in one}
+    needed = uninstalling("sites", "--namespaces", "sites-system,shop", keep_data=True)
+    for role in [one for one in needed if one["kind"] == "Role"]:
+        here = [rules for name, rules in roles.items() if name[1] == role["metadata"]["namespace"]]
+        assert {repr(rule) for rule in role["rules"]} == {repr(rule) for rules in here for rule in rules}
+
+
+def test_by_default_uninstalling_a_release_keeps_the_data() -> None:
+    (job,) = [one for one in hooks(chart(DOORS).objects(), "pre-delete") if one["kind"] == "Job"]
+    assert "--keep-data" in job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert hooks(chart(DOORS).objects({"uninstall": {"enabled": False}}), "pre-delete") == []
+
+
+def test_an_uninstall_leaves_what_only_the_chart_has_to_helm() -> None:
+    """It takes what has the operator's label, and its rights are for what `reconcile manifests` prints."""
+    made = installed(chart(TLS).objects(MONITORED))
+    more = [one for key, one in made.items() if key not in installed(base(TLS))]
+    more += hooks(chart(TLS).objects(), "test")
+    assert {one["kind"] for one in more} >= {"Service", "ServiceMonitor", "Pod"}
+    listed = {"Service", "Pod"}
+    labels = [one["metadata"]["labels"]["app.kubernetes.io/name"] for one in more if one["kind"] in listed]
+    assert "doors" not in labels
+    reader = next(one for one in more if one["kind"] == "ClusterRoleBinding")
+    rights = uninstalling(TLS, keep_data=True)
+    names = [
+        name for role in rights for rule in role.get("rules", ()) for name in rule.get("resourceNames", ())
+    ]
+    assert reader["metadata"]["name"] in names
 
 
 def test_a_version_of_the_image_is_that_of_the_chart() -> None:
