@@ -7,7 +7,7 @@ from attrs import frozen
 
 from reconcile.models.schema_changes import DefinitionChange, Proof, schema_changes
 
-__all__ = ["DefinitionChange", "ReadingPlan", "definition_changes", "readings"]
+__all__ = ["DefinitionChange", "ReadingPlan", "definition_changes", "readings", "schema_of"]
 
 Definition: TypeAlias = Mapping[str, Any]
 Version: TypeAlias = Mapping[str, Any]
@@ -42,12 +42,28 @@ def readings(old: Definition, new: Definition, changes: Sequence[DefinitionChang
     served = [name for name, version in _by_name(old).items() if version["served"]]
     plans = []
     for name in _by_name(new):
+        if _converts(new) and name != stored:
+            continue  # the functions of the new release make these objects, and keep what has no field
         concerned = [change for change in changes if change.reads and change.version == name]
-        # A version that is not served yet shows objects as they are stored, since no function converts them.
-        read_as = next((one for one in (name, stored, *served) if one in served), "")
+        first = stored if _shows_stored(name, old, new) else name
+        read_as = next((one for one in (first, stored, *served) if one in served), "")
         if concerned and read_as:
             plans.append(ReadingPlan(name, read_as, concerned))
     return plans
+
+
+def schema_of(definition: Definition, version: str) -> Mapping[str, Any]:
+    """The schema of a version; empty if the definition has none for it."""
+    return _schema(_by_name(definition)[version])
+
+
+def _shows_stored(name: str, old: Definition, new: Definition) -> bool:
+    """Whether a version begins to show objects as they were stored in another one, which nothing converts.
+
+    In the version itself, an older definition may hide fields that are stored.
+    """
+    moved = name == _stored(new) != _stored(old)
+    return not _converts(new) and (moved or name not in _by_name(old))
 
 
 def _identity(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[DefinitionChange]:

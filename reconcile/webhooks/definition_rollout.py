@@ -26,6 +26,7 @@ from informers import (
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.client.sender import Sender, json_object
 from reconcile.webhooks import migration_plan as plan
+from reconcile.webhooks.definition_proof import prove
 from reconcile.webhooks.definition_refused import DefinitionRefused
 from reconcile.webhooks.server_migration import ServerMigration
 from reconcile.webhooks.stored_objects import Rewritten, StoredObjects
@@ -149,6 +150,8 @@ class DefinitionRollout:
                 self._tell("Normal", "DefinitionCreated", "created")
             return True
         assert installed is not None
+        if isinstance(step, plan.Change):
+            await self._prove(step, installed)
         with suppress(Conflict, NotFound):  # others changed the definition: it is read again
             return await self._advance(step, installed)
         return True
@@ -165,6 +168,20 @@ class DefinitionRollout:
         else:
             await anyio.sleep(POLL)
         return True
+
+    async def _prove(self, step: plan.Change, installed: Mapping[str, Any]) -> None:
+        """Raise DefinitionRefused unless every stored object fits the definition after the step.
+
+        The write that follows names the version of the definition that was read, so nothing else can have
+        changed it. An object that is written between the two may fit the old definition alone: as after any
+        update of a definition, it stays readable, and a field that it loses is in the store until its next
+        write. A second look would not find that field, which servers no longer show.
+        """
+        proof = await prove(self._sender, installed, {**installed, "spec": step.spec})
+        if not proof.is_safe:
+            raise DefinitionRefused(self.wanted.name, proof.problem)
+        if proof.read:
+            _log.info("stored objects fit the definition", definition=self.wanted.name, read=proof.read)
 
     async def _change(self, step: plan.Change, installed: Mapping[str, Any]) -> None:
         changed = await self._put({**installed, "spec": step.spec})

@@ -1,8 +1,9 @@
 """Decides the next step of a definition, and of the objects of its kind, to the versions of the classes.
 
-Pure. All state is in the definition: its versions, `status.storedVersions`, its conditions, and one
-annotation with the generation under which all objects were last rewritten. So a process that is killed after
-any step goes on where it was. The order never makes an object unreadable:
+Pure. Whether stored objects fit a change of a schema is proven before it is made (`definition_proof`).
+All state is in the definition: its versions, `status.storedVersions`, its conditions, and one annotation with
+the generation under which all objects were last rewritten. So a process that is killed after any step goes on
+where it was. The order never makes an object unreadable:
 
 1. serve new versions beside the stored one, with the conversion;
 2. when the conversion answers, store the newest version;
@@ -264,12 +265,7 @@ def _without_webhook(now: Installed, versions: Sequence[Mapping[str, Any]]) -> S
 
 def _problem(wanted: WantedDefinition, now: Installed) -> str:
     """Why nothing may be changed, with the next step; empty if it may."""
-    return (
-        _other_kind(wanted, now)
-        or _other_release(wanted, now)
-        or _lost_fields(wanted, now)
-        or _unconvertible(wanted, now)
-    )
+    return _other_kind(wanted, now) or _other_release(wanted, now) or _unconvertible(wanted, now)
 
 
 def _other_kind(wanted: WantedDefinition, now: Installed) -> str:
@@ -303,17 +299,6 @@ def _other_release(wanted: WantedDefinition, now: Installed) -> str:
             return (
                 f"objects of {wanted.name} are stored as {name}, and {wanted.newest} has no field {loss}, so "
                 f"it would be lost: add the class of {name} and the functions between the two (@converts)"
-            )
-    return ""
-
-
-def _lost_fields(wanted: WantedDefinition, now: Installed) -> str:
-    for name, version in wanted.versions.items():
-        if name in now.versions and (loss := _loss(now.versions[name], version)):
-            return (
-                f"{wanted.name} has the field {loss} in {name}, and the class has not, so it would be lost: "
-                "run the release that has it, or, if it may be lost, apply the definition that "
-                "`reconcile crds` prints"
             )
     return ""
 

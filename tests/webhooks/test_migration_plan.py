@@ -143,24 +143,3 @@ def test_the_first_field_that_a_schema_would_lose_is_named(
     before: dict[str, Any], after: dict[str, Any], field: str
 ) -> None:
     assert lost_field(before, after) == field
-
-
-@pytest.mark.rule("definitions-refused")
-def test_a_class_without_a_field_of_the_installed_version_is_refused_by_its_path() -> None:
-    now = installed(["v1"], "v1", [], [], webhook=False)
-    spec = now["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    version = {
-        **now["spec"]["versions"][0],
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "properties": {
-                    "spec": {**spec, "properties": {**spec["properties"], "motto": {"type": "string"}}}
-                },
-            }
-        },
-    }
-    now["spec"]["versions"] = [version]
-    step = next_step(THIRD, now)
-    assert isinstance(step, plan.Refused)
-    assert "has the field .spec.motto in v1, and the class has not" in step.problem
