@@ -52,7 +52,8 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
             ("reconcile models crd.yaml --out site.py",),
         ),
         "crds": Subcommand(
-            "Print the CustomResourceDefinitions of model classes.", ("reconcile crds sites --out crds",)
+            "Print the CustomResourceDefinitions of model classes.",
+            ("reconcile crds sites --out crds", "reconcile crds sites --diff --context production"),
         ),
     },
     "Test": {
