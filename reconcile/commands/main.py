@@ -79,6 +79,10 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
                 "kubectl apply -k deploy",
             ),
         ),
+        "upgrade": Subcommand(
+            "Show what a new version of an operator means for a cluster.",
+            ("reconcile upgrade sites --plan --context production",),
+        ),
         "uninstall": Subcommand(
             "Take an operator out of a cluster, so that nothing hangs.",
             (

@@ -6,6 +6,7 @@
   parts.
 - `generated_files`, `three_way_merge`: generating again what people have changed.
 - `finalizers`: which finalizer belongs to which operator.
+- `upgrade_plan`: which rights and webhooks a new version needs.
 - `uninstall_job`: the Job that uninstalls an operator from within its cluster.
 - `project`, `changes`: what the operator's project says of itself and of a version.
 - `samples`: first objects of its kinds.

@@ -3,40 +3,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import anyio
-import msgspec
 import pytest
 
-from informers.kubernetes import connect
-from informers.transport import HttpRequest
 from reconcile.commands import main
 from reconcile.testing.control_plane import ServerEndpoint, embedded
-
-GROUP = "gates.example.com"
-NAME = f"gates.{GROUP}"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-SECRET = "hunter2"
-
-CLASSES = """
-from typing import Annotated
-
-from attrs import frozen
-from reconcile import Object, resource
-from reconcile.models import Schema
-
-
-@frozen
-class Spec:
-    size: Annotated[int, Schema(minimum=0{bound})] = 1
-{fields}
-
-@resource("gates.example.com/v1", kind="Gate")
-class Gate(Object):
-    spec: Spec = Spec()
-"""
-COLOUR = "    colour: str | None = None\n"
+from tests.commands.gates import COLOUR, NAME, SECRET, gate, install, make, module
+from tests.commands.helpers import ROOT
 
 
 @pytest.fixture
@@ -50,37 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
-
-
-def module(folder: Path, name: str, *, bound: str = "", fields: str = "") -> str:
-    name = f"{name}_{folder.name.replace('-', '_')}"
-    (folder / f"{name}.py").write_text(CLASSES.format(bound=bound, fields=fields))
-    return name
-
-
-async def post(endpoint: ServerEndpoint, path: str, *bodies: dict[str, Any]) -> None:
-    transport = await connect(endpoint.kubeconfig)
-    try:
-        for body in bodies:
-            kind = {"content-type": "application/json"}
-            sent = msgspec.json.encode(body)
-            answer = await transport.request(HttpRequest("POST", path, {}, kind, sent))
-            assert answer.status == 201, answer.body
-    finally:
-        await transport.aclose()
-
-
-def install(cluster: ServerEndpoint, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["crds", name, "--json"]) == 0
-    anyio.run(post, cluster, DEFINITIONS, *json.loads(capsys.readouterr().out)["items"])
-
-
-def gate(name: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/v1", "kind": "Gate", "metadata": {"name": name}, "spec": spec}
-
-
-def make(cluster: ServerEndpoint, *gates: dict[str, Any]) -> None:
-    anyio.run(post, cluster, f"/apis/{GROUP}/v1/namespaces/default/gates", *gates)
 
 
 def diff(cluster: ServerEndpoint, name: str, *options: str) -> int:
@@ -150,6 +92,21 @@ def test_the_differences_are_json_too(
     ]
     assert found["refused"]
     assert SECRET not in out
+
+
+def test_the_page_shows_what_is_printed(
+    folder: Path, cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/how-to/two-versions-in-production.md").read_text()
+    *shown, refused = page.partition("```text\n")[2].partition("```")[0].splitlines()
+    install(cluster, module(folder, "page_before", fields=f'{COLOUR}    label: str = ""\n'), capsys)
+    make(cluster, gate("a", colour="blue"), gate("b"))
+    label = 'Annotated[str, Schema(pattern="^[a-z]*$")] = ""'
+    after = module(folder, "page_after", fields=f"    label: {label}\n    owner: str | None = None\n")
+    assert diff(cluster, after) == 1
+    *printed, last = capsys.readouterr().out.splitlines()
+    assert printed == shown
+    assert last.startswith(refused.removesuffix("..."))
 
 
 @pytest.mark.parametrize(
