@@ -478,6 +478,20 @@ def test_objects_are_read_once_a_version_in_a_version_that_is_served() -> None:
     assert {change.path for change in plans[1].changes} == {"spec.colour", "spec.size"}
 
 
+def test_a_version_that_is_stored_next_is_judged_by_objects_as_they_are_stored_now() -> None:
+    old, new = shops(V1, SMALL_V2), shops(SMALL_V2, V1)
+    (plan,) = readings(old, new, definition_changes(old, new))
+    assert (plan.version, plan.read_as) == ("v2", "v1")  # as v2, a server hides the field that would be lost
+
+
+def test_a_version_that_functions_make_is_not_judged_by_objects() -> None:
+    old = shops(V1, V2, conversion=WEBHOOK)
+    new = shops(V1, SMALL_V2, conversion=WEBHOOK)
+    changes = definition_changes(old, new)
+    assert [change.path for change in changes] == ["spec.colour"]
+    assert readings(old, new, changes) == []
+
+
 def test_additive_changes_read_no_object() -> None:
     old, new = shops(SMALL_V1), shops(V1)
     assert readings(old, new, definition_changes(old, new)) == []
