@@ -12,7 +12,7 @@ from attrs import field, frozen
 from reconcile.doctor.declared import Declared
 from reconcile.doctor.findings import Finding
 from reconcile.doctor.leases import seconds_since
-from reconcile.doctor.objects import Head, Pod
+from reconcile.doctor.objects import Head, Namespace, Pod
 from reconcile.shipping.finalizers import Held, Owner, held_of, owners_of_finalizers
 
 CHECK: Final = "finalizers"
@@ -42,6 +42,7 @@ class FinalizerFacts:
     """What has been terminating for long, and which operator handles which finalizer of which resource."""
 
     stuck: Sequence[Stuck] = field(factory=tuple)
+    namespaces: Sequence[Namespace] = field(factory=tuple)
     owners: Mapping[tuple[str, str], Owner] = field(factory=dict)
 
 
@@ -65,7 +66,14 @@ def stuck_among(group: str, plural: str, heads: Iterable[Head], now: datetime.da
             yield Stuck(resource, metadata.namespace, metadata.name, seconds, metadata.finalizers)
 
 
+def stuck_namespaces(namespaces: Iterable[Namespace], now: datetime.datetime) -> Sequence[Namespace]:
+    ages = [(one, seconds_since(one.metadata.deletion_timestamp, now)) for one in namespaces]
+    return [one for one, age in ages if age is not None and age > STUCK_SECONDS]
+
+
 def check_finalizers(declared: Declared, facts: FinalizerFacts, pods: Sequence[Pod]) -> Iterable[Finding]:
+    for namespace in facts.namespaces:
+        yield _of_namespace(namespace)
     runs = any(pod.is_ready for pod in pods)
     for stuck in facts.stuck:
         for finalizer in stuck.finalizers:
@@ -74,6 +82,17 @@ def check_finalizers(declared: Declared, facts: FinalizerFacts, pods: Sequence[P
                 owner = Owner(declared.name, declared.namespace)
             if finalizer not in _SERVER and "kubernetes.io/" not in finalizer:
                 yield _finding(declared, stuck, finalizer, owner, runs)
+
+
+def _of_namespace(namespace: Namespace) -> Finding:
+    """The conditions of a namespace name what is left in it, and the API groups that do not answer."""
+    name = namespace.metadata.name
+    reasons = [one for one in namespace.status.conditions or () if one.status == "True"]
+    why = "; ".join(one.message for one in reasons if one.message) or "its conditions do not say why"
+    step = f"let go what is left in it: kubectl get namespace {shlex.quote(name)} -o yaml, and the lines here"
+    if any("Discovery" in one.type for one in reasons):
+        step = "delete the APIService that does not answer: kubectl get apiservices"
+    return Finding(CHECK, "warning", f"namespace {name}", f"does not end: {why}", step)
 
 
 def _finding(declared: Declared, stuck: Stuck, finalizer: str, owner: Owner | None, runs: bool) -> Finding:

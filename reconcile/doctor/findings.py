@@ -37,7 +37,7 @@ class Unread:
     why: str
     next_step: str
     unreachable: bool = False
-    """Whether no server answered at all."""
+    """Whether no server answered at all, or none in time."""
 
     def finding(self, check: str) -> Finding:
         return Finding(check, "unknown", self.what, f"cannot be read: {self.why}", self.next_step)

@@ -11,7 +11,14 @@ from reconcile.doctor.clocks import ServerTime, server_time
 from reconcile.doctor.declared import Declared
 from reconcile.doctor.facts import Facts, Leading, WebhookFacts
 from reconcile.doctor.fairness import Flows
-from reconcile.doctor.finalizers import FinalizerFacts, Stuck, held_resources, owners_of, stuck_among
+from reconcile.doctor.finalizers import (
+    FinalizerFacts,
+    Stuck,
+    held_resources,
+    owners_of,
+    stuck_among,
+    stuck_namespaces,
+)
 from reconcile.doctor.findings import Unread
 from reconcile.doctor.leases import is_suspect
 from reconcile.doctor.managers import ManagerState, manager_state
@@ -22,6 +29,7 @@ from reconcile.doctor.objects import (
     EndpointSlice,
     FlowSchema,
     Lease,
+    Namespace,
     Pod,
     PriorityLevel,
     Role,
@@ -209,7 +217,8 @@ async def _finalizers(reader: Reader, clock: Clock, declared: Declared) -> Final
     for group, version, plural in held_resources(declared, [*definitions, *deployments]):
         path = f"/apis/{group}/{version}/{plural}" if group else f"/api/{version}/{plural}"
         stuck += stuck_among(group, plural, await reader.heads(path), clock.now())
-    return FinalizerFacts(stuck, owners_of(definitions, deployments))
+    namespaces = stuck_namespaces(await reader.list("/api/v1/namespaces", Namespace), clock.now())
+    return FinalizerFacts(stuck, namespaces, owners_of(definitions, deployments))
 
 
 # --- Leases, clocks and load ------------------------------------------------------------------------------

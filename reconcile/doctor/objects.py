@@ -33,6 +33,14 @@ class Condition(_Part, frozen=True):
     message: str = ""
 
 
+class NamespaceStatus(_Part, frozen=True):
+    conditions: list[Condition] | None = None
+
+
+class Namespace(Head, frozen=True):
+    status: NamespaceStatus = NamespaceStatus()
+
+
 # --- the operator -----------------------------------------------------------------------------------------
 
 

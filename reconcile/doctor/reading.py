@@ -108,6 +108,6 @@ async def attempted(what: str, reading: Awaitable[_T]) -> _T | Unread:
     except Expired:
         return Unread(what, "the list changed faster than it was read", "run the command again")
     except TimeoutError:
-        return Unread(what, f"no answer within {SECONDS:g} s", "run the command again")
+        return Unread(what, f"no answer within {SECONDS:g} s", "run the command again", unreachable=True)
     except ApiError as error:
         return Unread(what, str(error), "run the command again", is_unreachable(error))

@@ -9,12 +9,17 @@ import anyio
 import pytest
 
 from informers.kubernetes import connect
-from reconcile import Client
+from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.commands import main
+from reconcile.commands.debug_client import DebugClient
+from reconcile.commands.doctor_command import _reading
+from reconcile.doctor.findings import Unread
 from reconcile.kinds import Lease
+from reconcile.testing import FakeClient
 from reconcile.testing.control_plane import ServerEndpoint, embedded
 from tests.commands.helpers import complaint
 from tests.doctor.clinic import OTHER_POD, POD, manifests, pod
+from tests.helpers.managers import Toy
 
 HOSTILE = "\x1b[2J\x1b[31mroot\u202e\nchecked 11 things: nothing found"
 
@@ -120,6 +125,21 @@ def test_text_of_the_cluster_reaches_the_terminal_in_one_line_without_escape_seq
     assert r"is held by \x1b[2J\x1b[31mroot\u202e\nchecked 11 things" in out
     assert out.splitlines()[-1] == "checked 11 things: 1 error, 2 not known"
     assert any(HOSTILE in one["what"] for one in json.loads(as_json))
+
+
+async def test_a_manager_at_an_address_is_asked_for_its_state_and_its_requests() -> None:
+    async def nothing(ctx: Context[Toy]) -> None: ...
+
+    client = FakeClient(Toy(metadata=ObjectMeta("a")))
+    options = {"transport": client.transport, "clock": client.clock}
+    manager = Manager(Controller(Toy, nothing), serve="127.0.0.1:0", environ={}, **options)
+    async with manager:
+        found = await _reading(DebugClient(f"http://{manager.address}"))()
+    assert not isinstance(found, Unread)
+    assert list(found[0].state.controllers) == ["toy"]
+    assert [one.synced for one in found[0].state.informers] == [True]
+    assert found[0].requests > 0
+    assert found[0].refused == 0
 
 
 def test_bad_input_is_one_line_with_the_next_step(

@@ -13,7 +13,7 @@ import pytest
 from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.doctor.findings import Severity
 from reconcile.doctor.managers import DebugState, InformerState, ManagerState, manager_state
-from reconcile.kinds import ConfigMap, Secret
+from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.testing import eventually
 from reconcile.webhooks.certificate_authority import AUTHORITY_LIFE, new_authority
 from tests.doctor.clinic import OTHER_POD, POD, Clinic, clinic
@@ -223,6 +223,20 @@ async def a_webhook_whose_authority_ends_this_week(ward: Clinic) -> None:
     hook(ward, days=3)
 
 
+@planted(
+    "webhooks", "error", "CustomResourceDefinition sites.example.com calls the Service shop/convert, which"
+)
+async def a_conversion_that_nothing_answers(ward: Clinic) -> None:
+    def converted(definition: dict[str, Any]) -> None:
+        (version,) = definition["spec"]["versions"]
+        definition["spec"]["versions"].append({**version, "name": "v1beta1", "storage": False})
+        called = {"service": {"namespace": "shop", "name": "convert"}, "caBundle": authority(ward, 300)}
+        webhook = {"clientConfig": called, "conversionReviewVersions": ["v1"]}
+        definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+
+    changed_definition(ward, converted)
+
+
 # --- finalizers -------------------------------------------------------------------------------------------
 
 
@@ -280,6 +294,20 @@ async def a_child_that_waits_for_an_unknown_operator(ward: Clinic) -> None:
     }
     ward.change("POST", "/apis/apps/v1/namespaces/default/deployments", body)
     ward.change("DELETE", "/apis/apps/v1/namespaces/default/deployments/web")
+    await anyio.sleep(600)
+
+
+@planted("finalizers", "warning", "namespace shop does not end: Some content in the namespace has finalizers")
+async def a_namespace_that_does_not_end(ward: Clinic) -> None:
+    ward.change("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    metadata = {"name": "kept", "finalizers": ["other.io/hold"]}
+    ward.change("POST", "/api/v1/namespaces/shop/configmaps", {"metadata": metadata})
+    await ward.admin.delete(await ward.admin.get(Namespace, "shop"))
+    # The namespace controller of a real cluster says so; that of the embedded server keeps it to itself.
+    message = "Some content in the namespace has finalizers remaining: other.io/hold in 1 resource instances"
+    condition = {"type": "NamespaceFinalizersRemaining", "status": "True", "message": message}
+    status = {"status": {"conditions": [condition]}}
+    ward.change("PATCH", "/api/v1/namespaces/shop/status", status)
     await anyio.sleep(600)
 
 
