@@ -1,5 +1,6 @@
 """What an operator needs, by the declarations of its code and the arguments of its Deployment. Pure."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ class Declared:
     lease: tuple[str, str] | None = None
     ring: tuple[str, str] | None = None
     families: Sequence[Sequence[type[Object]]] = field(factory=tuple)
+    namespaces: Sequence[str] = ()
+    """Those that it keeps to; empty: all."""
 
     @property
     def resources(self) -> Sequence[APIResource]:
@@ -57,7 +60,10 @@ class Declared:
     def manifests(self) -> str:
         """The command that prints what is to be installed."""
         module = self.module or "MODULE"
-        return f"reconcile manifests {module} --name {self.name} --namespace {self.namespace}"
+        words = ["reconcile", "manifests", module, "--name", self.name, "--namespace", self.namespace]
+        words += ["--namespaces", ",".join(self.namespaces)] if self.namespaces else []
+        words += ["--sharding", "/".join(self.ring)] if self.ring else []
+        return shlex.join(words)
 
 
 def declared_by(
@@ -83,10 +89,10 @@ def declared_by(
         lease=None if election is None else (election.namespace, election.name),
         ring=None if ring is None else (ring.namespace, ring.name),
         families=families([one.kind for one in controllers if is_custom(one.kind)]),
+        namespaces=followed_namespaces(options),
     )
     if not module:
         return own
-    kept_to = followed_namespaces(options)
     installed = Installation(
         name=name,
         lease=name if election is None else election.name,
@@ -95,7 +101,7 @@ def declared_by(
         targets=(module,),
         controllers=controllers,
         ring=own.ring,
-        namespaces=kept_to,
+        namespaces=own.namespaces,
         review=_REVIEW in flags or options["serve_review"],
         applies_definitions=options["definitions"] == "apply",
         routes=routes_of(controllers),

@@ -37,7 +37,7 @@ from reconcile.doctor.objects import (
     WebhookConfiguration,
 )
 from reconcile.doctor.reading import Reader, attempted
-from reconcile.doctor.rights import Access, Grant, grants_of
+from reconcile.doctor.rights import Access, Bound, Grant, grants_of
 from reconcile.doctor.webhooks import Backend, calls_of, services_of
 from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.shipping.finalizers import NAME
@@ -135,24 +135,29 @@ async def _access(reader: Reader, namespace: str, account: str) -> Access:
         *await reader.list(f"{_RBAC}/clusterrolebindings", Binding),
         *await reader.list(f"{_RBAC}/rolebindings", Binding),
     ]
-    granted: dict[str, Sequence[Grant]] = {}
+    granted: dict[Bound, Sequence[Grant]] = {}
     general: list[Grant] = []
     dangling: list[str] = []
     for binding in bindings:
         is_own = _binds(binding, namespace, account)
         if not is_own and not _binds_all(binding, namespace):
             continue
-        where = binding.metadata.namespace
-        kind, role = binding.role_ref.kind, await _role(reader, binding)
+        where, role = binding.metadata.namespace, await _role(reader, binding)
+        bound = _bound(binding)
         if role is None:
-            place = f"{where}/" if where else ""
-            dangling += [f"{'' if where else 'Cluster'}RoleBinding {place}{binding.metadata.name}"] * is_own
+            dangling += [bound.binding] * is_own
         elif is_own:
-            name = f"{kind} {f'{where}/' if kind == 'Role' else ''}{binding.role_ref.name}"
-            granted[name] = [*granted.get(name, ()), *grants_of(role.rules or (), where)]
+            granted[bound] = grants_of(role.rules or (), where)
         else:
             general += grants_of(role.rules or (), where)
     return Access(granted, general, dangling)
+
+
+def _bound(binding: Binding) -> Bound:
+    ref, where = binding.role_ref, binding.metadata.namespace
+    sort, place = ("RoleBinding", f"{where}/") if where else ("ClusterRoleBinding", "")
+    role = f"{ref.kind} {place if ref.kind == 'Role' else ''}{ref.name}"
+    return Bound(role, f"{sort} {place}{binding.metadata.name}")
 
 
 async def _role(reader: Reader, binding: Binding) -> Role | None:

@@ -36,13 +36,21 @@ class Grant:
 
 
 @frozen
+class Bound:
+    """A role, such as `ClusterRole sites`, and the binding that gives it to the account."""
+
+    role: str
+    binding: str
+
+
+@frozen
 class Access:
-    """What roles allow the account: `granted` by the role that grants it, such as `ClusterRole sites`.
+    """What roles allow the account: `granted` by each binding of a role to it.
 
     `general` is what every service account may do. `dangling` are bindings whose role does not exist.
     """
 
-    granted: Mapping[str, Sequence[Grant]]
+    granted: Mapping["Bound", Sequence[Grant]]
     general: Sequence[Grant] = ()
     dangling: Sequence[str] = ()
 
@@ -79,11 +87,18 @@ def check_rights(declared: Declared, access: Access) -> Iterable[Finding]:
     for text in _grouped(missing):
         yield Finding(CHECK, "error", account, f"may not {text}, which the code declares", _apply(declared))
     allowed = declared_grants(declared.most)
-    for role, grants in access.granted.items():
+    own = {_name_of(role) for role in declared.roles}
+    for bound, grants in access.granted.items():
         wide = [one for one in grants if not any(grant.covers(one) for grant in allowed)]
+        # A role of others may be meant for others: only its binding is the operator's.
+        step = _apply(declared) if bound.role in own else f"delete the {bound.binding}, unless it is meant"
         for text in _grouped(wide):
-            what = f"lets it {text}, which no declaration needs"
-            yield Finding(CHECK, "warning", role, what, f"take it out of the role; {_apply(declared)}")
+            yield Finding(CHECK, "warning", bound.role, f"lets it {text}, which no declaration needs", step)
+
+
+def _name_of(role: Document) -> str:
+    namespace = role["metadata"].get("namespace")
+    return f"{role['kind']} {f'{namespace}/' if namespace else ''}{role['metadata']['name']}"
 
 
 def _apply(declared: Declared) -> str:

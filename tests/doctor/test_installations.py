@@ -75,3 +75,22 @@ async def test_an_operator_that_is_not_installed_is_one_error() -> None:
         ward.change("DELETE", "/apis/apps/v1/namespaces/sites-system/deployments/sites")
         found = [*await ward.findings()]
     assert [(one.check, one.severity) for one in found if one.severity == "error"] == [("operator", "error")]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(RING, "--sharding sites-system/sites`"), (("--namespaces", "shop"), "--namespaces shop`")],
+)
+@simulated
+async def test_the_command_for_missing_rights_prints_those_of_this_installation(
+    options: tuple[str, ...], words: str
+) -> None:
+    async with clinic(*options) as ward:
+        path = "/apis/rbac.authorization.k8s.io/v1"
+        path += "/clusterroles/sites" if options == RING else "/namespaces/shop/roles/sites"
+        role = ward.change("GET", path)
+        role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["sites/status"]]
+        ward.change("PUT", path, role)
+        (found,) = await ward.findings()
+    assert (found.check, found.severity) == ("rights", "error")
+    assert words in found.next_step

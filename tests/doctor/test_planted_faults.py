@@ -96,6 +96,14 @@ async def a_role_of_its_own_in_another_namespace(ward: Clinic) -> None:
     ward.change("POST", f"{RBAC}/namespaces/shop/rolebindings", binding)
 
 
+@planted("rights", "warning", "no declaration needs; delete the ClusterRoleBinding boss, unless it is meant")
+async def a_role_of_others_that_allows_everything(ward: Clinic) -> None:
+    account = {"kind": "ServiceAccount", "name": "sites", "namespace": "sites-system"}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"metadata": {"name": "boss"}, "roleRef": ref, "subjects": [account]}
+    ward.change("POST", f"{RBAC}/clusterrolebindings", binding)
+
+
 @planted("rights", "error", "ClusterRoleBinding lost names a role that does not exist")
 async def a_binding_of_a_role_that_does_not_exist(ward: Clinic) -> None:
     account = {"kind": "ServiceAccount", "name": "sites", "namespace": "sites-system"}
