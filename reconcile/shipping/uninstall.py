@@ -145,7 +145,7 @@ class Uninstall:
             finalizers=_finalizers(definitions, deployment),
         )
         if not known:
-            return seen
+            return evolve(seen, objects=[item async for item in self._left_behind(seen)])
         objects = [item for one in definitions async for item in self._objects(_stored(one), stated)]
         others = [item async for item in self._others(seen, stated)]
         return evolve(seen, objects=objects, others=others)
@@ -156,6 +156,16 @@ class Uninstall:
                 async for metadata in self._pages(resource.path(namespace), {}):
                     where = resource.path(metadata.get("namespace", ""), metadata["name"])
                     yield plan.item_of(resource.name, where, metadata)
+
+    async def _left_behind(self, seen: plan.Seen) -> AsyncIterator[plan.Item]:
+        """What waits for an operator that is gone, where it may be let go or keeps a definition."""
+        for definition in seen.definitions:
+            going = "deletionTimestamp" in definition["metadata"]
+            if not going and self.mode is not plan.Mode.ORPHAN:
+                continue
+            async for item in self._objects(_stored(definition), _Arguments()):
+                if item.terminating and seen.holds(item):
+                    yield item
 
     async def _others(self, seen: plan.Seen, stated: _Arguments) -> AsyncIterator[plan.Item]:
         defined = {one["metadata"]["name"] for one in seen.definitions}

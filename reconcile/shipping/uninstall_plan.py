@@ -63,7 +63,8 @@ class Seen:
     going: bool = False
     """Whether the namespace of the operator is being deleted, and the operator with it."""
     known_scope: bool = True
-    """Whether it is known in which namespaces the operator works; otherwise no object is touched."""
+    """Whether it is known in which namespaces the operator works. Otherwise `objects` are those that wait for
+    its cleanup, and ORPHAN lets them go; no other object is touched."""
     namespaces: Sequence[str] = ()
     """Those that it works in; empty: all."""
     deployment: Document | None = None
@@ -165,7 +166,8 @@ def next_step(seen: Seen, mode: Mode) -> Step:
 def _stages(seen: Seen, mode: Mode) -> Sequence[Stage]:
     last: Sequence[Stage] = (_rest, _deployment)
     if not seen.known_scope:
-        return (_webhooks, _conversion, _workload, *last)
+        released = (_release,) if mode is Mode.ORPHAN else ()
+        return (_webhooks, _conversion, _workload, *released, *last)
     if mode is Mode.ORPHAN:
         return (_webhooks, _conversion, _workload, _release, _objects, _definitions, *last)
     if mode is Mode.KEEP:
@@ -339,12 +341,13 @@ def outline(seen: Seen, mode: Mode) -> Sequence[str]:
     converted = [one for one in seen.definitions if calls(one, seen.namespace)]
     calling = [f"delete {_named(seen.webhooks)}"] if seen.webhooks else []
     calling += [f"serve {one['metadata']['name']} without conversion" for one in converted if keeps]
-    release = [f"take its finalizers off {counted(held)}"] if held and keeps and seen.known_scope else []
+    lets_go = mode is Mode.ORPHAN if not seen.known_scope else keeps
+    release = [f"take its finalizers off {counted(held)}"] if held and lets_go else []
     rest = [f"delete {_named([*seen.rest])}"] if seen.rest else []
     rest += [f"delete deployments {seen.name}"] if seen.deployment is not None else []
     parts = [*delete, *calling, *stop, *release, *rest]
     if mode is Mode.ORPHAN:
-        parts = [*calling, *stop, *delete, *rest]
+        parts = [*calling, *stop, *release, *delete, *rest]
     if not parts:
         parts = [f"nothing of {seen.namespace}/{seen.name} is in the cluster"]
     return [*parts, *notes(seen, mode)]
@@ -390,7 +393,12 @@ def notes(seen: Seen, mode: Mode) -> Sequence[str]:
     """What stays on purpose, and why."""
     stay = f"the definitions of {_names(seen.definitions)}"
     lines = []
-    if seen.definitions and not seen.known_scope:
+    if seen.objects and not seen.known_scope and mode is not Mode.ORPHAN:
+        lines.append(
+            f"{counted(seen.objects)} wait for a cleanup, and no Deployment {seen.namespace}/{seen.name} is "
+            "there to do it: --orphan lets them go"
+        )
+    elif seen.definitions and not seen.known_scope:
         lines.append(
             f"{stay} and their objects stay: no Deployment {seen.namespace}/{seen.name} says in which "
             "namespaces it worked"

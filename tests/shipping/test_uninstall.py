@@ -8,11 +8,12 @@ from informers import HttpRequest, Response, Transport
 from informers.transport import PassingTransport
 from reconcile import ObjectMeta
 from reconcile.embedded import InProcessTransport, service_account
-from reconcile.kinds import ConfigMap, Secret
+from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.shipping.uninstall import UninstallStuck
 from reconcile.shipping.uninstall_plan import Mode
+from reconcile.webhooks.calling_objects import Definition
 from tests.helpers.scenarios import simulated
-from tests.shipping.shops import GROUP, HOME, Store, Till, Trade
+from tests.shipping.shops import GROUP, HOME, POD, Store, Till, Trade
 
 NAMESPACE = f"namespaces {HOME}"
 DEFINITIONS = {f"customresourcedefinitions {plural}.{GROUP}" for plural in ("stores", "tills")}
@@ -206,6 +207,31 @@ async def test_an_operator_that_goes_with_its_namespace_lets_its_objects_go_with
     notes = [event["note"] for event in events if event["reason"] == "LetGo"]
     assert any("stores.trade.example.com trade-system/own" in note for note in notes)
     assert all(event["regarding"]["name"] == HOME for event in events if event["reason"] == "LetGo")
+
+
+@simulated
+async def test_what_hangs_since_the_operator_was_deleted_beside_it_is_let_go_when_asked() -> None:
+    trade = Trade()
+    await trade.install()
+    async with trade.running():
+        await trade.fill()
+        await trade.opened(4)
+    for kind in ("clusterroles", "clusterrolebindings"):
+        trade.client.request("DELETE", f"/apis/rbac.authorization.k8s.io/v1/{kind}/trade")
+    trade.client.request("DELETE", POD, {"gracePeriodSeconds": 0})
+    await trade.admin.delete(await trade.admin.get(Namespace, HOME))
+    for definition in await trade.admin.list(Definition, labels="app.kubernetes.io/name=trade"):
+        await trade.admin.delete(definition)
+    await anyio.sleep(30)
+    assert trade.left() == {*DEFINITIONS, *STORES}
+    uninstall = trade.uninstall(transport=trade.admin.transport)
+    told = (await uninstall.run(60)).notes
+    assert told[0].startswith("4 stores.trade.example.com, 4 tills.trade.example.com wait for a cleanup")
+    assert trade.left() >= STORES
+    uninstall.mode = Mode.ORPHAN
+    await uninstall.run(60)
+    await anyio.sleep(60)
+    assert trade.left() == set()
 
 
 @simulated
