@@ -105,16 +105,20 @@ NAME runs in the namespace {{ include "NAME.namespace" . }}.
 """
 _NOTES_ON_NAMESPACES: Final = """
 {{- range .Values.namespaces }}
+
 It works in the namespace {{ . }}, which must exist.
 {{- end }}
 """
 _NOTES_ON_DEFINITIONS: Final = """
 {{- if not .Values.crds.install }}
+
 The definitions of its kinds were not installed (crds.install): it waits until they are there.
 {{- end }}
 {{- if and .Values.uninstall.enabled (not .Values.uninstall.keepData) }}
+
 Uninstalling the release deletes all objects of these kinds and their definitions.
 {{- else }}
+
 Uninstalling the release leaves the definitions and the objects of these kinds where they are.
 {{- end }}
 """
