@@ -1,7 +1,6 @@
 """`reconcile manifests`: the objects that run an operator in a cluster."""
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from reconcile.commands.bundle_folder import write_bundle
 from reconcile.commands.chart_folder import diff_chart, write_chart
 from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import served_definition
+from reconcile.commands.installations import checked_options, installation_of
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
@@ -24,9 +24,6 @@ from reconcile.shipping.chart_values import Choices
 from reconcile.shipping.documents import Document, as_yaml, json_list
 from reconcile.shipping.installation import Installation, documents_of, kustomization
 from reconcile.webhooks.configurations import WebhookService
-from reconcile.webhooks.routes import routes_of
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @click.command()
@@ -130,39 +127,19 @@ def manifests(
     others = out is not None or olm is not None or as_json or explain_admission
     _check_chart_flags(helm, diff, merge, other=others)
     operator = load_operator(module, name or "")
-    try:
-        operator.manager.configure()
-        options = overridden(operator.manager.options, from_flags({"sharding": sharding}))
-        check_options(options, operator.manager.controllers)
-    except ConfigurationError as error:
-        raise Problem(str(error)) from None
+    options = checked_options(operator, sharding)
     if explain_admission:
         _explain_admission(operator, as_json)
         return
-    election = options["leader_election"]
-    home = _label(namespace or f"{operator.name}-system", "--namespace")
-    ring = options["sharding"]
-    # Text without a namespace means the operator's own here, as a Lease of a leader is there too.
-    own = ring is None or (sharding is not None and "/" not in sharding)
-    kept_to = operator.manager.namespaces if namespaces is None else _namespaces(namespaces)
-    deployed = Installation(
-        name=operator.name,
-        lease=operator.name if election is None else election.name,
-        namespace=home,
-        image=image or f"{operator.name}:latest",
-        targets=operator.targets,
-        controllers=operator.manager.controllers,
-        replicas=replicas or (2 if ring is None else 3),
-        ring=None if ring is None else (home if own else ring.namespace, ring.name),
-        namespaces=kept_to,
-        tls=bool(options["serve_certificates"]),
-        # The port is open to the cluster, so metrics need a review, and a review needs TLS for its tokens.
-        review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
+    deployed = installation_of(
+        operator,
+        options,
+        namespace=namespace,
+        namespaces=namespaces,
+        sharding=sharding,
+        image=image,
+        replicas=replicas,
         owner_finalizers=owner_finalizers,
-        applies_definitions=options["definitions"] == "apply",
-        stop_seconds=options["stop_seconds"],
-        routes=routes_of(operator.manager.controllers),
-        webhook_certificates=options["webhook_certificates"],
     )
     _check(deployed, operator)
     if olm is not None:
@@ -283,21 +260,6 @@ def _beyond_roles(deployed: Installation) -> str | None:
     if deployed.applies_definitions:
         return "definitions=apply changes definitions of the whole cluster"
     return None
-
-
-def _namespaces(text: str) -> Sequence[str]:
-    if not text:
-        return ()
-    names = [_label(name.strip(), "--namespaces") for name in text.split(",")]
-    return tuple(dict.fromkeys(names))
-
-
-def _label(name: str, option: str) -> str:
-    if not _LABEL.fullmatch(name):
-        raise Problem(
-            f"{option}: {name!r} is not the name of a namespace", "use at most 63 of a-z, 0-9 and dashes"
-        )
-    return name
 
 
 def _definitions(operator: Operator, service: WebhookService | None) -> Sequence[Document]:

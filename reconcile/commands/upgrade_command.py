@@ -1,7 +1,6 @@
 """`reconcile upgrade`: what a new version of an operator means for a cluster, before it is installed."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +11,12 @@ from attrs import asdict, frozen
 from reconcile.client.sender import Sender, json_object
 from reconcile.commands.completions import modules
 from reconcile.commands.definition_diff import Cluster, DefinitionDiff, found, replaced, rolled_out
+from reconcile.commands.installations import checked_options, installation_of
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
 from reconcile.commands.progress import progress
-from reconcile.commands.targets import Operator, load_operator
+from reconcile.commands.targets import load_operator
 from reconcile.manager.definition_keeping import wanted_definitions
-from reconcile.manager.option_checks import check_options
-from reconcile.manager.option_list import ConfigurationError
 from reconcile.shipping.documents import Document
 from reconcile.shipping.installation import Installation, documents_of, webhook_configurations
 from reconcile.shipping.upgrade_plan import (
@@ -28,10 +26,8 @@ from reconcile.shipping.upgrade_plan import (
     roles_of,
     webhook_changes,
 )
-from reconcile.webhooks.routes import routes_of
 from reconcile.webhooks.wanted_definitions import WantedDefinition
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 
@@ -48,6 +44,8 @@ _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 @click.option(
     "--namespaces", metavar="A,B", help="Namespaces that it works in, as given to `reconcile manifests`."
 )
+@click.option("--sharding", metavar="NAME", help="Its ring, as given to `reconcile manifests`.")
+@click.option("--owner-finalizers", is_flag=True, help="As given to `reconcile manifests`.")
 @kubeconfig_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def upgrade(
@@ -56,6 +54,8 @@ def upgrade(
     name: str | None,
     namespace: str | None,
     namespaces: str | None,
+    sharding: str | None,
+    owner_finalizers: bool,
     kubeconfig: str | None,
     context: str | None,
     as_json: bool,
@@ -79,10 +79,14 @@ def upgrade(
             "the manager works in several clusters, and a plan is for one",
             "name a module:manager that works in one",
         )
-    kept_to = (
-        None if namespaces is None else [_label(one.strip(), "--namespaces") for one in namespaces.split(",")]
+    new = installation_of(
+        operator,
+        checked_options(operator, sharding),
+        namespace=namespace,
+        namespaces=namespaces,
+        sharding=sharding,
+        owner_finalizers=owner_finalizers,
     )
-    new = _installation(operator, _label(namespace or f"{operator.name}-system", "--namespace"), kept_to)
     with progress(f"planning the upgrade of {operator.name}"):
         planned = anyio.run(_planned, Cluster(kubeconfig, context), new, _wanted(new))
     click.echo(json.dumps(planned.to_json(), indent=2) if as_json else "\n".join(planned.lines()))
@@ -145,40 +149,6 @@ class UpgradePlan:
 def _section(title: str, lines: Sequence[str], without: str) -> Iterator[str]:
     yield f"{title}:" if lines else f"{title}: {without}"
     yield from (f"  {line}" for line in lines)
-
-
-def _label(name: str, option: str) -> str:
-    if not _LABEL.fullmatch(name):
-        raise Problem(
-            f"{option}: {name!r} is not the name of a namespace", "use at most 63 of a-z, 0-9 and dashes"
-        )
-    return name
-
-
-def _installation(operator: Operator, home: str, namespaces: Sequence[str] | None) -> Installation:
-    """What of an installation decides its rights and webhooks. Raises Problem."""
-    try:
-        operator.manager.configure()
-        options = operator.manager.options
-        check_options(options, operator.manager.controllers)
-    except ConfigurationError as error:
-        raise Problem(str(error)) from None
-    election, ring = options["leader_election"], options["sharding"]
-    kept_to = operator.manager.namespaces if namespaces is None else tuple(namespaces)
-    return Installation(
-        name=operator.name,
-        lease=operator.name if election is None else election.name,
-        namespace=home,
-        image="",
-        targets=operator.targets,
-        controllers=operator.manager.controllers,
-        ring=None if ring is None else (ring.namespace, ring.name),
-        namespaces=kept_to,
-        review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
-        applies_definitions=options["definitions"] == "apply",
-        routes=routes_of(operator.manager.controllers),
-        webhook_certificates=options["webhook_certificates"],
-    )
 
 
 def _wanted(new: Installation) -> Sequence[WantedDefinition]:
