@@ -1,13 +1,18 @@
 """What `make run` and the other targets install: the lock, the extras and the dependency groups agree."""
 
+import importlib.metadata
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -72,6 +77,39 @@ def test_the_lock_has_everything_that_a_target_needs(target: str, extras: tuple[
     lock = locked()
     assert needed <= set(lock)
     assert {package for package in needed if not lock[package] & {"run", target}} == set()
+
+
+def versions() -> Mapping[str, Version]:
+    """What constraints.txt locks for this machine; an entry for another platform is left out."""
+    text = (ROOT / "constraints.txt").read_text()
+    pins = re.findall(r"^([\w.-]+)==([^\s;]+)(?: ; ([^\\\n]+))?", text, re.MULTILINE)
+    here = [(name, version) for name, version, marker in pins if not marker or Marker(marker).evaluate()]
+    return {canonicalize_name(name): Version(version) for name, version in here}
+
+
+def requirements() -> Iterator[Requirement]:
+    """Everything that pyproject.toml asks for: always, by an extra, by a group, to build."""
+    project, groups = PROJECT["project"], PROJECT["dependency-groups"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values(), *groups.values()]
+    for requirement in (one for each in (*lists, PROJECT["build-system"]["requires"]) for one in each):
+        if isinstance(requirement, str):
+            yield Requirement(requirement)
+
+
+@pytest.mark.parametrize("requirement", list(requirements()), ids=str)
+def test_the_locked_version_is_one_that_pyproject_allows(requirement: Requirement) -> None:
+    locked_version = versions()[canonicalize_name(requirement.name)]
+    assert requirement.specifier.contains(locked_version, prereleases=True), locked_version
+
+
+def test_the_installed_versions_are_the_locked_ones() -> None:
+    lock = versions()
+    installed = {
+        canonicalize_name(one.name): Version(one.version) for one in importlib.metadata.distributions()
+    }
+    both = installed.keys() & lock.keys()
+    assert both >= {"aiohttp", "attrs", "msgspec", "pytest"}
+    assert {name: installed[name] for name in both} == {name: lock[name] for name in both}
 
 
 def test_every_entry_of_the_lock_has_a_hash_and_a_target() -> None:

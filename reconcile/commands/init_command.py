@@ -5,6 +5,7 @@ import importlib.resources
 import importlib.util
 import keyword
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import click
 from attrs import evolve, frozen
 
+from reconcile.commands.init_lock import SBOM_COMMAND, lock_command, write_lock
 from reconcile.commands.init_wheel import wheel
 from reconcile.commands.models_command import read_definition, source_of_definition
 from reconcile.commands.problems import Problem, write_files
@@ -66,12 +68,20 @@ class Project:
 )
 @click.option("--webhooks", is_flag=True, help="Add functions that complete and refuse writes of the kind.")
 @click.option("--group", metavar="DOMAIN", help="API group of the example kind. Default: example.com.")
-def init(name: str, crd: Path | None, webhooks: bool, group: str | None) -> None:
+@click.option(
+    "--lock",
+    is_flag=True,
+    help="Also write what the image installs, by hash, and its bill of materials: asks the package index."
+    " Needs uv and cyclonedx-bom.",
+)
+def init(name: str, crd: Path | None, webhooks: bool, group: str | None, lock: bool) -> None:
     """Create a folder NAME with a small, working operator.
 
     It has a model, a reconciler, a unit test, a sweep over everything that can go wrong, a Dockerfile, a CI
     workflow and a README; it passes its tests and mypy --strict. If reconcile-runtime itself was not
     installed from a package index, the image and CI install it from a wheel that is written beside them.
+    The image installs what requirements.lock names, by hash. Hashes are known to the package index alone, so
+    that file and sbom.cdx.json are written with --lock, or later by `make lock` in the folder.
     """
     _check_name(name)
     if crd is not None and group is not None:
@@ -94,6 +104,9 @@ def init(name: str, crd: Path | None, webhooks: bool, group: str | None) -> None
         fault = "" if definition is None else fault_of(definition, project.sample)
     if fault:
         click.echo(f"{folder / 'sample.yaml'} is not a valid {project.kind} yet; fill it in: {fault}")
+    if lock:
+        with progress("locking what the image installs"):
+            write_lock(folder, f"--find-links={_WHEELS}" if vendored is not None else "")
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
 
 
@@ -140,8 +153,12 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
         "versions": _versions(),
         "wheels": f"{_WHEELS}/*.whl " if with_wheel else "",
         "find_wheels": f"--find-links {_WHEELS} " if with_wheel else "",
+        "ignore_wheels": f"!{_WHEELS}\n" if with_wheel else "",
+        "lock_command": shlex.join(lock_command(f"--find-links={_WHEELS}" if with_wheel else "")),
+        "sbom_command": shlex.join(SBOM_COMMAND),
         "copy_wheels": f"COPY {_WHEELS} {_WHEELS}\n" if with_wheel else "",
         "about_wheels": _ABOUT_WHEELS if with_wheel else "",
+        "extras": "cli,webhooks" if project.webhooks else "cli",
         "child_namespace": "" if "/" in project.key else ', "default"',
         **_admission_values(project),
     }
@@ -155,6 +172,8 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
         "README.md": filled("README.md"),
         "pyproject.toml": filled("pyproject.toml"),
         "Dockerfile": filled("Dockerfile"),
+        "Makefile": filled("Makefile"),
+        ".dockerignore": filled("dockerignore"),
         ".gitignore": filled("gitignore"),
         ".github/workflows/ci.yaml": filled("ci.yaml"),
         "sample.yaml": as_yaml(dict(project.sample)),

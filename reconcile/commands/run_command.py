@@ -29,7 +29,6 @@ from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ClusterConnection, ConfigurationProblem, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
 from reconcile.commands.completions import targets as completed_targets
-from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
@@ -224,6 +223,11 @@ async def _run_alone(manager: Manager) -> None:
 
 
 async def _run_embedded(manager: Manager) -> None:
+    try:  # an image with the extra `cli` alone has none of the embedded server's libraries
+        from reconcile.commands.embedded_cluster import embedded_cluster
+    except ModuleNotFoundError as error:
+        hint = "pip install 'reconcile-runtime[embedded]'"
+        raise Problem(f"the embedded server needs {error.name}", hint) from None
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder) / "kubeconfig") as cluster:
             _announce("embedded", cluster.url, manager)

@@ -1,10 +1,13 @@
 """`reconcile init`: the operator that it makes passes its own tests and mypy --strict."""
 
+import hashlib
 import importlib.metadata
 import io
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -139,7 +142,8 @@ def test_image_and_ci_install_from_a_wheel_if_no_index_has_it(made: Path, tmp_pa
     (made_wheel,) = (folder / "wheels").iterdir()
     docker = (folder / "Dockerfile").read_text()
     assert "COPY wheels wheels\n" in docker
-    assert "pip install --no-cache-dir wheels/*.whl .; \\\n" in docker
+    assert "install --no-cache-dir --find-links wheels --require-hashes -r requirements.lock\n" in docker
+    assert "!wheels\n" in (folder / ".dockerignore").read_text()
     assert "pip install wheels/*.whl -e '.[dev]'" in (folder / ".github/workflows/ci.yaml").read_text()
     assert "`wheels/`" in (folder / "README.md").read_text()
     run(folder, "pip", "install", "--no-deps", "--no-index", "-q", "--target", str(tmp_path), str(made_wheel))
@@ -159,24 +163,138 @@ def test_image_and_ci_install_from_a_wheel_if_no_index_has_it(made: Path, tmp_pa
     assert names == {"reconcile-runtime"}
 
 
-@pytest.mark.parametrize("locked", [False, True])
-def test_an_image_installs_by_hash_once_there_is_a_lock(made: Path, tmp_path: Path, locked: bool) -> None:
-    text = (made / "web-greeter" / "Dockerfile").read_text()
-    command = text.partition("\nRUN ")[2].partition("\n\n")[0].replace("\\\n", "")
-    said = tmp_path / "said"
-    pip = tmp_path / "venv" / "bin" / "pip"
-    pip.parent.mkdir(parents=True)
-    pip.write_text(f'#!/bin/sh\necho "$@" >>{said}\n')
-    pip.chmod(0o755)
-    if locked:
-        (tmp_path / "requirements.txt").touch()
-    script = command.replace("python -m venv /venv", "true").replace("/venv/", f"{tmp_path}/venv/")
-    subprocess.run(["sh", "-euc", script], cwd=tmp_path, check=True)
-    hashed = [
-        "install --no-cache-dir --find-links wheels --require-hashes -r requirements.txt",
-        "install --no-cache-dir --no-deps .",
+def test_the_image_has_what_its_build_copies_and_nothing_else_gets_in(made: Path) -> None:
+    folder = made / "web-greeter"
+    copied = [
+        line.split()[1:-1] for line in (folder / "Dockerfile").read_text().splitlines() if "COPY" in line
     ]
-    assert said.read_text().splitlines() == (hashed if locked else ["install --no-cache-dir wheels/*.whl ."])
+    from_folder = {file for files in copied for file in files if not files[0].startswith("--from")}
+    assert from_folder == {"wheels", "requirements.lock", "web_greeter"}
+    ignored = (folder / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored
+    assert {line[1:] for line in ignored if line.startswith("!")} == from_folder
+
+
+def test_the_image_runs_as_a_number_and_needs_no_shell(made: Path) -> None:
+    lines = (made / "web-greeter" / "Dockerfile").read_text().splitlines()
+    last = lines[len(lines) - lines[::-1].index("FROM ${BASE}") :]
+    assert not [line for line in last if line.startswith("RUN")]
+    assert "USER 65532:65532" in last
+    assert 'ENTRYPOINT ["reconcile"]' in last
+    assert any(line.startswith("ENV") and "PYTHONDONTWRITEBYTECODE=1" in line for line in last)
+
+
+def test_the_image_is_installed_by_hash_alone(made: Path, tmp_path: Path) -> None:
+    """Its build, run by a shell with the folders in another place and without an index."""
+    folder = made / "web-greeter"
+    (made_wheel,) = (folder / "wheels").iterdir()
+    digest = hashlib.sha256(made_wheel.read_bytes()).hexdigest()
+    text = (folder / "Dockerfile").read_text().replace("\\\n", "")
+    (command,) = (line for line in text.splitlines() if line.startswith("RUN") and "pip" in line)
+    script = command.removeprefix("RUN ").replace("/venv", f"{tmp_path}/venv")
+    script = (
+        script.replace("RUN ", "")
+        .replace("pip --python", f"{sys.executable} -m pip --python")
+        .replace("--require-hashes", "--require-hashes --no-index --no-deps -q")
+    )
+    for digits, status, said in ((64 * "0", 1, "DO NOT MATCH THE HASHES"), (digest, 0, "")):
+        lock = f"reconcile-runtime=={made_wheel.name.split('-')[1]} --hash=sha256:{digits}\n"
+        (folder / "requirements.lock").write_text(lock)
+        done = subprocess.run(["sh", "-euc", script], cwd=folder, capture_output=True, text=True, timeout=120)
+        assert done.returncode == status, done.stderr
+        assert said in done.stderr
+    assert (tmp_path / "venv" / "bin" / "reconcile").exists()
+    assert not (tmp_path / "venv" / "bin" / "pip").exists()
+    (folder / "requirements.lock").unlink()
+
+
+IN_THE_IMAGE = """
+import sys
+for name in {missing}:
+    sys.modules[name] = None
+from reconcile.commands.main import main
+sys.exit(main({arguments}))
+"""
+
+
+@pytest.mark.parametrize("name", ["web-greeter", "web-hooked"])
+def test_the_image_runs_the_operator_with_the_packages_of_its_lock_alone(made: Path, name: str) -> None:
+    """The libraries of the extras that it does not name are missing, and it gets as far as its cluster."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = tomllib.loads((made / name / "pyproject.toml").read_text())["project"]["dependencies"][0]
+    named = {*re.search(r"\[(.*)\]", wanted)[1].split(",")}  # type: ignore[index]
+    assert named == ({"cli", "webhooks"} if name == "web-hooked" else {"cli"})
+    imported = {"cel-expr-python": "cel_expr_python", "google-re2": "re2", "protobuf": "google.protobuf"}
+    packages = {extra: {re.split(r"[^\w.-]", one)[0] for one in needs} for extra, needs in extras.items()}
+    present = set().union(*(packages[extra] for extra in named))
+    missing = {imported.get(one, one.replace("-", "_")) for one in set().union(*packages.values()) - present}
+    assert {"trustme", "pytest", "re2"} <= missing
+    assert ("cryptography" in missing) == (name == "web-greeter")
+    webhooks = ["--webhooks=127.0.0.1:0", "--webhook-service=a/b"] if name == "web-hooked" else []
+    arguments = ["run", f"{name.replace('-', '_')}:manager", "--yes", "--kubeconfig=none", *webhooks]
+    code = IN_THE_IMAGE.format(missing=sorted(missing), arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=made / name,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "Error: " not in done.stderr
+    assert done.stderr.startswith("error: "), done.stderr
+    assert "none" in done.stderr
+    assert done.returncode == 2
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+WRITE = 'for option; do case $option in --output-file=*) echo "$0 $@" >"${option#*=}";; esac; done'
+
+
+def test_a_lock_and_its_bill_of_materials_are_made_by_the_commands_of_the_makefile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("uv", "cyclonedx-py"):
+        tool(tmp_path / "bin", name, WRITE)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.chdir(tmp_path)
+    assert invoke("locked", "--lock").exit_code == 0
+    folder = tmp_path / "locked"
+    files = [folder / "requirements.lock", folder / "sbom.cdx.json"]
+    before = [file.read_text() for file in files]
+    assert "--generate-hashes" in before[0]
+    assert "--spec-version=1.6" in before[1]
+    subprocess.run(["make", "-s", "lock"], cwd=folder, check=True, timeout=30)
+    assert [file.read_text().split() for file in files] == [text.split() for text in before]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "requirements.lock is not written: uv is not installed: pip install uv cyclonedx-bom"),
+        ("echo 'no index' >&2; exit 2", "requirements.lock is not written: uv says 'no index': then run"),
+        ("true", "requirements.lock is not written: uv says 'status 0'"),
+    ],
+)
+def test_a_lock_that_cannot_be_made_is_reported_with_the_next_step(
+    script: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    if script is not None:
+        tool(tmp_path / "bin", "uv", script)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.chdir(tmp_path)
+    problem = refused("plain", "--lock")
+    assert said in problem.message
+    assert "`make lock` in plain" in problem.message
+    assert (tmp_path / "plain" / "Makefile").exists()
 
 
 def test_the_same_files_build_the_same_wheel_with_all_installed_files() -> None:
@@ -207,9 +325,8 @@ def test_an_installation_from_an_index_needs_no_wheel(
     monkeypatch.chdir(tmp_path)
     assert invoke("plain").exit_code == 0
     assert not (tmp_path / "plain" / "wheels").exists()
-    for file in ("Dockerfile", "README.md", ".github/workflows/ci.yaml"):
+    for file in ("Dockerfile", "Makefile", ".dockerignore", "README.md", ".github/workflows/ci.yaml"):
         assert "wheels" not in (tmp_path / "plain" / file).read_text()
-    assert "pip install --no-cache-dir .; \\\n" in (tmp_path / "plain" / "Dockerfile").read_text()
 
 
 def test_a_sample_has_what_its_schema_requires_and_no_more() -> None:
