@@ -15,7 +15,7 @@ from reconcile.testing.end_state import ExpectedEndState, end_state_of
 from reconcile.testing.redactor import Redactor
 from reconcile.testing.run_records import KeyRun, Violation
 from reconcile.testing.scenario import Scenario, ScenarioStep
-from reconcile.testing.scenario_acts import Apply, Delete
+from reconcile.testing.scenario_acts import DEFAULT_NAMESPACE, Apply, Delete
 from reconcile.testing.upgrade_laws import (
     Fields,
     Finding,
@@ -111,8 +111,8 @@ class UpgradePlay:
     _present: list[Side | None] = field(init=False, factory=lambda: ["old", "old"])
     """Of the lives under way: one that is about to end still writes as what it was."""
     _before: Mapping[LivingObject, Fields] = field(factory=dict, init=False)
-    _written: set[tuple[StorageKey, Key]] = field(factory=set, init=False)
-    """By users in the present stage."""
+    _written: set[tuple[str, str]] = field(factory=set, init=False)
+    """What users wrote in the present stage: plural and key."""
 
     def steps(self) -> Sequence[ScenarioStep]:
         return [_step(self, stage) for stage in self.stages]
@@ -170,7 +170,6 @@ class UpgradePlay:
     def _write(self, world: World, objects: VersionObjects) -> None:
         written = 0
         for manifest in objects.manifests:
-            known = set(world.actor.made)
             try:
                 world.actor.act(Apply(manifest))
             except (StatusError, LookupError) as refused:
@@ -179,7 +178,7 @@ class UpgradePlay:
                     raise AssertionError(f"{name}, an object of users, is refused: {refused}") from None
                 continue
             written += 1
-            self._written |= world.actor.made - known
+            self._written.add(_subject_of(manifest, world))
         if objects.manifests and not written:
             raise AssertionError("no object that was drawn is admitted: give the Scenario objects=")
 
@@ -212,8 +211,7 @@ class UpgradePlay:
         self._add(stage, self._broken_invariants(world, stage))
 
     def _resets(self, after: Mapping[LivingObject, Fields]) -> Iterator[Finding]:
-        touched = {(key[0][1], str(key[1])) for key in self._written}
-        before = {one: fields for one, fields in self._before.items() if one[1:] not in touched}
+        before = {one: fields for one, fields in self._before.items() if one[1:] not in self._written}
         return resets(before, after)
 
     def _failures(self, world: World) -> Iterator[Finding]:
@@ -263,7 +261,7 @@ class UpgradePlay:
             yield Finding("stays", "", "", "", f"{text} is sent again and again, and changes nothing")
 
     def _broken_invariants(self, world: World, stage: Stage) -> Iterator[Finding]:
-        (*sides,) = {side for side in stage.at if side is not None}
+        sides = [side for side in stage.at if side is not None]
         for invariant in self.versions[sides[0]].invariants if len(sides) == 1 else ():
             try:
                 invariant(world)
@@ -333,6 +331,13 @@ class UpgradePlay:
             for storage, key in sorted(world.actor.made):
                 if storage == resource.storage_key != _NAMESPACES:
                     yield resource, key
+
+
+def _subject_of(manifest: Mapping[str, Any], world: World) -> tuple[str, str]:
+    served = world.actor.kind_served(manifest, "")
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace", DEFAULT_NAMESPACE) if served.namespaced else ""
+    return served.plural, str(Key(namespace, metadata["name"]))
 
 
 def _misfits(

@@ -77,6 +77,11 @@ def test_two_versions_pass_with_the_samples_of_their_users() -> None:
     assert upgrade(old(), new()).objects == 2
 
 
+def test_users_may_write_the_same_object_in_the_form_of_each_version() -> None:
+    again = Shelf(metadata=ObjectMeta("tall", "default"), spec=ShelfSpec(4, "elm"))
+    assert upgrade(old(), evolve(new(), objects=[again])).objects == 2
+
+
 def test_two_versions_that_share_the_objects_pass() -> None:
     ring = Sharding("shelves", buckets=8)
     sharing = evolve(new(), leader_election=None, sharding=ring)
