@@ -23,7 +23,6 @@ from reconcile.models import decode, definition_of
 from reconcile.shipping.documents import Document
 from reconcile.shipping.installation import Installation
 from reconcile.shipping.uninstall import Uninstall
-from reconcile.shipping.uninstall_job import uninstall_documents
 from reconcile.shipping.uninstall_plan import Mode
 from reconcile.testing import FakeClient, eventually
 from tests.shipping import depot_v1, depot_v2
@@ -39,8 +38,12 @@ DEPOTS: Final = f"/apis/{GROUP}/v1/namespaces/{YARD}/depots"
 REPLICAS: Final = 2
 _READY_SECONDS: Final = 5.0
 """How long the first pod of a release runs before the next one follows."""
-Rendered: TypeAlias = Callable[[Installation, Sequence[Document], bool], Sequence[Document]]
-"""The objects of a release, from an installation, its definitions, and whether these are applied."""
+Rendered: TypeAlias = Callable[[Installation, Sequence[Document], Mapping[str, Any]], Sequence[Document]]
+"""The objects of a release and its hooks, from an installation, its definitions and the chart's values."""
+KEEPS_DATA: Final = "--keep-data"
+_HOOK: Final = "helm.sh/hook"
+_WEIGHT: Final = "helm.sh/hook-weight"
+_POLICY: Final = "helm.sh/resource-policy"
 
 
 @define(eq=False)
@@ -110,8 +113,12 @@ class Depots:
         return Installation("depot", "depot", HOME, image, ("depot:manager",), controllers, replicas=REPLICAS)
 
     def objects_of(self, image: str, *, definitions: bool = True) -> Sequence[Document]:
+        """The objects of a release but its hooks."""
+        return [one for one in self._rendered(image, {"crds": {"install": definitions}}) if not _hook(one)]
+
+    def _rendered(self, image: str, values: Mapping[str, Any]) -> Sequence[Document]:
         kinds = [definition_of(RELEASES[image].Depot)]
-        return self.rendered(self.installation(image), kinds, definitions)
+        return self.rendered(self.installation(image), kinds, values)
 
     async def apply(self, documents: Sequence[Document]) -> None:
         """What Helm does: an object after the other, from the start again each time that it is killed."""
@@ -119,6 +126,17 @@ class Depots:
         async def each(transport: Transport) -> None:
             for document in documents:
                 await self._apply(transport, document)
+
+        await self._until_done(each, ADMIN)
+
+    async def delete(self, documents: Sequence[Document]) -> None:
+        """The same in the other direction; what is gone already is no error."""
+
+        async def each(transport: Transport) -> None:
+            for document in documents:
+                path = self._path(document)
+                if (await transport.request(HttpRequest("GET", path))).status != 404:
+                    await transport.request(HttpRequest("DELETE", path))
 
         await self._until_done(each, ADMIN)
 
@@ -136,7 +154,7 @@ class Depots:
     def _path(self, document: Document) -> str:
         group, _, version = document["apiVersion"].rpartition("/")
         served = self.client.server.resources.by_kind(group, document["kind"], version)
-        assert served is not None, document
+        assert served is not None
         metadata = document["metadata"]
         parts = ["apis", group, version] if group else ["api", version]
         if served.namespaced:
@@ -270,16 +288,24 @@ class Depots:
         await eventually(listed, within=1_000_000, every=5)
 
     async def uninstall(self) -> Sequence[str]:
-        """Apply the objects of the hook and wait for its Job, as `helm uninstall` does; returns its notes."""
-        await self.apply(uninstall_documents(self.installation(self._others)))
+        """What `helm uninstall` does: the hook, whose Job runs, then the rest; returns the Job's notes."""
+        rendered = self._rendered(self._others, {"uninstall": {"keepData": False}})
+        hook = sorted((one for one in rendered if _hook(one) == "pre-delete"), key=_weight)
+        await self.apply(hook)
+        (job,) = [one for one in hook if one["kind"] == "Job"]
+        pod = job["spec"]["template"]["spec"]
+        arguments = pod["containers"][0]["args"]
+        mode = Mode.KEEP if KEEPS_DATA in arguments else Mode.DELETE
         notes: list[str] = []
 
-        async def job(transport: Transport) -> None:
-            clock = self.client.clock
-            finished = await Uninstall("depot", HOME, Mode.DELETE, transport, clock).run(1_000_000)
-            notes.extend(finished.notes)
+        async def run(transport: Transport) -> None:
+            work = Uninstall(arguments[1], HOME, mode, transport, self.client.clock)
+            notes.extend((await work.run(1_000_000)).notes)
 
-        await self._until_done(job, service_account(HOME, "depot-uninstall"))
+        await self._until_done(run, service_account(HOME, pod["serviceAccountName"]))
+        await self.delete(hook)
+        stays = [one for one in rendered if (one["metadata"].get("annotations") or {}).get(_POLICY) == "keep"]
+        await self.delete([one for one in reversed(rendered) if not _hook(one) and one not in stays])
         return notes
 
     def left(self) -> set[str]:
@@ -290,9 +316,18 @@ class Depots:
             for stored in log.snapshot((group, plural)):
                 labels = stored.decode()["metadata"].get("labels") or {}
                 own = str(labels.get("app.kubernetes.io/name", ""))
-                if group == GROUP or own == "depot" or stored.deleting or plural == "leases":
+                if group == GROUP or own.startswith("depot") or stored.deleting or plural == "leases":
                     left.add(f"{plural} {stored.key}")
         return left
+
+
+def _hook(document: Document) -> str:
+    """The event at which Helm makes it; empty if it belongs to the release."""
+    return str((document["metadata"].get("annotations") or {}).get(_HOOK, ""))
+
+
+def _weight(document: Document) -> int:
+    return int(document["metadata"]["annotations"][_WEIGHT])
 
 
 async def _send(transport: Transport, method: str, path: str, document: Document) -> Response:
