@@ -14,12 +14,13 @@ from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import served_definition
 from reconcile.commands.installations import checked_options, installation_of
 from reconcile.commands.problems import Problem, write_files
+from reconcile.commands.release_files import folders_of, project_in, samples_of
 from reconcile.commands.targets import Operator, load_operator
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import ConfigurationError, from_flags, overridden
 from reconcile.models.versions import families
-from reconcile.shipping.chart import chart_of
+from reconcile.shipping.chart import chart_of, chart_version
 from reconcile.shipping.chart_values import Choices
 from reconcile.shipping.documents import Document, as_yaml, json_list
 from reconcile.shipping.installation import Installation, documents_of, kustomization
@@ -188,7 +189,10 @@ def _write_chart(
     def definitions(service: WebhookService | None) -> Sequence[Document]:
         return _definitions(operator, service)
 
-    files = chart_of(deployed, definitions, _choices(deployed, operator))
+    folders = folders_of(operator)
+    project = project_in(folders, operator, chart_version(deployed.image))
+    samples = samples_of(folders, definitions(deployed.webhook_service))
+    files = chart_of(deployed, definitions, _choices(deployed, operator), project, samples)
     if not diff:
         write_chart(folder, files, merge=merge)
     elif diff_chart(folder, files):

@@ -7,17 +7,19 @@ So a rendering of the default values is the kustomize base, whatever that comes 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from attrs import evolve
 
 from reconcile.models import kind_of
+from reconcile.shipping.artifact_hub import artifact_hub_annotations
 from reconcile.shipping.chart_cases import UNINSTALL, Cases, Definitions, placeholders
 from reconcile.shipping.chart_extras import certificate, monitoring, ready_test
 from reconcile.shipping.chart_values import Choices, image_parts, values_file, values_of, values_schema
 from reconcile.shipping.documents import Document, as_yaml
 from reconcile.shipping.installation import Installation
+from reconcile.shipping.project import Project
 from reconcile.shipping.templates import Either, Tree, template_of
 
 RECORD: Final = ".reconcile-chart.json"
@@ -25,12 +27,19 @@ RECORD: Final = ".reconcile-chart.json"
 _VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?)")
 
 
-def chart_of(operator: Installation, definitions: Definitions, choices: Choices) -> Mapping[str, str]:
-    """The files of the chart, by their paths in its folder."""
-    choices = evolve(choices, definitions=bool(definitions(operator.webhook_service)))
+def chart_of(
+    operator: Installation,
+    definitions: Definitions,
+    choices: Choices,
+    project: Project,
+    samples: Sequence[Document] = (),
+) -> Mapping[str, str]:
+    """The files of the chart of that version of a project, by their paths in its folder."""
+    kinds = definitions(operator.webhook_service)
+    choices = evolve(choices, definitions=bool(kinds))
     values = list(values_of(operator, choices))
     return {
-        "Chart.yaml": as_yaml(_about(operator)),
+        "Chart.yaml": as_yaml(_about(operator, project, kinds, samples)),
         "values.yaml": values_file(values),
         "values.schema.json": f"{json.dumps(values_schema(values), indent=2)}\n",
         ".helmignore": _IGNORED,
@@ -40,17 +49,27 @@ def chart_of(operator: Installation, definitions: Definitions, choices: Choices)
     }
 
 
-def _about(operator: Installation) -> Document:
-    """Chart.yaml. A version of the image is that of the chart too."""
-    tag = image_parts(operator.image)["tag"]
-    version = _VERSION.fullmatch(tag)
+def chart_version(image: str) -> str:
+    """The version of the chart: that of the image, if its tag is one."""
+    version = _VERSION.fullmatch(image_parts(image)["tag"])
+    return version[1] if version else "0.1.0"
+
+
+def _about(
+    operator: Installation, project: Project, kinds: Sequence[Document], samples: Sequence[Document]
+) -> Document:
+    """Chart.yaml."""
+    maintainers = [{"name": one.name, "email": one.email} for one in project.maintainers]
     return {
         "apiVersion": "v2",
         "name": operator.name,
-        "description": f"The operator {operator.name}",
+        "description": project.summary or f"The operator {operator.name}",
         "type": "application",
-        "version": version[1] if version else "0.1.0",
-        "appVersion": tag or "0.1.0",
+        "version": project.version,
+        "appVersion": image_parts(operator.image)["tag"] or project.version,
+        **({"keywords": list(project.keywords)} if project.keywords else {}),
+        **({"maintainers": maintainers} if maintainers else {}),
+        "annotations": dict(artifact_hub_annotations(project, kinds, samples, operator.image)),
     }
 
 

@@ -378,6 +378,22 @@ def test_a_version_of_the_image_is_that_of_the_chart() -> None:
     assert about("--image", "x:5000/y") == ("0.1.0", "0.1.0")
 
 
+def test_catalogues_are_told_the_kinds_and_the_image() -> None:
+    made = chart(DOORS, "--image", "example.com/doors:1.2.3")
+    annotations = yaml.safe_load(made.files["Chart.yaml"])["annotations"]
+    assert all(isinstance(text, str) for text in annotations.values())
+    assert annotations["artifacthub.io/operator"] == "true"
+    kinds = yaml.safe_load(annotations["artifacthub.io/crds"])
+    assert [(one["kind"], one["name"]) for one in kinds] == [
+        ("Door", "doors.doors.example.com"),
+        ("Door", "doors.doors.example.com"),
+    ]
+    (image,) = yaml.safe_load(annotations["artifacthub.io/images"])
+    assert image["image"] == "example.com/doors:1.2.3"
+    examples = yaml.safe_load(annotations["artifacthub.io/crdsExamples"])
+    assert {one["apiVersion"] for one in examples} == {"doors.example.com/v1", "doors.example.com/v1beta1"}
+
+
 def test_the_notes_say_how_to_go_on() -> None:
     def notes(made: Chart, values: dict[str, Any] | None = None) -> str:
         return made.texts(values, release="front")["templates/NOTES.txt"]
