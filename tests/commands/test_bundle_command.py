@@ -192,3 +192,26 @@ def test_a_bad_file_is_refused_in_one_line(
 def test_versions_are_for_bundles_alone(project: Path) -> None:
     result = CliRunner().invoke(reconcile, ["manifests", f"{project.name}:manager", "--version", "1.0.0"])
     assert "--version and --replaces are for a bundle: give --olm DIR too" in result.stderr
+
+
+def test_a_chart_shows_the_same_on_artifact_hub(project: Path) -> None:
+    (project / "sample.yaml").write_text(yaml.safe_dump(SAMPLE))
+    image = "registry.example.com/doors:1.2.0-rc.1"
+    arguments = [
+        "manifests",
+        f"{project.name}:manager",
+        "--name",
+        "doors",
+        "--helm",
+        "chart",
+        "--image",
+        image,
+    ]
+    result = CliRunner().invoke(reconcile, arguments)
+    assert result.exit_code == 0, result.output
+    about = yaml.safe_load((project.parent / "chart" / "Chart.yaml").read_text())
+    annotations = about["annotations"]
+    assert (about["version"], annotations["artifacthub.io/license"]) == ("1.2.0-rc.1", "MIT")
+    assert yaml.safe_load(annotations["artifacthub.io/crdsExamples"]) == [SAMPLE]
+    assert yaml.safe_load(annotations["artifacthub.io/images"]) == [{"name": "doors", "image": image}]
+    assert yaml.safe_load(annotations["artifacthub.io/changes"])[0]["description"] == "Locks"
