@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -74,9 +74,10 @@ def uninstall(
     if not (dry_run or yes or sys.stdin.isatty()):
         raise Problem("nothing was uninstalled", "add --yes, or see with --dry-run what it would do")
     try:
-        lines = anyio.run(_outlined, asked, kubeconfig, context)
-        click.echo("\n".join(lines))
-        if dry_run:
+        parts, notes = anyio.run(_outlined, asked, kubeconfig, context)
+        for line in (*(parts or [f"nothing of {asked.place} is to be uninstalled"]), *notes):
+            click.echo(line)
+        if dry_run or not parts:
             return
         if not yes and not click.confirm("Do all this?"):
             raise Problem("nothing was uninstalled", "")
@@ -102,19 +103,27 @@ class _Asked:
     mode: plan.Mode
     timeout: float
 
+    @property
+    def place(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
     def uninstall(self, transport: Transport) -> Uninstall:
         return Uninstall(self.name, self.namespace, self.mode, transport, tell=click.echo)
 
 
-async def _outlined(asked: _Asked, kubeconfig: str | None, context: str | None) -> list[str]:
+async def _outlined(
+    asked: _Asked, kubeconfig: str | None, context: str | None
+) -> tuple[Sequence[str], Sequence[str]]:
+    """What would be done, and what would stay."""
     async with _connected(kubeconfig, context) as transport:
-        return list(plan.outline(await asked.uninstall(transport).look(), asked.mode))
+        seen = await asked.uninstall(transport).look()
+    return plan.outline(seen, asked.mode), plan.notes(seen, asked.mode)
 
 
 async def _uninstalled(asked: _Asked, kubeconfig: str | None, context: str | None) -> None:
     async with _connected(kubeconfig, context) as transport:
         finished = await asked.uninstall(transport).run(asked.timeout)
-    click.echo(f"uninstalled {asked.namespace}/{asked.name}")
+    click.echo(f"uninstalled {asked.place}")
     for note in finished.notes:
         click.echo(note)
 

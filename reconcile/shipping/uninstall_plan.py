@@ -331,7 +331,7 @@ def item_of(resource: str, path: str, metadata: Mapping[str, Any]) -> Item:
 
 
 def outline(seen: Seen, mode: Mode) -> Sequence[str]:
-    """What an uninstall would do, a line for each part, in its order."""
+    """What an uninstall would do, a line for each part, in its order; none: there is nothing to do."""
     objects, keeps = counted(seen.objects), mode is Mode.KEEP or not seen.known_scope
     held = [item for item in (*seen.objects, *seen.others) if seen.holds(item)]
     stop = [f"stop {seen.namespace}/{seen.name}"] if seen.deployment is not None else []
@@ -348,9 +348,7 @@ def outline(seen: Seen, mode: Mode) -> Sequence[str]:
     parts = [*delete, *calling, *stop, *release, *rest]
     if mode is Mode.ORPHAN:
         parts = [*calling, *stop, *release, *delete, *rest]
-    if not parts:
-        parts = [f"nothing of {seen.namespace}/{seen.name} is in the cluster"]
-    return [*parts, *notes(seen, mode)]
+    return parts
 
 
 _OWNED: Final = {
@@ -400,8 +398,8 @@ def notes(seen: Seen, mode: Mode) -> Sequence[str]:
         )
     elif seen.definitions and not seen.known_scope:
         lines.append(
-            f"{stay} and their objects stay: no Deployment {seen.namespace}/{seen.name} says in which "
-            "namespaces it worked"
+            f"{stay} and their objects stay, as no Deployment {seen.namespace}/{seen.name} says in which "
+            f"namespaces it worked: kubectl delete crd {_names(seen.definitions, ' ')} deletes both"
         )
     elif seen.definitions and mode is Mode.KEEP:
         lines.append(f"{stay} and {counted(seen.objects) or 'their objects'} stay")
@@ -431,5 +429,5 @@ def _short(resource: str) -> str:
     return plural if group.endswith(".k8s.io") or group in ("apps", "policy") else resource
 
 
-def _names(definitions: Iterable[Mapping[str, Any]]) -> str:
-    return ", ".join(definition["metadata"]["name"] for definition in definitions)
+def _names(definitions: Iterable[Mapping[str, Any]], between: str = ", ") -> str:
+    return between.join(definition["metadata"]["name"] for definition in definitions)

@@ -61,7 +61,7 @@ def test_an_operator_is_uninstalled_and_a_second_time_there_is_nothing(
     said = uninstall(server, capsys, "shop", "--yes")
     assert said.splitlines()[-2:] == ["uninstalled shop-system/shop", "the namespace shop-system stays"]
     again = uninstall(server, capsys, "shop", "--yes")
-    assert again.startswith("nothing of shop-system/shop is in the cluster\n")
+    assert again == "nothing of shop-system/shop is to be uninstalled\nthe namespace shop-system stays\n"
 
 
 @pytest.mark.parametrize(
