@@ -90,26 +90,24 @@ async def a_role_of_its_own_in_another_namespace(ward: Clinic) -> None:
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "update"], "resourceNames": ["login"]},
     ]
     ward.change("POST", f"{RBAC}/namespaces/shop/roles", {"metadata": {"name": "extra"}, "rules": rules})
+    ward.change("POST", f"{RBAC}/namespaces/shop/rolebindings", binding("extra", "Role", "extra"))
+
+
+def binding(name: str, kind: str, role: str) -> dict[str, object]:
+    """Of a role to the operator's account."""
     account = {"kind": "ServiceAccount", "name": "sites", "namespace": "sites-system"}
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "extra"}
-    binding = {"metadata": {"name": "extra"}, "roleRef": ref, "subjects": [account]}
-    ward.change("POST", f"{RBAC}/namespaces/shop/rolebindings", binding)
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
+    return {"metadata": {"name": name}, "roleRef": ref, "subjects": [account]}
 
 
 @planted("rights", "warning", "no declaration needs; delete the ClusterRoleBinding boss, unless it is meant")
 async def a_role_of_others_that_allows_everything(ward: Clinic) -> None:
-    account = {"kind": "ServiceAccount", "name": "sites", "namespace": "sites-system"}
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-    binding = {"metadata": {"name": "boss"}, "roleRef": ref, "subjects": [account]}
-    ward.change("POST", f"{RBAC}/clusterrolebindings", binding)
+    ward.change("POST", f"{RBAC}/clusterrolebindings", binding("boss", "ClusterRole", "cluster-admin"))
 
 
 @planted("rights", "error", "ClusterRoleBinding lost names a role that does not exist")
 async def a_binding_of_a_role_that_does_not_exist(ward: Clinic) -> None:
-    account = {"kind": "ServiceAccount", "name": "sites", "namespace": "sites-system"}
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "lost"}
-    binding = {"metadata": {"name": "lost"}, "roleRef": ref, "subjects": [account]}
-    ward.change("POST", f"{RBAC}/clusterrolebindings", binding)
+    ward.change("POST", f"{RBAC}/clusterrolebindings", binding("lost", "ClusterRole", "lost"))
 
 
 # --- definitions ------------------------------------------------------------------------------------------
