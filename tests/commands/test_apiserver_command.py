@@ -246,7 +246,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_reported_in_one_line(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nonsense"], "No such command 'nonsense': see reconcile --help"),
+        (["nonsense"], "there is no command 'nonsense': see reconcile --help"),
         (["apiserver", "--nonsense"], "No such option"),
         (["apiserver", "--port", "eighty"], "--port"),
         (["apiserver", "--port", "70000"], "70000"),

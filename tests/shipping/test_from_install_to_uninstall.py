@@ -11,6 +11,7 @@ from reconcile.shipping.chart import chart_of
 from reconcile.shipping.chart_values import Choices
 from reconcile.shipping.documents import Document
 from reconcile.shipping.installation import Installation
+from reconcile.shipping.project import Project
 from reconcile.testing import simulate
 from tests.helpers.chart_renderer import Chart, is_hook
 from tests.helpers.sweeps import sweep_runs
@@ -39,7 +40,8 @@ def rendered(
     installation: Installation, kinds: Sequence[Document], values: Mapping[str, Any]
 ) -> Sequence[Document]:
     """The objects of a release of the chart, in the order of Helm, and then those of its hooks."""
-    chart = Chart(chart_of(installation, lambda service: kinds, Choices()))
+    project = Project(installation.name, installation.image.rpartition(":")[2])
+    chart = Chart(chart_of(installation, lambda service: kinds, Choices(), project))
     objects = chart.objects(values, release="depot")
     release = [one for one in objects if not is_hook(one)]
     hooks = [one for one in objects if is_hook(one)]
