@@ -114,9 +114,12 @@ class _Asked:
 async def _outlined(
     asked: _Asked, kubeconfig: str | None, context: str | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """What would be done, and what would stay."""
+    """What would be done, and what would stay. Raises UninstallStuck where nothing can be done."""
     async with _connected(kubeconfig, context) as transport:
         seen = await asked.uninstall(transport).look()
+    step = plan.next_step(seen, asked.mode)
+    if isinstance(step, plan.Refused):
+        raise UninstallStuck(step.problem, step.hint)
     return plan.outline(seen, asked.mode), plan.notes(seen, asked.mode)
 
 

@@ -66,6 +66,8 @@ class _Arguments:
     namespaces: Sequence[str] = ()
     lease: tuple[str, str] | None = None
     ring: tuple[str, str] | None = None
+    service: tuple[str, str] | None = None
+    """That of its webhooks, if it makes their certificates."""
 
 
 @define(eq=False)
@@ -121,15 +123,22 @@ class Uninstall:
     async def look(self) -> plan.Seen:
         """What is left of the operator. Raises ApiError."""
         home = await self._find(f"/api/v1/namespaces/{self.namespace}")
-        deployment = await self._find(
-            f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{self.name}", JSON
-        )
-        if deployment is not None and (deployment["metadata"].get("labels") or {}).get(NAME) != self.name:
-            deployment = None  # another one's, that is named like it
+        deployments = {
+            (one["metadata"]["namespace"], one["metadata"]["name"]): one
+            async for one in self._listed("/apis/apps/v1/deployments")
+        }
+        deployment = deployments.get((self.namespace, self.name))
+        namesakes = [
+            namespace
+            for (namespace, _), one in deployments.items()
+            if namespace != self.namespace and _is_operator(one)
+        ]
         definitions = [one async for one in self._listed(_DEFINITIONS)]
-        bindings = await self._cluster_bindings()
+        bindings = await self._grants(f"/apis/{_RBAC}", "clusterrolebindings", "clusterroles")
         stated = _arguments(deployment)
-        known = deployment is not None or any(item.name == self.name for item in bindings)
+        policies = [] if namesakes else [item async for item in self._policies()]  # or they judge for those
+        bound = f"/apis/{_RBAC}/clusterrolebindings/{self.name}"
+        known = deployment is not None or any(item.path == bound for item in bindings)
         seen = plan.Seen(
             name=self.name,
             namespace=self.namespace,
@@ -137,11 +146,12 @@ class Uninstall:
             going=home is not None and "deletionTimestamp" in home["metadata"],
             known_scope=known,
             namespaces=stated.namespaces,
+            namesakes=namesakes,
             deployment=deployment,
             pods=await self._pods(),
             definitions=definitions,
             webhooks=[item async for item in self._webhooks()],
-            rest=[*bindings, *[item async for item in self._rest(stated, deployment is not None)]],
+            rest=[*policies, *bindings, *[item async for item in self._rest(stated)]],
             finalizers=_finalizers(definitions, deployment),
         )
         if not known:
@@ -192,12 +202,12 @@ class Uninstall:
                 if plan.is_called(one, self.namespace):
                     yield _item(f"/apis/{_ADMISSION}/{resource}", one)
 
-    async def _cluster_bindings(self) -> Sequence[plan.Item]:
-        """Its bindings and roles for the whole cluster, and not those of a namesake in another namespace."""
+    async def _grants(self, path: str, *kinds: str) -> Sequence[plan.Item]:
+        """Its bindings and roles, and not those of a namesake in another namespace."""
         own, theirs = [], set()
-        for kind in ("clusterrolebindings", "clusterroles"):
-            async for one in self._listed(f"/apis/{_RBAC}/{kind}"):
-                item = _item(f"/apis/{_RBAC}/{kind}", one)
+        for kind in kinds:
+            async for one in self._listed(f"{path}/{kind}"):
+                item = _item(f"{path}/{kind}", one)
                 subjects = [subject.get("namespace") for subject in one.get("subjects") or ()]
                 if subjects and self.namespace not in subjects:
                     theirs.add(one["roleRef"]["name"])
@@ -205,15 +215,15 @@ class Uninstall:
                     own.append(item)
         return own
 
-    async def _rest(self, stated: _Arguments, complete: bool) -> AsyncIterator[plan.Item]:
+    async def _policies(self) -> AsyncIterator[plan.Item]:
         for resource in _POLICIES:
             async for one in self._listed(f"/apis/{_ADMISSION}/{resource}"):
                 yield _item(f"/apis/{_ADMISSION}/{resource}", one)
+
+    async def _rest(self, stated: _Arguments) -> AsyncIterator[plan.Item]:
         for namespace in dict.fromkeys([self.namespace, *stated.namespaces, *(stated.ring or ())[:1]]):
-            for kind in ("rolebindings", "roles"):
-                path = f"/apis/{_RBAC}/namespaces/{namespace}/{kind}"
-                async for one in self._listed(path):
-                    yield _item(path, one)
+            for item in await self._grants(f"/apis/{_RBAC}/namespaces/{namespace}", "rolebindings", "roles"):
+                yield item
         home = f"namespaces/{self.namespace}"
         for path in (
             f"/apis/policy/v1/{home}/poddisruptionbudgets",
@@ -222,9 +232,8 @@ class Uninstall:
         ):
             async for one in self._listed(path):
                 yield _item(path, one)
-        if complete:
-            async for item in self._unlabelled(stated):
-                yield item
+        async for item in self._unlabelled(stated):
+            yield item
 
     async def _unlabelled(self, stated: _Arguments) -> AsyncIterator[plan.Item]:
         """What the operator made for itself: Leases, and the Secret of its certificates."""
@@ -239,19 +248,13 @@ class Uninstall:
             found = await self._find(f"{path}/{lease}")
             if found is not None:
                 yield _item(path, found)
-        secrets = f"/api/v1/namespaces/{self.namespace}/secrets"
-        service = WebhookService(self.namespace, f"{self.name}-webhooks")
-        if not await self._has_webhooks():
-            return
-        found = await self._find(f"{secrets}/{service.secret}")
-        labels = {} if found is None else found["metadata"].get("labels") or {}
-        if found is not None and LABELS.items() <= labels.items():
-            yield _item(secrets, found)
-
-    async def _has_webhooks(self) -> bool:
-        """Whether a role lets it have a Secret for certificates; others are not asked for."""
-        path = f"/apis/{_RBAC}/namespaces/{self.namespace}/roles"
-        return any([one["metadata"]["name"] == f"{self.name}-webhooks" async for one in self._listed(path)])
+        if stated.service is not None:
+            service = WebhookService(*stated.service)
+            secrets = f"/api/v1/namespaces/{service.namespace}/secrets"
+            found = await self._find(f"{secrets}/{service.secret}")
+            labels = {} if found is None else found["metadata"].get("labels") or {}
+            if found is not None and LABELS.items() <= labels.items():
+                yield _item(secrets, found)
 
     async def _listed(self, path: str) -> AsyncIterator[Document]:
         """Objects with the operator's label, in full: what they refer to counts."""
@@ -275,9 +278,9 @@ class Uninstall:
     async def _page(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> ListPage:
         return await self._sender.send("GET", path, decode_list_page, query, headers)
 
-    async def _find(self, path: str, headers: Mapping[str, str] = _ONE) -> Document | None:
+    async def _find(self, path: str) -> Document | None:
         try:
-            return await self._sender.send("GET", path, json_object, headers=headers)
+            return await self._sender.send("GET", path, json_object, headers=_ONE)
         except NotFound:
             return None
 
@@ -457,7 +460,14 @@ def _arguments(deployment: Document | None) -> _Arguments:
     texts = [text for container in containers for text in container.get("args") or ()]
     flags = dict(text[2:].split("=", 1) for text in texts if text.startswith("--") and "=" in text)
     namespaces = [name for name in flags.get("namespaces", "").split(",") if name]
-    return _Arguments(namespaces, _place(flags.get("leader-election")), _place(flags.get("sharding")))
+    places = (_place(flags.get(name)) for name in ("leader-election", "sharding", "webhook-service"))
+    return _Arguments(namespaces, *places)
+
+
+def _is_operator(deployment: Document) -> bool:
+    """Whether it runs a manager: others have the label too."""
+    stated = _arguments(deployment)
+    return stated.lease is not None or stated.ring is not None
 
 
 def _place(text: str | None) -> tuple[str, str] | None:

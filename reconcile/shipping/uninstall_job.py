@@ -53,19 +53,25 @@ def _other_namespaces(operator: Installation) -> Sequence[str]:
 def _in_the_cluster(operator: Installation, keep_data: bool) -> Iterable[Permission]:
     yield Permission("", "namespaces", ("get",), (operator.namespace,))
     yield Permission(*_DEFINITIONS, ("list",))
+    yield Permission("apps", "deployments", ("list",))
     own = tuple(sorted({kind_of(kind).resource.name for kind in _custom_kinds(operator)}))
-    if converted := _converted(operator):
-        yield Permission(*_DEFINITIONS, ("update",), converted)
-        yield Permission(_DEFINITIONS[0], f"{_DEFINITIONS[1]}/status", ("update",), converted)
+    converted = [route.resource for route in operator.routes if route.function == CONVERT]
+    if converted:
+        names = tuple(sorted({resource.name for resource in converted}))
+        yield Permission(*_DEFINITIONS, ("update",), names)
+        yield Permission(_DEFINITIONS[0], f"{_DEFINITIONS[1]}/status", ("update",), names)
+    for resource in converted:  # all objects are written anew before their versions cannot be converted
+        yield Permission(resource.group, resource.plural, ("list", "patch"))
+        yield Permission(resource.group, f"{resource.plural}/status", ("patch",))
     if not operator.namespaces:
         if own and not keep_data:
             yield Permission(*_DEFINITIONS, ("delete",), own)
         yield from _on_objects(operator, keep_data)
     roles = (operator.name, f"{operator.name}-metrics-reader", f"{operator.name}-webhooks")
-    for resource in ("clusterroles", "clusterrolebindings"):
-        yield from _listed(RBAC, resource, roles)
-    for resource, names in _admission_objects(operator):
-        yield from _listed(_ADMISSION, resource, names)
+    for kind in ("clusterroles", "clusterrolebindings"):
+        yield from _listed(RBAC, kind, roles)
+    for kind, named in _admission_objects(operator):
+        yield from _listed(_ADMISSION, kind, named)
 
 
 def _admission_objects(operator: Installation) -> Iterable[tuple[str, Sequence[str]]]:
@@ -92,7 +98,7 @@ def _in_namespace(operator: Installation, namespace: str, keep_data: bool) -> It
         return
     if operator.ring is None:
         yield Permission(*_LEASES, ("get", "delete"), (operator.lease,))
-    yield Permission("apps", "deployments", ("get", "delete"), (operator.name,))
+    yield Permission("apps", "deployments", ("delete",), (operator.name,))
     yield Permission("apps", "deployments/scale", ("patch",), (operator.name,))
     yield Permission("", "pods", ("list",))
     yield from _listed("policy", "poddisruptionbudgets", [operator.name])
@@ -115,11 +121,6 @@ def _on_objects(operator: Installation, keep_data: bool) -> Iterable[Permission]
     for kind in _custom_kinds(operator):
         resource = kind_of(kind).resource
         yield Permission(resource.group, resource.plural, ("list",) if keep_data else ("list", "delete"))
-        if resource.name in _converted(
-            operator
-        ):  # each object is written anew before its versions cannot be converted
-            yield Permission(resource.group, resource.plural, ("patch",))
-            yield Permission(resource.group, f"{resource.plural}/status", ("patch",))
     for held in held_by(operator.controllers):
         yield Permission(held.group, held.plural, ("list", "patch"))
 
@@ -127,11 +128,6 @@ def _on_objects(operator: Installation, keep_data: bool) -> Iterable[Permission]
 def _custom_kinds(operator: Installation) -> Sequence[type]:
     """Those whose definitions are in its manifests."""
     return list(dict.fromkeys(one.kind for one in operator.controllers if is_custom(one.kind)))
-
-
-def _converted(operator: Installation) -> tuple[str, ...]:
-    """The definitions whose objects the operator converts."""
-    return tuple(sorted({route.resource.name for route in operator.routes if route.function == CONVERT}))
 
 
 # --- the Job --------------------------------------------------------------------------------------------

@@ -67,6 +67,8 @@ class Seen:
     its cleanup, and ORPHAN lets them go; no other object is touched."""
     namespaces: Sequence[str] = ()
     """Those that it works in; empty: all."""
+    namesakes: Sequence[str] = ()
+    """Namespaces in which other operators of this name are: the definitions and policies are also theirs."""
     deployment: Document | None = None
     pods: int = 0
     definitions: Sequence[Document] = ()
@@ -166,19 +168,43 @@ def next_step(seen: Seen, mode: Mode) -> Step:
 def _stages(seen: Seen, mode: Mode) -> Sequence[Stage]:
     last: Sequence[Stage] = (_rest, _deployment)
     if not seen.known_scope:
-        released = (_release,) if mode is Mode.ORPHAN else ()
-        return (_webhooks, _conversion, _workload, *released, *last)
+        if mode is Mode.ORPHAN:
+            return (_alone, _webhooks, _conversion, _workload, _release, *last)
+        return (_webhooks, _conversion, _workload, *last)
     if mode is Mode.ORPHAN:
-        return (_webhooks, _conversion, _workload, _release, _objects, _definitions, *last)
+        return (_alone, _webhooks, _conversion, _workload, _release, _objects, _definitions, *last)
     if mode is Mode.KEEP:
         return (_settled, _webhooks, _conversion, _workload, _release, *last)
     if seen.stopped or seen.going:
         # No pod answers its webhooks any more: they would refuse the deletions.
-        return (_webhooks, _objects, _definitions, _conversion, _workload, _release, *last)
-    return (_objects, _definitions, _settled, _webhooks, _conversion, _workload, _release, *last)
+        return (_alone, _cleaned, _webhooks, _objects, _definitions, _conversion, _workload, _release, *last)
+    return (_alone, _objects, _definitions, _settled, _webhooks, _conversion, _workload, _release, *last)
 
 
 # --- objects ------------------------------------------------------------------------------------------
+
+
+def _alone(seen: Seen, mode: Mode) -> Step | None:
+    """Before anything is written: of the whole cluster's objects, it is not known whose they are."""
+    if not seen.namesakes or not seen.definitions or seen.namespaces:
+        return None
+    return Refused(
+        f"{_names(seen.definitions)} and their objects are also those of the operator {seen.name} in "
+        f"{', '.join(seen.namesakes)}",
+        f"uninstall that one first, with --namespace {seen.namesakes[0]}, or keep them with --keep-data",
+    )
+
+
+def _cleaned(seen: Seen, mode: Mode) -> Step | None:
+    """Before anything is written: with an owner that is deleted goes what it owns."""
+    held = [item for item in seen.objects if seen.holds(item)]
+    if seen.going or not held:
+        return None
+    return Refused(
+        f"{counted(held)} need a cleanup, and {seen.namespace}/{seen.name} does not run",
+        f"start it with kubectl -n {seen.namespace} scale deployment {seen.name} --replicas=1, "
+        "or skip the cleanup with --orphan",
+    )
 
 
 def _objects(seen: Seen, mode: Mode) -> Step | None:
@@ -211,12 +237,6 @@ def _worked_off(seen: Seen, left: Sequence[Item]) -> Step | None:
     held = [item for item in left if seen.holds(item)]
     if held and seen.going:
         return Release(held, uncleaned=True)
-    if held and seen.stopped:
-        return Refused(
-            f"{counted(held)} wait for a cleanup, and {seen.namespace}/{seen.name} does not run",
-            f"start it with kubectl -n {seen.namespace} scale deployment {seen.name} --replicas=1, "
-            "or skip the cleanup with --orphan",
-        )
     return Await(waiting(seen, left))
 
 

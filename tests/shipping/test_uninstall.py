@@ -75,15 +75,33 @@ async def test_what_orphaned_objects_own_stays() -> None:
     assert len(await maps(trade)) == 4
 
 
+RBAC = "rbac.authorization.k8s.io"
+READER = {"name": "reader", "namespace": "east", "labels": {"app.kubernetes.io/name": "trade"}}
+APPLICATION = (
+    {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": READER, "rules": []},
+    {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": READER,
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "app", "namespace": "east"}],
+    },
+)
+"""Of an application that has the operator's name, beside the objects of the operator."""
+
+
 @simulated
 async def test_an_operator_of_some_namespaces_leaves_objects_in_others_and_definitions() -> None:
     trade = Trade(namespaces=("east",))
     await trade.install()
+    for document in APPLICATION:
+        await trade.admin.create(document)
     async with trade.running():
         await trade.fill()
         await trade.opened(2)
         finished = await trade.uninstalled()
-    assert trade.left() == {NAMESPACE, *DEFINITIONS, "stores store-0", "stores store-1"}
+    of_others = {"roles reader", "rolebindings reader", "stores store-0", "stores store-1"}
+    assert trade.left() == {NAMESPACE, *DEFINITIONS, *of_others}
     assert {one.namespace for one in await trade.admin.list(Store)} == {"west"}
     assert "other namespaces than east" in finished.notes[0]
     again = await trade.uninstalled()
@@ -184,6 +202,7 @@ async def test_without_a_running_operator_its_cleanup_is_not_skipped_unasked() -
         UninstallStuck, match=r"does not run.*--replicas=1, or skip the cleanup with --orphan"
     ):
         await trade.uninstalled()
+    assert not any("deletionTimestamp" in metadata for *_, metadata in trade.everything())
     trade.client.request("DELETE", f"/api/v1/namespaces/{HOME}/pods/trade-0", {"gracePeriodSeconds": 0})
     await trade.uninstalled(Mode.ORPHAN)
     assert trade.left() == {NAMESPACE}
@@ -249,3 +268,26 @@ async def test_a_namesake_in_another_namespace_is_left_alone() -> None:
     assert before - {path for path, *_ in trade.everything()} == set()
     assert len(await trade.admin.list(Till)) == 2
     assert "no Deployment elsewhere/trade" in finished.notes[0]
+
+
+@pytest.mark.parametrize(("mode", "home"), [(Mode.DELETE, HOME), (Mode.ORPHAN, HOME), (Mode.ORPHAN, "west")])
+@simulated
+async def test_what_is_also_of_a_namesake_is_not_deleted_and_not_let_go(mode: Mode, home: str) -> None:
+    trade = Trade()
+    await trade.install()
+    (deployment,) = [one for one in trade.documents() if one["kind"] == "Deployment"]
+    await trade.admin.create({**deployment, "metadata": {**deployment["metadata"], "namespace": "east"}})
+    async with trade.running():
+        await trade.fill(1)
+        await trade.opened(2)
+        before = {path for path, *_ in trade.everything()}
+        uninstall = trade.uninstall(mode, trade.admin.transport)
+        uninstall.namespace = home
+        with pytest.raises(UninstallStuck, match=r"operator trade in .*east.*--keep-data"):
+            await uninstall.run(60)
+        assert trade.alive
+        assert before - {path for path, *_ in trade.everything()} == set()
+        assert not any("deletionTimestamp" in metadata for *_, metadata in trade.everything())
+        uninstall.namespace, uninstall.mode = HOME, Mode.KEEP
+        await uninstall.run(60)
+    assert len(await trade.admin.list(Till)) == 2
