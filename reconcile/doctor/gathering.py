@@ -21,7 +21,7 @@ from reconcile.doctor.finalizers import (
 )
 from reconcile.doctor.findings import Unread
 from reconcile.doctor.leases import is_suspect
-from reconcile.doctor.managers import ManagerState, manager_state
+from reconcile.doctor.managers import ManagerState
 from reconcile.doctor.objects import (
     Binding,
     Definition,
@@ -46,8 +46,6 @@ from reconcile.shipping.installation import PORT
 Managers: TypeAlias = Callable[[], Awaitable[Sequence[ManagerState] | Unread]]
 """Asks managers at addresses that a person gave."""
 
-MOST_PODS: Final = 10
-"""Pods that are asked through the API server."""
 SECOND_LOOK: Final = 5.0
 """Seconds: longer than the time in which a holder renews, 2 by default."""
 
@@ -112,7 +110,7 @@ async def gather(
         finalizers=await attempted("objects that are being deleted", _finalizers(reader, clock, declared)),
         leading=await attempted("Lease of the leader", _leading(reader, clock, declared)),
         members=await attempted("Leases of the ring", _members(reader, declared)),
-        managers=await (managers() if managers is not None else _asked(reader, declared, pods)),
+        managers=_unasked(declared) if managers is None else await managers(),
         time=server,
         flows=await attempted("FlowSchemas", _flows(reader)),
     )
@@ -262,27 +260,10 @@ async def _flows(reader: Reader) -> Flows:
     )
 
 
-async def _asked(
-    reader: Reader, declared: Declared, pods: Sequence[Pod] | Unread
-) -> Sequence[ManagerState] | Unread:
-    """The managers in the pods, through the API server, as far as they answer it: /debug may be local."""
+def _unasked(declared: Declared) -> Unread:
+    """Not through the API server, which passes no token on: /debug is for its own machine, or for a token."""
     forward = (
         f"kubectl -n {declared.namespace} port-forward deployment/{declared.name} 8080:{PORT}, "
         "then add --manager http://127.0.0.1:8080"
     )
-    if isinstance(pods, Unread) or not pods:
-        return Unread("state of the managers", "no pod of the operator is known", forward)
-    found = []
-    for pod in pods[:MOST_PODS]:
-        state = await attempted(f"state of the pod {pod.metadata.name}", _state(reader, declared, pod))
-        if isinstance(state, Unread):
-            return Unread("state of the managers", "their pages answer their own machine alone", forward)
-        found.append(state)
-    return found
-
-
-async def _state(reader: Reader, declared: Declared, pod: Pod) -> ManagerState:
-    pages = f"/api/v1/namespaces/{declared.namespace}/pods/{pod.metadata.name}:{PORT}/proxy"
-    state = await reader.answer(f"{pages}/debug/state")
-    metrics = await reader.answer(f"{pages}/metrics", accept="text/plain")
-    return manager_state(pod.metadata.name, state.body, metrics.body.decode(errors="replace"))
+    return Unread("state of the managers", "no address of one was given", forward)

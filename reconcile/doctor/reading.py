@@ -1,4 +1,4 @@
-"""Reads a cluster, and changes nothing: few requests, in pages, within a time, and never of Secrets."""
+"""Reads a cluster, and changes nothing: few requests, in pages, within a time, of Secrets only metadata."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, TypeVar

@@ -111,7 +111,7 @@ class Clinic:
         await anyio.sleep(1)
 
     async def report(self, module: str = "sites", user: User = ADMIN, asks: bool = True) -> Report:
-        """With `asks`, the managers are asked at their addresses, else through the API server."""
+        """With `asks`, the managers are asked at their addresses."""
         transport = DatedTransport(self.client, user)
         transport.skew = self.skew
         there = await installed(transport, "sites-system", "sites")
