@@ -7,7 +7,7 @@ from attrs import frozen
 
 from reconcile.models.schema_changes import DefinitionChange, Proof, schema_changes
 
-__all__ = ["DefinitionChange", "ReadingPlan", "definition_changes", "readings", "schema_of"]
+__all__ = ["DefinitionChange", "ReadingPlan", "definition_changes", "only_narrows", "readings", "schema_of"]
 
 Definition: TypeAlias = Mapping[str, Any]
 Version: TypeAlias = Mapping[str, Any]
@@ -34,6 +34,16 @@ def definition_changes(old: Definition, new: Definition) -> Sequence[DefinitionC
         *_conversion(old, new),
         *_versions(old, new),
     ]
+
+
+def only_narrows(old: Definition, new: Definition) -> bool:
+    """Whether `new` takes from `old` and adds nothing: then code that is written for `new` works with both.
+
+    What it stores is accepted and kept by `old` as well.
+    """
+    return any(change.effect != "additive" for change in definition_changes(old, new)) and all(
+        change.version and change.effect == "additive" for change in definition_changes(new, old)
+    )
 
 
 def readings(old: Definition, new: Definition, changes: Sequence[DefinitionChange]) -> Sequence[ReadingPlan]:

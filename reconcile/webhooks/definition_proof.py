@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 
 from informers import Expired
 from informers.apimachinery.envelopes import decode_list_page
+from informers.loop_slices import LoopSlice
 from reconcile.client.sender import Sender
 from reconcile.models.definition_changes import (
     DefinitionChange,
@@ -101,7 +102,7 @@ async def prove(sender: Sender, old: Definition, new: Definition) -> DefinitionP
         unproven += judge.unproven if found.read else ()
         tally.read = max(tally.read, found.read)
         tally.unfit = max(tally.unfit, found.unfit)
-        tally.misfits += found.misfits
+        tally.misfits += [one for one in found.misfits if one not in tally.misfits]
     return DefinitionProof(name, changes, tally.read, tally.unfit, tally.misfits[:NAMED], unproven)
 
 
@@ -113,7 +114,7 @@ def _is_established(definition: Definition) -> bool:
 
 async def _read(sender: Sender, old: Definition, plan: ReadingPlan, judge: ObjectFit) -> _Tally:
     for restart in range(RESTARTS):
-        tally = _Tally()
+        tally, work = _Tally(), LoopSlice()
         try:
             async for item in _objects(sender, old["spec"], plan.read_as):
                 tally.read += 1
@@ -121,6 +122,8 @@ async def _read(sender: Sender, old: Definition, plan: ReadingPlan, judge: Objec
                 if misfit is not None:
                     tally.unfit += 1
                     tally.misfits = [*tally.misfits, misfit][:NAMED]
+                if work.due():
+                    await work.pause()
             return tally
         except Expired:
             if restart == RESTARTS - 1:

@@ -25,6 +25,7 @@ from informers import (
 )
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.client.sender import Sender, json_object
+from reconcile.models.definition_changes import only_narrows
 from reconcile.webhooks import migration_plan as plan
 from reconcile.webhooks.definition_proof import prove
 from reconcile.webhooks.definition_refused import DefinitionRefused
@@ -81,6 +82,10 @@ class DefinitionRollout:
     reporting: Reporting = field(factory=Reporting)
     settle: float | None = None
     _seen: plan.Seen = field(factory=plan.Seen, init=False)
+    _finished: bool = field(default=False, init=False)
+    """Whether the definition was as the classes want it: what it has more by now is another release's."""
+    _uid: str = field(default="", init=False)
+    """Of the definition that was read last, since `kubectl describe` finds its Events by that."""
     _sender: Sender = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -93,14 +98,15 @@ class DefinitionRollout:
     async def serve(self) -> None:
         """Let the server serve all versions of the classes, and change nothing else.
 
-        Any number of replicas may do so at once. Raises DefinitionRefused, and ApiError.
+        Any number of replicas may do so at once. A definition that has all they need, and more, stays: a
+        newer release, whose replicas may still work, has written it. Raises DefinitionRefused, and ApiError.
         """
         for _ in range(POLLS):
             installed = await self._read()
             step = plan.next_step(self.wanted, installed, self._seen)
             if isinstance(step, plan.Refused):
                 raise DefinitionRefused(self.wanted.name, step.problem)
-            if isinstance(step, plan.Change) and not step.serves:
+            if isinstance(step, plan.Change) and (not step.serves or _has_more(installed, step)):
                 return
             if not isinstance(step, plan.Create | plan.Change | plan.Await):
                 return
@@ -114,7 +120,7 @@ class DefinitionRollout:
                 finished = await self.finish()
             except DefinitionRefused as error:
                 self._tell("Warning", "DefinitionRefused", str(error))
-                finished = False
+                finished, wait = False, LONGEST_WAIT  # a look reads all objects, and no time mends them
             except ApiError as error:
                 self._tell("Warning", "DefinitionNotChanged", f"{error}; tried again in {wait:g} s")
                 finished = False
@@ -133,9 +139,10 @@ class DefinitionRollout:
             step = plan.next_step(self.wanted, installed, self._seen)
             polls = polls + 1 if isinstance(step, plan.Await) else 0
             if polls > POLLS and isinstance(step, plan.Await):
-                self._tell("Warning", "DefinitionNotEstablished", step.what, installed)
+                self._tell("Warning", "DefinitionNotEstablished", step.what)
                 return False
-            if isinstance(step, plan.Finished):
+            if isinstance(step, plan.Finished) or (self._finished and _has_more(installed, step)):
+                self._finished = True
                 return True
             if isinstance(step, plan.Refused):
                 raise DefinitionRefused(self.wanted.name, step.problem)
@@ -189,7 +196,7 @@ class DefinitionRollout:
         if generation == plan.Installed(installed).generation:
             self._seen = evolve(self._seen, equal=generation)
             return
-        self._tell("Normal", "DefinitionChanged", step.what, changed)
+        self._tell("Normal", "DefinitionChanged", step.what)
 
     async def _probe(self, version: str, installed: Mapping[str, Any]) -> bool:
         resource = evolve(self.wanted.resource, version=version)
@@ -197,7 +204,7 @@ class DefinitionRollout:
             await self._sender.send("GET", resource.path(), bytes, {"limit": "1"})
         except (ServerError, NotFound) as error:
             note = f"objects are not readable in {version} yet, so it is not stored: {error}"
-            self._tell("Warning", "ConversionNotReady", note, installed)
+            self._tell("Warning", "ConversionNotReady", note)
             return False
         self._seen = evolve(self._seen, converts=plan.Installed(installed).generation)
         return True
@@ -207,10 +214,10 @@ class DefinitionRollout:
         if not await self._by_server(step, installed):
             rewritten = await self._objects(installed).rewrite(step.drop)
             if rewritten.failed:
-                self._tell_failures(step, rewritten, installed)
+                self._tell_failures(step, rewritten)
                 return False
             note = f"{rewritten.done} objects are stored in {step.version}"
-            self._tell("Normal", "ObjectsMigrated", note, installed)
+            self._tell("Normal", "ObjectsMigrated", note)
         await self._mark(installed)
         return True
 
@@ -227,7 +234,7 @@ class DefinitionRollout:
             return False
         if migrated:
             note = f"the control plane stored the objects in {step.version}"
-            self._tell("Normal", "ObjectsMigrated", note, installed)
+            self._tell("Normal", "ObjectsMigrated", note)
         return migrated
 
     def _objects(self, installed: Mapping[str, Any]) -> StoredObjects:
@@ -261,32 +268,36 @@ class DefinitionRollout:
 
     async def _read(self) -> Mapping[str, Any] | None:
         try:
-            return await self._sender.send("GET", self.path, json_object)
+            found = await self._sender.send("GET", self.path, json_object)
         except NotFound:
             return None
+        self._uid = found["metadata"].get("uid", "")
+        return found
 
     async def _put(self, body: Mapping[str, Any], part: str = "") -> Mapping[str, Any]:
         encoded = msgspec.json.encode(body)
         return await self._sender.send("PUT", f"{self.path}{part}", json_object, body=encoded)
 
-    def _tell_failures(self, step: plan.Migrate, rewritten: Rewritten, installed: Mapping[str, Any]) -> None:
+    def _tell_failures(self, step: plan.Migrate, rewritten: Rewritten) -> None:
         note = (
             f"{rewritten.failed} objects cannot be stored in {step.version}, so no version is dropped: "
             f"{'; '.join(rewritten.failures)}"
         )
-        self._tell("Warning", "ObjectsNotMigrated", note, installed)
+        self._tell("Warning", "ObjectsNotMigrated", note)
 
-    def _tell(
-        self,
-        kind: Literal["Normal", "Warning"],
-        reason: str,
-        note: str,
-        installed: Mapping[str, Any] | None = None,
-    ) -> None:
+    def _tell(self, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         name = self.wanted.name
         if kind == "Normal":
             _log.info("a definition goes on", definition=name, reason=reason, note=note)
         else:
             _log.warning("a definition does not go on", definition=name, reason=reason, note=note)
-        uid = "" if installed is None else installed["metadata"].get("uid", "")
-        self.reporting.report(Report(name, uid, kind, reason, note))
+        self.reporting.report(Report(name, self._uid, kind, reason, note))
+
+
+def _has_more(installed: Mapping[str, Any] | None, step: plan.Step) -> bool:
+    """Whether the definition serves all that the classes need, and the step only takes from it."""
+    if installed is None or not isinstance(step, plan.Change) or not step.serves:
+        return False
+    return plan.Installed(installed).is_established and only_narrows(
+        installed, {**installed, "spec": step.spec}
+    )

@@ -19,8 +19,10 @@ from reconcile.manager.leadership import LeaderElection
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import complete_options
 from reconcile.testing.virtual_time import simulate
+from reconcile.webhooks.wanted_definitions import wanted_definition
+from tests.webhooks.coloured_lamps import ColouredLamp
 from tests.webhooks.lamps import GROUP as LAMPS
-from tests.webhooks.lamps import Lamp
+from tests.webhooks.lamps import Lamp, LampSpec, LampStatus
 from tests.webhooks.migrating_shops import (
     DEFINITION,
     GROUP,
@@ -114,6 +116,46 @@ def test_a_manager_of_an_older_release_ends_with_the_next_step() -> None:
             await manager(shops).run()
 
     simulate(story)
+
+
+@pytest.mark.rule("definitions-kept")
+def test_a_release_that_is_rolled_back_to_works_on_the_definition_of_the_newer_one() -> None:
+    async def story() -> None:
+        shops = Shops()
+        assert await shops.rollout(wanted_definition([ColouredLamp])).finish()
+        lamp = {"apiVersion": f"{LAMPS}/v1", "kind": "Lamp", "metadata": {"name": "a"}}
+        lamps = f"/apis/{LAMPS}/v1/namespaces/default/lamps"
+        await shops.ask("POST", lamps, {**lamp, "spec": {"watts": 2, "colour": "red"}})
+        lights = Controller(PlainLamp, light, name="lights", writes=[Write(PlainLamp, "patch")])
+        options: Any = {"definitions": "apply", "clock": shops.clock, "transport": shops.transport}
+        async with Manager(lights, environ={}, **options):
+            await anyio.sleep(60)
+        found = await shops.ask("GET", f"{lamps}/a")
+        assert found["spec"] == {"watts": 3, "colour": "red"}
+        assert found["status"] == {"lit": True}
+        (event,) = await events(shops)
+        assert event["reason"] == "DefinitionRefused"
+        assert event["regarding"]["uid"] == await uid_of_lamps(shops)
+        assert "default/a: spec.colour (a string of 3 characters): is gone" in event["note"]
+
+    simulate(story)
+
+
+async def uid_of_lamps(shops: Shops) -> str:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/lamps.{LAMPS}"
+    return str((await shops.ask("GET", path))["metadata"]["uid"])
+
+
+@resource(f"{LAMPS}/v1", kind="Lamp")
+class PlainLamp(Object):
+    spec: LampSpec = LampSpec()
+    status: LampStatus = LampStatus()
+
+
+async def light(ctx: Context[PlainLamp]) -> None:
+    ctx.status(lit=True)
+    async with ctx.client.editing(ctx.object) as draft:
+        draft.spec.watts = 3
 
 
 @pytest.mark.parametrize("migrates", [True, False])

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from reconcile.embedded.schema import check_structural, compile_schema
-from reconcile.models.definition_changes import definition_changes, readings
+from reconcile.models.definition_changes import definition_changes, only_narrows, readings
 from reconcile.models.schema_changes import schema_changes
 from tests.controllers.world import SAMPLES
 from tests.helpers.definitions import INTEGER, STRING, definition, object_of
@@ -495,3 +495,25 @@ def test_a_version_that_functions_make_is_not_judged_by_objects() -> None:
 def test_additive_changes_read_no_object() -> None:
     old, new = shops(SMALL_V1), shops(V1)
     assert readings(old, new, definition_changes(old, new)) == []
+
+
+@pytest.mark.rule("definitions-kept")
+@pytest.mark.parametrize(
+    ("old", "new", "narrows"),
+    [
+        (shops(V1), shops(V1), False),
+        (shops(V1), shops(SMALL_V1), True),
+        (shops(SMALL_V1), shops(V1), False),
+        (shops(version("v1", **STATUS)), shops(SMALL_V1), True),
+        (shops(version("v1", **SELECTABLE)), shops(V1), True),
+        (shops(V1), shops(version("v1", object_of(spec=object_of(size=INTEGER, other=STRING)))), False),
+        (shops(V1), shops(version("v1", SMALL, **STATUS)), False),
+        (shops(V1), shops(SMALL_V1, V2), False),
+        (shops(V1), shops(SMALL_V1, conversion=WEBHOOK), False),
+        (shops(V1), shops(SMALL_V1, scope="Cluster"), False),
+    ],
+)
+def test_a_definition_only_narrows_if_code_for_it_works_with_the_old_one_too(
+    old: Schema, new: Schema, narrows: bool
+) -> None:
+    assert only_narrows(old, new) is narrows

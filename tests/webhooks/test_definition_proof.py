@@ -17,6 +17,7 @@ from reconcile.webhooks.definition_rollout import DefinitionRefused, DefinitionR
 from reconcile.webhooks.object_fit import ObjectFit
 from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
 from tests.helpers.definitions import INTEGER, STRING, list_of, object_of
+from tests.webhooks.coloured_lamps import ColouredLamp
 from tests.webhooks.lamps import GROUP, Lamp, LampStatus
 
 LAMPS = f"/apis/{GROUP}/v1/namespaces/default/lamps"
@@ -24,25 +25,19 @@ LIST = f"/apis/{GROUP}/v1/lamps"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/lamps.{GROUP}"
 SECRET = "hunter2"
 
+WIDE, NARROW = wanted_definition([ColouredLamp]), wanted_definition([Lamp])
+
 
 @frozen
-class ColouredSpec:
+class DimmedSpec:
     watts: int = 1
-    colour: str | None = None
+    percent: int = 100
 
 
-def coloured() -> WantedDefinition:
-    """The lamps of a release that had one more field."""
-
-    @resource(f"{GROUP}/v1", kind="Lamp")
-    class Coloured(Object):
-        spec: ColouredSpec = ColouredSpec()
-        status: LampStatus = LampStatus()
-
-    return wanted_definition([Coloured])
-
-
-WIDE, NARROW = coloured(), wanted_definition([Lamp])
+@resource(f"{GROUP}/v1", kind="Lamp")
+class DimmedLamp(Object):
+    spec: DimmedSpec = DimmedSpec()
+    status: LampStatus = LampStatus()
 
 
 @define(eq=False)
@@ -86,6 +81,11 @@ class Cluster:
     async def spec(self) -> Any:
         return (await self.ask("GET", DEFINITION))["spec"]
 
+    async def fields(self) -> set[str]:
+        """Those of a spec, by the definition."""
+        schema = (await self.spec())["versions"][0]["schema"]["openAPIV3Schema"]
+        return set(schema["properties"]["spec"]["properties"])
+
 
 async def cluster_with(count: int) -> Cluster:
     cluster = Cluster()
@@ -98,9 +98,8 @@ async def cluster_with(count: int) -> Cluster:
 @pytest.mark.rule("definitions-proven")
 async def test_a_field_that_no_object_has_may_go() -> None:
     cluster = await cluster_with(3)
-    await cluster.rollout(NARROW).serve()
-    schema = (await cluster.spec())["versions"][0]["schema"]["openAPIV3Schema"]
-    assert "colour" not in schema["properties"]["spec"]["properties"]
+    assert await cluster.rollout(NARROW).finish()
+    assert await cluster.fields() == {"watts"}
     assert len(cluster.transport.asked) == 1
 
 
@@ -110,13 +109,43 @@ async def test_a_field_that_an_object_has_may_not_go_and_the_object_is_named_wit
     await cluster.make("red", colour=SECRET)
     before = await cluster.spec()
     with pytest.raises(DefinitionRefused) as refused:
-        await cluster.rollout(NARROW).serve()
+        await cluster.rollout(NARROW).finish()
     text = str(refused.value)
     assert "1 of 4 stored objects" in text
     assert "default/red: spec.colour (a string of 7 characters): is gone, so servers drop it" in text
     assert "run the release that fits them" in text
     assert SECRET not in text
     assert await cluster.spec() == before
+
+
+@pytest.mark.rule("definitions-kept")
+async def test_a_release_starts_on_a_definition_that_has_more_and_leaves_it_to_its_leader() -> None:
+    cluster = await cluster_with(0)
+    await cluster.make("red", colour="red")
+    before = await cluster.spec()
+    await cluster.rollout(NARROW).serve()
+    assert await cluster.spec() == before
+    assert cluster.transport.asked == []
+
+
+@pytest.mark.rule("definitions-kept", "definitions-refused")
+async def test_a_release_that_lacks_one_field_and_needs_another_does_not_start() -> None:
+    cluster = await cluster_with(0)
+    await cluster.make("red", colour="red")
+    before = await cluster.spec()
+    with pytest.raises(DefinitionRefused, match=r"default/red: spec\.colour"):
+        await cluster.rollout(wanted_definition([DimmedLamp])).serve()
+    assert await cluster.spec() == before
+
+
+@pytest.mark.rule("definitions-kept")
+async def test_what_a_newer_release_adds_under_a_working_leader_stays() -> None:
+    cluster = Cluster()
+    leader = cluster.rollout(NARROW)
+    assert await leader.finish()
+    await cluster.rollout(WIDE).serve()
+    assert await leader.finish()
+    assert await cluster.fields() == {"watts", "colour"}
 
 
 async def test_more_fields_go_through_without_a_look_at_objects() -> None:
@@ -134,7 +163,7 @@ async def test_objects_are_read_in_pages_and_again_from_the_start_when_a_page_ex
     await cluster.make("zzz", colour=SECRET)
     cluster.transport.expiring = 1
     with pytest.raises(DefinitionRefused, match=r"1 of 601 stored objects .*default/zzz"):
-        await cluster.rollout(NARROW).serve()
+        await cluster.rollout(NARROW).finish()
     assert ["continue" in query for query in cluster.transport.asked] == [False, True, False, True]
     assert {query["limit"] for query in cluster.transport.asked} == {"500"}
 
@@ -144,7 +173,7 @@ async def test_an_error_names_a_few_objects_and_counts_the_others() -> None:
     for number in range(5):
         await cluster.make(f"red-{number}", colour=SECRET)
     with pytest.raises(DefinitionRefused, match=r"5 of 5 stored .*red-2.*; and 2 more") as refused:
-        await cluster.rollout(NARROW).serve()
+        await cluster.rollout(NARROW).finish()
     assert "red-3" not in str(refused.value)
 
 
