@@ -1,4 +1,4 @@
-"""What commands change in the process that they run in, changed back."""
+"""What commands change in the process that they run in, changed back; and places for them to run in."""
 
 import logging
 import sys
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from reconcile.testing.control_plane import ServerEndpoint, embedded
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +29,17 @@ def modules_as_they_were(tmp_path: Path) -> Iterator[None]:
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def cluster() -> Iterator[ServerEndpoint]:
+    with embedded() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current one, from which modules are imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path

@@ -1,28 +1,14 @@
 """`reconcile crds --diff`: the definitions of classes compared with those of a cluster."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reconcile.commands import main
-from reconcile.testing.control_plane import ServerEndpoint, embedded
+from reconcile.testing.control_plane import ServerEndpoint
 from tests.commands.gates import COLOUR, NAME, SECRET, gate, install, make, module
 from tests.commands.helpers import ROOT
-
-
-@pytest.fixture
-def cluster() -> Iterator[ServerEndpoint]:
-    with embedded() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
 
 
 def diff(cluster: ServerEndpoint, name: str, *options: str) -> int:

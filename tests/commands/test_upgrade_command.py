@@ -1,32 +1,18 @@
 """`reconcile upgrade --plan`: what a new version of an operator means for a cluster."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
 from reconcile.commands import main
-from reconcile.testing.control_plane import ServerEndpoint, embedded
+from reconcile.testing.control_plane import ServerEndpoint
 from tests.commands.gates import COLOUR, NAME, SECRET, gate, install, make, module, post
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 APPLIED = ', definitions="apply"'
-
-
-@pytest.fixture
-def cluster() -> Iterator[ServerEndpoint]:
-    with embedded() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
 
 
 def plan(cluster: ServerEndpoint, name: str, *options: str) -> int:
