@@ -6,7 +6,6 @@ So a rendering of the default values is the kustomize base, whatever that comes 
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -19,12 +18,11 @@ from reconcile.shipping.chart_extras import certificate, monitoring, ready_test
 from reconcile.shipping.chart_values import Choices, image_parts, values_file, values_of, values_schema
 from reconcile.shipping.documents import Document, as_yaml
 from reconcile.shipping.installation import Installation
-from reconcile.shipping.project import Project
+from reconcile.shipping.project import Project, ProjectError, semantic_version
 from reconcile.shipping.templates import Either, Tree, template_of
 
 RECORD: Final = ".reconcile-chart.json"
 """The file of a chart's folder that has what was generated last."""
-_VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?)")
 
 
 def chart_of(
@@ -51,8 +49,10 @@ def chart_of(
 
 def chart_version(image: str) -> str:
     """The version of the chart: that of the image, if its tag is one."""
-    version = _VERSION.fullmatch(image_parts(image)["tag"])
-    return version[1] if version else "0.1.0"
+    try:
+        return semantic_version(image_parts(image)["tag"].removeprefix("v"))
+    except ProjectError:
+        return "0.1.0"
 
 
 def _about(

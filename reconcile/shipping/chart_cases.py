@@ -8,6 +8,7 @@ from attrs import evolve, frozen
 from reconcile.shipping.chart_extras import PLACED, PULL_POLICY, WATCHED, extended, more, uninstall_hook
 from reconcile.shipping.chart_values import (
     BY_CERT_MANAGER,
+    KEEPS_DATA,
     MONITORED,
     NAMESPACED,
     SHARDED,
@@ -90,13 +91,16 @@ class Cases:
         return {**trees, UNINSTALL: uninstall_hook(operator)}
 
     def _tree(self, operator: Installation, path: str, document: Document) -> Tree:
+        metadata = document["metadata"]
+        if path == "namespace.yaml":  # objects of its kinds may be in it
+            kept = Either(f"not (and .Values.uninstall.enabled (not {KEEPS_DATA}))", _KEEP)
+            return {**document, "metadata": {**metadata, "annotations": kept}}
         if path.startswith("crd_"):
-            metadata = document["metadata"]
             annotations = {**metadata.get("annotations", {}), **_KEEP}
             return {**document, "metadata": {**metadata, "annotations": annotations}}
         if path == "deployment.yaml":
             return self._deployment(operator, document)
-        if document["metadata"].get("namespace") == WATCHED:
+        if metadata.get("namespace") == WATCHED:
             return Each(NAMESPACED, document)
         return document
 

@@ -98,17 +98,30 @@ def _shared(group: Sequence[str], parents: Sequence[str]) -> int:
 
 
 def values_schema(values: Iterable[Value]) -> Document:
-    """values.schema.json: no value that is not declared is taken."""
+    """values.schema.json: no value that is not declared is taken, and none that is null.
+
+    Helm leaves a null value out, and a template would take a switch that is not there for one that is off.
+    Lists and mappings may be null, which is how Helm empties a mapping.
+    """
     root = _closed()
     for value in values:
         *parents, name = value.path.split(".")
         place = root
         for parent in parents:
+            _require(place, parent)
             place = place["properties"].setdefault(parent, _closed())
         place["properties"][name] = {"description": value.comment, **value.schema}
+        if not isinstance(value.default, list | dict):
+            _require(place, name)
     # Helm itself adds it where this chart is a dependency of another.
     root["properties"]["global"] = {"type": "object", "description": "Values of a chart around this one."}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
+
+
+def _require(schema: dict[str, Any], name: str) -> None:
+    required = schema.setdefault("required", [])
+    if name not in required:
+        required.append(name)
 
 
 def image_parts(image: str) -> Mapping[str, str]:

@@ -204,6 +204,23 @@ def test_a_value_that_could_not_work_is_refused(path: str, value: object) -> Non
     assert place.startswith(f"(root).{path}")
 
 
+def test_a_switch_that_is_null_is_not_off_but_refused() -> None:
+    """Helm leaves such a value out; `uninstall.keepData:` in a file would have the data deleted."""
+    for target in (DOORS, TLS):
+        made = chart(target)
+        schema = schema_of(made)
+        for path in paths(schema):
+            values = made.values
+            *parents, name = path.split(".")
+            place = values
+            for parent in parents:
+                place = place[parent]
+            may_be_empty = isinstance(place.pop(name), list | dict)
+            assert list(refused(schema, values)) == ([] if may_be_empty else [f"(root).{path}"])
+        without = {name: value for name, value in made.values.items() if name != "uninstall"}
+        assert list(refused(schema, without)) == ["(root).uninstall"]
+
+
 def test_values_are_only_those_that_the_code_leaves_open() -> None:
     assert "webhooks" not in chart("sites").values
     assert set(chart(MOUNTED).values["webhooks"]) == {"issuer"}
@@ -228,6 +245,15 @@ def test_each_value_has_a_comment_and_the_schema_says_the_same() -> None:
 
 
 # --- objects ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("enabled", "keep_data", "kept"), [(1, 1, 1), (0, 1, 1), (0, 0, 1), (1, 0, 0)])
+def test_the_namespace_goes_with_a_release_only_if_all_data_does(
+    enabled: int, keep_data: int, kept: int
+) -> None:
+    values = {"uninstall": {"enabled": bool(enabled), "keepData": bool(keep_data)}}
+    (namespace,) = [one for one in chart(DOORS).objects(values) if one["kind"] == "Namespace"]
+    assert namespace["metadata"].get("annotations") == ({KEEP: "keep"} if kept else None)
 
 
 def test_definitions_stay_when_a_release_goes_and_can_be_left_out() -> None:
@@ -375,6 +401,7 @@ def test_a_version_of_the_image_is_that_of_the_chart() -> None:
     assert about("--image", "x/y:1.2.3") == ("1.2.3", "1.2.3")
     assert about("--image", "x/y:v1.2.3-rc.1") == ("1.2.3-rc.1", "v1.2.3-rc.1")
     assert about("--image", "x/y:main") == ("0.1.0", "main")
+    assert about("--image", "x/y:1.2.3-0123456") == ("0.1.0", "1.2.3-0123456")  # a zero leads a number
     assert about("--image", "x:5000/y") == ("0.1.0", "0.1.0")
 
 
