@@ -1,7 +1,7 @@
 """Manifests: the YAML or JSON text, or the mapping, that describes an object."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -44,13 +44,20 @@ def manifest_of(text: str) -> Mapping[str, Any]:
     import yaml
 
     try:
-        found = [document for document in yaml.load_all(text, Loader=_loader()) if document is not None]
+        found = documents_in(text)
     except yaml.YAMLError as error:
         raise ValueError(f"this is not YAML: {error}") from None
     if len(found) != 1 or not isinstance(found[0], Mapping):
         raise ValueError(f"a manifest describes one object, and this text holds {len(found)} documents")
     manifest: Mapping[str, Any] = found[0]
     return manifest
+
+
+def documents_in(text: str) -> Sequence[Any]:
+    """The documents of a text that are not empty; times stay text. Raises yaml.YAMLError."""
+    import yaml
+
+    return [document for document in yaml.load_all(text, Loader=_loader()) if document is not None]
 
 
 @functools.cache

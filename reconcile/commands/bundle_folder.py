@@ -29,7 +29,7 @@ def write_bundle(
         files = bundle_of(installation, definitions, release)
     except BundleError as error:
         raise Problem(str(error)) from None
-    _check_leftovers(folder / MANIFESTS, {Path(path).name for path in files})
+    _check_leftovers(folder, {folder / path for path in files})
     with progress("trying the samples"):
         gaps = [*gaps_of(installation, release), *faulty_samples(definitions, release.samples)]
     write_files(folder, files)
@@ -39,11 +39,11 @@ def write_bundle(
         click.echo(f"note: {gap}", err=True)
 
 
-def _check_leftovers(folder: Path, written: set[str]) -> None:
-    """OLM would install the objects of an earlier bundle too."""
-    found = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+def _check_leftovers(folder: Path, written: set[Path]) -> None:
+    """The objects of an earlier bundle would be installed too."""
+    found = {file for file in (folder / BESIDE, *(folder / MANIFESTS).glob("*")) if file.exists()}
     if others := sorted(found - written):
         raise Problem(
-            f"{folder} has {others[0]}, which is not a file of this bundle",
+            f"{others[0].parent} has {others[0].name}, which is not a file of this bundle",
             "delete it, or choose another DIR",
         )

@@ -4,11 +4,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
 from attrs import evolve, frozen
 
+from reconcile.client.manifests import documents_in
 from reconcile.commands.problems import Problem
 from reconcile.commands.sample_trial import fault_of
 from reconcile.commands.targets import Operator
@@ -97,7 +99,7 @@ def faulty_samples(definitions: Sequence[Document], samples: Sequence[Document])
                     yield f"the sample of {sample['kind']} is not valid, so give it in {_SAMPLES}: {fault}"
 
 
-def _module_of(operator: Operator) -> Any:
+def _module_of(operator: Operator) -> ModuleType:
     return sys.modules[operator.targets[0].partition(":")[0]]
 
 
@@ -115,11 +117,12 @@ def _written(file: Path | None) -> Iterator[Document]:
         return
     _check_size(file)
     try:
-        documents = [one for one in yaml.safe_load_all(_text(file)) if one is not None]
+        documents = documents_in(_text(file))
     except yaml.YAMLError as error:
         raise Problem(f"{file} is not YAML", str(error)) from None
     for one in documents:
-        if not isinstance(one, dict) or not {"apiVersion", "kind", "metadata"} <= set(one):
+        of_object = isinstance(one, dict) and {"apiVersion", "kind"} <= set(one)
+        if not of_object or not isinstance(one.get("metadata"), dict):
             raise Problem(
                 f"{file} has a document that is not an object", "expected apiVersion, kind, metadata"
             )

@@ -76,10 +76,15 @@ def bundle_of(operator: Installation, definitions: Sequence[Document], release: 
 
 
 def gaps_of(operator: Installation, release: Release) -> Iterator[str]:
-    """What catalogues ask for and the project does not say, each with the place to say it."""
+    """What catalogues ask for and OLM does not bring, and the project does not say: each with what to do."""
     project = release.project
     if "@sha256:" not in operator.image:
         yield f"the image {operator.image} is not pinned: give --image NAME@sha256:DIGEST"
+    if operator.tls:
+        yield (
+            "OLM does not mount the certificate of serve_certificates=: name its Secret in config.volumes and"
+            " config.volumeMounts of the Subscription, or leave serve_certificates= out"
+        )
     if not project.maintainers:
         yield "there are no maintainers: give maintainers with name and email in [project] of pyproject.toml"
     if not project.license:

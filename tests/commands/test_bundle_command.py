@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from reconcile.commands.main import reconcile
+from reconcile.shipping.bundle import BESIDE
 from tests.shipping.olm_rules import faults_of
 
 SOURCE = '''"""Keeps {doors}."""
@@ -116,6 +117,13 @@ def test_the_samples_are_those_of_sample_yaml(project: Path, beside: str) -> Non
     assert json.loads(version_of(project)["metadata"]["annotations"]["alm-examples"]) == [SAMPLE]
 
 
+def test_a_time_in_a_sample_stays_the_text_that_it_is(project: Path) -> None:
+    (project / "sample.yaml").write_text(f"{yaml.safe_dump(SAMPLE)}at: 2030-01-01T00:00:00Z\n")
+    assert invoke(project).exit_code == 0
+    (sample,) = json.loads(version_of(project)["metadata"]["annotations"]["alm-examples"])
+    assert sample["at"] == "2030-01-01T00:00:00Z"
+
+
 def test_a_sample_that_a_server_refuses_is_named(project: Path) -> None:
     (project / "sample.yaml").write_text(yaml.safe_dump({**SAMPLE, "width": "wide"}))
     result = invoke(project, *PINNED)
@@ -145,14 +153,15 @@ def test_a_bundle_of_the_same_version_is_written_anew(project: Path) -> None:
     assert written(project) == before
 
 
-def test_a_file_of_an_earlier_bundle_is_not_shipped(project: Path) -> None:
-    manifests = project.parent / "out" / "manifests"
-    manifests.mkdir(parents=True)
-    (manifests / "old.yaml").write_text("kind: ConfigMap")
+@pytest.mark.parametrize("path", ["manifests/old.yaml", "manifests/annotations.yaml", BESIDE])
+def test_a_file_of_an_earlier_bundle_is_not_shipped(project: Path, path: str) -> None:
+    old = project.parent / "out" / path
+    old.parent.mkdir(parents=True)
+    old.write_text("kind: ConfigMap")
     result = invoke(project)
     assert result.exit_code == 2
-    assert "has old.yaml, which is not a file of this bundle: delete it" in result.stderr
-    assert [file.name for file in manifests.iterdir()] == ["old.yaml"]
+    assert f"has {old.name}, which is not a file of this bundle: delete it" in result.stderr
+    assert list(written(project)) == [path]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +187,8 @@ def test_a_bad_option_is_refused_in_one_line(project: Path, options: tuple[str, 
         ("pyproject.toml", b"\xff", "cannot read"),
         ("sample.yaml", "a: [", "sample.yaml is not YAML"),
         ("sample.yaml", "- a", "has a document that is not an object"),
+        ("sample.yaml", "{apiVersion: v1, kind: Door, metadata: }", "has a document that is not an object"),
+        ("sample.yaml", "{kind: Door, kind: Wall}", "'kind' is there twice"),
         ("sample.yaml", "#" * 300_000, "has more than 262144 bytes"),
         ("icon.svg", "#" * 300_000, "has more than 262144 bytes"),
     ],

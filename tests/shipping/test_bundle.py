@@ -242,6 +242,8 @@ def test_gaps_name_what_catalogues_ask_for() -> None:
     operator = OPERATORS["plain"]
     whole = Release(PROJECT, [], DEFAULT_ICON, "Sites.")
     assert list(gaps_of(operator, whole)) == []
+    (gap,) = gaps_of(OPERATORS["reviewed"], whole)
+    assert "does not mount the certificate of serve_certificates=" in gap
     bare = evolve(whole, project=Project(name="sites", version="1.2.0"))
     gaps = list(gaps_of(evolve(operator, image="sites:1.2.0"), bare))
     assert [gap.partition(":")[0] for gap in gaps] == [
