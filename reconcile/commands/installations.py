@@ -41,7 +41,8 @@ def installation_of(
     ring = options["sharding"]
     # Text without a namespace means the operator's own here, as a Lease of a leader is there too.
     own = ring is None or (sharding is not None and "/" not in sharding)
-    kept_to = operator.manager.namespaces if namespaces is None else _namespaces(namespaces)
+    # Empty is as if not given: a pod without the option keeps to what its manager says.
+    kept_to = _namespaces(namespaces) if namespaces else operator.manager.namespaces
     return Installation(
         name=operator.name,
         lease=operator.name if election is None else election.name,
@@ -64,8 +65,6 @@ def installation_of(
 
 
 def _namespaces(text: str) -> Sequence[str]:
-    if not text:
-        return ()
     names = [_label(name.strip(), "--namespaces") for name in text.split(",")]
     return tuple(dict.fromkeys(names))
 

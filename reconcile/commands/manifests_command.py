@@ -46,7 +46,8 @@ from reconcile.webhooks.configurations import WebhookService
 @click.option(
     "--namespaces",
     metavar="A,B",
-    help="Work in these namespaces only, with a Role in each and no ClusterRole. Default: all.",
+    help="Work in these namespaces only, with a Role in each and no ClusterRole. Default: those of the"
+    " manager, or all.",
 )
 @click.option(
     "--name", metavar="NAME", help="Name of its objects. Default: that of the manager or the module."

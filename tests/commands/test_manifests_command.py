@@ -175,6 +175,15 @@ def test_named_namespaces_get_roles_and_there_is_no_cluster_role() -> None:
     assert [rule.get("resourceNames") for rule in leases] == [None, ["sites"]]
 
 
+@pytest.mark.parametrize("options", [(), ("--namespaces", "")])
+def test_rights_and_pods_agree_on_the_namespaces_of_the_manager(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = made_of("m = Manager(Controller(Pod, keep), namespaces=['shop'])", tmp_path, monkeypatch, *options)
+    assert "--namespaces=shop" in arguments_in(made)
+    assert not [one for one in made if one["kind"].startswith("Cluster")]
+
+
 def test_the_deployment_has_probes_a_lease_and_a_budget() -> None:
     (deployment,) = of_kind("Deployment", "--image", "example.com/sites:1", "--replicas", "3")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
