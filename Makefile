@@ -76,10 +76,10 @@ SWEPT := docs/examples tests/simulation/test_bundled_scenarios.py tests/simulati
 	tests/controllers/test_autoscaling_simulated.py tests/controllers/test_fleets_simulated.py \
 	tests/controllers/test_nodegroups_simulated.py tests/controllers/test_nodegroups_faults.py \
 	tests/webhooks/test_rotation.py tests/webhooks/test_certificate_keeper.py tests/sharding/test_protocol.py \
-	tests/shipping/test_from_install_to_uninstall.py
+	tests/shipping/test_from_install_to_uninstall.py tests/manager/test_deaths_at_writes.py
 sweep: setup-test ## examples, simulated workloads and bundled controllers under every single fault and 2,000 seeds; RUNS=20 SEEDS=10 for a part
 	@SWEEP_RUNS=$(RUNS) SWEEP_SEEDS=$(SEEDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
-		-k "survives or bundled or workloads or simulated or nodegroups_faults or rotation or protocol" $(SWEPT) $(ARGS)
+		-k "survives or bundled or workloads or simulated or nodegroups_faults or rotation or protocol or died" $(SWEPT) $(ARGS)
 
 SCHEDULES ?= 100000
 shards: setup-test ## replicas that share objects under 100,000 schedules of faults, 6 hours of one core; SCHEDULES=100 for a part

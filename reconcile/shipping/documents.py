@@ -1,6 +1,7 @@
 """Objects as the text of files."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +16,15 @@ class _Plain(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        # PyYAML counts these among the ends of lines, and only this style keeps them apart.
+        style = '"' if _LINE_ENDS.search(text) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+_Plain.add_representer(str, _Plain.represent_text)
 
 
 def as_yaml(*objects: Document) -> str:
