@@ -37,6 +37,11 @@ class _Run(PLAYER.Run):  # type: ignore[misc,name-defined]
     def _settle(self, kinds: set[str]) -> None:
         pass
 
+    def _compare_calls(self, step: dict[str, Any]) -> list[str]:
+        # A garbage collector repeats a denied deletion, also while the scenario reads the object.
+        denied = self.scenario.title == "validating/garbage-collector" and step["id"] == "held"
+        return super()._compare_calls({**step, "calls": "any"} if denied else step)
+
 
 @pytest.fixture(scope="session")
 def found(request: pytest.FixtureRequest) -> Results:
