@@ -22,6 +22,8 @@ LATE_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 """Until the server is asked again that did not answer as it should: a hand-over waits, and fails nothing."""
 
+_WHOLE = Share(keeps=lambda _: True)
+
 _log = get_logger("reconcile.sharding")
 
 
@@ -74,17 +76,18 @@ class ShardedWork:
         if reached is None:
             self._unclean.update(buckets)
         async with anyio.create_task_group() as tasks:
-            for informer in self.informers():
+            for informer in self.cluster.cache:
                 tasks.start_soon(self._catch_up, informer, buckets, reached)
 
     async def _catch_up(
         self, informer: Informer, buckets: Collection[int], reached: Mapping[str, int] | None
     ) -> None:
-        resource, part = informer.resource, self.share(informer.resource, buckets)
-        assert part is not None
-        filtered = is_filtered(self.shared[resource], self.served)
+        resource, sharing = informer.resource, self.shared.get(informer.resource)
+        part = self.share(resource, buckets) or _WHOLE
+        filtered = sharing is not None and is_filtered(sharing, self.served)
         if reached is not None:
             version = reached.get(str(resource), 0)
+            # What is followed whole was not read when the buckets came.
             if any(self._read.get((resource, bucket), 0) < version for bucket in buckets):
                 await informer.catch_up(version, part, filtered)
         elif filtered:
@@ -142,7 +145,7 @@ class ShardedWork:
         self.leading.drop(buckets)
 
     def seen(self) -> Mapping[str, int]:
-        return {str(informer.resource): informer.store.newest for informer in self.informers()}
+        return {str(informer.resource): informer.store.newest for informer in self.cluster.cache}
 
     def late(self) -> bool:
         """Whether changes have waited for workers ever since LATE_SECONDS, while the server kept up."""

@@ -73,7 +73,8 @@ class FaultyTransport(PassingTransport):
     request and every chunk of a stream raises `Crash` until `restart()`.
 
     `process` is the number of the manager, from 1 on. `effects` carries out `Meanwhile` and `TimeTravel`;
-    a plan with one needs it (ValueError). Streams are held back until `late_until` (s, of the loop).
+    a plan with one needs it (ValueError). Requests and streams are held back until
+    `late_until` (s, of the loop).
     """
 
     def __init__(
@@ -284,7 +285,7 @@ class FaultyTransport(PassingTransport):
     async def _wait(self, call: "_FaultyCall", kind: type[Delay | SlowReply]) -> None:
         for fault in call.met:
             if isinstance(fault, kind):
-                self._note(call, fault)
+                self._note_late(call, fault)
                 await anyio.sleep(fault.seconds)
         self.stay_dead()
 

@@ -18,7 +18,7 @@ from reconcile.runs.run_request import Request
 from reconcile.sharding.assignment import Assignment, Holding
 from reconcile.sharding.ring import ASSIGNMENT, assignment_name
 from reconcile.testing.manager_identity import identity_of, is_life_of
-from reconcile.testing.run_records import KeyRun, TimedChange
+from reconcile.testing.run_records import KeyRun, Standstill, TimedChange
 from reconcile.testing.world import ProcessView, World
 
 LEASES: Final[StorageKey] = ("coordination.k8s.io", "leases")
@@ -105,20 +105,25 @@ def _counts_until(world: World, run: KeyRun) -> float:
     """The end of a run; of one that stood still until its process was taken for dead, when that began."""
     (process,) = (one for one in world.processes if one.number == run.process)
     for still in process.standstills:
-        if still.life == run.life and run.started <= still.began < run.ended:
-            gone = _lease_gone_at(world, identity_of(run.process, run.life))
-            if gone is not None and still.began <= gone <= still.ends:
-                return still.began
+        inside = still.life == run.life and run.started <= still.began < run.ended
+        if inside and _lacks_lease(world, identity_of(run.process, run.life), still):
+            return still.began
     return run.ended
 
 
-def _lease_gone_at(world: World, identity: str) -> float | None:
+def _lacks_lease(world: World, identity: str, still: Standstill) -> bool:
+    """Whether the Lease was gone when a standstill began, or went during it."""
     assert world.sharding is not None
     name = f"{world.sharding.name}-{identity}"
+    gone = False
     for one in world.changes:
-        if one.change.resource == LEASES and one.change.key.name == name and one.change.new is None:
-            return one.at
-    return None
+        if one.at > still.ends:
+            break
+        if one.change.resource == LEASES and one.change.key.name == name:
+            gone = one.change.new is None
+            if gone and one.at >= still.began:
+                return True
+    return gone
 
 
 # --- reads ----------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class SimulatedWorld:
                 self._check(self.scenario.invariants)
 
     async def _come_to_rest(self) -> None:
-        """Wait until nothing has changed and no event was held back for `quiet_seconds`. Raises Restless."""
+        """Wait until nothing has changed and nothing was held back for `quiet_seconds`. Raises Restless."""
         quiet = self.scenario.quiet_seconds + self.view.garbage_seconds
         until = loop_time() + self.scenario.limit_seconds
         # Times are compared, not spans: the rest of a span may be too short for a float to change by it.

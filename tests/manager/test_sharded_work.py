@@ -1,6 +1,6 @@
 """What a hand-over does when the server does not answer."""
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Any, cast
 
 import anyio
@@ -19,6 +19,7 @@ from tests.helpers.managers import Toy
 from tests.helpers.scenarios import simulated
 
 TOYS = kind_of(Toy).resource
+SHARED = {TOYS: Sharing.BOTH}
 
 
 @define(eq=False)
@@ -35,8 +36,9 @@ class Broken:
         return self
 
     runners = cache = property(lambda self: [self])
-    client = raw = controller = cluster
+    client = raw = controller = store = cluster
     sharded = True
+    newest = 3
 
     async def _read(self) -> None:
         await anyio.lowlevel.checkpoint()
@@ -61,9 +63,9 @@ class Broken:
         self.done.append(version)
 
 
-def work(broken: Broken) -> ShardedWork:
+def work(broken: Broken, shared: Mapping[APIResource, Sharing] = SHARED) -> ShardedWork:
     held = HeldBuckets(Buckets(4))
-    made = ShardedWork(Sharding("ring", buckets=4), cast(Any, broken), {TOYS: Sharing.BOTH}, held, held)
+    made = ShardedWork(Sharding("ring", buckets=4), cast(Any, broken), shared, held, held)
     made.labelled.set()
     return made
 
@@ -92,6 +94,18 @@ async def test_buckets_that_were_read_late_enough_need_not_catch_up() -> None:
     await at_work.follow(frozenset({2}))
     await at_work.catch_up([1], {str(TOYS): 5})
     assert broken.done == [6, 5]
+
+
+@simulated
+async def test_what_is_followed_whole_catches_up_too() -> None:
+    broken = Broken([])
+    at_work = work(broken, {})
+    await at_work.follow(frozenset({1, 2}))
+    assert at_work.seen() == {str(TOYS): 3}
+    await at_work.catch_up([1], {str(TOYS): 5})
+    await at_work.catch_up([at_work.sharding.leading], {str(TOYS): 6})
+    await at_work.catch_up([2], None)
+    assert broken.done == [5, 6, 7]
 
 
 @simulated

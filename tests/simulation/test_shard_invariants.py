@@ -37,6 +37,7 @@ from reconcile.testing import (
 )
 from reconcile.testing.end_state import end_state_of
 from reconcile.testing.shard_invariants import one_owner
+from tests.manager.shard_schedules import play
 from tests.simulation import toys
 from tests.simulation.shared_plots import STORY, keep_slowly, shared, sown
 from tests.simulation.toys import Plot
@@ -82,6 +83,13 @@ def test_a_write_in_the_epoch_of_another_owner_is_reported() -> None:
     other.transport.requests.append(written)
     (fault,) = one_owner(world)
     assert f"{written.summary} at {written.at:.3f} s by manager {other.number}, in epoch" in fault
+
+
+@pytest.mark.rule("sim-one-owner", "sim-owned")
+@pytest.mark.parametrize("number", [9340, 52314], ids=["lease deleted before a freeze", "three slow lists"])
+def test_what_only_looks_like_a_fault_is_not_reported(number: int) -> None:
+    run = play(number)
+    assert not run.failed, run.violations
 
 
 @pytest.mark.rule("sim-end-state")
@@ -181,16 +189,19 @@ SLOW_WATCHES = (Fault(When("watch", "*/plots*", times=None), Hold(0, 50, 3.0)),)
 
 
 @pytest.mark.rule("sim-caught-up")
+@pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_bucket_held_before_the_caches_have_what_was_written_there_is_reported(
-    waits: bool, monkeypatch: pytest.MonkeyPatch
+    waits: bool, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also of a kind that each replica follows whole, as a controller beside it needs all objects."""
+
     async def catch_up(self: ShardedWork, buckets: Collection[int], reached: Any) -> None:
         await self.labelled.wait()
 
     if not waits:
         monkeypatch.setattr(ShardedWork, "catch_up", catch_up)
-    told = shared(*SOWN_BEFORE_EACH_LEAVES, reconcile=keep_slowly)
+    told = shared(*SOWN_BEFORE_EACH_LEAVES, reconcile=keep_slowly, beside=whole)
     assert broken_rules(told, 8, SLOW_WATCHES) == (frozenset() if waits else {"caught-up"})
 
 
