@@ -230,6 +230,14 @@ class WorkQueue(Generic[K]):
             for _, ready_at, _ in [entry]
         ]
 
+    def queued_key(self, key: K) -> tuple[Item[K], float] | None:
+        """One key as `queued` gives it; None if it is neither ready nor delayed, nor added while in work."""
+        entry = self._queued.get(key) or self._again.get(key)
+        if entry is None:
+            return None
+        _, ready_at, _ = entry
+        return self._item(key, entry), max(0.0, ready_at - self._now())
+
     def _item(self, key: K, entry: Entry) -> Item[K]:
         priority, _, (causes, dropped) = entry
         return Item(key, priority, causes, dropped, self._limiter.retries(key))

@@ -50,15 +50,19 @@ class SecretValues(WriteObserver):
     def __bool__(self) -> bool:
         return bool(self._bodies)
 
+    @property
+    def size(self) -> int:
+        """How many bytes are remembered."""
+        return sum(map(len, self._bodies)) if self._bodies else 0
+
     def redact(self, text: str) -> str:
         """The text without the values, their lines, their base64, and the strings of values in JSON."""
-        if not self._bodies:
-            return text
+        return replaced(text, self.forms()) if self._bodies else text
+
+    def forms(self) -> Sequence[str]:
+        """The values in every form in which a text may have them; the longest first."""
         values = {value for body in self._bodies for value in _values(body) if len(value) >= SHORTEST}
-        # The longest first: a value that is a part of another would leave the rest of it readable.
-        for value in sorted(values, key=len, reverse=True):
-            text = text.replace(value, HIDDEN)
-        return text
+        return sorted(values, key=len, reverse=True)
 
 
 class NoSecretValues(SecretValues):
@@ -72,6 +76,16 @@ NO_SECRETS = NoSecretValues()
 
 seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
 """The values that the current run has read; None outside of runs."""
+
+
+def replaced(text: str, forms: Iterable[str]) -> str:
+    """The text without the `forms` of secret values.
+
+    The longest have to come first: a value that is a part of another would leave the rest of it readable.
+    """
+    for form in forms:
+        text = text.replace(form, HIDDEN)
+    return text
 
 
 @contextmanager

@@ -157,13 +157,13 @@ class RunExecutor(Generic[T]):
                 if self.tombstones.wanted:
                     await self.tombstones.deliver(request, client, bind_log(), held)
                 result = await run.reconcile(deadline)
-                return RunResult(result, reconcile_id=reconcile_id, record=record)
+                return run.ended(result)
             if held is not None and held.cancelled:
                 ended = BucketNotHeld("the run was ended: another replica gets the bucket of its object")
-                return run.failed(ended.with_traceback(limit.struck()))
+                return run.ended(error=ended.with_traceback(limit.struck()))
             await run.report_late()
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s").with_traceback(limit.struck())
-            return run.failed(late)
+            return run.ended(error=late)
         except BaseException as raised:
             error = as_failure(raised, "the run", cancels)
             try:
@@ -172,8 +172,8 @@ class RunExecutor(Generic[T]):
                 if all_are(error, StaleVersion):
                     why = core.redacted(str(error))
                     bind_log().info("worked on an old state; running again", error=why)
-                    return RunResult(stale=True, reconcile_id=reconcile_id, record=record)
-                return run.failed(error)
+                    return run.ended(stale=True)
+                return run.ended(error=error)
             finally:
                 del error  # its traceback has this frame: each would keep the other alive for the collector
         finally:
@@ -286,13 +286,19 @@ class ReconcileRun(Generic[T]):
     held: HeldRun | None = None
     _contexts: list[Context[T]] = field(factory=list, init=False)
 
-    def failed(self, error: Exception) -> RunResult:
+    def ended(
+        self, result: Result = _DONE, error: Exception | None = None, *, stale: bool = False
+    ) -> RunResult:
+        secrets = core_of(self.client).secrets
         return RunResult(
-            error=error,
-            reconcile_id=self.reconcile_id,
-            redact=core_of(self.client).redacted,
-            secretive=bool(core_of(self.client).secrets),
+            result,
+            error,
+            stale,
+            self.reconcile_id,
+            redact=secrets.redact,
+            secretive=bool(secrets),
             record=self.record,
+            secrets=secrets,
         )
 
     async def reconcile(self, deadline: float) -> Result:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 from attrs import define, field
 
 from reconcile.controller.run_result import RunResult
+from reconcile.controller.write_details import RunDetails, WriteDetails
 from reconcile.runs.run_failures import Member
 from reconcile.runs.run_record import ObjectRef
 from reconcile.runs.run_request import Cause, Request
@@ -57,7 +58,8 @@ class PastRun(NamedTuple):
 
     Times are those of the event loop's clock. `result` is that of `RunResult.name`, or `cancelled`. `reads`
     are the first objects that it read, `writes` its changes in words, `at` is where its error was raised, and
-    `members` are the errors of a group.
+    `members` are the errors of a group. `requeue_after`: in how many seconds it asked to run again.
+    `given_up`: its error is not worth a retry. `details` are what it wrote, where the history keeps them.
     """
 
     started: float
@@ -71,6 +73,9 @@ class PastRun(NamedTuple):
     writes: tuple[str, ...] = ()
     at: str = ""
     members: tuple[Member, ...] = ()
+    requeue_after: float | None = None
+    given_up: bool = False
+    details: RunDetails | None = None
 
     @property
     def seconds(self) -> float:
@@ -129,10 +134,14 @@ def ends_of_last_minute(slots: Slots, now: float) -> int:
 
 @define(eq=False)
 class RunHistory:
-    """The runs of one controller: all under way, and the last few of the keys that ran last."""
+    """The runs of one controller: all under way, and the last few of the keys that ran last.
+
+    With `details` it keeps what they wrote.
+    """
 
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
+    details: WriteDetails | None = None
     _running: dict[Request, ActiveRun] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
@@ -143,6 +152,10 @@ class RunHistory:
     def running(self) -> Iterator[ActiveRun]:
         """The active runs, oldest first."""
         return iter(list(self._running.values()))
+
+    def active(self, request: Request) -> ActiveRun | None:
+        """The active run of a key."""
+        return self._running.get(request)
 
     def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:
         """The past runs by key; the key that ran last comes last."""
@@ -157,6 +170,11 @@ class RunHistory:
         counts = {request: ends_of_last_minute(slots, now) for request, (_, slots) in self._past.items()}
         return {request: count for request, count in counts.items() if count}
 
+    def forget_where(self, is_gone: Callable[[Request], bool]) -> None:
+        """Forget what some keys have applied. Their runs stay, until others take their place."""
+        if self.details is not None:
+            self.details.forget_where(is_gone)
+
     def begin(self, run: ActiveRun) -> None:
         self._running[run.request] = run
 
@@ -168,12 +186,12 @@ class RunHistory:
             if len(self._past) >= KEYS_REMEMBERED:
                 self._past.popitem(last=False)
         count_end(slots, now)
-        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now)), slots
+        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now, self.details)), slots
         if self.metrics is not None and run.outcome is not None:
             self.metrics.run_ended(run.outcome, now - run.started)
 
 
-def _past(run: ActiveRun, now: float) -> PastRun:
+def _past(run: ActiveRun, now: float, details: WriteDetails | None) -> PastRun:
     outcome = run.outcome
     if outcome is None:
         return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")
@@ -190,4 +208,7 @@ def _past(run: ActiveRun, now: float) -> PastRun:
         () if record is None else tuple(map(describe_write, record.writes[:WRITES_KEPT])),
         outcome.at if outcome.error is not None else "",
         tuple(outcome.members) if outcome.error is not None else (),
+        outcome.result.requeue_after,
+        outcome.terminal,
+        None if details is None or record is None else details.kept(run.request, record.writes, outcome),
     )

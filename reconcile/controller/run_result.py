@@ -26,7 +26,7 @@ class RunResult:
 
     `stale`: the run stopped because it had worked on an old state; it is repeated at once, and has not
     failed. `reconcile_id` is the one in its log lines. `redact` removes the values of Secrets from texts, and
-    `secretive`: the run has seen some. `record` has its reads and writes.
+    `secretive`: the run has seen some. `record` has its reads and writes, `secrets` the values.
     """
 
     result: Result = field(factory=Result)
@@ -36,6 +36,7 @@ class RunResult:
     redact: Callable[[str], str] = field(default=str, repr=False, eq=False)
     secretive: bool = field(default=False, repr=False, eq=False)
     record: RunRecord | None = field(default=None, repr=False, eq=False)
+    secrets: redaction.SecretValues = field(default=redaction.NO_SECRETS, repr=False, eq=False)
 
     @property
     def terminal(self) -> bool:

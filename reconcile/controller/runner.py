@@ -11,7 +11,7 @@ from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import frozen
 
-from informers import Cache, Reachability, Snapshot
+from informers import Cache, Informer, Reachability, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
 from informers.logs import is_worth_a_line
 from reconcile.controller.cache_connection import CacheConnection
@@ -294,8 +294,13 @@ class Runner(Generic[T]):
         return missed is not None
 
     @property
-    def resting(self) -> Sequence[Request]:
-        return [*self._resting]
+    def resting(self) -> Set[Request]:
+        return self._resting.keys()
+
+    @property
+    def informers(self) -> Sequence[Informer]:
+        """All that the cache follows to which it is connected, also for other controllers."""
+        return () if self._connection is None else [*self._connection.cache]
 
     @property
     def working(self) -> bool:
@@ -380,6 +385,7 @@ class Runner(Generic[T]):
                 guard.forget(request)
         self._executor.tombstones.forget_where(lambda key: is_gone(self._here(Request(*key))))
         self._executor.forget_where(is_gone)
+        self.history.forget_where(is_gone)
 
     # --- workers ----------------------------------------------------------------------------------
 

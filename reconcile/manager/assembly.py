@@ -23,6 +23,7 @@ from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
+from reconcile.controller.write_details import WriteDetails
 from reconcile.manager.leadership import LeaderElector
 from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster, works_in
 from reconcile.manager.option_list import (
@@ -186,7 +187,10 @@ class Assembly:
         self, executor: RunExecutor[Any], label: str, metrics: ControllerMetrics | None
     ) -> RunHistory:
         # A method of its own, which the test kit overrides to record each run.
-        return RunHistory(metrics, None if self._traces is None else self._traces.controller(label))
+        traces = None if self._traces is None else self._traces.controller(label)
+        # Only pages show them.
+        details = WriteDetails() if self._options["serve"] else None
+        return RunHistory(metrics, traces, details=details)
 
 
 def sharding_of(options: ManagerOptions) -> Sharding | None:

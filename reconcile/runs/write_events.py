@@ -1,16 +1,28 @@
 """One write of a client as its observers get it: first the request, then its end."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from informers import APIResource, Key, Snapshot
 
 
+def _loop_time() -> float:
+    """The event loop's time; 0 outside of a loop of asyncio, where no run is."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return 0.0
+
+
 @frozen(eq=False)
 class Sent:
-    """A request about to be sent; `base` is the cached object, `dry`: the server carries nothing out."""
+    """A request about to be sent; `base` is the cached object, `dry`: the server carries nothing out.
+
+    `started` is the event loop's time.
+    """
 
     method: str
     resource: APIResource
@@ -19,6 +31,7 @@ class Sent:
     body: Any
     base: Snapshot | None = None
     dry: bool = False
+    started: float = field(factory=_loop_time, init=False)
 
     @property
     def guard(self) -> Mapping[str, Any]:
@@ -29,11 +42,12 @@ class Sent:
 
 @frozen(eq=False)
 class EndedWrite:
-    """A write that has ended, with the object `written`; `fresh`: this write created it."""
+    """A write that has `ended` (event loop's time), with the object `written`; `fresh`: it created it."""
 
     sent: Sent
     written: Snapshot | None = None
     fresh: bool = False
+    ended: float = field(factory=_loop_time, init=False)
 
     @property
     def method(self) -> str:

@@ -81,6 +81,11 @@ async def test_waiting_keys_are_listed_with_causes_and_running_ones_only_if_adde
         assert {item.key for item, _ in queue.queued(10)} == {"ready", "later"}
         queue.add("busy", cause="again")
         waiting = {item.key: (item.priority, item.causes, round(due)) for item, due in queue.queued(10)}
+        for key in ("ready", "later", "busy"):
+            single = queue.queued_key(key)
+            assert single is not None
+            assert (single[0].priority, single[0].causes, round(single[1])) == waiting[key]
+        assert queue.queued_key("other") is None
     assert waiting == {
         "ready": (3, ("change",), 0),
         "later": (0, ("schedule",), 60),
