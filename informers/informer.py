@@ -197,13 +197,16 @@ class Informer:
 
     # --- handlers -------------------------------------------------------------------------------
 
-    def add_handler(self, handler: Handler, *, resync: float | None = None) -> Registration:
+    def add_handler(
+        self, handler: Handler, *, resync: float | None = None, present: bool = True
+    ) -> Registration:
         """Call `handler` for all present objects before this returns, and for every later change.
 
         It is called where the change happens, so slow work belongs in an asynchronous handler. With `resync`,
-        the store is replayed to it at that interval in seconds (up to a tenth longer).
+        the store is replayed to it at that interval in seconds (up to a tenth longer). Unless `present`, it
+        gets later changes only.
         """
-        registration = self._handlers.add(handler, self._present())
+        registration = self._handlers.add(handler, self._present() if present else ())
         return self._resynced(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:

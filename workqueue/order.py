@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left, insort
 from collections import Counter, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, Protocol, TypeVar
@@ -40,6 +40,10 @@ class Heap(Generic[K]):
 
     def __contains__(self, key: K) -> bool:
         return key in self._places
+
+    def head(self) -> list[K]:
+        """The first key; empty without one."""
+        return [key for _, _, key in self._items[:1]]
 
     def remove(self, key: K) -> None:
         del self._places[key]
@@ -87,6 +91,9 @@ class ReadyOrder(Protocol[K]):
     def depths(self) -> Mapping[int, int]:
         """The number of keys of each priority that has any."""
 
+    def heads(self) -> Iterable[K]:
+        """The keys among which is the one that has been ready for longest, but for keys that were raised."""
+
     def clear(self) -> None:
         """Remove all keys."""
 
@@ -113,6 +120,13 @@ class _Class(Generic[K]):
         while self.stale and self._passes(key):
             key = self.places.popleft()
         return key
+
+    @property
+    def head(self) -> K:
+        """The key that `pop` would return."""
+        while self.stale and self._passes(self.places[0]):
+            self.places.popleft()
+        return self.places[0]
 
     def lose(self, key: K) -> None:
         self.stale[key] = self.stale.get(key, 0) + 1
@@ -166,6 +180,9 @@ class StrictOrder(ReadyOrder[K]):
     def depths(self) -> Mapping[int, int]:
         return {priority: len(self._classes[priority]) for priority in self._priorities}
 
+    def heads(self) -> Iterable[K]:
+        return [members.head for members in self._classes.values()]
+
     def clear(self) -> None:
         self._classes.clear()
         self._priorities.clear()
@@ -210,6 +227,9 @@ class AgeingOrder(ReadyOrder[K]):
 
     def depths(self) -> Mapping[int, int]:
         return dict(sorted(self._depths.items()))
+
+    def heads(self) -> Iterable[K]:
+        return [key for key, _ in self._heap.head()]
 
     def clear(self) -> None:
         self._heap.clear()

@@ -215,6 +215,9 @@ class WorkQueue(Generic[K]):
             unfinished_seconds=sum(now - started for started in self._working.values()),
             longest_running_seconds=now - next(iter(self._working.values()), now),
             closed=self._phase != "open",
+            oldest_ready_seconds=max(
+                (now - self._queued[key][1] for key in self._ready.heads()), default=0.0
+            ),
         )
 
     def queued(self, limit: int) -> list[tuple[Item[K], float]]:

@@ -24,6 +24,8 @@ class QueueStatus:
     """For how long the oldest of them has been worked on."""
     closed: bool = False
     """Whether `drain` or `close` was called."""
+    oldest_ready_seconds: float = 0.0
+    """For how long the key that is ready and waits longest has been due: how far the workers are behind."""
 
 
 class QueueMetrics(Protocol):

@@ -5,10 +5,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self
 
 from attrs import define, field
 
+from reconcile.controller.run_ends import RunEnds, Slots, count_end, ends_of_last_minute
 from reconcile.controller.run_result import RunResult
 from reconcile.controller.write_details import RunDetails, WriteDetails
 from reconcile.runs.run_failures import Member
@@ -21,8 +22,6 @@ from workqueue import Item, QueueMetrics
 RUNS_OF_A_KEY = 5
 KEYS_REMEMBERED = 200
 WRITES_KEPT = 32
-_SLOTS = 12
-_SLOT_SECONDS = 60 / _SLOTS
 _NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
 
@@ -114,34 +113,18 @@ class ActiveRun:
         self.history.end(self, self.ended)
 
 
-Slots: TypeAlias = dict[int, int]
-"""How many runs of a key ended in each slot of five seconds, for the last minute at least."""
-
-
-def count_end(slots: Slots, now: float) -> None:
-    """Note that a run ended now (event loop's seconds)."""
-    slot = int(now / _SLOT_SECONDS)
-    slots[slot] = slots.get(slot, 0) + 1
-    if len(slots) > _SLOTS:
-        del slots[min(slots)]
-
-
-def ends_of_last_minute(slots: Slots, now: float) -> int:
-    """How many runs ended within the last minute, to five seconds."""
-    oldest = int(now / _SLOT_SECONDS) - _SLOTS + 1
-    return sum(count for slot, count in slots.items() if slot >= oldest)
-
-
 @define(eq=False)
 class RunHistory:
     """The runs of one controller: all under way, and the last few of the keys that ran last.
 
     With `details` it keeps what they wrote.
+    With `ends` it is also known when keys ran last whose runs are not kept any more.
     """
 
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
     details: WriteDetails | None = None
+    ends: RunEnds | None = None
     _running: dict[Request, ActiveRun] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
@@ -177,6 +160,8 @@ class RunHistory:
 
     def begin(self, run: ActiveRun) -> None:
         self._running[run.request] = run
+        if self.ends is not None:
+            self.ends.began(run.request)
 
     def end(self, run: ActiveRun, now: float) -> None:
         self._running.pop(run.request, None)
@@ -189,6 +174,12 @@ class RunHistory:
         self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now, self.details)), slots
         if self.metrics is not None and run.outcome is not None:
             self.metrics.run_ended(run.outcome, now - run.started)
+        if self.ends is None:
+            return
+        if run.outcome is None:
+            self.ends.cancelled(run.request)
+        else:
+            self.ends.ended(run.request, now, run.outcome.error is not None)
 
 
 def _past(run: ActiveRun, now: float, details: WriteDetails | None) -> PastRun:

@@ -20,6 +20,7 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, C
 from reconcile.controller.event_recorder import recorder_of
 from reconcile.controller.held_buckets import HeldBuckets
 from reconcile.controller.reconcile_run import RunExecutor
+from reconcile.controller.run_ends import RunEnds
 from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
@@ -188,9 +189,10 @@ class Assembly:
     ) -> RunHistory:
         # A method of its own, which the test kit overrides to record each run.
         traces = None if self._traces is None else self._traces.controller(label)
+        if not self._options["serve"]:
+            return RunHistory(metrics, traces)
         # Only pages show them.
-        details = WriteDetails() if self._options["serve"] else None
-        return RunHistory(metrics, traces, details=details)
+        return RunHistory(metrics, traces, WriteDetails(), RunEnds())
 
 
 def sharding_of(options: ManagerOptions) -> Sharding | None:

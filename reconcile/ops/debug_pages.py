@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reconcile.ops.debug_actions import DebugActions
+from reconcile.ops.page_origins import foreign_origin
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -35,10 +36,10 @@ def add_action_pages(
             raise web.HTTPBadRequest(text=f"{error}\n") from None
 
     async def act(request: web.Request, action: str) -> web.Response:
-        if HEADER not in request.headers or "Origin" in request.headers:
-            raise web.HTTPForbidden(
-                text=f"a change needs the header {HEADER}, and must not have an Origin header\n"
-            )
+        if HEADER not in request.headers:
+            raise web.HTTPForbidden(text=f"a change needs the header {HEADER}\n")
+        if foreign := foreign_origin(request.headers, request.scheme, request.host):
+            raise web.HTTPForbidden(text=f"{foreign}\n")
         return await ask(request, partial(actions.act, action))
 
     application.router.add_get("/debug/explain", partial(ask, page=actions.explain))

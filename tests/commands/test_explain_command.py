@@ -17,7 +17,7 @@ from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.commands import main
 from reconcile.commands.explain_command import chain, head
 from reconcile.commands.top_command import rate, summary
-from reconcile.controller.run_history import Slots, count_end, ends_of_last_minute
+from reconcile.controller.run_ends import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
 from reconcile.ops.page_routes import is_local_name
 from reconcile.testing import FakeClient
@@ -198,6 +198,7 @@ def test_a_token_file_that_cannot_be_read_is_reported_in_one_line(
         ({"X-Reconcile": "1"}, 200),
         ({}, 403),
         ({"X-Reconcile": "1", "Origin": "http://example.com"}, 403),
+        ({"X-Reconcile": "1", "Sec-Fetch-Site": "cross-site"}, 403),
         ({"X-Reconcile": "1", "Host": "rebound.example.com"}, 403),
     ],
 )

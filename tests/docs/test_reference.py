@@ -44,6 +44,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.ops",
         "reconcile.runs",
         "reconcile.shipping",
+        "reconcile.status",
         "reconcile.storms",
         "reconcile.testing.plugin",
     }

@@ -341,6 +341,8 @@ class AgainstAnOracle(RuleBasedStateMachine):
         assert status.working == len(since)
         assert status.unfinished_seconds == pytest.approx(sum(self.oracle.now - began for began in since))
         assert status.longest_running_seconds == max((self.oracle.now - began for began in since), default=0)
+        ages = [self.oracle.now - entry.ready_at for entry in ready]
+        assert min(ages, default=0) <= status.oldest_ready_seconds <= max(ages, default=0)
         assert status.closed == (self.oracle.phase != "open")
         if self.oracle.phase != "closed":
             left = status.ready + self.discarded

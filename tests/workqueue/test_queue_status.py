@@ -24,6 +24,37 @@ async def test_status_shows_how_long_keys_have_been_running(queue: WorkQueue[str
     assert (status.working, status.unfinished_seconds, status.longest_running_seconds) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("ageing", [None, 60.0])
+@virtual
+async def test_status_shows_how_long_the_oldest_ready_key_has_waited(ageing: float | None) -> None:
+    queue: WorkQueue[str] = WorkQueue(ageing=ageing)
+    assert queue.status().oldest_ready_seconds == 0
+    queue.add("a", priority=3)
+    await anyio.sleep(2)
+    queue.add("b")
+    queue.add_after("c", 100)
+    await anyio.sleep(3)
+    assert queue.status().oldest_ready_seconds == 5
+    async with queue.get() as item:
+        assert item.key == "a"
+        assert queue.status().oldest_ready_seconds == 3
+    queue.discard("b")
+    assert queue.status().oldest_ready_seconds == 0
+    await anyio.sleep(100)
+    assert queue.status().oldest_ready_seconds == 3
+
+
+@virtual
+async def test_a_raised_key_does_not_hide_an_older_one_of_its_former_priority(queue: WorkQueue[str]) -> None:
+    for key in "ab":
+        queue.add(key)
+        await anyio.sleep(1)
+    queue.add("a", priority=1)
+    assert queue.status().oldest_ready_seconds == 2
+    queue.add("b", priority=1)
+    assert queue.status().oldest_ready_seconds == 2
+
+
 @pytest.mark.rule("inv-06")
 @virtual
 async def test_latency_counts_from_the_first_add_or_the_end_of_the_delay() -> None:
