@@ -106,6 +106,13 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
             "Show the busiest keys, queues and informers of a manager.",
             ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
         ),
+        "logs": Subcommand(
+            "Show the log of a manager, of one object or one run.",
+            (
+                "reconcile logs Site default/web --name sites --follow",
+                "kubectl logs deployment/sites | reconcile logs --level warning",
+            ),
+        ),
         "doctor": Subcommand(
             "Find what is wrong with an operator in a cluster.",
             ("reconcile doctor sites", "reconcile doctor --name sites --namespace sites-system --json"),

@@ -23,6 +23,7 @@ from reconcile.controller.follow_up import FollowUp
 from reconcile.controller.outage_recovery import OutageRecovery, RunGate
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import RunHistory
+from reconcile.controller.run_log import LONG_SECONDS, RunLog
 from reconcile.controller.run_output import PendingEvent
 from reconcile.controller.run_result import ReconcileTimeout, RunResult
 from reconcile.controller.triggers import INITIAL_PRIORITY, from_any_thread
@@ -86,8 +87,7 @@ class Runner(Generic[T]):
         self.failures = Failures(executor.log)
         self._backoff: KeyBackoff[Request] = KeyBackoff(controller.backoff, chance=random)
         self.queue: WorkQueue[Request] = WorkQueue(
-            limiter=self._backoff,
-            metrics=None if metrics is None else metrics.queue,
+            limiter=self._backoff, metrics=None if metrics is None else metrics.queue
         )
         self.workers = workers or controller.workers or DEFAULT_WORKERS
         self.guard = StormGuard(
@@ -110,8 +110,9 @@ class Runner(Generic[T]):
         self._elsewhere = elsewhere
         self._gate = RunGate(reach)
         recovery = OutageRecovery(reach, self.queue, self.enqueue, all_reaches)
+        run_log = RunLog(self.failures, self.history, min(LONG_SECONDS, executor.timeout / 2))
         self._follow_up = FollowUp(
-            controller, self.queue, recovery, self.failures, random, lambda key: self._connected.keeps(key)
+            controller, self.queue, recovery, run_log, random, lambda key: self._connected.keeps(key)
         )
         self._connection: CacheConnection[T] | None = None
         self._ended: anyio.Event | None = None
@@ -120,8 +121,7 @@ class Runner(Generic[T]):
         self._tasks = anyio.create_task_group()
         self._runs = 0
         self._started: list[TaskHandle[None]] = []
-        self._unstarted = 0
-        self._idle = 0
+        self._unstarted, self._idle = 0, 0
         self._resting: dict[Request, Causes] = {}
 
     @property

@@ -10,7 +10,7 @@ from informers import Snapshot
 from reconcile.controller.runner import Runner
 from reconcile.ops.debug_state import KEYS_SHOWN, past_run, queued_key, running_run
 from reconcile.ops.manager_status import ShardingStatus
-from reconcile.runs.run_request import Cause, Request, as_request
+from reconcile.runs.run_request import BY_HAND, Request, as_request
 
 
 class Replica(Protocol):
@@ -49,7 +49,7 @@ class DebugActions:
             if action == "trigger":
                 if runner.is_left(request):
                     continue
-                runner.enqueue(request, Cause("triggered", note="by hand"))
+                runner.enqueue(request, BY_HAND)
             elif action == "pause":
                 runner.rest(request)
             elif not runner.wake(request):

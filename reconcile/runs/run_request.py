@@ -75,6 +75,10 @@ class Cause(msgspec.Struct, frozen=True):
         return f"{self.resource} {self.key} {self.verb} at {self.version}{who}{what}"
 
 
+BY_HAND = Cause("triggered", note="by hand")
+"""A person asked for the run."""
+
+
 def _seconds(given: float | timedelta | None) -> float | None:
     """Seconds, not below 0; checked here since the queue would refuse them in a worker."""
     if given is None:

@@ -38,6 +38,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/copy-objects.md", "python"): "tests/blocks/test_copier.py",
     ("docs/how-to/hold-capacity-pools.md", "python"): "tests/blocks/test_capacity.py",
     ("docs/how-to/keep-a-replica-group.md", "python"): "tests/blocks/test_replica_group_at_work.py",
+    ("docs/how-to/logging.md", "json"): "tests/docs/test_logging_page.py",
     ("docs/how-to/logging.md", "python"): "tests/docs/test_logging_page.py",
     ("docs/how-to/logging.md", "text"): "tests/docs/test_logging_page.py",
     ("docs/how-to/embed-in-an-application.md", "python"): "tests/manager/test_embedding.py",

@@ -4,13 +4,14 @@ import inspect
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import anyio
 import pytest
 
-from reconcile import Context, Controller, Manager, Object, ObjectMeta, resource
+from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, configure_logging, resource
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, VirtualClock, simulate
 from tests.docs.blocks import assert_shown, code, run
@@ -71,6 +72,30 @@ def test_a_failed_run_is_logged_as_the_page_shows() -> None:
     came = said(logging.Formatter("%(levelname)s %(name)s: %(message)s"), failing(), WEB)
     assert_shown(shown, came.replace("sites.example.com", "sites"))
     assert came.count("Traceback") == 1
+
+
+async def keep_theme(ctx: Context[Site]) -> None:
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(ctx.object.name), data={"theme": "dark"}))
+
+
+@pytest.mark.rule("docs-blocks")
+def test_a_run_that_wrote_is_logged_as_the_page_shows() -> None:
+    (shown,) = code(PAGE, "json")
+    configure_logging(io.StringIO(), format="json")
+    formatter = logging.getLogger().handlers[0].formatter
+    assert formatter is not None
+    keeping = Controller(Site, keep_theme, name="site", owns=[ConfigMap], every=600)
+    lines = [json.loads(line) for line in said(formatter, keeping, WEB).splitlines()]
+    (came,) = [line for line in lines if line["event"] == "reconciled"]
+    assert list(came) == list(json.loads(shown))
+    assert without_numbers(came) == without_numbers(json.loads(shown))
+
+
+def without_numbers(told: dict[str, Any]) -> dict[str, str]:
+    """The values of a line, with 0 for each number and without what differs from run to run."""
+    text = json.dumps(told).replace("sites.example.com", "sites")
+    texts = {name: re.sub(r"\d+(\.\d+)?", "0", str(value)) for name, value in json.loads(text).items()}
+    return {**texts, "reconcile_id": "", "timestamp": ""}
 
 
 @pytest.mark.rule("docs-blocks")
