@@ -30,34 +30,8 @@ class DebugActions:
     runners: Callable[[], Sequence[Runner[Any]]]
     replica: Callable[[], Replica | None] = lambda: None
 
-    def explain(self, kind: str, key: str) -> Mapping[str, Any]:
-        """The last runs of a key in each controller. Raises LookupError, and ValueError for a bad key."""
-        now = anyio.current_time()
-        return {
-            "controllers": [
-                {**_explained(runner, request, now), "held_by": self._holder(runner, request)}
-                for runner, request in self._found(kind, key)
-            ]
-        }
-
-    def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
-        """Trigger, pause or resume a key; returns in which controllers. Raises LookupError, ValueError."""
-        found, done = self._found(kind, key), []
-        if action == "trigger" and all(runner.is_left(request) for runner, request in found):
-            raise LookupError(self._elsewhere(kind, key, *found[0]))
-        for runner, request in found:
-            if action == "trigger":
-                if runner.is_left(request):
-                    continue
-                runner.enqueue(request, BY_HAND)
-            elif action == "pause":
-                runner.rest(request)
-            elif not runner.wake(request):
-                raise LookupError(f"{kind} {key} is not paused in controller {runner.name}")
-            done.append(runner.name)
-        return {"action": action, "kind": kind, "key": key, "controllers": done}
-
-    def _found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
+    def found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
+        """Each controller of that name or kind that knows the key. Raises LookupError, ValueError."""
         runners = [runner for runner in self.runners() if _is(runner, kind)]
         if not runners:
             known = ", ".join(sorted({each.controller.resource.kind for each in self.runners()}))
@@ -72,6 +46,33 @@ class DebugActions:
         if not found:
             raise LookupError(self._elsewhere(kind, key, runners[0], request))
         return found
+
+    def explain(self, kind: str, key: str) -> Mapping[str, Any]:
+        """The last runs of a key in each controller. Raises LookupError, and ValueError for a bad key."""
+        now = anyio.current_time()
+        return {
+            "controllers": [
+                {**_explained(runner, request, now), "held_by": self._holder(runner, request)}
+                for runner, request in self.found(kind, key)
+            ]
+        }
+
+    def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
+        """Trigger, pause or resume a key; returns in which controllers. Raises LookupError, ValueError."""
+        found, done = self.found(kind, key), []
+        if action == "trigger" and all(runner.is_left(request) for runner, request in found):
+            raise LookupError(self._elsewhere(kind, key, *found[0]))
+        for runner, request in found:
+            if action == "trigger":
+                if runner.is_left(request):
+                    continue
+                runner.enqueue(request, BY_HAND)
+            elif action == "pause":
+                runner.rest(request)
+            elif not runner.wake(request):
+                raise LookupError(f"{kind} {key} is not paused in controller {runner.name}")
+            done.append(runner.name)
+        return {"action": action, "kind": kind, "key": key, "controllers": done}
 
     def _holder(self, runner: Runner[Any], request: Request) -> str:
         """The replica that works on a key, if it is known and another one."""

@@ -6,7 +6,7 @@ name says so, in text and in lists of `name` and `value` too.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from attrs import frozen
@@ -63,7 +63,7 @@ class ShownValues:
             return _ABSENT
         if named or self._hides(steps):
             return _masked_whole(value)
-        shown = msgspec.json.encode(self._masked(steps, value)).decode()
+        shown = msgspec.json.encode(self.masked(steps, value)).decode()
         return f"({len(shown)} characters)" if len(shown) > _LONGEST_READ else self.redact(shown)
 
     def _hides(self, steps: Steps) -> bool:
@@ -72,20 +72,20 @@ class ShownValues:
             names[: len(hidden)] == hidden for hidden in self.secret
         )
 
-    def _masked(self, steps: Steps, value: object) -> object:
-        """A value with everything hidden within it replaced."""
+    def masked(self, steps: Steps, value: Any) -> Any:
+        """A value at a place, with everything hidden within it replaced, in texts too."""
         if isinstance(value, Mapping):
             named = names_secret(value)
             return {
                 name: (
                     HIDDEN
                     if _can_be_secret(inner) and (self._hides((*steps, name)) or (named and name == "value"))
-                    else self._masked((*steps, name), inner)
+                    else self.masked((*steps, name), inner)
                 )
                 for name, inner in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._masked((*steps, place), inner) for place, inner in enumerate(value)]
+            return [self.masked((*steps, place), inner) for place, inner in enumerate(value)]
         if isinstance(value, str):
             # Before it is written as JSON: a quote or a line in it would be escaped, and not be found.
             if len(value) > _LONGEST_READ:

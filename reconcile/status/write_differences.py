@@ -72,8 +72,13 @@ def _shown(change: FieldChange, shown: ShownValues, names: tuple[str, str]) -> M
     # The other one may be a secret of before, which no run of now has read.
     if redaction.HIDDEN in old or redaction.HIDDEN in new:
         old, new = (f'"{HIDDEN}"' if text else "" for text in (old, new))
-    path = shown.redact(path_text(change.steps))
-    return {"path": shortened(path), names[0]: shortened(old), names[1]: shortened(new)}
+    path, pointer = (shown.redact(form(change.steps)) for form in (path_text, pointer_of))
+    return {
+        "path": shortened(path),
+        "pointer": shortened(pointer),
+        names[0]: shortened(old),
+        names[1]: shortened(new),
+    }
 
 
 def field_changes(old: Any, new: Any) -> Iterator[FieldChange]:

@@ -84,7 +84,7 @@ def test_a_value_that_the_server_writes_in_another_form_is_no_difference() -> No
     assert desired(answer, state("a", "root", version=6, cpu="1", more="y"), cpu="1000m") == ("same", [])
     assert desired(answer, state("a", "root", version=6, cpu="2"), cpu="1000m") == (
         "differs",
-        [{"path": ".data.cpu", "desired": '"1"', "live": '"2"'}],
+        [{"path": ".data.cpu", "pointer": "/data/cpu", "desired": '"1"', "live": '"2"'}],
     )
 
 
@@ -92,7 +92,7 @@ def test_what_was_removed_since_it_was_applied_differs() -> None:
     answer = state("a", "root", version=5, size="1")
     assert desired(answer, state("a", "root", version=6), size="1") == (
         "differs",
-        [{"path": ".data.size", "desired": '"1"', "live": ""}],
+        [{"path": ".data.size", "pointer": "/data/size", "desired": '"1"', "live": ""}],
     )
 
 

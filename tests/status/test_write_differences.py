@@ -37,17 +37,17 @@ def test_the_fields_that_a_write_changed_are_shown_before_and_after() -> None:
     before = state(1, data={"size": "1", "gone": "x", "same": "y"})
     after = state(2, data={"size": "2", "new": "z", "same": "y"}, metadata={"generation": 4})
     assert fields_written(write(before, after), before, None, ShownValues()) == [
-        {"path": ".data.gone", "old": '"x"', "new": ""},
-        {"path": ".data.new", "old": "", "new": '"z"'},
-        {"path": ".data.size", "old": '"1"', "new": '"2"'},
+        {"path": ".data.gone", "pointer": "/data/gone", "old": '"x"', "new": ""},
+        {"path": ".data.new", "pointer": "/data/new", "old": "", "new": '"z"'},
+        {"path": ".data.size", "pointer": "/data/size", "old": '"1"', "new": '"2"'},
     ]
 
 
 def test_a_created_object_is_shown_by_its_fields() -> None:
     after = state(2, data={"size": "2"}, metadata={"labels": {"app": "site"}, "creationTimestamp": "now"})
     assert fields_written(write(None, after, fresh=True), None, None, ShownValues()) == [
-        {"path": ".data.size", "old": "", "new": '"2"'},
-        {"path": ".metadata.labels.app", "old": "", "new": '"site"'},
+        {"path": ".data.size", "pointer": "/data/size", "old": "", "new": '"2"'},
+        {"path": ".metadata.labels.app", "pointer": "/metadata/labels/app", "old": "", "new": '"site"'},
     ]
 
 
@@ -77,7 +77,9 @@ def test_a_secret_of_before_is_hidden_together_with_that_of_now() -> None:
     secrets.add(kind_of(Secret).resource, b'{"stringData":{"url":"new-value-of-now"}}')
     before, after = state(1, data={"line": "old-value-of-then"}), state(2, data={"line": "new-value-of-now"})
     fields = fields_written(write(before, after), before, None, ShownValues(secrets.redact))
-    assert fields == [{"path": ".data.line", "old": f'"{HIDDEN}"', "new": f'"{HIDDEN}"'}]
+    assert fields == [
+        {"path": ".data.line", "pointer": "/data/line", "old": f'"{HIDDEN}"', "new": f'"{HIDDEN}"'}
+    ]
 
 
 def test_a_value_beside_a_name_that_tells_of_a_secret_is_hidden() -> None:
@@ -86,7 +88,12 @@ def test_a_value_beside_a_name_that_tells_of_a_secret_is_hidden() -> None:
 
     before, after = state(1, spec=env("first-one")), state(2, spec=env("second-one"))
     assert fields_written(write(before, after), before, None, ShownValues()) == [
-        {"path": ".spec.containers[0].env[0].value", "old": f'"{HIDDEN}"', "new": f'"{HIDDEN}"'}
+        {
+            "path": ".spec.containers[0].env[0].value",
+            "pointer": "/spec/containers/0/env/0/value",
+            "old": f'"{HIDDEN}"',
+            "new": f'"{HIDDEN}"',
+        }
     ]
 
 

@@ -1,0 +1,70 @@
+"""What must not be in the life of an object: values of Secrets, and fields that a class declares secret."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from informers import APIResource, Informer, Snapshot
+from reconcile.client.redaction import SecretValues, is_sensitive, replaced
+from reconcile.controller.declaration import Controller
+from reconcile.controller.run_history import RunHistory
+from reconcile.models import Object, kind_of
+from reconcile.models.secret_fields import secret_fields
+from reconcile.runs.run_request import Request
+
+SECRETS_LISTED: Final = 100
+"""Secrets whose values are looked for after a run that has listed Secrets."""
+
+
+def secret_paths(controllers: Iterable[Controller[Any]]) -> Mapping[APIResource, frozenset[tuple[str, ...]]]:
+    """The fields that the classes of controllers declare secret, by resource."""
+    paths: dict[APIResource, frozenset[tuple[str, ...]]] = {}
+    for kind in {kind for controller in controllers for kind in _kinds_of(controller)}:
+        resource = kind_of(kind).resource
+        paths[resource] = paths.get(resource, frozenset()) | secret_fields(kind)
+    return paths
+
+
+def _kinds_of(controller: Controller[Any]) -> Iterator[type[Object]]:
+    yield controller.kind
+    yield from controller.owns
+    yield from controller.reads
+    yield from (watch.kind for watch in controller.watches)
+    yield from (write.kind for write in controller.writes if write.kind is not Object)
+
+
+def redactor_of(history: RunHistory, request: Request, informers: Sequence[Informer]) -> Callable[[str], str]:
+    """Hides the values of the Secrets that the known runs of a key have read or written.
+
+    A run that wrote nothing leaves no values behind: those that the caches have now stand in for them.
+    """
+    forms = {form for values in _known_values(history, request, informers) for form in values.forms()}
+    return partial(replaced, forms=sorted(forms, key=len, reverse=True)) if forms else str
+
+
+def _known_values(
+    history: RunHistory, request: Request, informers: Sequence[Informer]
+) -> Iterator[SecretValues]:
+    runs = history.past(request)
+    yield from (run.details.secrets for run in runs if run.details is not None)
+    if history.details is not None:
+        yield from (intent.secrets for intent in history.details.intents(request).values())
+    bodies = {
+        (resource, state.key): state.raw
+        for resource, key in {read for run in runs for read in run.reads if is_sensitive(read[0])}
+        for state in _cached(informers, resource, key)
+    }
+    cached = SecretValues()
+    for (resource, _), body in bodies.items():
+        cached.add(resource, body)
+    yield cached
+
+
+def _cached(informers: Sequence[Informer], resource: APIResource, key: Any) -> Sequence[Snapshot]:
+    informer = next((informer for informer in informers if informer.resource == resource), None)
+    if informer is None:
+        return ()
+    if key is None:
+        return informer.store.list()[:SECRETS_LISTED]
+    found = informer.store.get(key)
+    return () if found is None else (found,)

@@ -1,0 +1,368 @@
+"""The life of one object, as the page, the export and traces show it: from managers in virtual time."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+from attrs import evolve
+
+from reconcile import Client, Condition, Context, Controller, Intent, ObjectMeta, Result
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.runs.run_request import Request
+from reconcile.status.life_runs import FIELDS_OF_A_LIFE, PROSE_CHARACTERS
+from reconcile.status.object_health import HEALTHS
+from reconcile.status.object_life import ERROR_FORGOTTEN
+from reconcile.status.write_differences import FIELDS_SHOWN
+from tests.helpers.lives import lived
+from tests.helpers.managers import Toy, World, played
+
+
+async def keep_child(ctx: Context[Toy]) -> None:
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"size": str(ctx.object.spec.size)}))
+    ctx.status(size=ctx.object.spec.size)
+
+
+def toys(reconcile: Any = keep_child, **more: Any) -> Controller[Toy]:
+    return Controller(Toy, reconcile, owns=[ConfigMap], **more)
+
+
+async def resize(client: Client, size: int = 2) -> None:
+    await client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=evolve(toy.spec, size=size)))
+
+
+def only(values: Any) -> Any:
+    (value,) = values
+    return value
+
+
+def fields_of(write: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    return {field["path"]: (field["old"], field["new"]) for field in write["fields"]}
+
+
+def test_a_run_says_what_it_wrote_field_by_field_and_where_it_leads() -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys()) as (_, lives):
+            await world.make(size=3)
+            await anyio.sleep(5)
+            life = lives.life_of("toy", "default/a")
+        first = life["runs"][-1]
+        child, status = first["writes"]
+        assert (child["verb"], child["kind"], child["key"]) == ("apply", "ConfigMap", "default/child")
+        assert fields_of(child)[".data.size"] == ("", '"3"')
+        assert child["fields"][0]["pointer"] == "/data/size"
+        assert (status["kind"], fields_of(status)[".status.size"]) == ("Toy", ("", "3"))
+        assert first["woken_by"][0] | {"what": ""} == {
+            "what": "",
+            "at": None,
+            "verb": "added",
+            "kind": "Toy",
+            "key": "default/a",
+            "from": None,
+        }
+        assert first["started"] <= child["at"] <= first["ended"] <= life["now"]
+        assert (life["health"], life["why"]["state"]) == ("healthy", "resting")
+        assert (life["created"] or 0) == pytest.approx(life["now"] - 5, abs=2)
+
+    played(scenario)
+
+
+def test_a_run_that_its_own_write_woke_is_linked_to_the_run_that_wrote() -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys()) as (_, lives):
+            await world.make(size=3)
+            await anyio.sleep(5)
+            last, first = lives.life_of("toy", "default/a")["runs"]
+        (cause,) = (cause for cause in last["woken_by"] if cause["kind"] == "ConfigMap")
+        assert cause["from"] == {"controller": "toy", "key": "default/a", "run": first["id"]}
+        assert "by this key" in cause["what"]
+        assert first["started"] <= cause["at"] <= last["started"]
+        assert last["writes"] == []
+
+    played(scenario)
+
+
+def test_a_run_that_another_controller_woke_is_linked_to_that_run() -> None:
+    async def grow(ctx: Context[Toy]) -> None:
+        if ctx.object.spec.size == 1:
+            await resize(ctx.client)
+
+    async def scenario(world: World) -> None:
+        async with lived(world, Controller(Toy, grow, name="grower", writes=[Toy]), toys()) as (_, lives):
+            await world.make(size=1)
+            await anyio.sleep(5)
+            toy, grower = (lives.life_of(name, "default/a") for name in ("toy", "grower"))
+        origins = [cause["from"] for run in toy["runs"] for cause in run["woken_by"] if cause["from"]]
+        wrote = next(run["id"] for run in grower["runs"] if run["writes"])
+        assert {"controller": "grower", "key": "default/a", "run": wrote} in origins
+
+    played(scenario)
+
+
+def test_a_failed_run_says_why_and_when_it_is_tried_again() -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("no bulb")
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(fail)) as (manager, lives):
+            await world.make()
+            await anyio.sleep(30)
+            life = lives.life_of("Toy", "default/a")
+            due_in = only(manager._runners).queue.queued_key(Request("default", "a"))[1]
+        newest, before = life["runs"][:2]
+        assert (life["health"], life["reason"]) == ("failing", "ValueError: no bulb")
+        assert life["why"]["state"] == "back-off"
+        assert life["why"]["sentence"].startswith(f"failed {newest['attempt'] + 1} times in a row, last with")
+        assert life["why"]["next_at"] == newest["next_at"] == pytest.approx(life["now"] + due_in, abs=0.01)
+        assert before["next_at"] == newest["started"]
+        assert only(newest["woken_by"])["from"]["run"] == before["id"]
+        assert (newest["result"], newest["error"]) == ("error", "ValueError: no bulb")
+        assert newest["at"].endswith(" in fail") or "test_object_life.py" in newest["at"]
+
+    played(scenario)
+
+
+def test_what_a_result_asked_for_is_the_next_try_even_where_a_change_came_first() -> None:
+    async def later(ctx: Context[Toy]) -> Result:
+        return Result(requeue_after=60)
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(later)) as (manager, lives):
+            await world.make()
+            await anyio.sleep(20)
+            manager.trigger("toy", "default/a")
+            await anyio.sleep(1)
+            newest, first = lives.life_of("toy", "default/a")["runs"]
+            why = lives.life_of("toy", "default/a")["why"]
+        assert first["next_at"] == pytest.approx(first["ended"] + 60, abs=0.01)
+        assert newest["next_at"] == why["next_at"] == pytest.approx(newest["ended"] + 60, abs=0.01)
+        assert [cause["verb"] for cause in newest["woken_by"]] == ["scheduled", "triggered"]
+        assert why["state"] == "later"
+
+    played(scenario)
+
+
+def test_a_run_under_way_comes_first_and_says_where_it_waits() -> None:
+    async def wait(ctx: Context[Toy]) -> None:
+        await anyio.sleep(100)
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(wait)) as (_, lives):
+            await world.make()
+            await anyio.sleep(30)
+            life = lives.life_of("toy", "default/a")
+        run = only(life["runs"])
+        assert (run["result"], run["ended"], run["id"]) == ("running", None, "")
+        assert run["at"].endswith(" in wait")
+        assert life["why"]["sentence"].startswith("running for ")
+
+    played(scenario)
+
+
+def test_the_tree_shows_a_child_that_somebody_changed_and_one_that_is_gone() -> None:
+    async def keep_two(ctx: Context[Toy]) -> None:
+        for name in ("one", "two"):
+            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(name), data={"size": "1"}))
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(keep_two)) as (manager, lives):
+            await world.make()
+            await anyio.sleep(5)
+            same = lives.life_of("toy", "default/a")["tree"]
+            only(manager._runners).rest(Request("default", "a"))
+            await world.client.modify(
+                ConfigMap, "one", "default", lambda config: config.replace(data={"size": "9"})
+            )
+            await world.client.delete(await world.client.get(ConfigMap, "two", "default"))
+            await anyio.sleep(5)
+            life = lives.life_of("toy", "default/a")
+        assert [child["desired"] for child in same["children"]] == ["same", "same"]
+        assert [child["health"] for child in same["children"]] == ["healthy", "healthy"]
+        one, two = life["tree"]["children"]
+        assert (one["desired"], two["desired"]) == ("differs", "missing")
+        assert one["fields"] == [
+            {"path": ".data.size", "pointer": "/data/size", "desired": '"1"', "live": '"9"'}
+        ]
+        assert life["why"] == {
+            "state": "paused",
+            "sentence": "paused by hand: resume it to have it run",
+            "next_at": None,
+        }
+
+    played(scenario)
+
+
+def test_of_an_object_that_is_gone_the_runs_are_left() -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys()) as (_, lives):
+            await world.make()
+            await anyio.sleep(5)
+            await world.client.delete(await world.client.get(Toy, "a", "default"))
+            await anyio.sleep(5)
+            life = lives.life_of("toy", "default/a")
+        assert (life["exists"], life["uid"], life["tree"], life["created"]) == (False, "", None, None)
+        assert life["runs"]
+        assert life["health"] in HEALTHS
+
+    played(scenario)
+
+
+SECRETS = ("hunter2-in-a-secret", "s3cret-of-the-spec", "pa55-in-an-error", "pa55-in-a-condition")
+
+
+def test_secrets_are_in_no_life() -> None:
+    async def leak(ctx: Context[Toy]) -> None:
+        secret = await ctx.client.get(Secret, "db", "default")
+        password = b64decode(secret.data["password"]).decode()
+        await ctx.apply(
+            Intent(
+                ConfigMap,
+                metadata=ObjectMeta("child", annotations={"seen": password}),
+                data={
+                    "url": f"postgres://root:{password}@db",
+                    "copy": password,
+                    "n": str(ctx.object.spec.size),
+                },
+            )
+        )
+        message = f"password={SECRETS[3]} and {password}"
+        ctx.condition("Ready", False, reason="Leaky", message=message)
+        ctx.status(note=password)
+        if ctx.object.spec.size > 1:
+            raise ValueError(f"cannot log in with {password} to https://root:{SECRETS[2]}@db")
+
+    async def scenario(world: World) -> None:
+        secret = Secret(
+            metadata=ObjectMeta("db", "default"), data={"password": b64encode(SECRETS[0].encode()).decode()}
+        )
+        await world.client.create(secret)
+        async with lived(world, toys(leak, reads=[Secret])) as (_, lives):
+            await world.make(secret=SECRETS[1])
+            await anyio.sleep(5)
+            moments = [lives.life_of("toy", "default/a")]
+            await resize(world.client)
+            for _ in range(100):
+                await anyio.sleep(0.01)
+                moments.append(lives.life_of("toy", "default/a"))
+        text = json.dumps(moments)
+        assert [secret for secret in SECRETS if secret in text] == []
+        # What would have shown them is there.
+        assert "cannot log in with <secret> to" in text
+        assert only(moments[-1]["conditions"])["message"] == "password=<hidden>"
+        written = {write["key"] for life in moments for run in life["runs"] for write in run["writes"]}
+        assert written == {"default/a", "default/child"}
+
+    played(scenario)
+
+
+def test_the_values_of_a_secret_stay_hidden_once_only_runs_that_wrote_nothing_are_remembered() -> None:
+    async def read(ctx: Context[Toy]) -> None:
+        await ctx.client.get(Secret, "db", "default")
+
+    async def scenario(world: World) -> None:
+        data = {"password": b64encode(SECRETS[0].encode()).decode()}
+        await world.client.create(Secret(metadata=ObjectMeta("db", "default"), data=data))
+        async with lived(world, Controller(Toy, read, reads=[Secret])) as (_, lives):
+            await world.make()
+            told = Condition("Ready", "True", "Fine", f"logged in as {SECRETS[0]}", world.clock.now())
+            await world.client.modify(
+                Toy,
+                "a",
+                "default",
+                lambda toy: toy.replace(status=evolve(toy.status, conditions=(told,))),
+                subresource="status",
+            )
+            await anyio.sleep(5)
+            life = lives.life_of("toy", "default/a")
+        assert only(life["conditions"])["message"] == "logged in as <secret>"
+
+    played(scenario)
+
+
+def test_writes_whose_details_made_room_for_newer_ones_are_left_in_words() -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys()) as (manager, lives):
+            only(manager._runners).history.details.limit = 0
+            await world.make(size=3)
+            await anyio.sleep(5)
+            write = lives.life_of("toy", "default/a")["runs"][-1]["writes"][0]
+        assert (write["verb"], write["kind"], write["key"]) == ("apply", "configmaps", "default/child")
+        assert write["text"].startswith("apply configmaps default/child -> ")
+        assert (write["fields"], write["at"], write["seconds"]) == (None, None, None)
+
+    played(scenario)
+
+
+def test_of_many_changed_fields_those_of_the_newest_writes_are_shown() -> None:
+    async def keep_many(ctx: Context[Toy]) -> None:
+        data = {f"k{number}": str(ctx.object.spec.size) for number in range(30)}
+        for number in range(10):
+            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"c{number}"), data=data))
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(keep_many)) as (_, lives):
+            await world.make()
+            await anyio.sleep(5)
+            await resize(world.client)
+            await anyio.sleep(5)
+            runs = lives.life_of("toy", "default/a")["runs"]
+        newer, older = ([write["fields"] for write in run["writes"]] for run in runs if run["writes"])
+        assert [len(fields) for fields in newer] == [30] * 10
+        assert [fields is None for fields in older] == [False] * 4 + [True] * 6
+        assert 0 <= sum(len(fields) for fields in newer + older if fields) - FIELDS_OF_A_LIFE <= FIELDS_SHOWN
+
+    played(scenario)
+
+
+def test_a_huge_error_is_cut() -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("x" * 1_000_000)
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(fail)) as (_, lives):
+            await world.make()
+            await anyio.sleep(5)
+            life = lives.life_of("toy", "default/a")
+        assert {len(run["error"]) for run in life["runs"]} == {PROSE_CHARACTERS}
+        assert len(json.dumps(life)) < 30_000
+
+    played(scenario)
+
+
+def test_a_failure_whose_runs_are_forgotten_is_still_a_failure() -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("no bulb")
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(fail)) as (manager, lives):
+            await world.make()
+            await anyio.sleep(5)
+            only(manager._runners).history._past.clear()
+            life = lives.life_of("toy", "default/a")
+        assert (life["health"], life["reason"], life["runs"]) == ("failing", ERROR_FORGOTTEN, [])
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    ("controller", "key", "kind", "message"),
+    [
+        ("Gadget", "default/a", LookupError, "no controller here has the kind 'Gadget'; there are: Toy"),
+        ("toy", "default/b", LookupError, "there is no toy default/b in the cache of this manager"),
+        ("toy", "a/b/c", ValueError, "names no object"),
+        ("Toy", "default/a", ValueError, "several controllers work on Toy default/a: name one of toy, other"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_said_in_words(
+    controller: str, key: str, kind: type[Exception], message: str
+) -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(), toys(name="other")) as (_, lives):
+            await world.make()
+            await anyio.sleep(5)
+            with pytest.raises(kind, match=message):
+                lives.life_of(controller, key)
+
+    played(scenario)
