@@ -193,4 +193,5 @@ def test_the_wheel_ships_exactly_the_five_packages() -> None:
     for package in PACKAGES:
         assert f"{package}/py.typed" in shipped
     data = {str(file.relative_to(ROOT)) for file in (ROOT / "reconcile" / "embedded").rglob("*.json")}
-    assert data <= shipped
+    page = {str(file.relative_to(ROOT)) for file in (ROOT / "reconcile" / "status" / "page").iterdir()}
+    assert {"reconcile/status/page/index.html", *page, *data} <= shipped

@@ -22,6 +22,6 @@ def test_the_page_covers_at_least_twenty_changes() -> None:
 def test_a_change_touches_at_most_three_files_and_all_of_them_exist(
     change: str, first: str, others: str, count: str
 ) -> None:
-    files = re.findall(r"`([\w/]+\.py)`", f"{first} {others}")
+    files = re.findall(r"`([\w/]+\.(?:py|js|css))`", f"{first} {others}")
     assert len(set(files)) == int(count) <= 3
     assert [name for name in files if not (ROOT / name).is_file()] == []
