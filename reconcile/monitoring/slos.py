@@ -1,0 +1,198 @@
+"""The service levels of an operator: what share of events may be bad, and the rules that watch it.
+
+An error budget is the share of events that may be bad (1 - objective). A burn rate of 1 spends it evenly
+over the month. Each alert has a long window, so that it is not about a moment, and a short one, so that it
+ends soon after its cause (https://sre.google/workbook/alerting-on-slos).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+WINDOWS: Final = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
+"""The windows for which the share of bad events is recorded."""
+LONG_WINDOWS: Final = ("1h", "6h", "1d", "3d")
+"""Those for which the number of events is recorded too."""
+
+REACTION_SECONDS: Final = 1.0
+CONVERGENCE_SECONDS: Final = 300.0
+SILENCE_SECONDS: Final = 90.0
+"""An informer that heard nothing for so long is stale: a server sends a bookmark about every minute."""
+ADMISSION_SECONDS: Final = 0.1
+
+LEAST_BAD_EVENTS: Final = 5
+"""An operator with little traffic has hours of few events, and one bad one of ten is no trend."""
+
+SILENT: Final = "reconcile:informer_silent:bool"
+"""Recorded: 1 while an informer is stale, else 0."""
+
+
+@frozen
+class Slo:
+    """A service level. `label` tells its series apart; `bad` and `total` count events within `$window`.
+
+    Both are PromQL that is summed by that label. `objective` is the share of events that must be good.
+    """
+
+    name: str
+    objective: float
+    label: str
+    bad: str
+    total: str
+    description: str
+
+    @property
+    def budget(self) -> float:
+        """The share of events that may be bad."""
+        return round(1 - self.objective, 9)
+
+
+@frozen
+class Burn:
+    """A burn rate at which an alert fires: in a long window, and still in a short one."""
+
+    rate: float
+    long: str
+    short: str
+
+
+FAST: Final = (Burn(14.4, "1h", "5m"), Burn(6, "6h", "30m"))
+"""2 % of a month's budget within an hour, or 5 % within six: somebody has to look now."""
+SLOW: Final = (Burn(3, "1d", "2h"), Burn(1, "3d", "6h"))
+"""10 % of a month's budget within one or three days: somebody has to look this week."""
+
+
+def _above(histogram: str, bound: float) -> str:
+    """The observations of a histogram within the window that are above one of its bounds."""
+    within = f'increase({histogram}_bucket{{le="{bound}"}}[$window])'
+    return f"increase({histogram}_count[$window]) - ignoring(le) {within}"
+
+
+def _latency(name: str, objective: float, label: str, histogram: str, bound: float, description: str) -> Slo:
+    return Slo(
+        name,
+        objective,
+        label,
+        _above(histogram, bound),
+        f"increase({histogram}_count[$window])",
+        description,
+    )
+
+
+SLOS: Final = (
+    _latency(
+        "reaction",
+        0.99,
+        "controller",
+        "reconcile_reaction_seconds",
+        REACTION_SECONDS,
+        "99 % of changes lead to a run within 1 s",
+    ),
+    _latency(
+        "convergence",
+        0.99,
+        "controller",
+        "reconcile_convergence_seconds",
+        CONVERGENCE_SECONDS,
+        "99 % of new generations are observed and ready within 5 minutes",
+    ),
+    Slo(
+        "quiet",
+        0.99,
+        "controller",
+        'increase(reconcile_idle_runs_total{wrote="true"}[$window])',
+        "increase(reconcile_idle_runs_total[$window])",
+        "99 % of the runs at rest write nothing",
+    ),
+    Slo(
+        "freshness",
+        0.999,
+        "resource",
+        f"sum_over_time({SILENT}[$window])",
+        f"count_over_time({SILENT}[$window])",
+        "for 99.9 % of the time, informers have heard from the API server within 90 s",
+    ),
+    Slo(
+        "admission",
+        0.999,
+        "webhook",
+        'increase(reconcile_webhook_calls_total{result=~"failed|timeout|busy|bad-request|not-converted"}[$window])',
+        "increase(reconcile_webhook_calls_total[$window])",
+        "99.9 % of the calls of webhooks are answered without a failure",
+    ),
+    _latency(
+        "admission-latency",
+        0.99,
+        "webhook",
+        "controller_runtime_webhook_latency_seconds",
+        ADMISSION_SECONDS,
+        "99 % of the calls of webhooks are answered within 100 ms",
+    ),
+)
+
+
+def slo(name: str) -> Slo:
+    """The service level of that name. Raises KeyError."""
+    return {one.name: one for one in SLOS}[name]
+
+
+def burning(name: str, burns: Sequence[Burn]) -> str:
+    """PromQL that holds while a service level burns its budget at one of these rates."""
+    return "\nor\n".join(_burning(slo(name), burn) for burn in burns)
+
+
+def _burning(level: Slo, burn: Burn) -> str:
+    series, threshold = f'{{slo="{level.name}"}}', f"{burn.rate * level.budget:g}"
+    long, short = f"reconcile:sli_error:ratio_rate{burn.long}", f"reconcile:sli_error:ratio_rate{burn.short}"
+    events = f"reconcile:sli_events:increase{burn.long}"
+    return (
+        f"({long}{series} > {threshold}\n"
+        f"  and {short}{series} > {threshold}\n"
+        f"  and {long}{series} * {events}{series} >= {LEAST_BAD_EVENTS})"
+    )
+
+
+def recording_rules() -> list[dict[str, Any]]:
+    """The rules that record the share of bad events, the number of events and the objectives."""
+    return [
+        {
+            "record": SILENT,
+            "expr": "max by (namespace, job, resource) (reconcile_informer_silence_seconds)"
+            f" > bool {SILENCE_SECONDS:g}",
+        },
+        *(rule for level in SLOS for rule in _recorded(level)),
+    ]
+
+
+def _recorded(level: Slo) -> list[dict[str, Any]]:
+    labels = {"slo": level.name}
+    by = f"sum by (namespace, job, {level.label})"
+    ratios = [
+        {
+            "record": f"reconcile:sli_error:ratio_rate{window}",
+            "expr": f"{by} ({_within(level.bad, window)})\n/\n"
+            # Without events there is no share: `> 0` leaves no division by nothing.
+            f"({by} ({_within(level.total, window)}) > 0)",
+            "labels": labels,
+        }
+        for window in WINDOWS
+    ]
+    events = [
+        {
+            "record": f"reconcile:sli_events:increase{window}",
+            "expr": f"{by} ({_within(level.total, window)})",
+            "labels": labels,
+        }
+        for window in LONG_WINDOWS
+    ]
+    objective = {
+        "record": "reconcile:slo_objective:ratio",
+        "expr": f"vector({level.objective:g})",
+        "labels": labels,
+    }
+    return [*ratios, *events, objective]
+
+
+def _within(expr: str, window: str) -> str:
+    return expr.replace("$window", window)
