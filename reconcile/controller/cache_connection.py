@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Set
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -32,6 +32,9 @@ from reconcile.runs.run_request import Cause, Request
 from reconcile.storms import Origin
 from reconcile.storms.guard import StormGuard
 
+if TYPE_CHECKING:
+    from reconcile.controller.service_levels import ServiceLevels
+
 T = TypeVar("T", bound=Object)
 Keeps = Callable[[Snapshot], bool]
 
@@ -46,6 +49,7 @@ class CacheConnection(Generic[T]):
     guard: StormGuard
     enqueue: EnqueueKey
     cluster: str = ""
+    levels: "ServiceLevels | None" = None
     controller: Controller[T] = field(init=False)
     backgrounds: BackgroundTasks[T] = field(init=False)
     sources: SourceTasks = field(init=False)
@@ -219,6 +223,8 @@ class CacheConnection(Generic[T]):
         seen = narrowed(delta, self._keeps) if self._narrows else delta
         self.backgrounds.follow(delta)  # also of an object that others have taken: its task ends
         if seen is not None:
+            if self.levels is not None:
+                self.levels.changed(request, seen)
             tombstones = self.executor.tombstones
             # A namespace that is not followed any more takes its objects out of the store: none was deleted.
             ended = (

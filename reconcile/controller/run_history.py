@@ -5,12 +5,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from attrs import define, field
 
 from reconcile.controller.run_ends import RunEnds, Slots, count_end, ends_of_last_minute
 from reconcile.controller.run_result import RunResult
+from reconcile.controller.service_metrics import ServiceMetrics
 from reconcile.controller.write_details import RunDetails, WriteDetails
 from reconcile.runs.run_failures import Member
 from reconcile.runs.run_record import ObjectRef
@@ -19,13 +20,16 @@ from reconcile.storms.guard import StormMetrics
 from reconcile.storms.storm_report import describe_write
 from workqueue import Item, QueueMetrics
 
+if TYPE_CHECKING:
+    from reconcile.controller.service_levels import ServiceLevels
+
 RUNS_OF_A_KEY = 5
 KEYS_REMEMBERED = 200
 WRITES_KEPT = 32
 _NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
 
-class ControllerMetrics(StormMetrics, Protocol):
+class ControllerMetrics(StormMetrics, ServiceMetrics, Protocol):
     """Metrics of one controller, for any library."""
 
     @property
@@ -119,12 +123,14 @@ class RunHistory:
 
     With `details` it keeps what they wrote.
     With `ends` it is also known when keys ran last whose runs are not kept any more.
+    `levels` measures how soon keys run.
     """
 
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
     details: WriteDetails | None = None
     ends: RunEnds | None = None
+    levels: "ServiceLevels | None" = None
     _running: dict[Request, ActiveRun] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
@@ -154,12 +160,16 @@ class RunHistory:
         return {request: count for request, count in counts.items() if count}
 
     def forget_where(self, is_gone: Callable[[Request], bool]) -> None:
-        """Forget what some keys have applied. Their runs stay, until others take their place."""
+        """Forget what some keys have applied, and owe. Their runs stay, until others take their place."""
+        if self.levels is not None:
+            self.levels.forget_where(is_gone)
         if self.details is not None:
             self.details.forget_where(is_gone)
 
     def begin(self, run: ActiveRun) -> None:
         self._running[run.request] = run
+        if self.levels is not None:
+            self.levels.run_began(run.request, run.started)
         if self.ends is not None:
             self.ends.began(run.request)
 

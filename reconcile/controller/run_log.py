@@ -14,9 +14,8 @@ from attrs import define
 from reconcile.controller.run_history import PastRun, RunHistory
 from reconcile.controller.run_result import RunResult
 from reconcile.runs.run_failures import Failures
-from reconcile.runs.run_record import RunRecord
+from reconcile.runs.run_record import changed_something
 from reconcile.runs.run_request import BY_HAND, Request
-from reconcile.runs.write_events import Answered, EndedWrite
 
 Reason: TypeAlias = Literal["wrote", "result changed", "long", "by hand"]
 
@@ -51,21 +50,6 @@ def _has_new_result(run: PastRun, before: PastRun | None) -> bool:
     if before is None or before.result == "cancelled":
         return bool(run.attempt) and run.result in ("success", "requeue_after")
     return before.result != run.result
-
-
-def changed_something(record: RunRecord | None) -> bool:
-    """Whether the server accepted a write of a run, and an object is different since."""
-    return record is not None and any(map(_is_change, record.writes))
-
-
-def _is_change(write: EndedWrite) -> bool:
-    if write.dry or not isinstance(write, Answered):
-        return False
-    base, written = write.base, write.written
-    if base is None or written is None or base.version != written.version:
-        return True
-    # The answer to the write that ends an object may have the version from before.
-    return base.terminating and not written.finalizers
 
 
 def values_of(run: PastRun, next_try: NextTry) -> Mapping[str, Any]:

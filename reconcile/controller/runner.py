@@ -9,12 +9,12 @@ import anyio
 import structlog
 from anyio import TaskHandle
 from anyio.abc import TaskGroup
-from attrs import frozen
 
 from informers import Cache, Informer, Reachability, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
 from informers.logs import is_worth_a_line
 from reconcile.controller.cache_connection import CacheConnection
+from reconcile.controller.controller_status import ControllerStatus
 from reconcile.controller.deadlines import RunLimit
 from reconcile.controller.declaration import DEFAULT_WORKERS
 from reconcile.controller.declared_writes import DeclaredWrites
@@ -32,7 +32,7 @@ from reconcile.runs.run_failures import Failures
 from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.tenure import within
 from reconcile.storms.guard import StormGuard
-from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
+from workqueue import Item, KeyBackoff, QueueClosed, WorkQueue
 from workqueue.entries import NO_CAUSES, Causes, joined
 
 T = TypeVar("T", bound=Object)
@@ -41,17 +41,6 @@ _STORM = Cause("scheduled", note="storm guard")
 
 EnqueueElsewhere: TypeAlias = Callable[[str, Request, Cause, int], None]
 """Queues a key of another cluster, for the controller of that name there; with a cause and a priority."""
-
-
-@frozen
-class ControllerStatus:
-    """The present state of a controller: its queue, and its runs since it was started."""
-
-    name: str
-    queue: QueueStatus
-    runs: int
-    failures: int
-    paused: bool = False
 
 
 class _GateClosed(Exception):
@@ -114,6 +103,7 @@ class Runner(Generic[T]):
         self._follow_up = FollowUp(
             controller, self.queue, recovery, run_log, random, lambda key: self._connected.keeps(key)
         )
+        self._levels = self.history.levels
         self._connection: CacheConnection[T] | None = None
         self._ended: anyio.Event | None = None
         """Set where `run` ends; None where it does not run."""
@@ -135,9 +125,9 @@ class Runner(Generic[T]):
         return self._executor.declarations
 
     def status(self) -> ControllerStatus:
-        return ControllerStatus(
-            self.name, self.queue.status(), self._runs, self.failures.count, self._gate.paused
-        )
+        queue, paused, resting = self.queue.status(), self._gate.paused, len(self._resting)
+        status = ControllerStatus(self.name, queue, self._runs, self.failures.count, paused, resting)
+        return status if self._levels is None else self._levels.added_to(status, anyio.current_time())
 
     # --- connecting -------------------------------------------------------------------------------
 
@@ -148,7 +138,7 @@ class Runner(Generic[T]):
         primary = cache.declare(self._executor.resource)
         # Known before it is opened: a cache that runs already brings keys meanwhile.
         self._connection = CacheConnection(
-            cache, primary, self._executor, self.guard, self.enqueue, self.cluster
+            cache, primary, self._executor, self.guard, self.enqueue, self.cluster, self._levels
         )
         try:
             self._connection.open()
@@ -176,6 +166,8 @@ class Runner(Generic[T]):
             return  # removed before its task began
         connection = self._connected
         self._ended = anyio.Event()
+        if self._levels is not None:
+            self._levels.start()
         try:
             async with self._tasks as tasks:
                 with self._executor.recorder.writing_in(tasks):
@@ -229,6 +221,8 @@ class Runner(Generic[T]):
         self._gate.pause()
 
     def resume(self) -> None:
+        if self._levels is not None:
+            self._levels.resumed()
         self._gate.resume()
 
     # --- keys -------------------------------------------------------------------------------------
@@ -279,6 +273,8 @@ class Runner(Generic[T]):
         if self._narrows and self._connected.leaves_alone(request):
             return
         self.queue.add(request, priority=priority, cause=cause)
+        if self._levels is not None and priority > INITIAL_PRIORITY:
+            self._levels.woken(request, cause)
         if self._unstarted and not self._idle:
             self._start_worker()
 
@@ -289,6 +285,8 @@ class Runner(Generic[T]):
     def wake(self, request: Request) -> bool:
         """Undo `rest`; false if the key did not rest."""
         missed = self._resting.pop(request, None)
+        if self._levels is not None:
+            self._levels.resumed(request)
         for cause in () if missed is None else missed[0]:
             self._add(request, 0, cause)
         return missed is not None
@@ -450,6 +448,8 @@ class Runner(Generic[T]):
         self._runs += 1
         # The next run is queued before the guard is asked: its condition may take a request.
         self._follow_up.after(item, outcome)
+        if self._levels is not None:
+            self._levels.run_ended(item, outcome, self._connected.object_of(item.key), run.ended)
         if self._gave_up(item.key):
             self.queue.discard(item.key)
         record = outcome.record

@@ -41,6 +41,7 @@ from reconcile.models import Object, kind_of
 from reconcile.sharding.options import Sharding
 
 if TYPE_CHECKING:
+    from reconcile.controller.service_levels import ServiceLevels
     from reconcile.manager.definition_keeping import DefinitionKeeper
     from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
@@ -189,10 +190,18 @@ class Assembly:
     ) -> RunHistory:
         # A method of its own, which the test kit overrides to record each run.
         traces = None if self._traces is None else self._traces.controller(label)
+        levels = None if metrics is None else service_levels(metrics)
         if not self._options["serve"]:
-            return RunHistory(metrics, traces)
+            return RunHistory(metrics, traces, levels=levels)
         # Only pages show them.
-        return RunHistory(metrics, traces, WriteDetails(), RunEnds())
+        return RunHistory(metrics, traces, WriteDetails(), RunEnds(), levels)
+
+
+def service_levels(metrics: ControllerMetrics) -> "ServiceLevels":
+    """What measures the service levels of a controller; loaded only where there are metrics."""
+    from reconcile.controller.service_levels import ServiceLevels
+
+    return ServiceLevels(metrics)
 
 
 def sharding_of(options: ManagerOptions) -> Sharding | None:

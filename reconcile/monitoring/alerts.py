@@ -117,7 +117,7 @@ _API_SERVER = (
         "10m",
         "ticket",
         "The API server refuses many writes with 409",
-        "More than 10 % of requests have met a conflict for 10 minutes: something else writes the same objects.",
+        "More than 10 % of requests have met a conflict for 10 minutes: others write the same objects.",
     ),
     Alert(
         "ReconcileThrottled",

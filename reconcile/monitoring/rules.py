@@ -48,7 +48,7 @@ def matchers_in(selector: str) -> list[str]:
 
 
 def narrowed(expr: str, matchers: list[str]) -> str:
-    """PromQL in which each series has these matchers too, a recorded one those of the labels that it keeps."""
+    """PromQL in which each series has these matchers too, a recorded one those of labels that it keeps."""
 
     def narrow(found: re.Match[str]) -> str:
         name = found["name"]

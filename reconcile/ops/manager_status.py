@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 
 from informers import InformerStatus
-from reconcile.controller.runner import ControllerStatus
+from reconcile.controller.controller_status import ControllerStatus
 
 
 @frozen

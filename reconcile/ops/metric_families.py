@@ -19,6 +19,8 @@ SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304
 """In bytes, as client-go has them; the others are in seconds."""
 WEBHOOK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 HAND_OVER_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+REACTION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+CONVERGENCE_BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
@@ -85,6 +87,13 @@ class MetricFamilies:
         )
         self.storms = own.counter("storms_total", "Keys found to wake themselves.")
         self.storming = own.gauge("storms_active", "Keys slowed because they wake themselves.")
+        self.reacted = own.histogram(
+            "reaction_seconds", "Time from a change seen to the start of the run for it.", REACTION_BUCKETS
+        )
+        self.converged = own.histogram(
+            "convergence_seconds", "Time from a generation seen to observed and ready.", CONVERGENCE_BUCKETS
+        )
+        self.rested = own.counter("idle_runs_total", "Runs that a resync alone woke.", "wrote")
         loop = _Maker(registry, "reconcile_event_loop", (), WAIT_BUCKETS)
         self.loop_lag = loop.histogram("lag_seconds", "Delay of the event loop.")
 

@@ -30,6 +30,17 @@ _INFORMER_COUNTERS = {
     "failures": "Requests and streams that broke.",
     "skipped": "States of objects that could not be read.",
 }
+_CONTROLLER_GAUGES = {
+    "paused": ("paused", "1 while the controller is paused, else 0."),
+    "resting": ("paused_keys", "Keys that are paused."),
+    "failing": ("failing_keys", "Keys whose last run failed."),
+    "failing_seconds": (
+        "failing_oldest_seconds",
+        "Time since the first run in a row that failed, of all keys.",
+    ),
+    "unconverged": ("unconverged_objects", "Objects whose generation is not observed and ready."),
+    "unconverged_seconds": ("unconverged_oldest_seconds", "Age of the oldest generation of these."),
+}
 _INFORMER_NAMES = {"version": "resource_version", "lag": "silence_seconds"}
 
 
@@ -50,6 +61,9 @@ class LevelCollector(Collector):
 
     def _families(self, status: ManagerStatus) -> Iterable[Metric]:
         yield from self._queues(status)
+        for attribute, (name, text) in _CONTROLLER_GAUGES.items():
+            values = [([one.name], getattr(one, attribute)) for one in status.controllers]
+            yield _gauge(f"reconcile_{name}", text, ["controller"], values)
         yield from _informers(status)
         reachable = [([cluster.name], cluster.reachable) for cluster in status.clusters]
         yield _gauge(
@@ -69,6 +83,8 @@ class LevelCollector(Collector):
         yield _gauge("reconcile_shard_buckets", "Buckets of this replica, by state.", ["state"], buckets)
         members: Samples = [] if ring is None else [([], len(ring.members))]
         yield _gauge("reconcile_shard_members", "Replicas of the ring that are seen.", [], members)
+        parts: Samples = [] if ring is None else [([], ring.buckets)]
+        yield _gauge("reconcile_shard_ring_buckets", "Buckets of the ring, of all replicas.", [], parts)
         leading = [([self.lease], status.leading)] if self.lease else []
         yield _gauge("leader_election_master_status", "1 if this process leads, else 0.", ["name"], leading)
 

@@ -123,6 +123,9 @@ class _ControllerSeries:
         self._seconds = families.seconds.labels(name)
         self._own_writes = families.own_writes.labels(name)
         self._behind = families.behind.labels(name)
+        self._reacted = families.reacted.labels(name)
+        self._converged = families.converged.labels(name)
+        self._rested = {wrote: families.rested.labels(name, str(wrote).lower()) for wrote in (True, False)}
         self._storms = families.storms.labels(name)
         self._storming = families.storming.labels(name)
 
@@ -143,6 +146,15 @@ class _ControllerSeries:
         self._own_writes.observe(seconds)
         if behind:
             self._behind.inc()
+
+    def reacted(self, seconds: float) -> None:
+        self._reacted.observe(seconds)
+
+    def converged(self, seconds: float) -> None:
+        self._converged.observe(seconds)
+
+    def rested(self, wrote: bool) -> None:
+        self._rested[wrote].inc()
 
     def storms(self, active: int, begun: int) -> None:
         self._storming.set(active)

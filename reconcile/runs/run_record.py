@@ -129,3 +129,18 @@ NO_RUN = NoRun()
 
 def describe_read(resource: APIResource, key: Any) -> str:
     return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"
+
+
+def changed_something(record: RunRecord | None) -> bool:
+    """Whether the server accepted a write of a run, and an object is different since."""
+    return record is not None and any(map(_is_change, record.writes))
+
+
+def _is_change(write: EndedWrite) -> bool:
+    if write.dry or not isinstance(write, Answered):
+        return False
+    base, written = write.base, write.written
+    if base is None or written is None or base.version != written.version:
+        return True
+    # The answer to the write that ends an object may have the version from before.
+    return base.terminating and not written.finalizers

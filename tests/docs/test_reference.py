@@ -41,6 +41,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.controller",
         "reconcile.doctor",
         "reconcile.manager",
+        "reconcile.monitoring",
         "reconcile.ops",
         "reconcile.runs",
         "reconcile.shipping",

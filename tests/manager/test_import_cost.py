@@ -30,7 +30,7 @@ def test_importing_takes_less_than_three_times_what_the_dependencies_take_and_45
     for _ in range(5):  # the first compiles all modules, and any may meet a busy machine
         done = subprocess.run((sys.executable, "-c", IMPORT), env=env, capture_output=True, check=True)
         costs.append(json.loads(done.stdout))
-    ratio, megabytes, heavy = min(costs)
-    assert ratio < 3
-    assert megabytes < 45
-    assert heavy == []
+    ratios, megabytes, heavy = zip(*costs, strict=True)
+    assert min(ratios) < 3
+    assert min(megabytes) < 45  # of one that did not compile: the compiler's peak is not the program's
+    assert all(one == [] for one in heavy)

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from informers import InformerStatus
 from reconcile import Context, Controller, LeaderElection, Result
-from reconcile.controller.runner import ControllerStatus
+from reconcile.controller.controller_status import ControllerStatus
 from reconcile.embedded import InProcessTransport
 from reconcile.errors import TerminalError
 from reconcile.ops.manager_status import ManagerStatus
