@@ -1,4 +1,4 @@
-"""`reconcile explain`: why an object was reconciled, what each run read and wrote, and its result."""
+"""`reconcile explain`: why an object was reconciled, what each run did, and why it does not run now."""
 
 import json
 import time
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from reconcile.commands.debug_client import DebugClient, manager_options, named
+from reconcile.commands.problems import Problem
 
 PERIOD = 1.0
 
@@ -17,14 +18,30 @@ PERIOD = 1.0
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--follow", "-f", is_flag=True, help="Keep showing runs as they end, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --follow one run per line.")
+@click.option(
+    "--export",
+    "target",
+    metavar="FILE",
+    help="Write the object's life to a file to be shared: .html, .json, or .otlp.json for a trace of "
+    "OpenTelemetry; - prints the JSON.",
+)
 @manager_options
-def explain(kind: str, name: str, follow: bool, as_json: bool, manager: DebugClient) -> None:
-    """Show why an object was reconciled, and the result.
+def explain(
+    kind: str, name: str, follow: bool, as_json: bool, target: str | None, manager: DebugClient
+) -> None:
+    """Show why an object was reconciled, the result, and why it does not run now.
 
     KIND is a kind, its plural, or the name of a controller. The last runs of the object are shown, oldest
     first: what triggered each, what it read and wrote, how it ended and how long it took.
     """
     query = named(kind, name)
+    if target is not None:
+        if follow or as_json:
+            raise Problem("--export takes no --follow and no --json", "leave them out")
+        from reconcile.commands.life_export import export_life
+
+        export_life(target, manager, **query)
+        return
     told = manager.ask("/debug/explain", **query)
     if as_json and not follow:
         click.echo(json.dumps(told, indent=2))
@@ -53,25 +70,16 @@ def _print_new(
 def head(one: Mapping[str, Any]) -> Iterator[str]:
     yield f"{one['kind']} {one['key']}, controller {one['controller']}: {_now(one)}"
     if one["storm"] is not None:
-        yield f"  in a storm for {one['storm']['since']:.0f} s: {one['storm']['message']}"
-        yield f"  slowed to one run every {one['storm']['interval']:g} s"
+        storm = one["storm"]
+        yield f"  in a storm for {storm['since']:.0f} s, slowed to one run every {storm['interval']:g} s"
     if not one["runs"]:
         yield "  no run has ended yet"
 
 
 def _now(one: Mapping[str, Any]) -> str:
-    if one.get("held_by"):
-        return f"held by the replica {one['held_by']}, ask that one"
-    if one["paused"]:
-        return "paused"
-    if one["running"]:
-        run = one["running"][0]
-        place = f", at {run['waits_at']}" if run["waits_at"] else ""
-        return f"running for {run['age']:.1f} s{place}"
-    if one["queued"]:
-        due = one["queued"][0]["due_in"]
-        return f"is due in {due:.1f} s" if due > 0 else "waits for a worker"
-    return "idle"
+    """What it does now, or why it does nothing, in the words of the status page."""
+    why: Mapping[str, str] = one["why"]
+    return why["sentence"] or why["state"]
 
 
 def chain(run: Mapping[str, Any]) -> Iterator[str]:

@@ -40,7 +40,7 @@ from reconcile.ops.page_routes import PageSources
 from reconcile.ops.page_server import serving
 from reconcile.ops.serving_addresses import Address, parse_address
 from reconcile.ops.watchdog import Watchdog, log_stall
-from reconcile.runs.run_request import Cause, Named
+from reconcile.runs.run_request import Cause, Named, Request
 from reconcile.runs.supervision import noted, without_groups
 from reconcile.webhooks.routes import routes_of
 
@@ -312,11 +312,16 @@ class Manager(Lifecycle):
             readyz={**checks, **options["readiness"]},
             metrics=metrics.text,
             state=self.state,
-            actions=DebugActions(lambda: self._runners, lambda: self._replica),
+            actions=DebugActions(lambda: self._runners, lambda: self._replica, self._why),
             reviewer=PageAuthorizer(lambda: self._transport) if options["serve_review"] else None,
             metrics_local=options["serve_metrics"] == "local",
             held=lambda: 0.0 if self._watchdog is None else self._watchdog.held,
         )
+
+    def _why(self, runner: Runner[Any], request: Request) -> tuple[str, str]:
+        from reconcile.status.key_facts import why_of
+
+        return why_of(runner, request, self.status(), self._replica)[:2]
 
     def _check_caches(self) -> None:
         status = self.status()

@@ -25,10 +25,14 @@ class Replica(Protocol):
 
 @frozen
 class DebugActions:
-    """Answers for the runners of a manager; `kind` is a kind, a plural, or the name of a controller."""
+    """Answers for the runners of a manager; `kind` is a kind, a plural, or the name of a controller.
+
+    `why` says why a key does not run now, in one word and a sentence that may be empty.
+    """
 
     runners: Callable[[], Sequence[Runner[Any]]]
     replica: Callable[[], Replica | None] = lambda: None
+    why: Callable[[Runner[Any], Request], tuple[str, str]] = lambda runner, request: ("", "")
 
     def found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
         """Each controller of that name or kind that knows the key. Raises LookupError, ValueError."""
@@ -52,7 +56,11 @@ class DebugActions:
         now = anyio.current_time()
         return {
             "controllers": [
-                {**_explained(runner, request, now), "held_by": self._holder(runner, request)}
+                {
+                    **_explained(runner, request, now),
+                    "held_by": self._holder(runner, request),
+                    "why": dict(zip(("state", "sentence"), self.why(runner, request), strict=True)),
+                }
                 for runner, request in self.found(kind, key)
             ]
         }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import anyio
 from attrs import frozen
 
 from reconcile.controller.runner import Runner
@@ -10,7 +11,7 @@ from reconcile.ops.debug_actions import Replica
 from reconcile.ops.debug_state import waiting_place
 from reconcile.ops.manager_status import ClusterStatus, ManagerStatus
 from reconcile.runs.run_request import Cause, Request
-from reconcile.status.why_not_now import DueFor, KeyFacts
+from reconcile.status.why_not_now import DueFor, KeyFacts, WhyNotNow, why_not_now
 from workqueue import Item
 
 
@@ -34,6 +35,15 @@ def around_of(status: ManagerStatus, replica: Replica | None = None) -> Around:
             cluster, slash, resource = informer.resource.rpartition("/")
             missing.setdefault(cluster if slash else "", []).append(resource)
     return Around(status.leading, status.leader, clusters, missing, replica)
+
+
+def why_of(
+    runner: Runner[Any], request: Request, status: ManagerStatus, replica: Replica | None
+) -> WhyNotNow:
+    """Why a key does not run at this moment, or where its run waits. To be called in the event loop."""
+    return why_not_now(
+        facts_of(runner, request, anyio.current_time(), around_of(status, replica), place=True)
+    )
 
 
 def facts_of(

@@ -11,6 +11,7 @@ from reconcile.controller.runner import Runner
 from reconcile.controller.write_details import WriteDetail
 from reconcile.ops.debug_state import waiting_place
 from reconcile.runs.run_request import Cause
+from reconcile.status.life_form import RUNNING
 from reconcile.status.object_health import short
 from reconcile.status.shown_values import ShownValues, without_pairs
 from reconcile.status.write_differences import fields_written
@@ -21,8 +22,6 @@ PROSE_SEARCHED: Final = 16_384
 """Characters of a text of an author that are searched for passwords; the rest is cut."""
 FIELDS_OF_A_LIFE: Final = 400
 """Changed fields that are shown, of the newest runs first: each takes the manager's loop some 15 µs."""
-RUNNING: Final = "running"
-"""The result of a run under way; the others are those of `PastRun`."""
 
 Change: TypeAlias = tuple[APIResource, Key, int]
 """An object at the version that a write gave it."""

@@ -20,6 +20,7 @@ from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.runs.run_request import Request
 from reconcile.status.key_facts import Around, around_of, facts_of
+from reconcile.status.life_form import VERSION
 from reconcile.status.life_runs import Origin, RunView, changes_in, origins_of, runs_shown
 from reconcile.status.life_secrets import redactor_of, secret_paths
 from reconcile.status.object_health import (
@@ -33,8 +34,6 @@ from reconcile.status.ownership import Family
 from reconcile.status.shown_values import ShownValues
 from reconcile.status.why_not_now import why_not_now
 
-VERSION: Final = 1
-"""Of the form of a life. A further member does not change it."""
 FINALIZERS_SHOWN: Final = 10
 ERROR_FORGOTTEN: Final = "its last run failed; the log has the error"
 """Of a key that failed so long ago that its runs are not remembered."""
@@ -84,10 +83,10 @@ def life_of(
     causes = chain.from_iterable(run.causes for run in (*past, *((active,) if active else ())))
     origins = origins_of(changes_in(causes), neighbours)
     informer_of = {informer.resource: informer for informer in informers}.get
-    view = RunView(lambda at: round(wall_now - now + at, 3), redact, shown, informer_of, origins)
+    view = RunView(lambda at: round(wall_now - now + at, 6), redact, shown, informer_of, origins)
     return {
         "version": VERSION,
-        "now": round(wall_now, 3),
+        "now": round(wall_now, 6),
         "controller": runner.name,
         "kind": resource.kind,
         "resource": resource.name,
@@ -178,14 +177,15 @@ def _text(value: object, view: RunView) -> str:
 
 
 def _seconds(timestamp: object) -> float | None:
-    """Unix seconds of a timestamp; None for anything else."""
+    """Unix seconds of a timestamp; None for anything else, and for times before 1970."""
     if not isinstance(timestamp, str):
         return None
     try:
         moment = datetime.datetime.fromisoformat(timestamp)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+    return seconds if seconds >= 0 else None
 
 
 def _tree(

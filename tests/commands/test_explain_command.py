@@ -80,7 +80,7 @@ async def operator(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operator
 async def test_explain_shows_the_chain_of_the_last_runs(operator: Operator) -> None:
     ran = await operator.command("explain", "Toy", "default/a")
     assert ran.status == 0
-    assert "Toy default/a, controller toy: idle" in ran.said
+    assert "Toy default/a, controller toy: resting\n" in ran.said
     first, second = ran.said.split("    woken by")[1:]
     assert "toys.toys.example.com default/a added" in first or "toys default/a added" in first
     assert "apply configmaps default/child" in first
@@ -129,7 +129,8 @@ async def test_a_key_is_triggered_paused_and_resumed(operator: Operator) -> None
     await operator.command("trigger", "Toy", "default/a")
     await anyio.sleep(0.1)
     assert operator.runs == 3
-    assert "paused" in (await operator.command("explain", "Toy", "default/a")).said
+    said = (await operator.command("explain", "Toy", "default/a")).said
+    assert "controller toy: paused by hand: resume it to have it run\n" in said
     assert (await operator.command("resume", "Toy", "default/a")).status == 0
     await operator.until(4)
     ran = await operator.command("explain", "Toy", "default/a")
@@ -277,11 +278,13 @@ def test_a_failed_run_shows_where_it_failed() -> None:
 
 def test_a_storm_is_shown_before_the_runs() -> None:
     storm = {"since": 5.0, "message": "woken by its own writes", "interval": 60.0}
-    now = {"kind": "Toy", "key": "default/a", "controller": "toy", "paused": False, "running": [], "runs": []}
-    lines = list(head({**now, "queued": [{"due_in": 40.0}], "storm": storm}))
-    assert lines[0].endswith("is due in 40.0 s")
-    assert "in a storm for 5 s: woken by its own writes" in lines[1]
-    assert lines[2] == "  slowed to one run every 60 s"
+    why = {"state": "throttled", "sentence": "slowed down, next run in 40 s: woken by its own writes"}
+    now = {"kind": "Toy", "key": "default/a", "controller": "toy", "runs": [], "why": why}
+    assert list(head({**now, "storm": storm})) == [
+        "Toy default/a, controller toy: slowed down, next run in 40 s: woken by its own writes",
+        "  in a storm for 5 s, slowed to one run every 60 s",
+        "  no run has ended yet",
+    ]
 
 
 def test_the_rate_of_a_key_counts_the_last_minute_or_else_the_remembered_runs() -> None:

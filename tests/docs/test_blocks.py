@@ -236,7 +236,8 @@ def test_a_storm_is_explained_as_the_page_shows() -> None:
         manager = Manager(storming, transport=client.transport, clock=VirtualClock(0), environ={})
         async with manager:
             await anyio.sleep(12)
-            (told,) = DebugActions(lambda: manager._runners).explain("Site", "default/web")["controllers"]
+            actions = DebugActions(lambda: manager._runners, why=manager._why)
+            (told,) = actions.explain("Site", "default/web")["controllers"]
             said.extend([*head(told), *(line for run in told["runs"] for line in chain(run))])
 
     simulate(look)

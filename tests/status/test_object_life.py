@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from attrs import evolve
 
 from reconcile import Client, Condition, Context, Controller, Intent, ObjectMeta, Result
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.runs.run_request import Request
+from reconcile.status.life_form import read_life
 from reconcile.status.life_runs import FIELDS_OF_A_LIFE, PROSE_CHARACTERS
 from reconcile.status.object_health import HEALTHS
 from reconcile.status.object_life import ERROR_FORGOTTEN
@@ -69,6 +71,34 @@ def test_a_run_says_what_it_wrote_field_by_field_and_where_it_leads() -> None:
     played(scenario)
 
 
+def test_a_life_has_the_form_in_which_exports_read_it() -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys()) as (_, lives):
+            await world.make(size=3)
+            await anyio.sleep(5)
+            life = lives.life_of("toy", "default/a")
+        text = json.dumps(life)
+        assert missing_in(msgspec.json.decode(msgspec.json.encode(read_life(text))), json.loads(text)) == []
+        assert any(run["writes"] for run in life["runs"])
+
+    played(scenario)
+
+
+def missing_in(form: Any, value: Any, place: str = "") -> list[str]:
+    """Where a value has what a form of it has not."""
+    if isinstance(value, dict):
+        lost = [f"{place}.{name}" for name in value if name not in form]
+        kept = [(name, inner) for name, inner in value.items() if name in form]
+        return lost + [
+            found for name, inner in kept for found in missing_in(form[name], inner, f"{place}.{name}")
+        ]
+    if isinstance(value, list):
+        pairs = zip(form, value, strict=True)
+        return [found for each, inner in pairs for found in missing_in(each, inner, f"{place}[]")]
+    return [] if form == value else [place]
+
+
+@pytest.mark.rule("life-causes")
 def test_a_run_that_its_own_write_woke_is_linked_to_the_run_that_wrote() -> None:
     async def scenario(world: World) -> None:
         async with lived(world, toys()) as (_, lives):
@@ -84,6 +114,7 @@ def test_a_run_that_its_own_write_woke_is_linked_to_the_run_that_wrote() -> None
     played(scenario)
 
 
+@pytest.mark.rule("life-causes")
 def test_a_run_that_another_controller_woke_is_linked_to_that_run() -> None:
     async def grow(ctx: Context[Toy]) -> None:
         if ctx.object.spec.size == 1:
@@ -212,6 +243,7 @@ def test_of_an_object_that_is_gone_the_runs_are_left() -> None:
 SECRETS = ("hunter2-in-a-secret", "s3cret-of-the-spec", "pa55-in-an-error", "pa55-in-a-condition")
 
 
+@pytest.mark.rule("life-secrets")
 def test_secrets_are_in_no_life() -> None:
     async def leak(ctx: Context[Toy]) -> None:
         secret = await ctx.client.get(Secret, "db", "default")
@@ -257,6 +289,7 @@ def test_secrets_are_in_no_life() -> None:
     played(scenario)
 
 
+@pytest.mark.rule("life-secrets")
 def test_the_values_of_a_secret_stay_hidden_once_only_runs_that_wrote_nothing_are_remembered() -> None:
     async def read(ctx: Context[Toy]) -> None:
         await ctx.client.get(Secret, "db", "default")
