@@ -139,7 +139,7 @@ class Tab:
     async def click(self, selector: str) -> None:
         """Press the middle of the first element that fits, as a person does."""
         chosen = json.dumps(selector)
-        await self.until(f"document.querySelector({chosen}) !== null")
+        await self.until(f"!!document.querySelector({chosen})?.checkVisibility()")
         x, y = await self.evaluate(
             f"(() => {{ const e = document.querySelector({chosen}); e.scrollIntoView({{block: 'nearest'}}); "
             "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"

@@ -170,8 +170,8 @@ def _run(number: int, ended: float, result: str, **facts: Any) -> dict[str, Any]
         "next_at": None,
         "woken_by": [],
         "reads": [
-            {"kind": "Site", "key": "default/shop", "version": "48213"},
-            {"kind": "Deployment", "key": "default/shop", "version": "48109"},
+            {"kind": "Site", "key": "default/shop"},
+            {"kind": "Deployment", "key": "default/shop"},
         ],
         "writes": [],
     } | facts
@@ -179,13 +179,23 @@ def _run(number: int, ended: float, result: str, **facts: Any) -> dict[str, Any]
 
 def sample_life() -> dict[str, Any]:
     """A site whose quota keeps it from growing: two runs that failed, and the one that began it."""
-    retried = {"what": "its last run failed", "at": NOW - 3.9, "verb": "retried", "kind": "", "key": ""}
+    earlier = {"controller": "sites", "key": "default/shop", "run": "2f3c01aa77d24f0b"}
+    pipeline = {"controller": "databases", "key": "billing/ledger", "run": "77ab10c2d4e5f601"}
+    retried = {
+        "what": "retried",
+        "at": NOW - 3.9,
+        "verb": "retried",
+        "kind": "",
+        "key": "",
+        "from": earlier,
+    }
     scaled = {
-        "what": "Site default/shop changed: .spec.replicas",
+        "what": "sites default/shop updated at 48213 by kubectl: .spec.replicas",
         "at": NOW - 30.9,
         "verb": "updated",
         "kind": "Site",
         "key": "default/shop",
+        "from": pipeline,
     }
     applied = {
         "verb": "apply",
@@ -193,7 +203,7 @@ def sample_life() -> dict[str, Any]:
         "key": "default/shop",
         "at": NOW - 30.2,
         "seconds": 0.0114,
-        "text": "",
+        "text": "apply deployments default/shop: .spec.replicas -> 12",
         "fields": [
             {"path": ".spec.replicas", "pointer": "/spec/replicas", "old": "3", "new": "12"},
             {
@@ -220,6 +230,7 @@ def sample_life() -> dict[str, Any]:
             error=ERROR,
             at="site.py:64",
             woken_by=[{**retried, "at": NOW - 12.4}],
+            next_at=NOW - 3.8,
         ),
         _run(1, 30.0, "success", woken_by=[scaled], writes=[applied]),
     ]

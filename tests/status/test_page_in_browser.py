@@ -140,7 +140,7 @@ async def test_one_object_shows_why_it_does_not_run_and_its_runs_as_causes_and_e
     for words in (
         "failed",
         "retry 4",
-        "woken by\nits last run failed",
+        "woken by\nretried",
         "exceeded quota",
         "site.py:64",
         "tries again in",
@@ -149,9 +149,9 @@ async def test_one_object_shows_why_it_does_not_run_and_its_runs_as_causes_and_e
     oldest = await tab.text(".run:last-child")
     for words in (
         "done",
-        "Site default/shop changed: .spec.replicas",
+        "sites default/shop updated at 48213 by kubectl: .spec.replicas",
         "apply Deployment default/shop",
-        "Site default/shop 48213",
+        "by run 77ab10c2 of databases billing/ledger",
     ):
         assert words in oldest
     cells = await tab.evaluate(

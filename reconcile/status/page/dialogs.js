@@ -2,20 +2,25 @@
 
 import { h, patch } from "./dom.js";
 
-/** Ask for a token; calls `onToken` with what was given. Nothing happens while one is open already. */
-export function askForToken(onToken) {
+/**
+ * Ask for a token; calls `onToken` with what was given, or with "". Nothing happens while one is open already.
+ * `wasRefused`: one was given before, and not accepted.
+ */
+export function askForToken(wasRefused, onToken) {
   if (document.getElementById("token-dialog") !== null) return;
+  let token = "";
   const dialog = open("token-dialog", [
     h("h2", {}, "Who are you?"),
     h("p", {}, "The API server decides who may see this page. Give a token that it knows, for example from ",
       h("code", {}, "kubectl create token NAME"), ". It is kept until this page is closed, and stored nowhere."),
+    wasRefused && h("p", { class: "bad", role: "alert" }, "The API server did not accept that token, or no longer does."),
     h("label", { for: "token" }, "Token"),
     h("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true }),
     buttons("Show the page"),
   ], () => {
-    const token = dialog.querySelector("input").value.trim().replace(/^Bearer\s+/i, "");
-    if (token) onToken(token);
+    token = dialog.querySelector("input").value.trim().replace(/^Bearer\s+/i, "");
   });
+  dialog.addEventListener("close", () => onToken(token));
   dialog.querySelector("input").focus();
 }
 
@@ -38,7 +43,8 @@ const MEANINGS = [
 ];
 
 export function showHelp() {
-  const pairs = (rows, tag) => h("dl", { class: "help" }, rows.map(([name, words]) => [h("dt", {}, h(tag, {}, name)), h("dd", {}, words)]));
+  const pair = (tag) => ([name, words]) => [h("dt", {}, h(tag, {}, name)), h("dd", {}, words)];
+  const pairs = (rows, tag) => h("dl", { class: "help" }, rows.map(pair(tag)));
   open("help-dialog", [
     h("h2", {}, "Keys"), pairs(KEYS, "kbd"),
     h("h2", {}, "Health"), pairs(MEANINGS, "b"),

@@ -5,6 +5,7 @@ import { h, patch } from "./dom.js";
 import { header } from "./header.js";
 import { listenToKeys } from "./keyboard.js";
 import { Model } from "./model.js";
+import { empty } from "./pieces.js";
 import { objectAddress, routeOf } from "./routes.js";
 import { Session } from "./session.js";
 import { Stream } from "./stream.js";
@@ -13,6 +14,7 @@ import { clustersView } from "./view_clusters.js";
 import { controllersView } from "./view_controllers.js";
 import { LifeOnShow, objectView } from "./view_object.js";
 import { ObjectsList, objectsView } from "./view_objects.js";
+import { visible } from "./words.js";
 
 const VIEWS = { controllers: controllersView, objects: objectsView, object: objectView, clusters: clustersView };
 
@@ -23,11 +25,14 @@ class Page {
     this.status = { live: false, words: "", retryAt: null, denied: 0 };
     this.theme = storedTheme();
     this.session = new Session(() => this.needToken());
-    this.stream = new Stream(this.session, { onEvent: (event) => this.onEvent(event), onStatus: (status) => this.onStatus(status) });
+    this.stream = new Stream(this.session, {
+      onEvent: (event) => this.onEvent(event), onStatus: (status) => this.onStatus(status),
+    });
     this.life = new LifeOnShow(this.session, () => this.render());
     this.list = new ObjectsList();
     this.action = { busy: false, said: "", failed: false };
     this.planned = false;
+    this.tokenRefused = false;
     this.scrolled = new Map();
   }
 
@@ -61,8 +66,12 @@ class Page {
     this.render();
   }
 
-  needToken() {
-    askForToken((token) => {
+  /** Ask for a token, unless the reader did not want to give one: then a button offers it. */
+  needToken(isWanted = false) {
+    if (this.tokenRefused && !isWanted) return;
+    askForToken(this.session.token !== "", (token) => {
+      this.tokenRefused = token === "";
+      if (this.tokenRefused) return;
       this.session.token = token;
       this.stream.failures = 0;
       this.stream.now();
@@ -169,7 +178,7 @@ class Page {
   draw() {
     const { model, route, status, theme, list } = this;
     patch(document.getElementById("top"), header({
-      model, route, status, theme, onRetry: () => this.stream.now(), onToken: () => this.needToken(),
+      model, route, status, theme, onRetry: () => this.stream.now(), onToken: () => this.needToken(true),
       onTheme: () => this.changeTheme(), onHelp: showHelp,
     }));
     const context = {
@@ -178,7 +187,7 @@ class Page {
     };
     // A key each view: none inherits the elements of another, with what is open or scrolled in them.
     const key = route.view === "object" ? location.hash : route.view;
-    patch(document.getElementById("main"), [h("div", { key, class: `view ${route.view}` }, VIEWS[route.view](context))]);
+    patch(document.getElementById("main"), [h("div", { key, class: `view ${route.view}` }, viewOrWords(context))]);
     list.scroller = document.getElementById("rows");
     document.title = titleOf(model, route);
   }
@@ -192,11 +201,21 @@ class Page {
   }
 }
 
+/** A view, or why there is none: data that no view expected must not leave an old picture on the page. */
+function viewOrWords(context) {
+  try {
+    return VIEWS[context.route.view](context);
+  } catch (error) {
+    reportError(error);
+    return [empty(`This view cannot be shown: ${error.message}`)];
+  }
+}
+
 function titleOf(model, route) {
   const failing = model.overview?.controllers.reduce((sum, each) => sum + (each.objects.failing ?? 0), 0) ?? 0;
   const name = model.hello?.name || "reconcile";
   const what = route.view === "object" ? `${route.values.key ?? ""} · ${name}` : name;
-  return failing ? `(${failing}) ${what}` : what;
+  return visible(failing ? `(${failing}) ${what}` : what, 120);
 }
 
 function announce(words) {

@@ -79,7 +79,8 @@ export function sparkline(values, label) {
   if (values.length < 2) return h("span", { class: "spark" });
   const most = Math.max(1, ...values);
   const step = width / (values.length - 1);
-  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(height - 1 - (value / most) * (height - 2)).toFixed(1)}`);
+  const heightOf = (value) => height - 1 - (value / most) * (height - 2);
+  const points = values.map((value, at) => `${(at * step).toFixed(1)},${heightOf(value).toFixed(1)}`);
   return h("svg:svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
     h("svg:polyline", { points: points.join(" ") }));
 }

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { badge, empty } from "./pieces.js";
 import { age, bytes, count, many, span } from "./words.js";
 
+const COLUMNS = ["Kind", "Objects", "Memory", "Last news", "Restarts", "Failures"];
 const SILENT = 90; // seconds without news after which a watch is suspicious
 
 export function clustersView({ model }) {
@@ -21,15 +22,17 @@ function cluster(each) {
   const name = each.name || "This cluster";
   return h("section", { key: `cluster ${each.name}`, class: "cluster" },
     h("h2", {}, h("bdi", {}, each.name ? `Cluster ${name}` : name),
-      each.reachable
-        ? badge("API server answers", "status-true")
-        : badge(each.down_seconds === null ? "API server away" : `API server away for ${span(each.down_seconds)}`, "status-false"),
+      each.reachable ? badge("API server answers", "status-true") : badge(awayWords(each), "status-false"),
       !each.synced && badge("waits for the first lists", "attention")),
     each.informers.length === 0
       ? empty("No kind is followed there.")
       : h("div", { class: "panel scrolled" }, h("table", { class: "informers" },
-        h("thead", {}, h("tr", {}, ["Kind", "Objects", "Memory", "Last news", "Restarts", "Failures"].map((words) => h("th", { scope: "col" }, words)))),
+        h("thead", {}, h("tr", {}, COLUMNS.map((words) => h("th", { scope: "col" }, words)))),
         h("tbody", {}, each.informers.map(informer)))));
+}
+
+function awayWords(each) {
+  return each.down_seconds === null ? "API server away" : `API server away for ${span(each.down_seconds)}`;
 }
 
 function informer(each) {
@@ -59,19 +62,24 @@ function shards(ring) {
 function member(each, ring) {
   const share = ring.buckets ? each.held / ring.buckets : 0;
   return h("li", { key: each.identity },
-    h("span", { class: "member-name" }, h("bdi", {}, each.identity), each.identity === ring.identity && badge("this one", "status-true"),
+    h("span", { class: "member-name" }, h("bdi", {}, each.identity),
+      each.identity === ring.identity && badge("this one", "status-true"),
       each.state && h("span", { class: "quiet" }, each.state)),
     h("span", { class: "member-held" }, `${count(each.held)} of ${count(ring.buckets)} buckets`),
-    h("span", { class: "bar member-bar", role: "presentation" }, h("span", { class: "part healthy", style: { "flex-grow": String(share) } }),
+    h("span", { class: "bar member-bar", role: "presentation" },
+      h("span", { class: "part healthy", style: { "flex-grow": String(share) } }),
       h("span", { class: "part rest", style: { "flex-grow": String(1 - share) } })));
 }
 
 function webhooks(facts) {
   if (!facts) return null;
-  const days = facts.certificate_days;
   return h("section", { "aria-labelledby": "webhooks-title" },
     h("h2", { id: "webhooks-title" }, "Webhooks"),
-    h("p", { class: "panel" }, days === null || days === undefined
-      ? "There is no certificate yet."
-      : days <= 0 ? badge("The certificate has expired", "status-false") : `The certificate is valid for ${days < 2 ? days.toFixed(1) : Math.floor(days)} days more.`));
+    h("p", { class: "panel" }, certificateWords(facts.certificate_days)));
+}
+
+function certificateWords(days) {
+  if (days === null || days === undefined) return "There is no certificate yet.";
+  if (days <= 0) return badge("The certificate has expired", "status-false");
+  return `The certificate is valid for ${days < 2 ? days.toFixed(1) : Math.floor(days)} days more.`;
 }

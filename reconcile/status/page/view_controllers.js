@@ -66,7 +66,6 @@ function needsALook(row) {
 }
 
 function card(controller, model) {
-  const { queue } = controller;
   const name = controller.name;
   return h("article", { class: "panel card", key: name },
     h("header", {},
@@ -77,16 +76,30 @@ function card(controller, model) {
       controller.behind >= 1 && badge(`${age(controller.behind)} behind`, "attention", "The oldest ready key waits this long")),
     healthBar(controller.objects, name),
     healthCounts(controller.objects, name),
-    h("dl", { class: "figures" },
-      figure(count(queue.ready), "ready", { tone: queue.ready ? "" : "zero", title: "Keys that could run now" }),
-      figure(count(queue.later), "later", { tone: queue.later ? "" : "zero", title: "Keys that are due later" }),
-      figure(count(queue.backoff), "back-off", { tone: queue.backoff ? "attention" : "zero", title: "Keys that failed and are tried again" }),
-      figure(`${count(controller.running)} / ${count(controller.workers)}`, "running", { tone: controller.running ? "" : "zero", title: "Runs under way, of so many workers" }),
-      figure(count(controller.runs_last_minute), "runs a minute", { tone: controller.runs_last_minute ? "" : "zero" }),
-      figure(controller.failures_last_minute === null ? "–" : count(controller.failures_last_minute), "failures a minute", { tone: controller.failures_last_minute ? "bad" : "zero" }),
-      figure(span(controller.behind), "behind", { tone: controller.behind >= 1 ? "attention" : "zero", title: "How long the oldest ready key has waited" })),
+    h("dl", { class: "figures" }, figures(controller)),
     course(model.samples.get(name) ?? []),
     storms(controller));
+}
+
+function figures(controller) {
+  const { queue, running, workers, runs_last_minute: runs, failures_last_minute: failures, behind } = controller;
+  const plain = (value) => (value ? "" : "zero");
+  const marked = (value, tone) => (value ? tone : "zero");
+  return [
+    figure(count(queue.ready), "ready", { tone: plain(queue.ready), title: "Keys that could run now" }),
+    figure(count(queue.later), "later", { tone: plain(queue.later), title: "Keys that are due later" }),
+    figure(count(queue.backoff), "back-off", {
+      tone: marked(queue.backoff, "attention"), title: "Keys that failed and are tried again",
+    }),
+    figure(`${count(running)} / ${count(workers)}`, "running", {
+      tone: plain(running), title: "Runs under way, of so many workers",
+    }),
+    figure(count(runs), "runs a minute", { tone: plain(runs) }),
+    figure(failures === null ? "–" : count(failures), "failures a minute", { tone: marked(failures, "bad") }),
+    figure(span(behind), "behind", {
+      tone: marked(behind >= 1, "attention"), title: "How long the oldest ready key has waited",
+    }),
+  ];
 }
 
 function course(samples) {

@@ -1,7 +1,7 @@
 // One object's life: why it does not run now, its runs as chains of cause and effect, and what it owns.
 
 import { h } from "./dom.js";
-import { badge, empty, healthWord, keyText, mark, stateChip } from "./pieces.js";
+import { badge, empty, healthWord, keyLink, keyText, mark, stateChip } from "./pieces.js";
 import { HEALTHS, ago, count, duration, fullTime, many, sentenceNow, timeOfDay, until } from "./words.js";
 
 const AGAIN = 5000;
@@ -58,7 +58,8 @@ export class LifeOnShow {
       if (NEVER_SUCH.has(error.status)) this.life = null;
     }
     this.asking = null;
-    this.askIn(document.hidden ? AGAIN * 6 : AGAIN);
+    // Who is not known is asked for a token, and with that it goes on.
+    if (this.error?.status !== 401) this.askIn(document.hidden ? AGAIN * 6 : AGAIN);
     this.onChange();
   }
 }
@@ -101,7 +102,11 @@ function facts(life) {
   const observed = life.observed === null || life.observed === undefined ? "" : `, observed ${life.observed}`;
   const all = [
     life.kind, life.resource, life.cluster && `cluster ${life.cluster}`,
-    life.created && `made ${ago(life.created, life.now)}`, life.generation && `generation ${life.generation}${observed}`,
+    life.exists === false && "it is gone from the cache",
+    life.created && `made ${ago(life.created, life.now)}`,
+    life.deleting_since && `deleted ${ago(life.deleting_since, life.now)}`,
+    life.finalizers?.length && `held by ${life.finalizers.join(", ")}`,
+    life.generation && `generation ${life.generation}${observed}`,
   ];
   return all.filter(Boolean).join(" · ");
 }
@@ -116,13 +121,17 @@ function actionBar({ controller, key, row, life, actions }) {
   }, words);
   return h("div", { class: "actions", role: "group", "aria-label": "Actions" },
     button("trigger", "Run now", "Run it as soon as a worker is free"),
-    isPaused ? button("resume", "Resume", "Let it run again") : button("pause", "Pause…", "Keep it from running until it is resumed"));
+    isPaused
+      ? button("resume", "Resume", "Let it run again")
+      : button("pause", "Pause…", "Keep it from running until it is resumed"));
 }
 
 function nowPanel({ row, life, now }) {
   const health = row === null ? life.health : HEALTHS[row.health];
   const reason = row === null ? life.reason : row.reason;
-  const why = row ?? { ...life.why, nextAt: life.why.next_at, seen: life.now };
+  // The row is newer than the life, but only the life knows the line where a run waits.
+  const isSame = row === null || (row.state === life.why.state && row.nextAt === null);
+  const why = isSame ? { ...life.why, nextAt: life.why.next_at, seen: life.now } : row;
   const sentence = sentenceNow(why, now);
   return h("section", { class: `panel now-panel ${health}`, "aria-label": "Now" },
     h("p", { class: "now-health" }, healthWord(health), reason && h("span", { class: "words" }, reason)),
@@ -134,7 +143,8 @@ function nowPanel({ row, life, now }) {
 
 const RESULTS = {
   success: ["done", "healthy"], error: ["failed", "failing"], requeue: ["runs again", "progressing"],
-  requeue_after: ["done, asked for another run", "healthy"], cancelled: ["cancelled", "waiting"], running: ["running", "progressing"],
+  requeue_after: ["done, asked for another run", "healthy"], cancelled: ["cancelled", "waiting"],
+  running: ["running", "progressing"],
 };
 
 function runItem(run, life, now) {
@@ -149,22 +159,32 @@ function runItem(run, life, now) {
       run.attempt > 0 && badge(`retry ${run.attempt}`),
       run.id && h("code", { class: "quiet run-id", title: `reconcile id ${run.id}` }, run.id.slice(0, 8))),
     h("dl", { class: "chain" },
-      step("woken by", wokenBy(run)),
-      step("read", reads(run)),
-      step("wrote", writes(run)),
-      run.error && step("error", [h("span", { class: "words bad" }, run.error), run.at && h("code", { class: "quiet place" }, run.at)]),
-      isNext(run, life) && step("next", nextRun(run, now))));
+      step("woken by", wokenBy(run, life)),
+      isRunning ? run.at && step("waits at", h("code", {}, run.at)) : [step("read", reads(run)), step("wrote", writes(run))],
+      run.error && step("error", [
+        h("span", { class: "words bad" }, run.error), run.at && h("code", { class: "quiet place" }, run.at),
+      ]),
+      hasNext(run) && step("next", nextRun(run, life, now))));
 }
 
 function step(name, content) {
   return [h("dt", {}, name), h("dd", {}, content)];
 }
 
-function wokenBy(run) {
+function wokenBy(run, life) {
   if (!run.woken_by?.length) return h("span", { class: "quiet" }, "nothing is known of it");
   return h("ul", {}, run.woken_by.map((cause) =>
     h("li", {}, h("bdi", {}, cause.what), cause.at !== null && cause.at !== undefined &&
-      h("span", { class: "quiet small", title: fullTime(cause.at) }, ` ${before(cause.at, run.started)}`))));
+      h("span", { class: "quiet small", title: fullTime(cause.at) }, ` ${before(cause.at, run.started)}`), origin(cause, life))));
+}
+
+/** The run that this one follows from: of this object by its id, of another one as a link to it. */
+function origin({ from }, life) {
+  if (!from) return null;
+  const id = from.run.slice(0, 8);
+  if (from.key === life.key && from.controller === life.controller) return h("span", { class: "quiet small" }, ` by run ${id}`);
+  return h("span", { class: "small" },
+    h("span", { class: "quiet" }, ` by run ${id} of ${from.controller} `), keyLink(from.controller, from.key));
 }
 
 function before(at, started) {
@@ -174,7 +194,7 @@ function before(at, started) {
 
 function reads(run) {
   if (!run.reads?.length) return h("span", { class: "quiet" }, "nothing");
-  const item = (read) => h("li", {}, h("bdi", {}, `${read.kind} ${read.key}`), read.version && h("span", { class: "quiet small" }, ` ${read.version}`));
+  const item = (read) => h("li", {}, h("bdi", {}, read.key ? `${read.kind} ${read.key}` : `a list of ${read.kind}`));
   const first = run.reads.slice(0, READS_SHOWN);
   const rest = run.reads.slice(READS_SHOWN);
   return [
@@ -194,14 +214,17 @@ function writeItem(write) {
   return h("li", {},
     h("bdi", { class: "write" }, what),
     write.seconds !== null && write.seconds !== undefined && h("span", { class: "quiet small" }, ` ${duration(write.seconds)}`),
-    write.verb && write.text && h("p", { class: "quiet small words" }, write.text),
+    write.secret && h("p", { class: "quiet small" }, "of a Secret nothing is shown"),
+    // Where the fields are not known any more, the words of the log say what there is to say.
+    !write.fields && !write.secret && write.text && h("p", { class: "quiet small words" }, write.text),
     number > 0 && fieldTable(write.fields, "old", "new", ["before", "after"]));
 }
 
 /** The fields that differ; `from` and `to` are what they are called in the data, `words` on the page. */
 function fieldTable(fields, from, to, words) {
+  const titles = ["field", ...words].map((each) => h("th", { scope: "col" }, each));
   return h("table", { class: "fields" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "field"), h("th", { scope: "col" }, words[0]), h("th", { scope: "col" }, words[1]))),
+    h("thead", {}, h("tr", {}, titles)),
     h("tbody", {}, fields.map((field) => h("tr", {},
       h("th", { scope: "row" }, h("bdi", {}, field.path)),
       h("td", { class: "old", "data-name": words[0] }, value(field[from])),
@@ -212,13 +235,18 @@ function value(text) {
   return text === "" || text === undefined ? h("span", { class: "quiet" }, "none") : h("bdi", {}, text);
 }
 
-/** What follows is known of the newest run only: an older one has been followed already. */
-function isNext(run, life) {
-  return run.next_at !== null && run.next_at !== undefined && run === life.runs[0];
+function hasNext(run) {
+  return run.next_at !== null && run.next_at !== undefined;
 }
 
-function nextRun(run, now) {
-  return h("span", { title: fullTime(run.next_at) }, run.result === "error" ? "tries again " : "runs again ", until(run.next_at, now));
+/** What followed: of the newest run it is still to come, of an older one it has been. */
+function nextRun(run, life, now) {
+  const isNewest = run === life.runs[0];
+  const gap = Math.max(0, run.next_at - run.ended);
+  const words = isNewest
+    ? `${run.result === "error" ? "tries again" : "runs again"} ${until(run.next_at, now)}`
+    : `${run.result === "error" ? "tried again" : "ran again"} after ${duration(gap)}`;
+  return h("span", { title: fullTime(run.next_at) }, words);
 }
 
 // --- beside the runs ---------------------------------------------------------------------------------
@@ -230,7 +258,8 @@ function conditions(life, now) {
       ? empty("It has no conditions.")
       : h("ul", { class: "panel conditions" }, life.conditions.map((each) =>
         h("li", { key: each.type },
-          h("span", { class: "condition-head" }, h("b", {}, h("bdi", {}, each.type)), badge(each.status, `status-${statusClass(each.status)}`),
+          h("span", { class: "condition-head" },
+            h("b", {}, h("bdi", {}, each.type)), badge(each.status, `status-${statusClass(each.status)}`),
             each.reason && h("span", { class: "quiet" }, h("bdi", {}, each.reason)),
             each.since && h("time", { class: "quiet small", title: fullTime(each.since) }, `since ${ago(each.since, now)}`)),
           each.message && h("span", { class: "words" }, each.message)))));

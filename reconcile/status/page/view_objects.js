@@ -7,6 +7,7 @@ import { objectAddress, objectsAddress } from "./routes.js";
 import { HEALTHS, STATES, age, ago, count, fullTime, many, sentenceNow } from "./words.js";
 
 const SPARE = 8; // rows above and below those in sight, for fast scrolling
+const HEADING = 31; // px, as in the styles; a phone has none
 const HELD_FOR = 1500; // ms after the pointer moved over the list in which its order stays
 
 const narrow = matchMedia("(max-width: 760px)");
@@ -26,6 +27,11 @@ export class ObjectsList {
 
   rowHeight() {
     return narrow.matches ? 64 : 38;
+  }
+
+  /** Of the part of the list in which rows are seen: the heading stays on top of it. */
+  sight() {
+    return this.scroller ? this.scroller.clientHeight - (narrow.matches ? 0 : HEADING) : 800;
   }
 
   /** Rows must not jump away from under a pointer that is about to press one of them. */
@@ -48,7 +54,7 @@ export class ObjectsList {
     const height = this.rowHeight();
     const top = index * height;
     if (top < scroller.scrollTop) scroller.scrollTop = top;
-    else if (top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height - scroller.clientHeight;
+    else if (top + height > scroller.scrollTop + this.sight()) scroller.scrollTop = top + height - this.sight();
   }
 
   knownConditions(model) {
@@ -74,8 +80,7 @@ export function objectsView({ model, route, list, render, go }) {
   return [
     h("h1", { class: "unseen", tabindex: "-1" }, "Objects"),
     toolbar({ filter, counts, change, model, list, render }),
-    heading(filter, change),
-    rowsInSight({ shown, model, list, render, filter }),
+    rowsInSight({ shown, model, list, render, filter, change }),
     h("p", { class: "foot quiet" }, footWords(shown, model, list)),
   ];
 }
@@ -86,7 +91,10 @@ function footWords(shown, model, list) {
   return `${count(shown.length)} of ${many(model.rows.size, "object")}${loading}${held}`;
 }
 
+const SORT_CHOICES = Object.entries(SORTS).map(([value, [words]]) => [value, words]);
+
 function toolbar({ filter, counts, change, model, list, render }) {
+  const controllers = (model.hello?.controllers ?? []).map((name) => [name, name]);
   return h("div", { class: "toolbar", role: "search" },
     h("input", {
       type: "search", id: "search", placeholder: "Search names, reasons, errors", "aria-label": "Search objects",
@@ -103,9 +111,8 @@ function toolbar({ filter, counts, change, model, list, render }) {
       h("div", { class: "selects" },
         select("State", filter.state, Object.entries(STATES), (state) => change({ state })),
         select("Condition", filter.condition, conditionChoices(filter, model, list), (condition) => change({ condition })),
-        (model.hello?.controllers.length ?? 0) > 1 &&
-          select("Controller", filter.controller, model.hello.controllers.map((name) => [name, name]), (controller) => change({ controller })),
-        select("Sort", filter.sort ?? "look", Object.entries(SORTS).map(([value, [words]]) => [value, words]), (sort) => change({ sort }), false))));
+        controllers.length > 1 && select("Controller", filter.controller, controllers, (controller) => change({ controller })),
+        select("Sort", filter.sort ?? "look", SORT_CHOICES, (sort) => change({ sort }), false))));
 }
 
 function healthButton(name, number, filter, change) {
@@ -137,16 +144,18 @@ function heading(filter, change) {
   return h("div", { class: "grid-head", "aria-hidden": "true" }, COLUMNS.map(([name, words, sorts]) => {
     const current = sorts.includes(filter.sort ?? "look");
     const next = sorts[(sorts.indexOf(filter.sort) + 1) % sorts.length];
-    return h("button", { type: "button", tabindex: "-1", class: `cell-${name}${current ? " sorted" : ""}`, title: `Sort: ${SORTS[next][0]}`, onclick: () => change({ sort: next }) }, words);
+    return h("button", {
+      type: "button", tabindex: "-1", class: `cell-${name}${current ? " sorted" : ""}`,
+      title: `Sort: ${SORTS[next][0]}`, onclick: () => change({ sort: next }),
+    }, words);
   }));
 }
 
-function rowsInSight({ shown, model, list, render, filter }) {
+function rowsInSight({ shown, model, list, render, filter, change }) {
   const height = list.rowHeight();
   const top = list.scroller?.scrollTop ?? 0;
-  const sight = list.scroller?.clientHeight || 800;
   const first = Math.max(0, Math.floor(top / height) - SPARE);
-  const end = Math.min(shown.length, Math.ceil((top + sight) / height) + SPARE);
+  const end = Math.min(shown.length, Math.ceil((top + list.sight()) / height) + SPARE);
   const now = model.now();
   return h("div", {
     id: "rows", class: "rows", role: "listbox", tabindex: "0", "aria-label": "Objects",
@@ -154,6 +163,7 @@ function rowsInSight({ shown, model, list, render, filter }) {
     onscroll: render, onpointermove: () => { list.pointed = performance.now(); },
     onpointerleave: () => { list.pointed = -Infinity; render(); },
   },
+  heading(filter, change),
   shown.length === 0 && emptyList(model, filter),
   h("div", { class: "all-rows", role: "presentation", style: { height: `${shown.length * height}px` } },
     shown.slice(first, end).map((row, at) =>
@@ -178,7 +188,8 @@ function rowOf(row, { now, top, place, of, isActive }) {
   h("span", { class: `cell-health health ${health}` }, mark(health), h("span", { class: "word" }, health)),
   h("span", { class: "cell-object" }, keyText(row.key), h("span", { class: "controller quiet" }, row.controller)),
   h("span", { class: "cell-why" }, stateChip(row, now), h("span", { class: "words", title: why || null }, why)),
-  h("span", { class: row.failures ? "cell-retries bad" : "cell-retries quiet" }, row.failures ? `${count(row.failures)}×` : "–"),
+  h("span", { class: `cell-retries ${row.failures ? "bad" : "quiet"}` }, row.failures ? `${count(row.failures)}×` : "–"),
   h("span", { class: "cell-run quiet", title: fullTime(row.ended) || null }, row.ended === null ? "–" : ago(row.ended, now)),
-  h("span", { class: "cell-age quiet", title: fullTime(row.created) || null }, row.created === null ? "–" : age(now - row.created)));
+  h("span", { class: "cell-age quiet", title: fullTime(row.created) || null },
+    row.created === null ? "–" : age(now - row.created)));
 }

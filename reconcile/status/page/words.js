@@ -4,7 +4,8 @@ export const HEALTHS = ["failing", "deleting", "progressing", "waiting", "health
 
 const LONGEST = 2000;
 // Characters that show nothing, or that make the text around them read in another order.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]/g;
+const UNSEEN = new RegExp("[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u115f\\u1160\\u180e"
+  + "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufeff\\ufff9-\\ufffb]", "g");
 
 /** A text from a cluster as it is safe to show: of bounded length, and without unseen characters. */
 export function visible(text, longest = LONGEST) {
