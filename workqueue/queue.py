@@ -80,6 +80,8 @@ class WorkQueue(Generic[K]):
         self._thread: int | None = None
         self._token: anyio.lowlevel.EventLoopToken | None = None
         self._now = _no_time_yet
+        self.on_add: Callable[[K], None] | None = None
+        """Called with each key that is added, in the queue's event loop; it must be quick and not raise."""
 
     # --- adding ---------------------------------------------------------------------------------
 
@@ -286,6 +288,8 @@ class WorkQueue(Generic[K]):
         # Delays that have passed come first: they were due before this add, and keep their turn.
         if self._delayed.first <= now:
             self._promote(now)
+        if self.on_add is not None:
+            self.on_add(key)
         if self._pace is not None and not urgent:
             added = priority, self._pace.held(key, ready_at), causes
         # Never two workers on one key: what comes during the work waits for its end.

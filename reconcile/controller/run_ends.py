@@ -53,6 +53,7 @@ class RunEnds:
     _newer: dict[Request, float] = field(factory=dict, init=False)
     _older: dict[Request, float] = field(factory=dict, init=False)
     _slots: Slots = field(factory=dict, init=False)
+    _failed_slots: Slots = field(factory=dict, init=False)
     _onlookers: tuple[Onlooker, ...] = field(default=(), init=False)
 
     def last(self, request: Request) -> LastRun | None:
@@ -66,6 +67,10 @@ class RunEnds:
     def of_last_minute(self, now: float) -> int:
         """How many runs of all keys ended within the last minute, to five seconds."""
         return ends_of_last_minute(self._slots, now)
+
+    def failures_of_last_minute(self, now: float) -> int:
+        """How many of these failed."""
+        return ends_of_last_minute(self._failed_slots, now)
 
     def follow(self, onlooker: Onlooker) -> Callable[[], None]:
         """Call `onlooker` for each begin and end from now on; returns what undoes that."""
@@ -86,6 +91,8 @@ class RunEnds:
             self._older, self._newer = self._newer, {}
         self._newer[request] = -now if failed else now
         count_end(self._slots, now)
+        if failed:
+            count_end(self._failed_slots, now)
         self.cancelled(request)
 
     def cancelled(self, request: Request) -> None:

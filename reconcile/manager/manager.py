@@ -307,12 +307,17 @@ class Manager(Lifecycle):
             checks["webhooks"] = self._check_webhooks
         if options["ready_when"] == "leading":
             checks["leader"] = self._check_leader
+        from reconcile.manager.status_serving import status_pages
+
+        actions = DebugActions(lambda: self._runners, lambda: self._replica, self._why)
+        readyz = {**checks, **options["readiness"]}
         return PageSources(
             healthz={"ping": ping, "event-loop": ping, **options["liveness"]},
-            readyz={**checks, **options["readiness"]},
+            readyz=readyz,
             metrics=metrics.text,
             state=self.state,
-            actions=DebugActions(lambda: self._runners, lambda: self._replica, self._why),
+            actions=actions,
+            more=[status_pages(options, self.status, actions, self._identity, readyz, metrics)],
             reviewer=PageAuthorizer(lambda: self._transport) if options["serve_review"] else None,
             metrics_local=options["serve_metrics"] == "local",
             held=lambda: 0.0 if self._watchdog is None else self._watchdog.held,
@@ -322,6 +327,14 @@ class Manager(Lifecycle):
         from reconcile.status.key_facts import why_of
 
         return why_of(runner, request, self.status(), self._replica)[:2]
+
+    def _identity(self) -> str:
+        """The name of this replica among others: in its ring, or as a candidate for the Lease."""
+        assembly = self._assembly
+        if assembly is not None and assembly.replica is not None:
+            return assembly.replica.status().identity
+        elector = None if assembly is None else assembly.elector
+        return "" if elector is None else elector.election.identity
 
     def _check_caches(self) -> None:
         status = self.status()

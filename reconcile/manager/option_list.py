@@ -99,7 +99,10 @@ class ManagerOptions(TypedDict, total=False):
         str, "", str, "Serve over TLS: folder of tls.crt and tls.key, which may rotate."
     ]
     serve_review: Annotated[
-        bool, False, values.switch, "Let the API server decide, by token, who gets /metrics and /debug."
+        bool,
+        False,
+        values.switch,
+        "Let the API server decide, by token, who gets /metrics, /debug and the data of /status.",
     ]
     serve_metrics: Annotated[
         ServeMetrics,

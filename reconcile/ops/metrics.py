@@ -53,6 +53,8 @@ class Metrics:
             GCCollector(registry=self.registry)
         self._families = MetricFamilies(self.registry)
         self._levels = LevelCollector(status, lease)
+        self.certificate_days: Callable[[], float] | None = None
+        """For how many more days the certificate of the webhooks is valid; None without one."""
         self.registry.register(self._levels)
 
     def controller(self, name: str, workers: int) -> "_ControllerSeries":
@@ -76,6 +78,7 @@ class Metrics:
 
     def webhook_certificate(self, days: Callable[[], float]) -> None:
         """`days` is asked at each scrape for how many more days the certificate of the webhooks is valid."""
+        self.certificate_days = days
         self._families.webhook_certificate.set_function(days)
 
     def handed_over(self, hand_over: str, seconds: float) -> None:

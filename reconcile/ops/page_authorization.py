@@ -49,24 +49,27 @@ class PageAuthorizer:
     _users: _AnswerCache = field(factory=_AnswerCache, init=False)
     _verdicts: _AnswerCache = field(factory=_AnswerCache, init=False)
 
-    async def status_for(self, authorization: str, verb: str, path: str) -> int:
-        """200; 401 without a valid bearer token; 403 without the right to `verb` `path`; else 503."""
+    async def status_for(self, authorization: str, verb: str, path: str, *, fresh: bool = False) -> int:
+        """200; 401 without a valid bearer token; 403 without the right to `verb` `path`; else 503.
+
+        `fresh`: by answers of now, not by those that are remembered.
+        """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return 401
         try:
-            user = await self._user_of(token)
+            user = await self._user_of(token, fresh)
             if not user:
                 return 401
-            return 200 if await self._may(user, verb, path) else 403
+            return 200 if await self._may(user, verb, path, fresh) else 403
         except ApiError as error:
             _log.warning("could not authorize a request for a page", path=path, error=str(error))
             return 503
 
-    async def _user_of(self, token: str) -> Mapping[str, Any]:
+    async def _user_of(self, token: str, fresh: bool) -> Mapping[str, Any]:
         place = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
-        known: Mapping[str, Any] | None = self._users.get(place)
+        known: Mapping[str, Any] | None = None if fresh else self._users.get(place)
         if known is None:
             review = {
                 "apiVersion": "authentication.k8s.io/v1",
@@ -78,7 +81,7 @@ class PageAuthorizer:
             self._users.keep(place, known, TOKEN_SECONDS)
         return known
 
-    async def _may(self, user: Mapping[str, Any], verb: str, path: str) -> bool:
+    async def _may(self, user: Mapping[str, Any], verb: str, path: str, fresh: bool) -> bool:
         subject = {
             "user": user.get("username", ""),
             "uid": user.get("uid", ""),
@@ -87,7 +90,7 @@ class PageAuthorizer:
         }
         spec = {**subject, "nonResourceAttributes": {"verb": verb, "path": path}}
         place = msgspec.json.encode(spec, order="deterministic")
-        known: bool | None = self._verdicts.get(place)
+        known: bool | None = None if fresh else self._verdicts.get(place)
         if known is None:
             review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             known = bool((await self._ask(ACCESS_REVIEWS, review)).get("allowed"))

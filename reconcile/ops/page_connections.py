@@ -98,6 +98,8 @@ class PageConnection(asyncio.Protocol):
         self.handler = handler
         self.accepted = accepted
         self.busy = False
+        self.on_lost: Callable[[], object] | None = None
+        """Called if the connection is lost while a request is answered."""
         self.opening: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._received = 0
@@ -111,6 +113,8 @@ class PageConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         self.owner.forget(self)
+        if self.on_lost is not None:
+            self.on_lost()
         self.handler.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -139,7 +143,7 @@ class PageConnection(asyncio.Protocol):
         self._timer.cancel()
 
     def end(self) -> None:
-        self.busy, self._answered, self._received = False, True, 0
+        self.busy, self._answered, self._received, self.on_lost = False, True, 0, None
         self._limit_time(IDLE_SECONDS)
 
     def cut(self) -> None:

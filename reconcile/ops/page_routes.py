@@ -4,7 +4,7 @@ All of it runs in the pages' thread, except what is passed to `calls`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from attrs import define, field, frozen
 
@@ -36,13 +36,48 @@ _health_log = get_logger("reconcile.health")
 T = TypeVar("T")
 
 
+class MorePages(Protocol):
+    """Pages of a wing above."""
+
+    def add_to(self, application: "web.Application", gate: "PageGate") -> None:
+        """Add the routes, whose handlers run in the pages' thread."""
+        ...
+
+
+class PageGate(Protocol):
+    """What the handlers of `MorePages` have: who may see a page, and calls into the manager's loop."""
+
+    calls: LoopCalls
+
+    async def admit(self, request: "web.Request", *, local: bool, fresh: bool = False) -> None:
+        """Return if the request may be answered; `fresh`: as the API server decides now.
+
+        `local`: without a reviewer, only for requests of this machine. Raises HTTPUnauthorized,
+        HTTPForbidden, HTTPServiceUnavailable, and LoopHeld.
+        """
+        ...
+
+    async def may(self, request: "web.Request", verb: str, path: str) -> bool:
+        """Whether who has sent an admitted request may do something else too. Raises LoopHeld."""
+        ...
+
+    async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work` in the manager's loop. Raises what it raises, and LoopHeld."""
+        ...
+
+    def when_lost(self, request: "web.Request", call: Callable[[], object]) -> None:
+        """Have `call` called if the connection of the request is lost before it is answered."""
+        ...
+
+
 @frozen
 class PageSources:
     """What the pages show. `metrics` takes the Accept header, and returns body and content type.
 
     With a `reviewer`, the API server decides who may get /metrics and /debug, from anywhere. Without one,
     /debug is for this machine, and /metrics for all, or with `metrics_local` for this machine. `held`, how
-    long (s) the event loop has been held, is called from another thread; everything else in the loop.
+    long (s) the event loop has been held, is called from another thread; everything else in the loop. `more`
+    are pages of a wing above this one.
     """
 
     healthz: Mapping[str, Check]
@@ -53,12 +88,14 @@ class PageSources:
     reviewer: PageAuthorizer | None = None
     metrics_local: bool = False
     held: Callable[[], float] = lambda: 0.0
+    more: Sequence[MorePages] = ()
 
 
 @define(eq=False)
 class PageRoutes:
     sources: PageSources
     calls: LoopCalls
+    _connections: PageConnectionPool | None = field(default=None, init=False)
     _last_results: dict[tuple[str, str], bool] = field(factory=dict, init=False)
     """By page and check, whether it passed last."""
 
@@ -66,6 +103,7 @@ class PageRoutes:
         """The routes as aiohttp takes them; `connections` are those that the requests come from."""
         from aiohttp import web
 
+        self._connections = connections
         application = web.Application(middlewares=[_bounded(connections)])
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/debug/state", self._state)
@@ -74,12 +112,21 @@ class PageRoutes:
         for page in ("healthz", "readyz"):
             for path in (f"/{page}", f"/{page}/", f"/{page}/{{name}}"):
                 application.router.add_get(path, self._health_page(page))
+        for pages in self.sources.more:
+            pages.add_to(application, self)
         return application
 
-    async def _ask(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         return await self.calls.ask(work, BEGIN_SECONDS, PAGE_SECONDS)
 
-    async def _admit(self, request: "web.Request", *, local: bool) -> None:
+    def when_lost(self, request: "web.Request", call: Callable[[], object]) -> None:
+        """Have `call` called if the connection of the request is lost before it is answered."""
+        connection = None if self._connections is None else self._connections.of(request.protocol)
+        if connection is not None:
+            connection.on_lost = call
+
+    async def admit(self, request: "web.Request", *, local: bool, fresh: bool = False) -> None:
+        """Return if the request may be answered; see `PageGate`."""
         from aiohttp import web
 
         reviewer = self.sources.reviewer
@@ -87,24 +134,33 @@ class PageRoutes:
             if local and (reason := refusal_of(request.remote, request.host, request.headers)):
                 raise web.HTTPForbidden(text=f"{reason}\n")
             return
-        authorization = request.headers.get("Authorization", "")
-        verb, path = request.method.lower(), request.path
-        status = await self._ask(lambda: reviewer.status_for(authorization, verb, path))
+        status = await self._status_for(reviewer, request, request.method.lower(), request.path, fresh)
         if status == 401:
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
         if status != 200:
             raise web.HTTPForbidden() if status == 403 else web.HTTPServiceUnavailable()
 
+    async def may(self, request: "web.Request", verb: str, path: str) -> bool:
+        """Whether who has sent an admitted request may do something else too."""
+        reviewer = self.sources.reviewer
+        return reviewer is None or await self._status_for(reviewer, request, verb, path) == 200
+
+    async def _status_for(
+        self, reviewer: PageAuthorizer, request: "web.Request", verb: str, path: str, fresh: bool = False
+    ) -> int:
+        authorization = request.headers.get("Authorization", "")
+        return await self.ask(lambda: reviewer.status_for(authorization, verb, path, fresh=fresh))
+
     async def _metrics(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
 
-        await self._admit(request, local=self.sources.metrics_local)
+        await self.admit(request, local=self.sources.metrics_local)
         accept = request.headers.get("Accept", "")
 
         async def text() -> tuple[bytes, str]:
             return self.sources.metrics(accept)
 
-        body, content_type = await self._ask(text)
+        body, content_type = await self.ask(text)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _state(self, request: "web.Request") -> "web.Response":
@@ -113,12 +169,12 @@ class PageRoutes:
     async def _debug(self, request: "web.Request", answer: Answer) -> "web.Response":
         from aiohttp import web
 
-        await self._admit(request, local=True)
+        await self.admit(request, local=True)
 
         async def text() -> bytes:
             return json_text(answer())
 
-        return web.Response(body=await self._ask(text), content_type="application/json")
+        return web.Response(body=await self.ask(text), content_type="application/json")
 
     # --- health ---------------------------------------------------------------------------------------
 
