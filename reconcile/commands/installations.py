@@ -7,7 +7,7 @@ from reconcile.commands.problems import Problem
 from reconcile.commands.targets import Operator
 from reconcile.manager.option_checks import check_options
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions, from_flags, overridden
-from reconcile.shipping.installation import Installation
+from reconcile.shipping.installation import Installation, Monitoring
 from reconcile.webhooks.routes import routes_of
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -34,6 +34,7 @@ def installation_of(
     image: str | None = None,
     replicas: int | None = None,
     owner_finalizers: bool = False,
+    monitoring: Monitoring | None = None,
 ) -> Installation:
     """The installation with these `options`; None is what the manager says or the default. Raises Problem."""
     election = options["leader_election"]
@@ -61,6 +62,7 @@ def installation_of(
         stop_seconds=options["stop_seconds"],
         routes=routes_of(operator.manager.controllers),
         webhook_certificates=options["webhook_certificates"],
+        monitoring=monitoring,
     )
 
 

@@ -13,6 +13,7 @@ from reconcile.commands.chart_folder import diff_chart, write_chart
 from reconcile.commands.completions import modules
 from reconcile.commands.crds_command import served_definition
 from reconcile.commands.installations import checked_options, installation_of
+from reconcile.commands.monitoring_flags import check_monitoring, monitoring_of
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.release_files import folders_of, project_in, samples_of
 from reconcile.commands.targets import Operator, load_operator
@@ -24,6 +25,7 @@ from reconcile.shipping.chart import chart_of, chart_version
 from reconcile.shipping.chart_values import Choices
 from reconcile.shipping.documents import Document, as_yaml, json_list
 from reconcile.shipping.installation import Installation, documents_of, kustomization
+from reconcile.shipping.monitoring import monitoring_documents
 from reconcile.webhooks.configurations import WebhookService
 
 
@@ -91,6 +93,37 @@ from reconcile.webhooks.configurations import WebhookService
     "--merge", is_flag=True, help="With --helm: write into files that you changed, and keep your changes."
 )
 @click.option(
+    "--monitoring",
+    is_flag=True,
+    help="Add what has Prometheus collect metrics, service levels and alerts, and dashboards of Grafana.",
+)
+@click.option(
+    "--pod-monitor", is_flag=True, help="With --monitoring: a PodMonitor, without a Service for metrics."
+)
+@click.option(
+    "--monitoring-label",
+    "monitoring_labels",
+    multiple=True,
+    metavar="K=V",
+    help="With --monitoring: label by which Prometheus selects monitors and rules; repeatable.",
+)
+@click.option(
+    "--metrics-reader",
+    metavar="NS/NAME",
+    help="With --monitoring and serve_certificates=: Prometheus's ServiceAccount, to get /metrics.",
+)
+@click.option(
+    "--metrics-ca",
+    metavar="SECRET",
+    help="With --monitoring and serve_certificates=: the Secret in the operator's namespace whose ca.crt"
+    " signed the certificate. Default: a CA that Prometheus trusts anyway.",
+)
+@click.option(
+    "--runbooks",
+    metavar="URL",
+    help="With --monitoring: where the runbooks of the alerts are.",
+)
+@click.option(
     "--explain-admission",
     is_flag=True,
     help="Print instead where each rule about objects is enforced: schema, CEL or webhook, and why there.",
@@ -112,6 +145,12 @@ def manifests(
     helm: Path | None,
     diff: bool,
     merge: bool,
+    monitoring: bool,
+    pod_monitor: bool,
+    monitoring_labels: Sequence[str],
+    metrics_reader: str | None,
+    metrics_ca: str | None,
+    runbooks: str | None,
     explain_admission: bool,
     as_json: bool,
 ) -> None:
@@ -128,6 +167,19 @@ def manifests(
     _check_bundle_flags(olm, version, replaces, other=out is not None or as_json or explain_admission)
     others = out is not None or olm is not None or as_json or explain_admission
     _check_chart_flags(helm, diff, merge, other=others)
+    watched = monitoring_of(
+        monitoring,
+        pods=pod_monitor,
+        labels=monitoring_labels,
+        reader=metrics_reader,
+        authority=metrics_ca,
+        runbooks=runbooks,
+    )
+    if watched is not None and olm is not None:
+        raise Problem(
+            "--olm and --monitoring were both given",
+            "apply the files of --monitoring --out yourself: alerts name the namespace, which OLM chooses",
+        )
     operator = load_operator(module, name or "")
     options = checked_options(operator, sharding)
     if explain_admission:
@@ -142,7 +194,9 @@ def manifests(
         image=image,
         replicas=replicas,
         owner_finalizers=owner_finalizers,
+        monitoring=watched,
     )
+    check_monitoring(deployed)
     _check(deployed, operator)
     if olm is not None:
         definitions = _definitions(operator, deployed.webhook_service)
@@ -152,6 +206,7 @@ def manifests(
         _write_chart(helm, operator, deployed, diff=diff, merge=merge)
         return
     files = documents_of(deployed, _definitions(operator, deployed.webhook_service))
+    files = {**files, **monitoring_documents(deployed)}
     if out is not None:
         files = {**files, "kustomization.yaml": [kustomization(files)]}
         write_files(out, {name: as_yaml(*documents) for name, documents in files.items()})

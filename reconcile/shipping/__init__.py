@@ -4,6 +4,7 @@
 - `documents`: objects as text.
 - `chart`: the same objects as a Helm chart. `chart_values`, `chart_cases`, `chart_extras`, `templates`: its
   parts.
+- `monitoring`: what has Prometheus and Grafana watch it; `chart_monitoring`: the same in a chart.
 - `generated_files`, `three_way_merge`: generating again what people have changed.
 - `finalizers`: which finalizer belongs to which operator.
 - `upgrade_plan`: which rights and webhooks a new version needs.

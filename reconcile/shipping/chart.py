@@ -14,7 +14,7 @@ from attrs import evolve
 from reconcile.models import kind_of
 from reconcile.shipping.artifact_hub import artifact_hub_annotations
 from reconcile.shipping.chart_cases import UNINSTALL, Cases, Definitions, placeholders
-from reconcile.shipping.chart_extras import certificate, monitoring, ready_test
+from reconcile.shipping.chart_extras import certificate, ready_test
 from reconcile.shipping.chart_values import Choices, image_parts, values_file, values_of, values_schema
 from reconcile.shipping.documents import Document, as_yaml
 from reconcile.shipping.installation import Installation
@@ -85,7 +85,6 @@ def _templates(cases: Cases) -> Mapping[str, str]:
     files[UNINSTALL] = [Either(".Values.uninstall.enabled", files[UNINSTALL])]
     if operator.routes:
         files["certificate.yaml"] = [certificate(operator)]
-    files["monitoring.yaml"] = list(monitoring(operator, cases.choices))
     files["tests/ready.yaml"] = list(ready_test(operator))
     filled = placeholders(operator.name)
     return {f"templates/{path}": template_of(file, filled) for path, file in files.items()}

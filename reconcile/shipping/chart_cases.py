@@ -6,17 +6,19 @@ from typing import Final, TypeAlias
 from attrs import evolve, frozen
 
 from reconcile.shipping.chart_extras import PLACED, PULL_POLICY, WATCHED, extended, more, uninstall_hook
+from reconcile.shipping.chart_monitoring import RUNBOOKS_PLACE, monitoring_trees
 from reconcile.shipping.chart_values import (
     BY_CERT_MANAGER,
     KEEPS_DATA,
     MONITORED,
     NAMESPACED,
+    RUNBOOK_ADDRESS,
     SHARDED,
     Choices,
     chooses_certificates,
 )
 from reconcile.shipping.documents import Document
-from reconcile.shipping.installation import Installation, documents_of
+from reconcile.shipping.installation import Installation, Monitoring, documents_of
 from reconcile.shipping.templates import (
     Each,
     Either,
@@ -62,7 +64,10 @@ class Cases:
 
     def files(self) -> Mapping[str, Sequence[Tree]]:
         """The files of the kustomize base, by their names."""
-        operator = self.operator
+        monitored, not_monitored = (evolve(self.operator, monitoring=one) for one in (Monitoring(), None))
+        return _either(MONITORED, self._of_pods(monitored), self._of_pods(not_monitored))
+
+    def _of_pods(self, operator: Installation) -> Mapping[str, Sequence[Tree]]:
         if not self.choices.sharding:
             return self._of_ring(operator)
         ring = (operator.namespace, _RING) if operator.ring is None else (operator.ring[0], _RING)
@@ -88,7 +93,7 @@ class Cases:
     def _files(self, operator: Installation) -> Mapping[str, Sequence[Tree]]:
         files = documents_of(operator, self.definitions(operator.webhook_service))
         trees = {path: [self._tree(operator, path, one) for one in files[path]] for path in files}
-        return {**trees, UNINSTALL: uninstall_hook(operator)}
+        return {**trees, **monitoring_trees(operator), UNINSTALL: uninstall_hook(operator)}
 
     def _tree(self, operator: Installation, path: str, document: Document) -> Tree:
         metadata = document["metadata"]
@@ -140,8 +145,6 @@ class Cases:
     def _argument(self, argument: str) -> Tree:
         if argument == f"--namespaces={WATCHED}":
             return Raw('--namespaces={{ join "," .Values.namespaces }}')
-        if argument == "--serve-metrics=local":
-            return Either(MONITORED, ["--serve-metrics=all"], [argument])
         return argument
 
 
@@ -152,6 +155,7 @@ def placeholders(name: str) -> Placeholders:
             _NAMESPACE: f'include "{name}.namespace" $',
             _IMAGE: f'include "{name}.image" $',
             _RING: "$.Values.sharding.name",
+            RUNBOOKS_PLACE: RUNBOOK_ADDRESS,
             WATCHED: ".",
         }
     )

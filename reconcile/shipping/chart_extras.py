@@ -1,4 +1,4 @@
-"""What a chart has besides the kustomize base: a Certificate, monitoring, hooks. Pure functions.
+"""What a chart has besides the kustomize base: a Certificate, hooks. Pure functions.
 
 An operator here is one whose namespace and image are placeholders.
 """
@@ -11,13 +11,11 @@ from attrs import evolve
 from reconcile.shipping.chart_values import (
     BY_CERT_MANAGER,
     KEEPS_DATA,
-    MONITORED,
     NAMESPACED,
-    Choices,
     chooses_certificates,
 )
 from reconcile.shipping.documents import Document
-from reconcile.shipping.installation import PORT, RBAC, Installation, documents_of, head_of
+from reconcile.shipping.installation import PORT, Installation, documents_of, head_of
 from reconcile.shipping.templates import Each, Either, Extended, Optional, Raw, Tree, either
 from reconcile.shipping.uninstall_job import uninstall_documents
 
@@ -71,62 +69,13 @@ def certificate(operator: Installation) -> Tree:
     return Either(condition, [certificate])
 
 
-def monitoring(operator: Installation, choices: Choices) -> Iterator[Tree]:
-    """A Service for the pages of the pods, and what has Prometheus read them."""
-    name = f"{operator.name}-metrics"
-    port = {"name": "metrics", "port": PORT, "targetPort": "serve", "protocol": "TCP"}
-    service = _head(operator, "v1", "Service", name)
-    yield Either(MONITORED, [{**service, "spec": {"selector": _selector(operator), "ports": [port]}}])
-    if operator.review:
-        reviewed = f" (not {NAMESPACED})" if choices.namespaces else ""
-        yield Either(f"and {MONITORED} .Values.monitoring.reader.name{reviewed}", [_reader(operator)])
-    monitor = _head(operator, "monitoring.coreos.com/v1", "ServiceMonitor", name)
-    metadata = monitor["metadata"]
-    labels = extended(metadata["labels"], ".Values.monitoring.serviceMonitor.labels")
-    spec = {
-        "selector": {"matchLabels": service["metadata"]["labels"]},
-        "endpoints": [_endpoint(operator)],
-    }
-    scraped = {**monitor, "metadata": {**metadata, "labels": labels}, "spec": spec}
-    yield Either(f"and {MONITORED} .Values.monitoring.serviceMonitor.enabled", [scraped])
-
-
-def _endpoint(operator: Installation) -> Tree:
-    endpoint: dict[str, Tree] = {
-        "port": "metrics",
-        "interval": Raw("{{ .Values.monitoring.serviceMonitor.interval }}"),
-    }
-    if operator.tls:
-        endpoint |= {
-            "scheme": "https",
-            "tlsConfig": Optional(".Values.monitoring.serviceMonitor.tlsConfig"),
-        }
-    if operator.review:
-        endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-    return endpoint
-
-
-def _reader(operator: Installation) -> Tree:
-    """What lets the account that collects metrics get them."""
-    name = f"{operator.name}-metrics-reader"
-    binding = head_of(f"{RBAC}/v1", "ClusterRoleBinding", operator, name, "")
-    reader = ".Values.monitoring.reader"
-    account = {
-        "kind": "ServiceAccount",
-        "name": Raw(f"{{{{ {reader}.name | quote }}}}"),
-        "namespace": Raw(f"{{{{ {reader}.namespace | quote }}}}"),
-    }
-    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
-    return {**binding, "roleRef": role, "subjects": [account]}
-
-
 def ready_test(operator: Installation) -> Iterator[Tree]:
     """A pod without any rights asks a Service, which leads to ready pods alone, for /readyz."""
     name = f"{operator.name}-test-ready"
     scheme, ask = ("https", _ASK_OVER_TLS) if operator.tls else ("http", _ASK)
     port = {"name": "serve", "port": PORT, "targetPort": "serve", "protocol": "TCP"}
     service = _hook(operator, "v1", "Service", name, weight=0)
-    yield {**service, "spec": {"selector": _selector(operator), "ports": [port]}}
+    yield {**service, "spec": {"selector": operator.selected, "ports": [port]}}
     deployed = documents_of(operator, ())["deployment.yaml"][0]
     pod = deployed["spec"]["template"]["spec"]
     container = {
@@ -146,11 +95,6 @@ def ready_test(operator: Installation) -> Iterator[Tree]:
         "containers": [container],
     }
     yield {**_hook(operator, "v1", "Pod", name, weight=1), "spec": spec}
-
-
-def _selector(operator: Installation) -> Document:
-    selector: Document = documents_of(operator, ())["deployment.yaml"][0]["spec"]["selector"]["matchLabels"]
-    return selector
 
 
 def uninstall_hook(operator: Installation) -> Sequence[Tree]:

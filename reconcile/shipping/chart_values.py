@@ -6,7 +6,8 @@ from typing import Any, Final
 from attrs import frozen
 
 from reconcile.shipping.documents import Document, as_yaml
-from reconcile.shipping.installation import Installation, documents_of
+from reconcile.shipping.installation import Installation, Monitoring, documents_of
+from reconcile.shipping.monitoring import INTERVAL, POD_MONITOR, SERVICE_MONITOR, tls_config, token_secret
 
 # Where the values that decide between two cases are, and what a template asks of them.
 SHARDED: Final = ".Values.sharding.enabled"
@@ -14,6 +15,8 @@ NAMESPACED: Final = ".Values.namespaces"
 BY_CERT_MANAGER: Final = 'eq .Values.webhooks.certificates "cert-manager"'
 KEEPS_DATA: Final = ".Values.uninstall.keepData"
 MONITORED: Final = ".Values.monitoring.enabled"
+MONITOR: Final = ".Values.monitoring.monitor"
+RUNBOOK_ADDRESS: Final = "$.Values.monitoring.runbooks"
 
 _NAME: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _A_NAME: Final[Document] = {"type": "string", "pattern": f"^{_NAME}$"}
@@ -240,20 +243,34 @@ def _webhook_values(operator: Installation) -> Iterator[Value]:
 
 
 def _monitoring_values(operator: Installation) -> Iterator[Value]:
-    opened = "." if operator.review else ", which is then open to the cluster: add a NetworkPolicy."
-    yield Value("monitoring.enabled", False, _SWITCH, f"A Service for /metrics{opened}")
+    monitoring = operator.monitoring or Monitoring()
+    opened = "." if operator.review else "; /metrics is then open to the cluster: add a NetworkPolicy."
+    watched = f"Have Prometheus and Grafana watch the operator{opened}"
+    yield Value("monitoring.enabled", operator.monitoring is not None, _SWITCH, watched)
+    kinds = {"enum": [SERVICE_MONITOR, POD_MONITOR, ""]}
+    monitor = "What has Prometheus's operator collect: ServiceMonitor, PodMonitor, or nothing but a Service."
+    yield Value("monitoring.monitor", POD_MONITOR if monitoring.pods else SERVICE_MONITOR, kinds, monitor)
+    interval = {"type": "string", "minLength": 2, "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"}
+    yield Value("monitoring.interval", INTERVAL, interval, "How often it collects: at most 1m.")
+    labels = "Labels by which Prometheus selects monitors and rules, such as release: prometheus."
+    yield Value("monitoring.labels", dict(monitoring.labels), _TEXTS, labels)
+    rules = "A PrometheusRule with service levels and alerts."
+    yield Value("monitoring.rules", True, _SWITCH, rules)
+    dashboards = "ConfigMaps with dashboards, as Grafana's sidecar takes them."
+    yield Value("monitoring.dashboards", True, _SWITCH, dashboards)
+    address = {"type": "string", "pattern": "^[A-Za-z0-9/][A-Za-z0-9:/._~%+@-]*$"}
+    yield Value("monitoring.runbooks", monitoring.runbooks, address, "Address of the runbooks of the alerts.")
     if operator.review:
         reader = "ServiceAccount that may get /metrics, such as Prometheus's. Empty: bind one yourself."
-        yield Value("monitoring.reader.name", "", {"type": "string"}, reader)
-        yield Value("monitoring.reader.namespace", "", _OPTIONAL_NAME, "Its namespace.")
-    monitor = "monitoring.serviceMonitor"
-    yield Value(f"{monitor}.enabled", False, _SWITCH, "A ServiceMonitor of Prometheus's operator.")
-    interval = {"type": "string", "pattern": r"^([0-9]+(ms|[smh]))+$"}
-    yield Value(f"{monitor}.interval", "30s", interval, "How often it collects.")
-    yield Value(f"{monitor}.labels", {}, _TEXTS, "Labels by which Prometheus selects it.")
+        namespace, account = monitoring.reader or ("", "")
+        yield Value("monitoring.reader.name", account, {"type": "string"}, reader)
+        yield Value("monitoring.reader.namespace", namespace, _OPTIONAL_NAME, "Its namespace.")
+        token = "Secret with the token that a PodMonitor sends; a ServiceMonitor sends Prometheus's own."
+        yield Value("monitoring.tokenSecret", token_secret(operator), _A_NAME, token)
     if operator.tls:
         tls = {"type": "object"}
-        yield Value(f"{monitor}.tlsConfig", {}, tls, "How it checks the certificate of the pods.")
+        check = "How Prometheus checks the certificate of the pods. Empty: by the CAs of its own."
+        yield Value("monitoring.tlsConfig", tls_config(operator, monitoring), tls, check)
 
 
 def chooses_certificates(operator: Installation) -> bool:

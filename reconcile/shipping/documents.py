@@ -22,9 +22,19 @@ class _Plain(yaml.SafeDumper):
         style = '"' if _LINE_ENDS.search(text) else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
+    def represent_block(self, text: str) -> yaml.ScalarNode:
+        if "\n" not in text:
+            return self.represent_text(text)
+        return self.represent_scalar("tag:yaml.org,2002:str", text, "|")
+
+
+class BlockText(str):
+    """Text of several lines that people read, such as PromQL: YAML has it line by line."""
+
 
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 _Plain.add_representer(str, _Plain.represent_text)
+_Plain.add_representer(BlockText, _Plain.represent_block)
 
 
 def as_yaml(*objects: Document) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import (
@@ -18,6 +18,7 @@ from reconcile.controller.permissions import (
     review_permissions,
     ring_permissions,
 )
+from reconcile.monitoring.rules import RUNBOOKS
 from reconcile.shipping.documents import Document, file_of
 from reconcile.shipping.finalizers import NAME, annotated, held_by
 from reconcile.webhooks.calling_objects import calling_objects
@@ -35,6 +36,22 @@ _INJECTED: Final = "cert-manager.io/inject-ca-from"
 _ONE_MORE: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
 """A new pod serves webhooks, or can take over objects, before an old one ends."""
 _SPREAD: Final = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+
+
+@frozen
+class Monitoring:
+    """What collects the metrics of an operator: Prometheus, run by prometheus-operator."""
+
+    pods: bool = False
+    """A PodMonitor, instead of a Service and a ServiceMonitor."""
+    labels: Mapping[str, str] = field(factory=dict)
+    """By which Prometheus selects monitors and rules."""
+    reader: tuple[str, str] | None = None
+    """The namespace and the name of Prometheus's account, which may then get /metrics."""
+    runbooks: str = RUNBOOKS
+    """The address under which the pages of the runbooks are."""
+    authority: str = ""
+    """The Secret whose `ca.crt` signed the certificate of the pages; empty: a CA that Prometheus trusts."""
 
 
 @frozen
@@ -63,6 +80,13 @@ class Installation:
     """What its webhooks serve; empty: it has none."""
     webhook_certificates: str = ""
     """The folder of the webhooks' certificate, where a Secret is mounted; empty: it makes its own."""
+    monitoring: Monitoring | None = None
+    """None: nothing collects its metrics, and without a review they are open to the pod alone."""
+
+    @property
+    def selected(self) -> Document:
+        """The labels of its pods."""
+        return {NAME: self.name, "app.kubernetes.io/instance": self.name}
 
     @property
     def webhook_service(self) -> WebhookService | None:
@@ -161,11 +185,18 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         *namespaces,
         _together(operator),
         f"--serve=:{PORT}",
-        "--serve-review" if operator.review else "--serve-metrics=local",
+        _pages(operator),
         "--ready-when=synced",
         *_webhook_arguments(operator),
         *(["--definitions=apply"] if operator.applies_definitions else []),
     ]
+
+
+def _pages(operator: Installation) -> str:
+    """Who may get /metrics; without a review it is everyone in the cluster, or the pod alone."""
+    if operator.review:
+        return "--serve-review"
+    return "--serve-metrics=local" if operator.monitoring is None else "--serve-metrics=all"
 
 
 def _together(operator: Installation) -> str:
@@ -184,7 +215,7 @@ def _webhook_arguments(operator: Installation) -> Sequence[str]:
 
 
 def _deployment(operator: Installation) -> Document:
-    selected = _selected(operator)
+    selected = operator.selected
     pod = {
         "serviceAccountName": operator.name,
         "terminationGracePeriodSeconds": int(operator.stop_seconds) + STOP_MARGIN,
@@ -249,7 +280,7 @@ def _budget(operator: Installation) -> Document:
     """At most one pod may be evicted at a time. A single replica does not block the drain of a node."""
     return {
         **head_of("policy/v1", "PodDisruptionBudget", operator, operator.name),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _selected(operator)}},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": operator.selected}},
     }
 
 
@@ -277,7 +308,7 @@ def _webhook_service(operator: Installation, service: WebhookService) -> Documen
     port = {"name": "webhooks", "port": HTTPS, "targetPort": "webhooks", "protocol": "TCP"}
     return {
         **head_of("v1", "Service", operator, service.name),
-        "spec": {"selector": _selected(operator), "ports": [port]},
+        "spec": {"selector": operator.selected, "ports": [port]},
     }
 
 
@@ -296,10 +327,6 @@ def _mounts(operator: Installation) -> Document:
 
 
 # --- heads ----------------------------------------------------------------------------------------------
-
-
-def _selected(operator: Installation) -> Document:
-    return {NAME: operator.name, "app.kubernetes.io/instance": operator.name}
 
 
 def _labelled(operator: Installation, definition: Document) -> Document:

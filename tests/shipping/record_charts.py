@@ -47,14 +47,17 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "webhooks": {"certificates": "cert-manager", "issuer": {"name": "ca", "kind": "ClusterIssuer"}},
         "monitoring": {
             "enabled": True,
-            "serviceMonitor": {"enabled": True, "interval": "7s", "labels": {"team": "a"}},
+            "monitor": "PodMonitor",
+            "interval": "7s",
+            "labels": {"team": "a"},
+            "runbooks": "https://example.com/runbooks",
         },
     },
     "monitored": {
         "monitoring": {
             "enabled": True,
             "reader": {"name": "prometheus", "namespace": "watch"},
-            "serviceMonitor": {"enabled": True, "tlsConfig": {"serverName": "doors"}},
+            "tlsConfig": {"serverName": "doors"},
         }
     },
     "little": {
@@ -74,7 +77,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "extraEnv": [{"value": "1"}],
         "logLevel": "trace",
         "sharding": {"enabled": "yes", "name": ""},
-        "monitoring": {"serviceMonitor": {"labels": {"a": 1}, "interval": "often"}},
+        "monitoring": {"labels": {"a": 1}, "interval": "often"},
     },
 }
 

@@ -36,6 +36,11 @@ OPERATORS = [
     (DOORS, "--namespaces", "shop"),
     (TLS,),
     (MOUNTED,),
+    ("sites", "--monitoring"),
+    ("sites", "--monitoring", "--namespaces", "shop", "--sharding", "ring"),
+    (DOORS, "--monitoring", "--pod-monitor", "--monitoring-label", "release=prometheus"),
+    (TLS, "--monitoring", "--metrics-reader", "watch/prometheus", "--metrics-ca", "pages-ca"),
+    (TLS, "--monitoring", "--pod-monitor", "--runbooks", "https://example.com/runbooks"),
 ]
 
 
@@ -60,6 +65,18 @@ def test_a_release_in_the_namespace_of_the_operator_does_not_make_it(options: Se
         ({"namespace": "ops"}, ["--namespace", "ops"]),
         ({"namespaces": ["shop", "blog"]}, ["--namespaces", "shop,blog"]),
         ({"sharding": {"enabled": True, "name": "ring"}, "replicas": 3}, ["--sharding", "ring"]),
+        ({"monitoring": {"enabled": True}}, ["--monitoring"]),
+        (
+            {
+                "monitoring": {"enabled": True, "monitor": "PodMonitor", "labels": {"a": "b"}},
+                "namespaces": ["shop"],
+                "namespace": "ops",
+            },
+            [
+                *("--monitoring", "--pod-monitor", "--monitoring-label", "a=b"),
+                *("--namespaces", "shop", "--namespace", "ops"),
+            ],
+        ),
         ({"image": {"repository": "r.example.com/x", "tag": "2"}}, ["--image", "r.example.com/x:2"]),
         (
             {
@@ -82,7 +99,8 @@ def test_a_value_gives_what_the_option_of_manifests_gives(
 # --- values -------------------------------------------------------------------------------------------
 
 BY_CERT_MANAGER = {"webhooks": {"certificates": "cert-manager", "issuer": {"name": "ca"}}}
-MONITORED = {"monitoring": {"enabled": True, "serviceMonitor": {"enabled": True}, "reader": {"name": "p"}}}
+MONITORED = {"monitoring": {"enabled": True, "reader": {"name": "p"}}}
+BY_PODS = {"monitoring": {"enabled": True, "monitor": "PodMonitor"}}
 SHARDED = {"sharding": {"enabled": True}}
 TAINT = {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 5}
 EFFECTS: dict[str, tuple[dict[str, Any], Any, str]] = {
@@ -114,10 +132,14 @@ EFFECTS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "monitoring.enabled": ({}, True, "name: doors-metrics\n"),
     "monitoring.reader.name": (MONITORED, "prometheus", "name: prometheus"),
     "monitoring.reader.namespace": (MONITORED, "watch", "namespace: watch"),
-    "monitoring.serviceMonitor.enabled": ({"monitoring": {"enabled": True}}, True, "kind: ServiceMonitor"),
-    "monitoring.serviceMonitor.interval": (MONITORED, "7s", "interval: 7s"),
-    "monitoring.serviceMonitor.labels": (MONITORED, {"team": "a"}, "team: a"),
-    "monitoring.serviceMonitor.tlsConfig": (MONITORED, {"serverName": "doors"}, "serverName: doors"),
+    "monitoring.monitor": (MONITORED, "PodMonitor", "kind: PodMonitor"),
+    "monitoring.interval": (MONITORED, "7s", "interval: 7s"),
+    "monitoring.labels": (MONITORED, {"team": "a"}, "team: a"),
+    "monitoring.rules": (MONITORED, False, ""),
+    "monitoring.dashboards": (MONITORED, False, ""),
+    "monitoring.runbooks": (MONITORED, "https://a.example.com/x", "https://a.example.com/x/absent.md"),
+    "monitoring.tokenSecret": (BY_PODS, "login", "name: login"),
+    "monitoring.tlsConfig": (MONITORED, {"serverName": "doors"}, "serverName: doors"),
 }
 """For each value: others that it needs, a change of it, and what is then in the objects."""
 
@@ -194,8 +216,13 @@ def test_the_defaults_are_taken_by_the_schema_and_nothing_else_is(target: str) -
         ("extraEnv", {"A": "1"}),
         ("tolerations", [{"kye": "a"}]),
         ("webhooks.certificates", "none"),
-        ("monitoring.serviceMonitor.interval", "often"),
-        ("monitoring.serviceMonitor.labels", {"a": 1}),
+        ("monitoring.monitor", "ScrapeConfig"),
+        ("monitoring.interval", "often"),
+        ("monitoring.interval", "1s1h"),
+        ("monitoring.interval", ""),
+        ("monitoring.labels", {"a": 1}),
+        ("monitoring.runbooks", "javascript:'"),
+        ("monitoring.runbooks", ""),
     ],
 )
 def test_a_value_that_could_not_work_is_refused(path: str, value: object) -> None:
@@ -224,7 +251,7 @@ def test_a_switch_that_is_null_is_not_off_but_refused() -> None:
 def test_values_are_only_those_that_the_code_leaves_open() -> None:
     assert "webhooks" not in chart("sites").values
     assert set(chart(MOUNTED).values["webhooks"]) == {"issuer"}
-    assert "tlsConfig" not in chart(DOORS).values["monitoring"]["serviceMonitor"]
+    assert {"tlsConfig", "tokenSecret", "reader"}.isdisjoint(chart(DOORS).values["monitoring"])
     kept = chart("sites", "--namespaces", "shop")
     assert list(refused(schema_of(kept), overridden(kept.values, {"namespaces": []}))) == [
         "(root).namespaces"
