@@ -22,6 +22,7 @@ from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluste
 from reconcile.commands.problems import Problem
 from reconcile.commands.screens import showing
 from reconcile.commands.targets import Operator
+from reconcile.commands.web_browser import open_in_browser, status_page
 from reconcile.embedded.durable.data_folder import DataFolder
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import on_signal
@@ -53,9 +54,17 @@ _OBJECTS = 100
     help="Folder that keeps the objects between runs. Default: .reconcile/MODULE.",
 )
 @click.option("--fresh", is_flag=True, help="Forget the objects of earlier runs first.")
+@click.option("--open", "opens", is_flag=True, help="Open the status page in a browser.")
 @click.option("--verbose", is_flag=True, help="Log debug lines too, and show tracebacks of failed runs.")
 def dev(
-    module: str, nodes: int, workloads: bool, port: int, data: Path | None, fresh: bool, verbose: bool
+    module: str,
+    nodes: int,
+    workloads: bool,
+    port: int,
+    data: Path | None,
+    fresh: bool,
+    opens: bool,
+    verbose: bool,
 ) -> None:
     """Run the operator of MODULE while you write it, until Ctrl-C.
 
@@ -64,7 +73,8 @@ def dev(
     yours is neither read nor written. Use --no-workloads for an operator that makes the pods of
     Deployments, StatefulSets or Jobs itself. When a file of the operator changes, the operator is imported
     and started again; the objects stay, also for the next run. If the import fails, the error is shown
-    and the operator keeps running as it was.
+    and the operator keeps running as it was. The address of its status page is printed, which shows
+    what it does; --open opens it.
     """
     sys.dont_write_bytecode = True  # bytecode could hide a change within the same second
     sources = Sources(module)
@@ -78,7 +88,7 @@ def dev(
         log = Path(folder) / "dev.log"
         stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
         configure_logging(stream, format="text", level="DEBUG" if verbose else "INFO")
-        work = Development(sources, operator, console, log if terminal else None, verbose)
+        work = Development(sources, operator, console, log if terminal else None, verbose, opens)
         anyio.run(work.run, world.absolute() / "kubeconfig", nodes, workloads, port, kept)
     click.echo("\nstopped")
 
@@ -90,17 +100,25 @@ def _check(operator: Operator) -> None:
 
 @define
 class Development:
-    """An operator on its cluster, from the first start to Ctrl-C. `log` is its log file; None: stderr."""
+    """An operator on its cluster, from the first start to Ctrl-C.
+
+    `log` is its log file; None: stderr. `opens`: open the status page in a browser at the first start.
+    """
 
     sources: Sources
     operator: Operator
     console: Console
     log: Path | None
     verbose: bool = False
+    opens: bool = False
     note: str = field(default="", init=False)
     _running: Manager | None = field(default=None, init=False)
     _starts: int = field(default=0, init=False)
     _address: str = field(default="", init=False)
+    _served: anyio.Event = field(factory=anyio.Event, init=False)
+    """Set once `_address` is known."""
+    _page: str = field(default="status page:", init=False)
+    """What is said before the address of the status page."""
 
     async def run(
         self, kubeconfig: Path, nodes: int, workloads: bool, port: int, data: DataFolder | None = None
@@ -113,6 +131,8 @@ class Development:
                 anyio.create_task_group() as group,
             ):
                 group.start_soon(self._show, cluster)
+                if self.opens:
+                    group.start_soon(self._open_page)
                 while True:
                     await self._work(cluster)
 
@@ -171,6 +191,7 @@ class Development:
             if self._running is not None and self._running.address:
                 # Kept for the next start, so that clients such as `reconcile top` still reach it.
                 self._address = self._running.address
+                self._served.set()
             if not self.sources.changed():
                 continue
             try:
@@ -180,6 +201,12 @@ class Development:
                 self.note = f"not reloaded: {' '.join(problem.message.split())}"
                 continue
             return operator
+
+    async def _open_page(self) -> None:
+        """Open the status page once it is served; where that fails, the screen says what to do."""
+        await self._served.wait()
+        if not await open_in_browser(status_page(self._address)):
+            self._page = "no browser was found; open the status page by hand:"
 
     # --- the screen -------------------------------------------------------------------------------
 
@@ -197,6 +224,7 @@ class Development:
             head.append(f"logs go to {self.log}")
         if running is not None and running.address:
             head.append(f"reconcile top --manager http://{running.address}")
+            head.append(f"{self._page} {status_page(running.address)}")
         state = {} if running is None else running.state()
         return Shown(head, self.note, await self._objects(cluster), state, self.verbose)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,12 +79,15 @@ def running(
     python: str = sys.executable,
     root: Path | None = ROOT,
     stdin: int = subprocess.DEVNULL,
+    variables: Mapping[str, str] = {},
 ) -> Iterator[Command]:
     """`reconcile ARGUMENTS` in the folder `home`, with `path` before everything else that is installed.
 
-    It is that of `root`, or for None what is installed for the interpreter `python`.
+    It is that of `root`, or for None what is installed for the interpreter `python`. Of the environment it
+    sees `variables` and what it cannot do without.
     """
     environment = {
+        **variables,
         "HOME": str(home),
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join(str(p) for p in (path, root) if p is not None),

@@ -190,7 +190,7 @@ async def test_the_life_on_show_is_asked_for_again_when_its_row_changes(
     manager.lives["default/shop"] = life(health="healthy")
     manager.change(row(1, "default/shop", "healthy", ended=NOW))
     await tab.until_shown("It has not run since", seconds=4)
-    assert "Nothing is to be done." in await tab.text(".now-panel")
+    assert "Nothing is to be done" in await tab.text(".now-panel")
 
 
 async def test_an_object_that_does_not_exist_is_told_in_the_managers_words(

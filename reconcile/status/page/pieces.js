@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { objectAddress, objectsAddress } from "./routes.js";
-import { HEALTHS, STATES, count, parts, sentenceNow, until } from "./words.js";
+import { HEALTHS, count, parts, sentenceNow, until } from "./words.js";
 
 // Shapes as well as colours: not everyone tells red from green.
 const MARKS = {
@@ -36,8 +36,7 @@ export function keyText(key) {
 export function stateChip(row, now) {
   if (row.state === "resting") return null;
   const soon = row.nextAt !== null && ["back-off", "later", "throttled"].includes(row.state);
-  const words = STATES[row.state] ?? row.state;
-  return h("span", { class: `chip state-${row.state}` }, soon ? `${words} · ${until(row.nextAt, now)}` : words);
+  return h("span", { class: `chip state-${row.state}` }, soon ? `${row.state} · ${until(row.nextAt, now)}` : row.state);
 }
 
 /** Why a key does not run now, as the manager words it. */

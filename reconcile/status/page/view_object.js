@@ -136,7 +136,7 @@ function nowPanel({ row, life, now }) {
   return h("section", { class: `panel now-panel ${health}`, "aria-label": "Now" },
     h("p", { class: "now-health" }, healthWord(health), reason && h("span", { class: "words" }, reason)),
     h("p", { class: "now-why" }, h("b", {}, "Why not now? "),
-      why.state === "resting" ? "Nothing is to be done." : [stateChip(why, now), " ", h("span", { class: "words" }, sentence)]));
+      why.state === "resting" ? "Nothing is to be done: it rests." : [stateChip(why, now), " ", h("span", { class: "words" }, sentence)]));
 }
 
 // --- runs --------------------------------------------------------------------------------------------

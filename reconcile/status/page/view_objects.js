@@ -109,7 +109,7 @@ function toolbar({ filter, counts, change, model, list, render }) {
       h("div", { class: "healths", role: "group", "aria-label": "Health" },
         HEALTHS.map((name, at) => healthButton(name, counts[at], filter, change))),
       h("div", { class: "selects" },
-        select("State", filter.state, Object.entries(STATES), (state) => change({ state })),
+        select("State", filter.state, STATES.map((name) => [name, name]), (state) => change({ state })),
         select("Condition", filter.condition, conditionChoices(filter, model, list), (condition) => change({ condition })),
         controllers.length > 1 && select("Controller", filter.controller, controllers, (controller) => change({ controller })),
         select("Sort", filter.sort ?? "look", SORT_CHOICES, (sort) => change({ sort }), false))));

@@ -114,16 +114,7 @@ export function parts(key) {
   return slash < 0 ? ["", key] : [key.slice(0, slash), key.slice(slash + 1)];
 }
 
-export const STATES = {
-  resting: "nothing to do",
-  running: "running",
-  queued: "queued",
-  "back-off": "back-off",
-  later: "later",
-  paused: "paused",
-  throttled: "slowed down",
-  "not-leading": "on standby",
-  elsewhere: "elsewhere",
-  outage: "API server away",
-  "not-synced": "waits for the cache",
-};
+/** Why a key does not run now, in one word each: those of `reconcile explain` and the documentation. */
+export const STATES = [
+  "resting", "running", "queued", "back-off", "later", "paused", "throttled", "outage", "not-synced", "not-leading", "elsewhere",
+];
