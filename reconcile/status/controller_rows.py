@@ -51,9 +51,14 @@ class ControllerRows:
         if runner.history.ends is not None:
             self._undo.append(runner.history.ends.follow(self.note))
         runner.queue.on_add = self.note
-        # Not their keys: to make 20,000 of these at once would hold the event loop.
-        self._listed.extend(informer.store.list())
-        self.stirred()
+        self.list_again()
+
+    def list_again(self) -> None:
+        """Note all objects."""
+        if self.maker.informer is not None:
+            # Not their keys: to make 20,000 of these at once would hold the event loop.
+            self._listed = deque(self.maker.informer.store.list())
+            self.stirred()
 
     def leave(self) -> None:
         self.runner.queue.on_add = None

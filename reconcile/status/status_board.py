@@ -17,7 +17,7 @@ from informers.clock import Clock
 from informers.loop_slices import LoopSlice, collector_paused
 from reconcile.controller.runner import Runner
 from reconcile.ops.debug_actions import Replica
-from reconcile.ops.manager_status import ManagerStatus
+from reconcile.ops.manager_status import ManagerStatus, ShardingStatus
 from reconcile.status.controller_rows import ControllerRows
 from reconcile.status.key_facts import Around, around_of
 from reconcile.status.object_health import HEALTHS
@@ -68,6 +68,8 @@ class StatusBoard:
     _numbers: "count[int]" = field(factory=lambda: count(1), init=False)
     _around: Around | None = field(default=None, init=False)
     _offset: float = field(default=0.0, init=False)
+    _held: object = field(default=None, init=False)
+    """What this replica holds, where objects are shared."""
     _signatures: list[object] = field(factory=list, init=False)
     _surroundings_at: float = field(default=float("-inf"), init=False)
     _swept_at: float = field(default=float("-inf"), init=False)
@@ -152,7 +154,9 @@ class StatusBoard:
         self._offset = self.sources.clock.now().timestamp() - now
         if now - self._surroundings_at >= SURROUNDINGS_SECONDS:
             self._surroundings_at = now
-            self._around = around_of(self.sources.status(), self.sources.replica())
+            status = self.sources.status()
+            self._around = around_of(status, self.sources.replica())
+            self._list_again_where_shared(status.sharding)
         assert self._around is not None
         signatures = [_signature(self._around, each.runner) for each in self.controllers]
         for controller, before, after in zip(self.controllers, self._signatures, signatures, strict=False):
@@ -162,6 +166,14 @@ class StatusBoard:
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now
             self._rewrite([row for row in self._timed if row.stale <= now])
+
+    def _list_again_where_shared(self, sharding: ShardingStatus | None) -> None:
+        """Judge all objects anew where buckets have come or gone: their objects may stay in the cache."""
+        held = None if sharding is None else (tuple(sharding.held), tuple(sharding.closing), sharding.leads)
+        if held != self._held:
+            self._held = held
+            for controller in self.controllers:
+                controller.list_again()
 
     def _rewrite(self, rows: Iterable[ObjectRow]) -> None:
         for row in rows:
