@@ -118,7 +118,7 @@ class LogFilter:
         controller = line.text("controller")
         return (
             self.concerns(line)
-            and (not self.kind or is_named(controller, self.kind))
+            and (not self.kind or is_about(line, self.kind))
             and (not self.controller or self.controller in (controller, _local(controller)))
             and line.text("reconcile_id").startswith(self.reconcile_id)
             and _rank(line.text("level")) >= _rank(self.level)
@@ -134,10 +134,17 @@ class LogFilter:
         return self.since is not None and line.time is not None and line.time >= self.since
 
 
+def is_about(line: LogLine, kind: str) -> bool:
+    """Whether a line is of a controller of this name, or of one of this kind."""
+    # A line has the kind only where the name of its controller is another one.
+    return is_named(line.text("controller"), kind) or is_named(line.text("kind"), kind)
+
+
 def is_named(controller: str, kind: str) -> bool:
-    """Whether a controller has this name, or that of a kind: in any case, and in the plural too."""
+    """Whether a controller has this name, or that of a kind: in any case, in the plural, with its group."""
     name, asked = _local(controller).lower(), kind.lower()
-    return asked in (name, controller.lower(), f"{name}s", f"{name}es", f"{name.removesuffix('y')}ies")
+    plurals = (name, f"{name}s", f"{name}es", f"{name.removesuffix('y')}ies")
+    return bool(name) and (asked in (*plurals, controller.lower()) or asked.partition(".")[0] in plurals)
 
 
 def _local(controller: str) -> str:

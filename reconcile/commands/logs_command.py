@@ -19,7 +19,7 @@ from informers import ApiError, SystemClock
 from informers.kubeconfig import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.commands.kubeconfig_options import kubeconfig_options
-from reconcile.commands.log_lines import LEVELS, LineSplitter, LogFilter, LogLine, is_named, moment_of, parsed
+from reconcile.commands.log_lines import LEVELS, LineSplitter, LogFilter, LogLine, is_about, moment_of, parsed
 from reconcile.commands.log_pods import PodLogs
 from reconcile.commands.log_text import shown, shown_foreign, shown_json
 from reconcile.commands.problems import Problem
@@ -119,6 +119,8 @@ class LogPage:
     read: int = field(default=0, init=False)
     passed: int = field(default=0, init=False)
     foreign: int = field(default=0, init=False)
+    dropped: int = field(default=0, init=False)
+    """Lines that made room for later ones."""
     others: dict[str, None] = field(factory=dict, init=False)
     """Controllers that the key of the filter has lines of, where its kind has none."""
 
@@ -140,7 +142,7 @@ class LogPage:
     def _note_other(self, line: LogLine) -> None:
         """Remember a controller that has another name than the kind that was asked for."""
         controller, chosen = line.text("controller"), self.chosen
-        is_other = chosen.key and chosen.concerns(line) and not is_named(controller, chosen.kind)
+        is_other = chosen.key and chosen.concerns(line) and not is_about(line, chosen.kind)
         if is_other and len(self.others) < CONTROLLERS_NAMED:
             self.others[controller] = None
 
@@ -165,6 +167,12 @@ class LogPage:
             click.echo(
                 f"{self.foreign} of {self.read} lines are not JSON of a manager and were left out; a manager "
                 'whose log is text writes JSON with configure_logging(format="json")',
+                err=True,
+            )
+        if self.dropped:
+            click.echo(
+                f"{self.dropped} older lines were left out, since the last {LINES_KEPT} of a pod are sorted: "
+                "narrow them with --since, or a filter",
                 err=True,
             )
         if self.passed or self.chosen.chooses_all:
@@ -267,7 +275,9 @@ async def show_pods(pods: PodLogs, page: LogPage, *, follow: bool) -> None:
     def keep(pod: str, raw: bytes) -> None:
         entry = page.entry(raw, pod)
         if entry is not None:
-            kept.setdefault(pod, deque(maxlen=LINES_KEPT)).append(entry)
+            lines = kept.setdefault(pod, deque(maxlen=LINES_KEPT))
+            page.dropped += len(lines) == LINES_KEPT
+            lines.append(entry)
 
     await pods.read(keep)
     _show_sorted(kept.values(), page)

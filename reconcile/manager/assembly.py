@@ -156,6 +156,8 @@ class Assembly:
     def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
         options, name = self._options, controller.name
         log = get_logger(f"reconcile.{name}", redact_event).bind(controller=name)
+        if (kind := controller.resource.kind).lower() != name:
+            log = log.bind(kind=kind)  # else the name says it
         workers = for_controller(options["workers"], name, controller.workers, DEFAULT_WORKERS)
         timeout = for_controller(options["timeout"], name, controller.timeout, DEFAULT_TIMEOUT)
         label = f"{cluster}/{name}" if cluster else name

@@ -26,10 +26,7 @@ def secret_paths(controllers: Iterable[Controller[Any]]) -> Mapping[APIResource,
 
 
 def _kinds_of(controller: Controller[Any]) -> Iterator[type[Object]]:
-    yield controller.kind
-    yield from controller.owns
-    yield from controller.reads
-    yield from (watch.kind for watch in controller.watches)
+    yield from controller.kinds
     yield from (write.kind for write in controller.writes if write.kind is not Object)
 
 

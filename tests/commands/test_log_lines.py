@@ -205,6 +205,16 @@ def test_a_filter_passes_what_is_asked_for(chosen: LogFilter, passes: bool) -> N
     assert chosen.passes(told) is passes
 
 
+def test_a_controller_of_another_name_is_found_by_the_kind_in_its_lines() -> None:
+    told = line(controller="web", kind="Site", key="default/web")
+    assert [LogFilter(kind=kind).passes(told) for kind in ("Site", "sites", "web", "Gadget")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
 def test_lines_without_a_time_are_not_since_any_and_unknown_levels_are_never_left_out() -> None:
     since = LogFilter(since=datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
     assert not since.passes(line(timestamp="yesterday"))
@@ -223,6 +233,11 @@ def test_lines_without_a_time_are_not_since_any_and_unknown_levels_are_never_lef
         ("east/site", "Site", True),
         ("site", "sit", False),
         ("web-sites", "Site", False),
+        ("site", "sites.example.com", True),
+        ("site", "site.example.com", True),
+        ("site", "example.com", False),
+        ("site", ".com", False),
+        ("", "", False),
         ("", "Site", False),
     ],
 )

@@ -185,3 +185,18 @@ async def test_without_a_pod_that_has_a_log_the_reason_is_said() -> None:
         await show_pods(PodLogs(kubelets(), NAMESPACE, "sites"), page(), follow=False)
     with pytest.raises(Problem, match="waiting to start"):
         await show_pods(PodLogs(kubelets(pod("a")), NAMESPACE, "sites"), page(), follow=False)
+
+
+@simulated
+async def test_of_a_log_too_long_to_be_sorted_the_latest_lines_are_shown_and_the_others_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconcile.commands.logs_command.LINES_KEPT", 3)
+    server = kubelets(a=[written(second, f"a{second}") for second in range(5)], b=[written(2, "b2")])
+    told = page()
+    await show_pods(PodLogs(server, NAMESPACE, "sites"), told, follow=False)
+    told.conclude()
+    printed = capsys.readouterr()
+    assert [event for second in range(5) if (event := f"a{second}") in printed.out] == ["a2", "a3", "a4"]
+    assert "b2" in printed.out
+    assert printed.err.startswith("2 older lines were left out, since the last 3 of a pod are sorted: ")

@@ -117,6 +117,6 @@ def test_log_lines_of_a_reconciler_carry_its_key() -> None:
         ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1"}),
     )
     assert any(
-        line.startswith("looked controller=site key=default/c ") and line.endswith("keys=1")
+        line.startswith("looked controller=site kind=ConfigMap key=default/c ") and line.endswith("keys=1")
         for line in text.splitlines()
     )

@@ -98,6 +98,21 @@ def missing_in(form: Any, value: Any, place: str = "") -> list[str]:
     return [] if form == value else [place]
 
 
+def test_a_run_has_the_words_of_its_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        async with lived(world, toys()) as (_, lives):
+            await world.make(size=3)
+            await anyio.sleep(5)
+            first = lives.life_of("toy", "default/a")["runs"][-1]
+        (line,) = (vars(one) for one in caplog.records if vars(one).get("reconcile_id") == first["id"])
+        assert line["woken_by"] == [cause["what"] for cause in first["woken_by"]]
+        assert line["wrote"] == [write["text"] for write in first["writes"]]
+        assert line["result"] == first["result"]
+
+    with caplog.at_level("INFO", "reconcile"):
+        played(scenario)
+
+
 @pytest.mark.rule("life-causes")
 def test_a_run_that_its_own_write_woke_is_linked_to_the_run_that_wrote() -> None:
     async def scenario(world: World) -> None:
