@@ -22,6 +22,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.ops.page_routes import is_local_name
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec
+from tests.helpers.otlp import read_spans
 
 
 @define
@@ -95,6 +96,22 @@ async def test_explain_prints_json(operator: Operator) -> None:
     told = json.loads(ran.said)["controllers"][0]
     assert (told["controller"], told["kind"], told["key"]) == ("toy", "Toy", "default/a")
     assert [len(run["wrote"]) for run in told["runs"]] == [1, 0]
+
+
+async def test_a_life_is_exported_from_a_manager_in_each_form(operator: Operator, tmp_path: Path) -> None:
+    for name in ("a.json", "a.html", "a.otlp.json"):
+        ran = await operator.command("explain", "Toy", "default/a", "--export", str(tmp_path / name))
+        assert (ran.status, ran.said, ran.complaint) == (0, f"{tmp_path / name}\n", "")
+    life = json.loads((tmp_path / "a.json").read_text())
+    assert [run["result"] for run in life["runs"]] == ["success", "success"]
+    assert life["runs"][1]["writes"][0]["fields"][0]["path"] == ".data.size"
+    assert life["runs"][0]["woken_by"][0]["from"]["run"] == life["runs"][1]["id"]
+    assert ".data.size" in (tmp_path / "a.html").read_text()
+    _, first, _, second = read_spans((tmp_path / "a.otlp.json").read_text())
+    assert second["links"][0]["traceId"] == first["traceId"]
+    missing = await operator.command("explain", "Toy", "default/none", "--export", "-")
+    assert missing.status == 2
+    assert missing.complaint.startswith("error: there is no Toy default/none in the cache of this manager")
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

@@ -72,13 +72,16 @@ async def test_a_key_of_another_replica_is_answered_with_its_name(world: World) 
         assert buckets is not None
         toys = await world.client.list(Toy, "default")
         other = next(toy for toy in toys if buckets.of(toy.uid) not in held)
-        actions = DebugActions(lambda: [one for one in a._runners if one.name == "toy"], lambda: a._replica)
+        toys = [one for one in a._runners if one.name == "toy"]
+        actions = DebugActions(lambda: toys, lambda: a._replica, a._why)
         with pytest.raises(LookupError, match=f"the replica b holds Toy default/{other.name}: ask that one"):
             actions.act("trigger", "Toy", f"default/{other.name}")
         with pytest.raises(LookupError, match="reconcile shards default/ring of Toy/default/none names"):
             actions.explain("Toy", "default/none")
         (told,) = actions.explain("Toy", f"default/{other.name}")["controllers"]
         assert told["held_by"] == "b", "it had all of them before there was another"
+        where = "the replica b works on it: look there"
+        assert next(head(told)) == f"Toy default/{other.name}, controller toy: {where}"
         group.cancel_scope.cancel()
 
 
@@ -98,11 +101,6 @@ async def test_a_key_is_triggered_in_the_controllers_that_this_replica_has_it_in
         actions = DebugActions(lambda: a._runners, lambda: a._replica)
         assert actions.act("trigger", "Toy", "default/t")["controllers"] == ["toy"]
         group.cancel_scope.cancel()
-
-
-def test_explain_says_which_replica_holds_a_key() -> None:
-    told = {"kind": "Toy", "key": "default/a", "controller": "toy", "held_by": "b", "runs": [], "storm": None}
-    assert next(head(told)) == "Toy default/a, controller toy: held by the replica b, ask that one"
 
 
 @in_world(played)
