@@ -133,13 +133,13 @@ class CacheConnection(Generic[T]):
         snapshot = self.object_of(request)
         return (snapshot is not None and held.holds(snapshot)) or self.executor.tombstones.has(request.key)
 
-    def buckets_of(self, request: Request) -> Set[int]:
-        """The buckets of all that is known of a key: its object, deleted ones, and its last writes."""
-        held = self.executor.held
-        assert held is not None
-        here = self.object_of(request)
-        known = [*self.executor.tombstones.waiting(request.key), *filter(None, [here])]
-        return {held.bucket_of(snapshot) for snapshot in known} | self.executor.written_in(request)
+    def known_in(self, buckets: Collection[int]) -> Set[Request]:
+        """The keys of which something is known in these buckets: a cached object, a deleted one, or writes."""
+        executor, store = self.executor, self.primary.store
+        cached = (store.by_index(self._by_bucket, bucket) for bucket in buckets)
+        known = {self._request_of(snapshot) for snapshots in cached for snapshot in snapshots}
+        known |= {Request(*key, self.cluster) for key in executor.tombstones.keys_in(buckets)}
+        return known | executor.written_in(buckets)
 
     def requests(self) -> Iterator[Request]:
         return (self._request_of(snapshot) for snapshot in self.primary.store if self._keeps(snapshot))

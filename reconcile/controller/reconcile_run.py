@@ -1,6 +1,6 @@
 """One run of one controller for one key, from the cached object to the result."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence, Set
 from contextlib import closing
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -199,22 +199,21 @@ class RunExecutor(Generic[T]):
         elif tenure is not None:
             self._written_in[request] = tenure.bucket
 
-    def written_in(self, request: Request) -> Set[int]:
-        """The bucket in which the last run of a key has written, if its writes are remembered."""
-        bucket = self._written_in.get(request)
-        return set() if bucket is None else {bucket}
+    def written_in(self, buckets: Collection[int]) -> Set[Request]:
+        """The keys whose last run has written in one of these buckets, if its writes are remembered."""
+        return {request for request, bucket in self._written_in.items() if bucket in buckets}
 
     def distrust_cache(self) -> None:
         """Have the cache of each kind prove again that it is up to date, before what cannot be undone."""
         core_of(self.client).freshness.reset()
 
-    async def settle(self, concerns: Callable[[Request], bool]) -> None:
+    async def settle(self, requests: Set[Request]) -> None:
         """Wait until the caches show the writes of some keys. Raises CacheBehind, and errors of reads."""
         for request, journal in [*self._journals.items()]:
-            if concerns(request):
+            if request in requests:
                 await reads_of(self._bound(self.client, journal, request)).settle()
         for (request, cluster), journal in [*self._distant.items()]:
-            if concerns(request) and self.client_of is not None:
+            if request in requests and self.client_of is not None:
                 await reads_of(self._bound(self.client_of(cluster), journal, request)).settle()
 
     def forget_where(self, is_gone: Callable[[Request], bool]) -> None:

@@ -337,18 +337,16 @@ class Runner(Generic[T]):
         cache shows all that was written. Events are written later, as ever. Raises CacheBehind and errors of
         reads where the cache may not show a write; nothing is forgotten then, and the call can be repeated.
         """
-        runs, connection = self._executor.runs, self._connected
+        runs, backgrounds = self._executor.runs, self._connected.backgrounds
         assert runs is not None
-
-        def concerns(request: Request) -> bool:
-            return not connection.buckets_of(request).isdisjoint(buckets)
-
         try:
             # First, as each of them needs a moment to end.
-            connection.backgrounds.refresh()
+            backgrounds.refresh()
             await runs.ended(buckets)
-            await self._executor.settle(concerns)
-            await connection.backgrounds.all_ended(concerns)
+            # By sets, as the next holder waits for this: to ask for the buckets of each key took most of it.
+            known = self._connected.known_in(buckets)
+            await self._executor.settle(known)
+            await backgrounds.all_ended(known.__contains__)
         except anyio.get_cancelled_exc_class():
             self.cancel_runs(buckets)
             self._forget(buckets)
@@ -366,15 +364,13 @@ class Runner(Generic[T]):
 
     def _forget(self, buckets: Collection[int]) -> None:
         """Forget the keys in these buckets, and in none that is held or still to be released."""
-        held, runs, connection, guard = self._held, self._executor.runs, self._connected, self.guard
+        held, runs, guard = self._held, self._executor.runs, self.guard
         assert held is not None
         assert runs is not None
+        staying = self._connected.known_in([bucket for bucket in held.held if bucket not in buckets])
 
         def is_gone(request: Request) -> bool:
-            known = connection.buckets_of(request)
-            return request not in runs and all(
-                bucket in buckets or not held.epoch(bucket) for bucket in known
-            )
+            return request not in staying and request not in runs
 
         for request in {*self.queue.keys(), *self._backoff.keys(), *self._resting, *guard.keys()}:
             if is_gone(request):

@@ -1,6 +1,6 @@
 """Deleted objects for which `on_deleted` is still to be called."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Generic, TypeVar
 
@@ -68,6 +68,14 @@ class Tombstones(Generic[T]):
     def waiting(self, key: Key) -> Sequence[Snapshot]:
         """The deleted objects of that key, oldest first."""
         return self._deleted.get(key, ())
+
+    def keys_in(self, buckets: Collection[int]) -> Iterator[Key]:
+        """The keys of the deleted objects in some buckets; only with `held`."""
+        held = self.held
+        assert held is not None
+        for key, states in self._deleted.items():
+            if any(held.bucket_of(state) in buckets for state in states):
+                yield key
 
     def forget_where(self, is_gone: Callable[[Key], bool]) -> None:
         """Forget the deleted objects of some keys."""

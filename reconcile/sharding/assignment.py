@@ -185,6 +185,17 @@ class MemberRecord:
             self.version,
         )
 
+    def says_more_than(self, before: "MemberRecord") -> bool:
+        """Whether others need to know soon. That a bucket is not warm or released any more is of the past.
+
+        Each write of a Lease costs all members a look, while buckets that move wait for other writes.
+        """
+        same = self.of_buckets({}, {}, self.beginning, self.draining) == before.of_buckets(
+            {}, {}, before.beginning, before.draining
+        )
+        fewer = self.warm.items() <= before.warm.items() and self.released.items() <= before.released.items()
+        return not (same and fewer)
+
     def to_text(self) -> str:
         """JSON."""
         return _written(self)

@@ -31,6 +31,9 @@ from reconcile.sharding.member_steps import (
 from reconcile.sharding.options import Sharding
 from reconcile.sharding.ring import Ring
 
+UNFOLLOW_SECONDS = 1.0
+"""How long buckets are followed that were lost, unless others are gained."""
+
 HANDED_OVER_SECONDS = 2.0
 """How long a member that leaves waits until its released buckets have new owners, before its Lease goes."""
 
@@ -149,7 +152,7 @@ class Member:
             self._hand_overs.note(given, self.state, more, anyio.current_time())
             outputs += more
         self._execute(outputs)
-        if record(self.state, self.base) != said:
+        if record(self.state, self.base).says_more_than(said):
             self.lease.say()
         self.changes.notify()
 
@@ -189,9 +192,22 @@ class Member:
             if is_done or self._has_time(wanted - following):
                 await self.changes.wait()
                 continue
+            if wanted == self.state.followed and await self._wants_soon():
+                continue
             await self.work.follow(wanted)
             following = wanted
             self._give(Followed(wanted))
+
+    async def _wants_soon(self) -> bool:
+        """Whether more is to be followed before what is only lost has to go.
+
+        A new watch and a look through all objects can wait: others are about to take over what was lost, on
+        the same server, and maybe on the same machine.
+        """
+        with anyio.move_on_after(UNFOLLOW_SECONDS):
+            await self.changes.wait_until(lambda: self.state.wanted != self.state.followed)
+            return True
+        return False
 
     def _has_time(self, gained: Set[int]) -> bool:
         """Whether buckets are followed later: others work on them, and none on what catches up now."""

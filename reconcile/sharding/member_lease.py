@@ -55,6 +55,7 @@ class MemberLease:
         self._said = ""
         self._acquired = ""
         self._failures = 0
+        self._asked = False
         self._changed = Broadcast()
         self._lock = anyio.Lock()
 
@@ -73,7 +74,8 @@ class MemberLease:
         _log.info("joined the ring", ring=self._sharding.place, member=self._sharding.identity)
 
     def say(self) -> None:
-        """Write soon what the record says now."""
+        """Write soon what the record says now; without that it is written with the next renewal."""
+        self._asked = True
         self._changed.notify()
 
     async def hold(self) -> None:
@@ -81,7 +83,7 @@ class MemberLease:
         terms = self._terms
         while True:
             with anyio.move_on_after(terms.retry):
-                await self._changed.wait_until(lambda: not self.says_all)
+                await self._changed.wait_until(lambda: self._asked and not self.says_all)
             # A deadline that passed meanwhile, as when the loop was blocked, cancels only at the next wait,
             # and before it a renewal might be sent, too late for the writes that were cut.
             with anyio.move_on_at(self.certainty.deadline):
@@ -152,6 +154,7 @@ class MemberLease:
 
     async def _write(self) -> None:
         text = self._record().to_text()
+        self._asked = False  # what is asked for from now on may come too late for this write
         if self._lease is None:
             self._lease = await self._created(text)
         else:

@@ -263,7 +263,8 @@ def test_a_lock_and_its_bill_of_materials_are_made_by_the_commands_of_the_makefi
         tool(tmp_path / "bin", name, WRITE)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    monkeypatch.delenv("MAKEFLAGS", raising=False)  # else ARGS of `make test ARGS=...` reach the make below
+    for name in ("MAKEFLAGS", "ARGS"):  # those of `make test ARGS=...` are not for the make below
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     assert invoke("locked", "--lock").exit_code == 0
     folder = tmp_path / "locked"

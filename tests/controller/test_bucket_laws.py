@@ -120,12 +120,11 @@ class Play:
 
     def left_in(self, replica: Replica, bucket: int) -> set[str]:
         """Keys that are remembered for that bucket alone: a namesake of its object may be in another one."""
-        buckets_of, runs = replica.runner._connected.buckets_of, replica.executor.runs
+        runs = replica.executor.runs
         assert runs is not None
+        elsewhere = replica.runner._connected.known_in({*range(FOUR.count)} - {bucket})
         return {
-            request.name
-            for request in replica.remembered
-            if request not in runs and buckets_of(request) <= {bucket}
+            request.name for request in replica.remembered if request not in runs and request not in elsewhere
         }
 
     async def take(self, step: Step) -> None:

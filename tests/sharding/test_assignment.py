@@ -173,3 +173,23 @@ def test_an_assignment_fits_into_an_annotation(buckets: int, most: int) -> None:
     assignment = Assignment(holdings, reached, tuple(reached), dict.fromkeys(members, 5), beginning)
     assert len(assignment.to_text()) < most
     assert Assignment.from_text(assignment.to_text()) == assignment
+
+
+@pytest.mark.parametrize(
+    ("now", "more"),
+    [
+        (MemberRecord(warm={1: 3, 2: 3}, released={4: 7}), False),
+        (MemberRecord(warm={1: 3}), False),
+        (MemberRecord(), False),
+        (MemberRecord(warm={1: 3, 2: 4}, released={4: 7}), True),
+        (MemberRecord(warm={5: 3}), True),
+        (MemberRecord(released={4: 7, 5: 7}), True),
+        (MemberRecord(warm={1: 3, 2: 3}, released={4: 7}, beginning=9), True),
+        (MemberRecord(warm={1: 3, 2: 3}, released={4: 7}, draining=True), True),
+        (MemberRecord(seen={"v1/pods": 12}), True),
+    ],
+)
+def test_others_need_to_know_soon_what_a_member_says_more_and_not_what_it_says_no_more(
+    now: MemberRecord, more: bool
+) -> None:
+    assert now.says_more_than(MemberRecord(warm={1: 3, 2: 3}, released={4: 7})) is more

@@ -12,11 +12,12 @@ from informers.broadcast import Broadcast
 from reconcile.kinds import Lease
 from reconcile.models import ObjectMeta
 from reconcile.sharding.assignment import Assignment, Holding
-from reconcile.sharding.member import BucketWork, Member
+from reconcile.sharding.member import UNFOLLOW_SECONDS, BucketWork, Member
 from reconcile.sharding.member_lease import MemberLease
 from reconcile.sharding.member_steps import View
 from reconcile.sharding.options import Sharding
 from reconcile.sharding.ring import ASSIGNMENT, ORDERS, Ring
+from reconcile.testing import simulate
 
 SHARDING = Sharding("shop", buckets=2, identity="me")
 
@@ -66,20 +67,51 @@ class Silent:
 
 
 @pytest.mark.rule("shard-caught-up")
-async def test_informers_give_up_a_bucket_that_the_member_lost_and_list_one_again_that_came_back() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "followed"),
+    [(2 * UNFOLLOW_SECONDS, [{0, 1}, {0}, {0, 1}]), (UNFOLLOW_SECONDS / 2, [{0, 1}, {0, 1}])],
+)
+def test_informers_give_up_a_lost_bucket_after_a_while_and_list_one_again_that_came_back_later(
+    seconds: float, followed: list[set[int]]
+) -> None:
     def view(*owners: str) -> View:
         return View(Assignment(tuple(Holding(owner, 1) for owner in owners)))
 
     ring, work = SeenRing(view("me", "me")), Work()
     member = Member(SHARDING, cast(Ring, ring), cast(MemberLease, Silent()), cast(BucketWork, work))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(member.run)
-        for owners in (("me", "me"), ("me", "other"), ("me", "me")):
-            ring.view = view(*owners)
-            ring.changes.notify()
-            await anyio.wait_all_tasks_blocked()
-        tasks.cancel_scope.cancel()
-    assert work.followed == [{0, 1}, {0}, {0, 1}]
+
+    async def play() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(member.run)
+            for owners in (("me", "me"), ("me", "other"), ("me", "me")):
+                ring.view = view(*owners)
+                ring.changes.notify()
+                await anyio.sleep(seconds)
+            tasks.cancel_scope.cancel()
+
+    simulate(play)
+    assert work.followed == followed
+    assert member.state.followed == {0, 1}
+
+
+def test_a_bucket_is_followed_at_once_while_others_that_are_lost_are_still_followed() -> None:
+    def view(*owners: str) -> View:
+        return View(Assignment(tuple(Holding(owner, 1) for owner in owners)))
+
+    ring, work = SeenRing(view("me", "me", "other")), Work()
+    member = Member(SHARDING, cast(Ring, ring), cast(MemberLease, Silent()), cast(BucketWork, work))
+
+    async def play() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(member.run)
+            for owners in (("me", "me", "other"), ("me", "other", "other"), ("me", "other", "me")):
+                ring.view = view(*owners)
+                ring.changes.notify()
+                await anyio.sleep(UNFOLLOW_SECONDS / 10)
+            tasks.cancel_scope.cancel()
+
+    simulate(play)
+    assert work.followed == [{0, 1}, {0, 2}]
 
 
 async def test_buckets_that_are_to_come_are_followed_after_those_that_catch_up() -> None:

@@ -230,3 +230,15 @@ async def test_leaving_does_not_wait_for_a_server_for_ever(place: Place) -> None
     await place.lease.leave()
     assert anyio.current_time() - began <= 10
     await place.made(place.transport, Certainty(place.clock), "never-joined").leave()
+
+
+@in_world(played)
+async def test_what_nobody_asked_to_say_is_written_with_the_next_renewal(place: Place) -> None:
+    await place.lease.join()
+    async with beside(place.lease.hold):
+        await anyio.sleep(0.1)
+        before, place.record = await place.said(), MemberRecord(canary=0.1)
+        await anyio.sleep(0.1)
+        assert await place.said() == before
+        await anyio.sleep(TERMS.retry)
+        assert await place.said() == place.record
