@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 from informers import APIResource, Informer, Key, Snapshot
 from reconcile.controller.run_history import ActiveRun, PastRun
 from reconcile.controller.runner import Runner
-from reconcile.controller.write_details import WriteDetail
+from reconcile.controller.write_details import Place, WriteDetail
 from reconcile.ops.debug_state import waiting_place
 from reconcile.runs.run_request import Cause
 from reconcile.status.life_form import RUNNING
@@ -88,6 +88,14 @@ def origins_of(changes: Iterable[Change], runners: Iterable[Runner[Any]]) -> Map
                         change = (write.resource, write.key, write.version)
                         found[change] = Origin(runner.name, str(request.key), run.reconcile_id, write.ended)
     return {change: origin for change, origin in found.items() if change in wanted}
+
+
+def states_written(runs: Iterable[PastRun], place: Place) -> Iterator[Snapshot]:
+    """The states of an object before and after each write of these runs, as far as they are kept."""
+    for run in runs:
+        for write in _details(run) or ():
+            if (write.resource, write.key) == place:
+                yield from (state for state in (write.before, write.after) if state is not None)
 
 
 def runs_shown(

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from informers import APIResource, Informer, Snapshot
-from reconcile.client.redaction import SecretValues, is_sensitive, replaced
+from reconcile.client.redaction import SHORTEST, SecretValues, is_sensitive, replaced
 from reconcile.controller.declaration import Controller
 from reconcile.controller.run_history import RunHistory
 from reconcile.models import Object, kind_of
@@ -30,12 +32,35 @@ def _kinds_of(controller: Controller[Any]) -> Iterator[type[Object]]:
     yield from (write.kind for write in controller.writes if write.kind is not Object)
 
 
-def redactor_of(history: RunHistory, request: Request, informers: Sequence[Informer]) -> Callable[[str], str]:
-    """Hides the values of the Secrets that the known runs of a key have read or written.
+def declared_secrets(snapshot: Snapshot, paths: Iterable[tuple[str, ...]]) -> set[str]:
+    """The texts in the fields of an object that its class declares secret; very short ones are left out."""
+    try:
+        obj = snapshot.to_dict()
+    except (msgspec.DecodeError, RecursionError):
+        return set()
+    return {text for path in paths for text in _texts(obj, path) if len(text) >= SHORTEST}
+
+
+def _texts(value: Any, path: tuple[str, ...]) -> set[str]:
+    """The texts at a path, and everything below it; lists are no step of a path."""
+    if isinstance(value, list):
+        return {text for each in value for text in _texts(each, path)}
+    if not path:
+        if isinstance(value, Mapping):
+            return {text for each in value.values() for text in _texts(each, ())}
+        return {value} if isinstance(value, str) else set()
+    return _texts(value.get(path[0]), path[1:]) if isinstance(value, Mapping) else set()
+
+
+def redactor_of(
+    history: RunHistory, request: Request, informers: Sequence[Informer], declared: Iterable[str] = ()
+) -> Callable[[str], str]:
+    """Hides the values of the Secrets that the known runs of a key have read or written, and `declared`.
 
     A run that wrote nothing leaves no values behind: those that the caches have now stand in for them.
     """
     forms = {form for values in _known_values(history, request, informers) for form in values.forms()}
+    forms.update(declared)
     return partial(replaced, forms=sorted(forms, key=len, reverse=True)) if forms else str
 
 

@@ -5,7 +5,7 @@ themselves. It is bounded in size, and has no secrets.
 """
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, Final
@@ -21,8 +21,8 @@ from reconcile.ops.manager_status import ManagerStatus
 from reconcile.runs.run_request import Request
 from reconcile.status.key_facts import Around, around_of, facts_of
 from reconcile.status.life_form import VERSION
-from reconcile.status.life_runs import Origin, RunView, changes_in, origins_of, runs_shown
-from reconcile.status.life_secrets import redactor_of, secret_paths
+from reconcile.status.life_runs import Origin, RunView, changes_in, origins_of, runs_shown, states_written
+from reconcile.status.life_secrets import declared_secrets, redactor_of, secret_paths
 from reconcile.status.object_health import (
     CONDITIONS_READ,
     HealthFacts,
@@ -71,10 +71,10 @@ def life_of(
     now, wall_now = anyio.current_time(), clock.now().timestamp()
     resource, informers = runner.controller.resource, runner.informers
     neighbours = [each for each in runners if each.cluster == runner.cluster]
-    redact = redactor_of(runner.history, request, informers)
-    paths = secret_paths(each.controller for each in neighbours)
-    shown = cache(lambda of: ShownValues(redact, paths.get(of, frozenset())))
     snapshot = runner.object_of(request)
+    paths = secret_paths(each.controller for each in neighbours)
+    redact = redactor_of(runner.history, request, informers, _declared(runner, request, snapshot, paths))
+    shown = cache(lambda of: ShownValues(redact, paths.get(of, frozenset())))
     obj = _decoded(snapshot, shown(resource))
     health = health_of_key(obj, runner, request)
     why = why_not_now(facts_of(runner, request, now, around, place=True))
@@ -105,6 +105,20 @@ def life_of(
         if snapshot is None
         else _tree(runner, request, snapshot, health.health, shown, informers),
     }
+
+
+def _declared(
+    runner: Runner[Any],
+    request: Request,
+    snapshot: Snapshot | None,
+    paths: Mapping[APIResource, frozenset[tuple[str, ...]]],
+) -> Iterator[str]:
+    """What the class declares secret in the object, as it is, and as its runs found and left it."""
+    resource = runner.controller.resource
+    if hidden := paths.get(resource):
+        before = states_written(runner.history.past(request), (resource, request.key))
+        for state in (*before, *((snapshot,) if snapshot is not None else ())):
+            yield from declared_secrets(state, hidden)
 
 
 def health_of_key(obj: Mapping[str, Any], runner: Runner[Any], request: Request) -> ObjectHealth:

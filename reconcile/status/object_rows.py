@@ -1,6 +1,6 @@
 """The row of one object on the status page: how it does, and why it does not run now."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ import msgspec
 from attrs import frozen
 
 from informers import Informer, Snapshot
-from reconcile.client.redaction import SHORTEST, replaced
+from reconcile.client.redaction import replaced
 from reconcile.controller.runner import Runner
 from reconcile.models.secret_fields import secret_fields
 from reconcile.runs.run_request import Request
 from reconcile.status.key_facts import Around, facts_of
-from reconcile.status.life_secrets import redactor_of
+from reconcile.status.life_secrets import declared_secrets, redactor_of
 from reconcile.status.object_glance import glance_at, health_at
 from reconcile.status.object_health import HEALTHS, health_of, short
 from reconcile.status.object_life import ERROR_FORGOTTEN
@@ -131,7 +131,7 @@ class RowMaker:
     def _hide(self, text: str, snapshot: Snapshot) -> str:
         """A text without what the class declares secret in its object, or looks like a secret."""
         if text and self.secret:
-            text = replaced(text, sorted(self._secrets(snapshot), key=len, reverse=True))
+            text = replaced(text, sorted(declared_secrets(snapshot, self.secret), key=len, reverse=True))
         return without_pairs(text[:TEXT_READ])
 
     def _hide_read(self, text: str, request: Request, snapshot: Snapshot) -> str:
@@ -144,13 +144,6 @@ class RowMaker:
         hide = redactor_of(self.runner.history, request, self.runner.informers)
         return self._hide(hide(text), snapshot)
 
-    def _secrets(self, snapshot: Snapshot) -> set[str]:
-        try:
-            obj = snapshot.to_dict()
-        except (msgspec.DecodeError, RecursionError):
-            return set()
-        return {text for path in self.secret for text in _texts(obj, path) if len(text) >= SHORTEST}
-
 
 def _stale(why: WhyNotNow, running: float | None, now: float) -> float:
     """When the times in a row's words have moved on so far that a reader would be misled."""
@@ -159,14 +152,3 @@ def _stale(why: WhyNotNow, running: float | None, now: float) -> float:
     if why.next_in is not None and why.state != "queued":
         return now + min(LATEST_LOOK, max(1.0, why.next_in / 4))
     return now + 10 if why.state in ("queued", "outage") else inf
-
-
-def _texts(value: Any, path: tuple[str, ...]) -> set[str]:
-    """The texts at a path, and everything below it; lists are no step of a path."""
-    if isinstance(value, list):
-        return {text for each in value for text in _texts(each, path)}
-    if not path:
-        if isinstance(value, Mapping):
-            return {text for each in value.values() for text in _texts(each, ())}
-        return {value} if isinstance(value, str) else set()
-    return _texts(value.get(path[0]), path[1:]) if isinstance(value, Mapping) else set()

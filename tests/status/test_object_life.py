@@ -8,10 +8,22 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
-from reconcile import Client, Condition, Context, Controller, Intent, ObjectMeta, Result
+from reconcile import (
+    Client,
+    Condition,
+    Context,
+    Controller,
+    Intent,
+    Object,
+    ObjectMeta,
+    Result,
+    field,
+    resource,
+)
 from reconcile.kinds import ConfigMap, Secret
+from reconcile.models import definition_of
 from reconcile.runs.run_request import Request
 from reconcile.status.life_form import read_life
 from reconcile.status.life_runs import FIELDS_OF_A_LIFE, PROSE_CHARACTERS
@@ -300,6 +312,40 @@ def test_secrets_are_in_no_life() -> None:
         assert only(moments[-1]["conditions"])["message"] == "password=<hidden>"
         written = {write["key"] for life in moments for run in life["runs"] for write in run["writes"]}
         assert written == {"default/a", "default/child"}
+
+    played(scenario)
+
+
+@frozen
+class SafeSpec:
+    code: str = field(default="", secret=True)
+    size: int = 1
+
+
+@resource("safes.example.com/v1")
+class Safe(Object):
+    """Has a field that its class declares secret, whose name does not say so."""
+
+    spec: SafeSpec = SafeSpec()
+
+
+@pytest.mark.rule("life-secrets")
+def test_what_a_class_declares_secret_is_hidden_in_errors_names_and_differences_too() -> None:
+    async def fail(ctx: Context[Safe]) -> None:
+        await ctx.client.modify(Safe, "a", "default", lambda safe: safe.replace(spec=SafeSpec("4711-8")))
+        raise ValueError(f"the code {ctx.object.spec.code} does not open it")
+
+    async def scenario(world: World) -> None:
+        await world.client.apply(definition_of(Safe))
+        async with lived(world, Controller(Safe, fail, writes=[Safe])) as (_, lives):
+            await world.client.create(Safe(metadata=ObjectMeta("a", "default"), spec=SafeSpec("4711-9")))
+            moments = []
+            for _ in range(30):
+                await anyio.sleep(0.05)
+                moments.append(lives.life_of("safe", "default/a"))
+        runs = [run for life in moments[10:] for run in life["runs"]]
+        assert "ValueError: the code <secret> does not open it" in {run["error"] for run in runs}
+        assert [code for code in ("4711-8", "4711-9") if code in json.dumps(moments)] == []
 
     played(scenario)
 
