@@ -38,12 +38,12 @@ _REQUESTS: Final = Row(
             " 409: others write the same objects. 403: a right is missing.",
             [
                 Query(
-                    f'sum(rate(rest_client_requests_total{{code=~"5..|<error>",@pods}}{_RATE}))',
+                    f'sum(rate(rest_client_requests_total{{code=~"5..|<error>",@pods}}{_RATE})) or vector(0)',
                     "5xx and no answer",
                 ),
                 *(
                     Query(
-                        f'sum(rate(rest_client_requests_total{{code="{code}",@pods}}{_RATE}))',
+                        f'sum(rate(rest_client_requests_total{{code="{code}",@pods}}{_RATE})) or vector(0)',
                         f"{code} {name}",
                     )
                     for code, name in ((429, "throttled"), (409, "conflict"), (403, "forbidden"))

@@ -15,7 +15,7 @@ def overview(*, sharded: bool, webhooks: bool) -> Dashboard:
         slug="overview",
         title="Overview",
         about="Whether the operator does its work, how fast, and which controller needs a look.",
-        rows=[_now(sharded), _levels(webhooks), _CONTROLLERS, _USERS, _RUNS, _QUEUE, _TROUBLE],
+        rows=[_now(sharded), _CONTROLLERS, _levels(webhooks), _USERS, _RUNS, _QUEUE, _TROUBLE],
     )
 
 
@@ -135,8 +135,8 @@ def _levels(webhooks: bool) -> Row:
 def _kept(level: Slo, width: int) -> Panel:
     return Panel(
         f"{level.name.capitalize().replace('-', ' ')}, last day",
-        f"Objective: {level.description}. Shown is the worst {level.label}; none: there was no such event.",
-        [Query(f'1 - max(reconcile:sli_error:ratio_rate1d{{slo="{level.name}",@pods}})')],
+        f"Objective: {level.description}. Shown is the worst {level.label}; 100 % if nothing happened.",
+        [Query(f"1 - {_bad(level, '1d')} or 1 + {_none(level, '1d')}")],
         kind="stat",
         unit="percentunit",
         width=width,
@@ -146,16 +146,23 @@ def _kept(level: Slo, width: int) -> Panel:
     )
 
 
+def _bad(level: Slo, window: str) -> str:
+    """The share of bad events, as the rules have recorded it; nothing if there was no event."""
+    return f'max(reconcile:sli_error:ratio_rate{window}{{slo="{level.name}",@pods}})'
+
+
+def _none(level: Slo, window: str) -> str:
+    """0, for a level without any event: no panel is empty because nothing happened."""
+    return f'0 * max(reconcile:sli_events:increase{window}{{slo="{level.name}",@pods}})'
+
+
 def _burn(window: str, levels: Sequence[Slo]) -> Panel:
     return Panel(
         f"Burn rate of the error budgets, over {window}",
         "1 spends the budget of a month within a month. Alerts page at 14.4 over 1h and at 6 over 6h, and"
         " make a ticket at 3 over 1d and at 1 over 3d.",
         [
-            Query(
-                f'max(reconcile:sli_error:ratio_rate{window}{{slo="{level.name}",@pods}}) / {level.budget:g}',
-                level.name,
-            )
+            Query(f"{_bad(level, window)} / {level.budget:g} or {_none(level, window)}", level.name)
             for level in levels
         ],
         width=12,
@@ -223,7 +230,7 @@ _CONTROLLERS: Final = Row(
             ],
             kind="table",
             width=24,
-            height=8,
+            height=6,
             by=["controller"],
         )
     ],
@@ -381,14 +388,14 @@ _TROUBLE: Final = Row(
         ),
         Panel(
             "Runs at rest that wrote",
-            "Share of the runs of objects that had not changed which wrote something all the same."
-            " Such a controller fights with something, or does not see what it wrote.",
+            "Share of an hour's runs of objects that had not changed which wrote something all the same."
+            " Such a controller fights with something, or intends something else each time.",
             [
                 Query(
                     "sum by (controller)"
-                    f' (rate(reconcile_idle_runs_total{{wrote="true",@controllers}}{_RATE}))'
-                    " / (sum by (controller)"
-                    f" (rate(reconcile_idle_runs_total{{@controllers}}{_RATE})) > 0)",
+                    ' (increase(reconcile_idle_runs_total{wrote="true",@controllers}[1h]))'
+                    " / (sum by (controller) (increase(reconcile_idle_runs_total{@controllers}[1h])) > 0)"
+                    " or 0 * sum by (controller) (reconcile_idle_runs_total{@controllers})",
                     "{{controller}}",
                 )
             ],

@@ -241,7 +241,8 @@ WEBHOOKS: Final = Dashboard(
                     [
                         Query(
                             "sum by (result) (rate(reconcile_webhook_calls_total"
-                            f'{{result=~"failed|timeout|busy|bad-request|not-converted",@pods}}{_RATE}))',
+                            f'{{result=~"failed|timeout|busy|bad-request|not-converted",@pods}}{_RATE}))'
+                            ' or label_replace(vector(0), "result", "none", "", "")',
                             "{{result}}",
                         )
                     ],

@@ -1,17 +1,21 @@
 """Which metrics an operator has, with which labels: from managers on which everything is on."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import anyio
-import prometheus_client
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from reconcile import Controller, LeaderElection
 from reconcile.monitoring.slos import recording_rules
 from reconcile.sharding import Sharding
 from tests.helpers.managers import Toy, World, keep_size
 
+Series: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+"""A name and labels."""
+INTERVAL: Final = 30
+"""Seconds between two scrapes."""
 OF_A_TARGET = {"namespace", "job", "pod", "instance", "service", "container", "endpoint"}
 """What Prometheus adds to each series of a pod that prometheus-operator has it collect."""
 OF_PROMETHEUS = {"up": set[str](), "ALERTS": {"alertname", "alertstate", "severity"}}
@@ -22,27 +26,29 @@ _MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
 
 async def metrics_of(world: World) -> Mapping[str, set[str]]:
     """The samples of a manager by their names, each with its labels."""
-    registry = CollectorRegistry()
+    return dict(_names(await scrapes_of(world, count=1)))
+
+
+async def scrapes_of(world: World, count: int) -> Sequence[Mapping[Series, float]]:
+    """What so many scrapes find, 30 s apart, while objects come and change: all that an operator can have."""
+    led, shared = CollectorRegistry(), CollectorRegistry()
     controller = Controller(Toy, keep_size)
-    async with world.running(controller, metrics=registry, leader_election=LeaderElection("toys")) as manager:
+    found: list[dict[Series, float]] = []
+    async with world.running(controller, metrics=led, leader_election=LeaderElection("toys")) as manager:
         assert manager._metrics is not None
-        manager._metrics.webhook_called("defaults.toys.example.com", 200, "allowed", 0.01)
         manager._metrics.objects_rewritten("toys.example.com", 1, 0)
         manager._metrics.definition_finished("toys.example.com", True)
-        await world.make()
-        await anyio.sleep(5)
-        found = dict(_samples(registry))
-    shared = CollectorRegistry()
+        for number in range(count):
+            manager._metrics.webhook_called("defaults.toys.example.com", 200, "allowed", 0.01)
+            await world.make(f"toy-{number}")
+            await anyio.sleep(INTERVAL)
+            # A registry of the manager's own has those of the process too; this one is as good as any.
+            own = {key: value for key, value in _samples(REGISTRY) if key[0].startswith("process_")}
+            found.append({**own, **dict(_samples(led))})
     async with world.running(controller, metrics=shared, sharding=Sharding("toys", buckets=2)):
-        await anyio.sleep(10)
-        found |= {name: labels for name, labels in _samples(shared) if "_shard_" in name}
-    # A registry of the manager's own has these too; the process here is as good as any.
-    process = {"process_", "python_gc_"}
-    found |= {
-        name: labels
-        for name, labels in _samples(prometheus_client.REGISTRY)
-        if any(name.startswith(prefix) for prefix in process)
-    }
+        for scrape in found:
+            await anyio.sleep(INTERVAL)
+            scrape |= {key: value for key, value in _samples(shared) if "_shard_" in key[0]}
     return found
 
 
@@ -63,11 +69,15 @@ def selectors(promql: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield name, dict(_MATCHER.findall(matchers))
 
 
-def _samples(registry: CollectorRegistry) -> Iterator[tuple[str, set[str]]]:
+def _samples(registry: CollectorRegistry) -> Iterator[tuple[Series, float]]:
     for family in registry.collect():
-        labels: dict[str, set[str]] = {}
         for sample in family.samples:
-            labels.setdefault(sample.name, set()).update(sample.labels)
-        if not labels:  # a family that has no series yet, such as one of a label without values
-            labels = {f"{family.name}{'_total' if family.type == 'counter' else ''}": set()}
-        yield from labels.items()
+            yield (sample.name, tuple(sorted(sample.labels.items()))), sample.value
+
+
+def _names(scrapes: Sequence[Mapping[Series, float]]) -> Iterator[tuple[str, set[str]]]:
+    labels: dict[str, set[str]] = {}
+    for scrape in scrapes:
+        for name, pairs in scrape:
+            labels.setdefault(name, set()).update(label for label, _ in pairs)
+    yield from labels.items()

@@ -14,11 +14,22 @@ import yaml
 
 from reconcile.monitoring.dashboards import Features, dashboards_of
 from reconcile.monitoring.panels import PODS, Dashboard, Panel, Query, rendered
+from reconcile.monitoring.rules import rule_groups
+from reconcile.monitoring.slos import recording_rules
 from tests.helpers.chart_schema import refused
 from tests.helpers.managers import World, played
 from tests.helpers.scenarios import in_world
 from tests.monitoring.grafana_schema import DASHBOARD, ROW, panel
-from tests.monitoring.metric_pages import OF_A_TARGET, OF_PROMETHEUS, metrics_of, recorded, selectors
+from tests.monitoring.metric_pages import (
+    INTERVAL,
+    OF_A_TARGET,
+    OF_PROMETHEUS,
+    Series,
+    metrics_of,
+    recorded,
+    scrapes_of,
+    selectors,
+)
 
 EVERYTHING = Features(sharding=True, webhooks=True, tls=True, migrations=True)
 LED = Features(webhooks=True, tls=True, migrations=True)
@@ -33,6 +44,12 @@ NOT_SHOWN = {
     "workqueue_work_duration_seconds": "the duration of runs is shown",
 }
 """Metrics of the reference that no dashboard shows, and why."""
+
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None,
+    reason="there is no promtool on the PATH: it is in Debian's package prometheus",
+)
 
 
 def all_dashboards() -> Sequence[Dashboard]:
@@ -122,8 +139,6 @@ async def test_what_an_operator_has_is_shown_or_there_is_a_reason(world: World) 
 
 
 def recorded_expressions() -> list[str]:
-    from reconcile.monitoring.slos import recording_rules
-
     return [rule["expr"] for rule in recording_rules()]
 
 
@@ -185,10 +200,7 @@ def test_each_value_of_a_stat_has_a_colour_that_says_whether_it_is_good() -> Non
             assert shown.steps or shown.words, shown.title
 
 
-@pytest.mark.skipif(
-    shutil.which("promtool") is None,
-    reason="there is no promtool on the PATH: it is in Debian's package prometheus",
-)
+@needs_promtool
 def test_prometheus_reads_each_expression(tmp_path: Path) -> None:
     values = {"$__rate_interval": "2m", "$__interval": "30s"}
     texts = [query.promql for _, query in queries()]
@@ -196,11 +208,60 @@ def test_prometheus_reads_each_expression(tmp_path: Path) -> None:
     rules = [{"record": f"x:{number}", "expr": replaced(text, values)} for number, text in enumerate(texts)]
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "dashboards", "rules": rules}]}))
-    done = subprocess.run(
-        ["promtool", "check", "rules", str(path)], capture_output=True, text=True, timeout=50, check=False
-    )
+    assert f"{len(rules)} rules found" in promtool("check", "rules", str(path))
+
+
+@needs_promtool
+def test_no_panel_is_empty_for_an_operator_that_works(tmp_path: Path) -> None:
+    count, scrapes = 24, list[Mapping[Series, float]]()
+
+    async def scrape(world: World) -> None:
+        scrapes.extend(await scrapes_of(world, count))
+
+    played(scrape)
+    series = [
+        {"series": written(key), "values": " ".join(value_in(scrape, key) for scrape in scrapes)}
+        for key in sorted({key for scrape in scrapes for key in scrape})
+    ]
+    series.append({"series": written(("up", ())), "values": f"1x{count - 1}"})
+    end = f"{(count - 1) * INTERVAL}s"
+    asked = [
+        {"expr": f"absent({chosen(query.promql)})", "eval_time": end, "exp_samples": []}
+        for _, query in queries()
+    ]
+    test = {"interval": f"{INTERVAL}s", "input_series": series, "promql_expr_test": asked}
+    groups = rule_groups(f'namespace="{NAMESPACE}",job="{JOB}"')
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
+    tests = {"rule_files": ["rules.yaml"], "evaluation_interval": "30s", "tests": [test]}
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "tests.yaml"))
+
+
+NAMESPACE, JOB = "sites-system", "sites"
+
+
+def written(key: Series) -> str:
+    """A series as Prometheus has it after a scrape of the operator's pod."""
+    name, labels = key
+    of_target = (("namespace", NAMESPACE), ("job", JOB), ("pod", "sites-1"))
+    return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in (*labels, *of_target))}}}"
+
+
+def value_in(scrape: Mapping[Series, float], key: Series) -> str:
+    return str(scrape[key]) if key in scrape else "_"
+
+
+def chosen(promql: str) -> str:
+    """The expression for that operator and all controllers, as Grafana sends it."""
+    values = {"$namespace": NAMESPACE, "$job": JOB, "$controller": ".*", "$__rate_interval": "2m"}
+    return replaced(promql, values)
+
+
+def promtool(*arguments: str) -> str:
+    """What it prints, if it is content."""
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(rules)} rules found" in done.stdout
+    return done.stdout
 
 
 def replaced(text: str, values: Mapping[str, str]) -> str:
