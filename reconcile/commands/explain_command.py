@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from reconcile.commands.debug_client import DebugClient, manager_options, named
 from reconcile.commands.problems import Problem
+from reconcile.doctor.findings import printable
 
 PERIOD = 1.0
 
@@ -58,13 +59,22 @@ def _print_new(
 ) -> None:
     for one in told["controllers"]:
         if heads and not as_json:
-            click.echo("\n".join(head(one)))
+            _print_lines(head(one))
         for run in one["runs"]:
             name = (one["controller"], run["reconcile_id"])
             if name in seen:
                 continue
             seen.add(name)
-            click.echo(json.dumps({"controller": name[0], **run}) if as_json else "\n".join(chain(run)))
+            if as_json:
+                click.echo(json.dumps({"controller": name[0], **run}))
+            else:
+                _print_lines(chain(run))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines with escapes for what would control the terminal: anybody may write into an object."""
+    for line in lines:
+        click.echo(printable(line))
 
 
 def head(one: Mapping[str, Any]) -> Iterator[str]:

@@ -97,10 +97,9 @@ def _sections(life: Life) -> Iterator[Markup]:
 
 
 def _header(life: Life) -> Markup:
-    state = "at rest" if life.why.state == "resting" else life.why.state
     now = element(
         "div",
-        element("strong", state),
+        element("strong", life.why.state),
         f": {life.why.sentence}" if life.why.sentence else None,
         [" (", _time(life.why.next_at), ")"] if life.why.next_at is not None else None,
         class_=f"now said {_colour(life.why.state)}",

@@ -42,10 +42,13 @@ class Operator:
     capsys: pytest.CaptureFixture[str]
     runs: int = 0
     address: str = ""
+    error: str = ""
     news: anyio.Event = field(factory=anyio.Event)
 
     async def keep(self, ctx: Context[Toy]) -> None:
         self.runs += 1
+        if self.error:
+            raise ValueError(self.error)
         await ctx.apply(
             Intent(ConfigMap, metadata=ObjectMeta("child"), data={"size": str(ctx.object.spec.size)})
         )
@@ -96,6 +99,15 @@ async def test_explain_prints_json(operator: Operator) -> None:
     told = json.loads(ran.said)["controllers"][0]
     assert (told["controller"], told["kind"], told["key"]) == ("toy", "Toy", "default/a")
     assert [len(run["wrote"]) for run in told["runs"]] == [1, 0]
+
+
+async def test_what_a_run_raised_does_not_control_the_terminal(operator: Operator) -> None:
+    operator.error = "\x1b[2Jgone\u202e\nsecond line"
+    await operator.command("trigger", "Toy", "default/a")
+    await operator.until(3)
+    ran = await operator.command("explain", "Toy", "default/a")
+    assert all(line.isprintable() for line in ran.said.splitlines())
+    assert r"ValueError: \x1b[2Jgone\u202e" in ran.said
 
 
 async def test_a_life_is_exported_from_a_manager_in_each_form(operator: Operator, tmp_path: Path) -> None:

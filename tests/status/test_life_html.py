@@ -204,7 +204,7 @@ def test_an_object_without_runs_and_one_that_is_gone_are_said_to_be_so() -> None
     text = page_of(life).text
     assert "No run of it is remembered." in text
     assert "it is gone" in text
-    assert "at rest" in text
+    assert "resting" in text
 
 
 def test_an_object_held_by_a_finalizer_says_by_which() -> None:
