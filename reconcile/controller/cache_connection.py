@@ -134,7 +134,7 @@ class CacheConnection(Generic[T]):
         return (snapshot is not None and held.holds(snapshot)) or self.executor.tombstones.has(request.key)
 
     def known_in(self, buckets: Collection[int]) -> Set[Request]:
-        """The keys of which something is known in these buckets: a cached object, a deleted one, or writes."""
+        """The keys of which something is known in these buckets: a cached or deleted object, or writes."""
         executor, store = self.executor, self.primary.store
         cached = (store.by_index(self._by_bucket, bucket) for bucket in buckets)
         known = {self._request_of(snapshot) for snapshots in cached for snapshot in snapshots}
