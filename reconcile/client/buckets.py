@@ -6,7 +6,6 @@ Namespaces would not do: names that differ only at their ends share the top bits
 """
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from typing import Final
 
 from attrs import field, frozen
@@ -19,8 +18,6 @@ BUCKET_LABEL: Final = "reconcile-runtime/bucket"
 DEFAULT_BUCKETS: Final = 256
 MOST_BUCKETS: Final = 4096
 _BITS: Final = 64
-
-_hash = lru_cache(maxsize=1 << 16)(fnv1a)  # in Python it takes 6 us, and each change of an object asks for it
 
 
 def _power_of_two(_: object, __: object, count: int) -> None:
@@ -36,7 +33,7 @@ class Buckets:
 
     def of(self, uid: str) -> int:
         """The bucket of an object, from 0 on."""
-        return _hash(uid) >> (_BITS - self._bits)
+        return fnv1a(uid) >> (_BITS - self._bits)
 
     def label(self, bucket: int) -> str:
         """The value of BUCKET_LABEL: as many hexadecimal digits for each bucket."""

@@ -25,14 +25,15 @@ from reconcile.sharding.member_steps import (
     Leaving,
     MemberState,
     Output,
+    Warm,
     record,
     step,
 )
 from reconcile.sharding.options import Sharding
 from reconcile.sharding.ring import Ring
 
-UNFOLLOW_SECONDS = 1.0
-"""How long buckets are followed that were lost, unless others are gained."""
+LATER_SECONDS = 1.0
+"""How long the informers go on as they are, where nothing that the member is to work on waits for them."""
 
 HANDED_OVER_SECONDS = 2.0
 """How long a member that leaves waits until its released buckets have new owners, before its Lease goes."""
@@ -92,6 +93,7 @@ class Member:
     state: MemberState = field(init=False)
     changes: Broadcast = field(factory=Broadcast, init=False)
     """Of its state."""
+    _following: frozenset[int] = field(default=frozenset(), init=False)
     _hand_overs: HandOvers = field(init=False)
     _tasks: TaskGroup | None = field(default=None, init=False)
 
@@ -184,36 +186,34 @@ class Member:
             tasks.start_soon(self._release, {bucket: closes[bucket] for bucket in part})
 
     async def _follow(self) -> None:
-        following: frozenset[int] = frozenset()
         while True:
+            await self.changes.wait_until(lambda: not self._follows_all)
+            with anyio.move_on_after(LATER_SECONDS):
+                await self.changes.wait_until(lambda: not self._has_time())
             wanted = self.state.wanted
-            # A bucket that was not wanted for a moment counts as not followed, and is listed again.
-            is_done = wanted == self.state.followed == following
-            if is_done or self._has_time(wanted - following):
-                await self.changes.wait()
-                continue
-            if wanted == self.state.followed and await self._wants_soon():
-                continue
             await self.work.follow(wanted)
-            following = wanted
+            self._following = wanted
             self._give(Followed(wanted))
 
-    async def _wants_soon(self) -> bool:
-        """Whether more is to be followed before what is only lost has to go.
+    @property
+    def _follows_all(self) -> bool:
+        # A bucket that was not wanted for a moment counts as not followed.
+        return self.state.wanted == self.state.followed == self._following
 
-        A new watch and a look through all objects can wait: others are about to take over what was lost, on
-        the same server, and maybe on the same machine.
+    def _has_time(self) -> bool:
+        """Whether a change of what is followed can wait, as others wait for what goes on.
+
+        It is a new watch and a look through all objects, on the server that the others use, and maybe on
+        their machine. So buckets that are only lost, and those to come that others work on, come after the
+        ones that are being handed over.
         """
-        with anyio.move_on_after(UNFOLLOW_SECONDS):
-            await self.changes.wait_until(lambda: self.state.wanted != self.state.followed)
-            return True
-        return False
-
-    def _has_time(self, gained: Set[int]) -> bool:
-        """Whether buckets are followed later: others work on them, and none on what catches up now."""
-        holdings, mine = self.state.view.assignment.holdings, self.sharding.identity
+        state = self.state
+        gained = state.wanted - self._following
+        if not gained:
+            return state.wanted == state.followed
+        holdings, mine = state.view.assignment.holdings, self.sharding.identity
         others_work = all(holdings[bucket].owner != mine for bucket in gained)
-        return bool(gained) and others_work and bool(self.state.in_phase(CatchingUp))
+        return others_work and bool(state.in_phase(Warm) or state.in_phase(CatchingUp))
 
     async def _catch_up(self, epochs: Mapping[int, int], clean: bool) -> None:
         reached = self.state.view.assignment.reached if clean else None

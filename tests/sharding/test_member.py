@@ -12,7 +12,7 @@ from informers.broadcast import Broadcast
 from reconcile.kinds import Lease
 from reconcile.models import ObjectMeta
 from reconcile.sharding.assignment import Assignment, Holding
-from reconcile.sharding.member import UNFOLLOW_SECONDS, BucketWork, Member
+from reconcile.sharding.member import LATER_SECONDS, BucketWork, Member
 from reconcile.sharding.member_lease import MemberLease
 from reconcile.sharding.member_steps import View
 from reconcile.sharding.options import Sharding
@@ -69,7 +69,7 @@ class Silent:
 @pytest.mark.rule("shard-caught-up")
 @pytest.mark.parametrize(
     ("seconds", "followed"),
-    [(2 * UNFOLLOW_SECONDS, [{0, 1}, {0}, {0, 1}]), (UNFOLLOW_SECONDS / 2, [{0, 1}, {0, 1}])],
+    [(2 * LATER_SECONDS, [{0, 1}, {0}, {0, 1}]), (LATER_SECONDS / 2, [{0, 1}, {0, 1}])],
 )
 def test_informers_give_up_a_lost_bucket_after_a_while_and_list_one_again_that_came_back_later(
     seconds: float, followed: list[set[int]]
@@ -107,7 +107,7 @@ def test_a_bucket_is_followed_at_once_while_others_that_are_lost_are_still_follo
             for owners in (("me", "me", "other"), ("me", "other", "other"), ("me", "other", "me")):
                 ring.view = view(*owners)
                 ring.changes.notify()
-                await anyio.sleep(UNFOLLOW_SECONDS / 10)
+                await anyio.sleep(LATER_SECONDS / 10)
             tasks.cancel_scope.cancel()
 
     simulate(play)
