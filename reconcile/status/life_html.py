@@ -155,7 +155,7 @@ def _run(run: LifeRun, life: Life) -> Markup:
         "li",
         element(
             "div",
-            element("h3", _time(run.started)),
+            element("h3", _time(run.started, exact=True)),
             _badge(run.result),
             element(
                 "span",
@@ -190,7 +190,7 @@ def _cause(cause: WokenBy, life: Life) -> Markup:
     return element(
         "li",
         element("span", cause.what, class_="said"),
-        _moment(" at ", cause.at),
+        _moment(" at ", cause.at, exact=True),
         _origin(cause, life),
     )
 
@@ -305,13 +305,19 @@ def _colour(word: str) -> str:
     return _COLOURS.get(word, "calm")
 
 
-def _time(seconds: float) -> Markup:
+def _time(seconds: float, *, exact: bool = False) -> Markup:
+    """A time in UTC; if `exact`, with milliseconds, which tell runs that follow at once from each other."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return element("time", f"{moment:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z")
+    rest = f".{moment.microsecond // 1000:03}" if exact else ""
+    return element(
+        "time", f"{moment:%Y-%m-%d %H:%M:%S}{rest} UTC", datetime=f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z"
+    )
 
 
-def _moment(before: str, seconds: float | None) -> Markup | None:
-    return None if seconds is None else element("span", before, _time(seconds), class_="faint")
+def _moment(before: str, seconds: float | None, *, exact: bool = False) -> Markup | None:
+    if seconds is None:
+        return None
+    return element("span", before, _time(seconds, exact=exact), class_="faint")
 
 
 def _seconds(seconds: float) -> str:
