@@ -1,7 +1,8 @@
 """What the status page needs of every object, read from its JSON without decoding the rest of it."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ from reconcile.status.object_health import (
 CONDITIONS_SHOWN: Final = 8
 
 
-class _Condition(msgspec.Struct, rename="camel", gc=False):
+class _Condition(msgspec.Struct, rename="camel", gc=False, frozen=True):
     type: str = ""
     status: str = ""
     reason: str | None = None
@@ -58,34 +59,44 @@ class Glance:
         return [str(condition) for condition in self.facts.conditions[:CONDITIONS_SHOWN]]
 
 
-_AT_REST: Final = health_of(HealthFacts(ran=True))
-_NEW: Final = health_of(HealthFacts())
+_SMALL: Final = 4096
+"""Bytes of an object whose conditions may be kept as a key: what is larger may be hostile."""
 
 
 def health_at(snapshot: Snapshot, ran: bool, error: str, secret: bool) -> ObjectHealth:
-    """How an object does. It is asked of all objects at once, so most of them need no facts.
+    """How an object does. It is asked of all objects at once, and most of them are alike.
 
     `ran` and `error` are those of `HealthFacts`; `secret`: its conditions are not to be shown.
     """
-    seen = _seen(snapshot)
-    if seen is not None and not error and not snapshot.terminating:
-        status = seen.status
-        if status is None or (status.conditions is None and status.observed_generation is None):
-            return _AT_REST if ran else _NEW
-    return health_of(_facts(snapshot, seen, ran, error, secret))
+    raw = snapshot.raw
+    seen = _seen(raw)
+    if seen is None or error or secret or len(raw) > _SMALL:
+        return health_of(_facts(snapshot, seen, ran, error, secret))
+    status, terminating = seen.status, snapshot.terminating
+    if status is None or (status.conditions is None and status.observed_generation is None):
+        return _health(terminating, 0, None, (), ran)
+    conditions = () if status.conditions is None else tuple(status.conditions[:CONDITIONS_READ])
+    return _health(terminating, snapshot.generation or 0, status.observed_generation, conditions, ran)
+
+
+@lru_cache(maxsize=1024)
+def _health(
+    deleting: bool, generation: int, observed: int | None, conditions: tuple[_Condition, ...], ran: bool
+) -> ObjectHealth:
+    return health_of(HealthFacts(deleting, generation, observed, _seen_conditions(conditions), ran=ran))
 
 
 def glance_at(snapshot: Snapshot, ran: bool, error: str, secret: bool) -> Glance:
     """All that a row says of an object, whatever a tenant has put into that."""
-    seen = _seen(snapshot)
+    seen = _seen(snapshot.raw)
     created = None if seen is None or seen.metadata is None else seen.metadata.creation_timestamp
     return Glance(_facts(snapshot, seen, ran, error, secret), _unix(created))
 
 
-def _seen(snapshot: Snapshot) -> _Object | None:
+def _seen(raw: bytes) -> _Object | None:
     """None for a status of another form than all others have, and for JSON that is nested too deeply."""
     try:
-        return _decoder.decode(snapshot.raw)
+        return _decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -93,10 +104,7 @@ def _seen(snapshot: Snapshot) -> _Object | None:
 def _facts(snapshot: Snapshot, seen: _Object | None, ran: bool, error: str, secret: bool) -> HealthFacts:
     status = _Status() if seen is None else seen.status or _Status()
     observed = status.observed_generation
-    conditions: Sequence[SeenCondition] = [
-        seen_condition(one.type, one.status, one.reason or "", one.observed_generation)
-        for one in (status.conditions or ())[:CONDITIONS_READ]
-    ]
+    conditions = _seen_conditions((status.conditions or ())[:CONDITIONS_READ])
     if seen is None:
         whole = _decoded(snapshot)
         observed, conditions = whole.observed, whole.conditions
@@ -108,6 +116,12 @@ def _facts(snapshot: Snapshot, seen: _Object | None, ran: bool, error: str, secr
         ran=ran,
         error=error,
     )
+
+
+def _seen_conditions(conditions: Iterable[_Condition]) -> Sequence[SeenCondition]:
+    return [
+        seen_condition(one.type, one.status, one.reason or "", one.observed_generation) for one in conditions
+    ]
 
 
 def _decoded(snapshot: Snapshot) -> HealthFacts:

@@ -6,7 +6,7 @@ never held for longer than a slice.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -191,7 +191,7 @@ class StatusBoard:
         ranks: list[list[int]] = [[] for _ in HEALTHS]
         for row in self.rows.values():
             ranks[row.rank].append(row.id)
-        return dict.fromkeys(number for rank in ranks for number in rank)
+        return dict.fromkeys(chain.from_iterable(ranks))
 
     def text_of(self, row: ObjectRow) -> bytes | None:
         """A row as JSON; None if its object is gone meanwhile."""

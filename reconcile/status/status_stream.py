@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from attrs import define, field
 
@@ -107,6 +108,7 @@ class Viewer:
     async def _begin(self) -> bytes:
         """The full set begins: it is known now how all objects do, and in which order they are sent."""
         await self.board.refresh()
+        await anyio.lowlevel.checkpoint()  # to order all rows takes a slice of its own
         if self._left or self._epoch != self.board.epoch:
             return await self.next()
         self._pending = self.board.order()
