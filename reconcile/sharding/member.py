@@ -1,6 +1,6 @@
 """A member of a ring at work: executes what `member_steps` decides."""
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import anyio
