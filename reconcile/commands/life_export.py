@@ -55,7 +55,8 @@ def _as_it_came(body: bytes, life: Life) -> str:
 
 
 def _trace(body: bytes, life: Life) -> str:
-    return f"{msgspec.json.format(msgspec.json.encode(trace_of(life)), indent=2).decode()}\n"
+    # One line, as the form of files asks: https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
+    return f"{msgspec.json.encode(trace_of(life)).decode()}\n"
 
 
 def replace_file(path: Path, text: str) -> None:

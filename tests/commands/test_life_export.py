@@ -64,6 +64,7 @@ def test_the_name_of_the_file_says_its_form(
     assert json.loads((tmp_path / "shop.json").read_text())["of_a_later_version"] == 1
     assert (tmp_path / "shop.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "SHOP.HTML").read_bytes() == (tmp_path / "shop.html").read_bytes()
+    assert (tmp_path / "shop.otlp.json").read_text().count("\n") == 1, "collectors read line by line"
     assert [span["name"] for span in read_spans((tmp_path / "shop.otlp.json").read_text())][:2] == [
         "Site default/shop",
         "reconcile site",
