@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each sets up what it needs, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench compared fuzz chaos kills soak sweep shards coverage mutants newcomer uvloop lock rules clean
+.PHONY: help setup run test check docs format bench pictures compared fuzz chaos kills soak sweep shards coverage mutants newcomer uvloop lock rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -39,6 +39,9 @@ format: setup-check ## let ruff format and fix what it can
 
 bench: setup-bench ## measure; ARGS="--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+pictures: setup-test ## take the pictures of the status page in docs/pictures anew; needs a Chromium
+	@PICTURES=1 $(BIN)/python -m pytest -q tests/status/test_page_pictures.py $(ARGS)
 
 compared: setup-bench ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
 	@$(BIN)/python -m tests.compared

@@ -130,7 +130,9 @@ class Tab:
         )
 
     async def until_shown(self, text: str, seconds: float = WAIT_SECONDS) -> None:
-        await self.until(f"!!document.body?.innerText.includes({json.dumps(text)})", seconds)
+        """Wait until the page shows a text, in one line or in several."""
+        shown = "(document.body?.innerText ?? '').replace(/\\s+/g, ' ')"
+        await self.until(f"{shown}.includes({json.dumps(text)})", seconds)
 
     async def text(self, selector: str = "body") -> str:
         """The visible text of the first element that fits."""

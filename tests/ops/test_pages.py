@@ -68,9 +68,8 @@ class World:
         await self.client.apply(definition_of(Lamp))
         if not held:
             self.transport.go.set()
-        manager = Manager(
-            *controllers, transport=self.transport, serve="127.0.0.1:0", stop_seconds=1, environ={}, **options
-        )
+        options = {"serve": "127.0.0.1:0", "stop_seconds": 1, **options}
+        manager = Manager(*controllers, transport=self.transport, environ={}, **options)
         async with anyio.create_task_group() as group, aiohttp.ClientSession() as session:
             group.start_soon(self.server.run)
             group.start_soon(manager.run)
