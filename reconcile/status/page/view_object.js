@@ -2,11 +2,12 @@
 
 import { h } from "./dom.js";
 import { badge, empty, healthWord, keyLink, keyText, mark, stateChip } from "./pieces.js";
-import { HEALTHS, ago, count, duration, fullTime, many, sentenceNow, timeOfDay, until } from "./words.js";
+import { HEALTHS, ago, count, duration, fullTime, many, sentenceNow, timeOfDay, until, visible } from "./words.js";
 
 const AGAIN = 5000;
 const SOON = 150; // a run ends in several steps, each of which changes the row
 const READS_SHOWN = 4;
+const LONGEST_PATH = 300;
 const NEVER_SUCH = new Set([400, 404]);
 
 /** The life of the object on show, kept up to date. */
@@ -105,7 +106,7 @@ function facts(life) {
     life.exists === false && "it is gone from the cache",
     life.created && `made ${ago(life.created, life.now)}`,
     life.deleting_since && `deleted ${ago(life.deleting_since, life.now)}`,
-    life.finalizers?.length && `held by ${life.finalizers.join(", ")}`,
+    life.deleting_since && life.finalizers?.length && `held by ${life.finalizers.join(", ")}`,
     life.generation && `generation ${life.generation}${observed}`,
   ];
   return all.filter(Boolean).join(" · ");
@@ -136,7 +137,9 @@ function nowPanel({ row, life, now }) {
   return h("section", { class: `panel now-panel ${health}`, "aria-label": "Now" },
     h("p", { class: "now-health" }, healthWord(health), reason && h("span", { class: "words" }, reason)),
     h("p", { class: "now-why" }, h("b", {}, "Why not now? "),
-      why.state === "resting" ? "Nothing is to be done: it rests." : [stateChip(why, now), " ", h("span", { class: "words" }, sentence)]));
+      why.state === "resting"
+        ? "Nothing is to be done: it rests."
+        : [stateChip(why, now), " ", h("span", { class: "words" }, sentence)]));
 }
 
 // --- runs --------------------------------------------------------------------------------------------
@@ -226,9 +229,15 @@ function fieldTable(fields, from, to, words) {
   return h("table", { class: "fields" },
     h("thead", {}, h("tr", {}, titles)),
     h("tbody", {}, fields.map((field) => h("tr", {},
-      h("th", { scope: "row" }, h("bdi", {}, field.path)),
+      h("th", { scope: "row" }, pathText(field.path)),
       h("td", { class: "old", "data-name": words[0] }, value(field[from])),
       h("td", { class: "new", "data-name": words[1] }, value(field[to]))))));
+}
+
+/** A path that is broken between its steps, if it must be. */
+function pathText(path) {
+  const steps = visible(path, LONGEST_PATH).split(/(?=[.[])/);
+  return h("bdi", {}, steps.map((step) => [step, h("wbr", {})]));
 }
 
 function value(text) {

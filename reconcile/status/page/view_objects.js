@@ -179,7 +179,7 @@ function emptyList(model, filter) {
 
 function rowOf(row, { now, top, place, of, isActive }) {
   const health = HEALTHS[row.health];
-  const why = row.reason || sentenceNow(row, now);
+  const why = row.reason || sentenceNow(row, now) || row.conditions.join(", ");
   return h("a", {
     key: row.id, id: `row-${row.id}`, class: isActive ? "row active" : "row", href: objectAddress(row.controller, row.key),
     role: "option", tabindex: "-1", "aria-selected": String(isActive), "aria-setsize": String(of), "aria-posinset": String(place),
