@@ -32,7 +32,7 @@ def overview_of(
     return {
         "now": unix_now,
         "leading": status.leading,
-        "leader": status.leader,
+        "leader": short(status.leader),
         "ready": ready,
         "controllers": [_controller(each, status.sharding is not None, now) for each in controllers],
         "clusters": [_cluster(cluster, status.informers) for cluster in status.clusters],
@@ -121,7 +121,7 @@ def _shards(status: ShardingStatus) -> Mapping[str, Any]:
         "buckets": status.buckets,
         "held": len(status.held),
         "members": [
-            {"identity": member, "held": held, "state": _state(status, member, held)}
+            {"identity": short(member), "held": held, "state": _state(status, member, held)}
             for member, held in status.members.items()
         ],
     }

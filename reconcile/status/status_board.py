@@ -24,6 +24,8 @@ from reconcile.status.object_health import HEALTHS
 from reconcile.status.object_rows import ObjectRow, RowMaker
 from reconcile.status.overview import overview_of
 
+LOOK_SECONDS: Final = 0.02
+"""Between two looks at pauses and storms, however many viewers there are."""
 SURROUNDINGS_SECONDS: Final = 0.5
 """Between two looks at what concerns all keys: leadership, outages, first lists."""
 SWEEP_SECONDS: Final = 1.0
@@ -71,6 +73,7 @@ class StatusBoard:
     _held: object = field(default=None, init=False)
     """What this replica holds, where objects are shared."""
     _signatures: list[object] = field(factory=list, init=False)
+    _looked_at: float = field(default=float("-inf"), init=False)
     _surroundings_at: float = field(default=float("-inf"), init=False)
     _swept_at: float = field(default=float("-inf"), init=False)
     _timed: dict[ObjectRow, None] = field(factory=dict, init=False)
@@ -111,7 +114,7 @@ class StatusBoard:
             controller = ControllerRows(RowMaker.of(runner, number), self._numbers, self.stirred)
             self.controllers.append(controller)
             controller.follow()
-        self._surroundings_at = float("-inf")
+        self._looked_at = self._surroundings_at = float("-inf")
 
     # --- what has changed -------------------------------------------------------------------------
 
@@ -148,9 +151,12 @@ class StatusBoard:
     def look(self) -> None:
         """Find what changes without a call: the controllers, pauses, storms, leadership, outages, time."""
         self._follow_controllers()
+        now = anyio.current_time()
+        if now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
         for controller in self.controllers:
             controller.look()
-        now = anyio.current_time()
         self._offset = self.sources.clock.now().timestamp() - now
         if now - self._surroundings_at >= SURROUNDINGS_SECONDS:
             self._surroundings_at = now

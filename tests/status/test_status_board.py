@@ -26,6 +26,8 @@ from tests.controller.outage import Line, refused
 from tests.helpers.managers import Toy, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
 from tests.helpers.viewers import SeenPage, Watching, board_of, watching
+from tests.manager.test_managed_clusters import Sites
+from tests.manager.test_managed_clusters import played as on_sites
 
 OBJECTS = 30
 
@@ -142,6 +144,27 @@ async def test_a_standby_says_who_leads(world: World) -> None:
         await watchers[1].until(lambda page: page.of("default/t").state == "resting", 60)
         await watchers[1].until(lambda page: page.overview["leading"])
         group.cancel_scope.cancel()
+
+
+def objects_of(page: SeenPage) -> dict[str, int]:
+    return {cluster["name"]: cluster["informers"][0]["objects"] for cluster in page.overview["clusters"]}
+
+
+def test_of_several_clusters_each_has_rows_and_informers_of_its_own() -> None:
+    async def scenario(sites: Sites) -> None:
+        async with sites.running(Controller(Toy, keep_size)) as manager:
+            await sites.east.make("a")
+            await sites.west.make("b")
+            watcher = watching(board_of(manager))
+            await watcher.until(lambda page: len(page.rows) == 2)
+            assert watcher.page.hello["controllers"] == ["east/toy", "west/toy"]
+            assert (keys_of(watcher.page, 0), keys_of(watcher.page, 1)) == ({"default/a"}, {"default/b"})
+            await watcher.until(lambda page: objects_of(page) == {"east": 1, "west": 1})
+            for cluster in watcher.page.overview["clusters"]:
+                assert cluster["synced"]
+                assert cluster["informers"][0]["resource"] == "toys.toys.example.com"
+
+    on_sites(scenario)
 
 
 # --- secrets ---------------------------------------------------------------------------------------------
