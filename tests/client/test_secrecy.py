@@ -1,4 +1,4 @@
-"""What Secrets hold never comes out: not by logs, events, metrics, traces, causes or /debug/state."""
+"""What Secrets hold never comes out: not by logs, events, metrics, traces, causes, /debug/state or a life."""
 
 import base64
 import contextlib
@@ -27,6 +27,10 @@ from reconcile import Cause, Context, Controller, Manager, ObjectMeta, Watch
 from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from reconcile.kinds import Event, Secret
 from reconcile.ops.log_setup import configure_logging
+from reconcile.status.life_form import read_life
+from reconcile.status.life_html import html_of
+from reconcile.status.life_trace import trace_of
+from tests.helpers.lives import lives_of
 from tests.helpers.managers import Toy, World, idle, played
 from tests.helpers.scenarios import in_world
 
@@ -118,6 +122,7 @@ async def test_secrets_in_errors_causes_log_lines_and_events_are_shown_nowhere(
         await world.make("leaky")
         await anyio.sleep(10)
         state = msgspec.json.encode(manager.state()).decode()
+        life = lives_of(manager, world).life_of("toy", "default/leaky")
         events = [event.message for event in await world.client.list(Event, "default")]
         metrics = repr(list(registry.collect()))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
@@ -131,7 +136,9 @@ async def test_secrets_in_errors_causes_log_lines_and_events_are_shown_nowhere(
     assert f"because of {HIDDEN}" in state + "".join(spans)
     assert any("reconcile toy" in span and HIDDEN in span for span in spans)
     assert '"event": "in a thread"' in logs
-    for place in (logs, state, metrics, *events, *spans):
+    exports = (json.dumps(life), html_of(read_life(life)), json.dumps(trace_of(read_life(life))))
+    assert all("ValueError" in export for export in exports)
+    for place in (logs, state, metrics, *exports, *events, *spans):
         assert [planted for planted in PLANTED if planted in place] == []
 
 
