@@ -60,6 +60,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_tutorials.py",
     ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_tutorials.py",
     ("docs/how-to/find-what-is-wrong.md", "console"): "tests/doctor/test_page.py",
+    ("docs/how-to/watch-an-operator.md", "yaml"): "tests/status/test_page_of_a_manager.py",
     ("docs/tutorial/webhooks.md", "console"): "tests/docs/test_tutorials.py",
     ("docs/tutorial/webhooks.md", "python"): "tests/docs/test_tutorials.py",
     ("docs/tutorial/testing.md", "python"): "tests/testing/test_testing_pages.py",

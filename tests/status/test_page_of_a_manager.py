@@ -1,6 +1,11 @@
 """The status page of a real manager, on a real API server, in a real browser."""
 
 import base64
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
 
 from reconcile import Context, Controller, ObjectMeta, Result
 from reconcile.kinds import ConfigMap, Secret
@@ -26,6 +31,7 @@ async def light(ctx: Context[Lamp]) -> Result | None:
     return None
 
 
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "watch-an-operator.md"
 lamps = Controller(Lamp, light, owns=[ConfigMap], reads=[Secret])
 
 
@@ -111,3 +117,39 @@ async def test_the_page_comes_back_after_a_restart_of_its_manager(tab: Tab) -> N
     async with World().running(lamps, serve=address):
         await tab.until("!document.body.classList.contains('stale')")
         await tab.until_shown("There are no objects yet")
+
+
+def granted(role: str) -> set[tuple[str, str]]:
+    """Verbs and URLs of a ClusterRole of the how-to."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", HOW_TO.read_text(), flags=re.DOTALL)
+    (found,) = [each for each in yaml.safe_load_all(block) if each["metadata"]["name"] == role]
+    return {
+        (verb, url) for rule in found["rules"] for verb in rule["verbs"] for url in rule["nonResourceURLs"]
+    }
+
+
+async def test_the_roles_of_the_how_to_grant_what_the_page_asks_for_and_no_more(tab: Tab) -> None:
+    world = World()
+    async with world.running(lamps) as (_, ask):
+        await change(world, "fine", 5)
+        await tab.open(f"http://{ask.address}/status/#/object?controller=lamp&key=default%2Ffine")
+        await tab.until_shown("apply ConfigMap default/fine-watts")
+        assert asked_for(tab) == granted("sites-viewer")
+        await tab.click(".actions button")
+        await tab.until_shown("It is queued to run.")
+        await tab.click(".actions button:last-child")
+        await tab.click("dialog button.main")
+        await tab.until_shown("paused by hand")
+        await tab.click(".actions button:last-child")
+        await tab.until_shown("It runs again.")
+        assert asked_for(tab) == granted("sites-operator")
+
+
+def asked_for(tab: Tab) -> set[tuple[str, str]]:
+    """Verbs and paths of the requests for data; the page itself and its files are for all."""
+    paths = {urlsplit(address).path for address in tab.requests} - {"/", "/status/", "blank"}
+    return {
+        ("post" if path.startswith("/debug/") else "get", path)
+        for path in paths
+        if not path.startswith("/status/assets/")
+    }
