@@ -140,6 +140,48 @@ async def test_a_page_that_is_left_gives_its_stream_back(tab: Tab, manager: Scri
     assert manager.streams == 0
 
 
+FAST = """
+const real = window.setTimeout;
+window.setTimeout = (work, wait, ...more) => real(work, wait >= 20000 ? wait / 100 : wait, ...more);
+"""
+"""Makes the page's long waits, of 20 s and more, a hundred times shorter."""
+
+
+async def until_streams(tab: Tab, manager: ScriptedManager, number: int) -> None:
+    for _ in range(200):
+        if manager.streams == number:
+            return
+        manager.change()  # a closed connection is noticed at the next write
+        await tab.evaluate("new Promise(r => requestAnimationFrame(r))")
+    raise AssertionError(f"expected {number} streams, got {manager.streams}")
+
+
+async def test_a_stream_that_says_nothing_for_40_s_is_taken_for_lost(
+    tab: Tab, manager: ScriptedManager
+) -> None:
+    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=FAST)
+    await tab.open(manager.url)
+    await tab.until_shown("Live")
+    await tab.until_shown("The manager does not answer", seconds=5)
+    await tab.until_shown("Live")
+
+
+async def test_a_hidden_tab_gives_its_stream_back_and_follows_again_when_it_is_looked_at(
+    tab: Tab, manager: ScriptedManager
+) -> None:
+    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=FAST)
+    await tab.open(f"{manager.url}#/objects")
+    await tab.until_shown("485 of 485 objects")
+    hide = """Object.defineProperty(document, 'hidden', {value: %s, configurable: true});
+        document.dispatchEvent(new Event('visibilitychange'))"""
+    await tab.evaluate(hide % "true")
+    await tab.until("document.body.innerText.includes('Not followed while this tab is hidden')")
+    await until_streams(tab, manager, 0)
+    await tab.evaluate(hide % "false")
+    await tab.until_shown("Live")
+    await until_streams(tab, manager, 1)
+
+
 # --- actions ------------------------------------------------------------------------------------------
 
 

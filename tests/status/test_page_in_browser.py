@@ -128,6 +128,24 @@ async def test_rows_that_change_come_and_go_are_shown_as_they_are(tab: Tab, mana
     await tab.until("!document.body.innerText.includes('shop-new')")
 
 
+async def test_the_order_stays_while_a_pointer_is_over_the_list_and_the_rows_still_change(
+    tab: Tab, manager: ScriptedManager
+) -> None:
+    await tab.open(f"{manager.url}#/objects")
+    await tab.until_shown("485 of 485 objects")
+    hover = """(() => { window.hover = setInterval(() => document.getElementById('rows').dispatchEvent(
+        new PointerEvent('pointermove', {bubbles: true})), 50); })()"""
+    await tab.evaluate(hover)
+    await tab.evaluate("new Promise(r => setTimeout(r, 100))")
+    manager.change(row(4, "checkout/cart", "failing", reason="just now", failures=99))
+    await tab.until_shown("just now")
+    assert (await names_shown(tab))[0] == "default/shop"
+    await tab.until_shown("the order is held while you point at the list")
+    await tab.evaluate("clearInterval(hover)")
+    await tab.until("document.querySelector('.row').innerText.includes('default/shop') === false")
+    assert (await names_shown(tab))[0] == "checkout/cart"
+
+
 async def test_one_object_shows_why_it_does_not_run_and_its_runs_as_causes_and_effects(
     tab: Tab, manager: ScriptedManager
 ) -> None:
