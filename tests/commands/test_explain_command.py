@@ -20,6 +20,7 @@ from reconcile.commands.top_command import rate, summary
 from reconcile.controller.run_ends import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
 from reconcile.ops.page_routes import is_local_name
+from reconcile.status.why_not_now import KeyFacts, why_not_now
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec
 from tests.helpers.otlp import read_spans
@@ -314,6 +315,15 @@ def test_a_storm_is_shown_before_the_runs() -> None:
         "  in a storm for 5 s, slowed to one run every 60 s",
         "  no run has ended yet",
     ]
+
+
+def test_the_line_on_the_page_is_what_the_command_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/find-what-is-wrong.md").read_text()
+    shown = page.partition("$ reconcile explain Site default/shop\n")[2].splitlines()[0]
+    facts = KeyFacts(due_in=300.0, due_for="retry", failures=3, error="ValueError: no bulb")
+    state, sentence, _ = why_not_now(facts)
+    one = {"kind": "Site", "key": "default/shop", "controller": "site", "storm": None, "runs": []}
+    assert next(head({**one, "why": {"state": state, "sentence": sentence}})) == shown
 
 
 def test_the_rate_of_a_key_counts_the_last_minute_or_else_the_remembered_runs() -> None:
