@@ -3,103 +3,108 @@
 Every other field is in `extra`, by its name in JSON: `PodSpec(extra={"hostNetwork": True})`.
 """
 
-from reconcile.kinds.access import (
-    ClusterRole,
-    ClusterRoleBinding,
-    PolicyRule,
-    Role,
-    RoleBinding,
-    RoleRef,
-    Subject,
-)
-from reconcile.kinds.apps_models import (
-    DaemonSet,
-    DaemonSetSpec,
-    DaemonSetStatus,
-    Deployment,
-    DeploymentSpec,
-    DeploymentStatus,
-    ReplicaSet,
-    ReplicaSetSpec,
-    ReplicaSetStatus,
-    StatefulSet,
-    StatefulSetSpec,
-    StatefulSetStatus,
-)
-from reconcile.kinds.batch_models import (
-    CronJob,
-    CronJobSpec,
-    CronJobStatus,
-    Job,
-    JobSpec,
-    JobStatus,
-    JobTemplate,
-)
-from reconcile.kinds.cluster import (
-    HorizontalPodAutoscaler,
-    HorizontalPodAutoscalerSpec,
-    HorizontalPodAutoscalerStatus,
-    Ingress,
-    IngressSpec,
-    Lease,
-    LeaseSpec,
-    LimitRange,
-    LimitRangeItem,
-    LimitRangeSpec,
-    NetworkPolicy,
-    NetworkPolicySpec,
-    PersistentVolume,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-    PriorityClass,
-    ResourceQuota,
-    ResourceQuotaSpec,
-    ResourceQuotaStatus,
-    ScaleTargetRef,
-    StorageClass,
-)
-from reconcile.kinds.core import (
-    BuiltIn,
-    ConfigMap,
-    Endpoint,
-    EndpointConditions,
-    EndpointPort,
-    EndpointSlice,
-    Event,
-    Namespace,
-    NamespaceStatus,
-    Node,
-    NodeSpec,
-    NodeStatus,
-    ObjectReference,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimStatus,
-    PodCondition,
-    Secret,
-    Service,
-    ServiceAccount,
-    ServicePort,
-    ServiceSpec,
-)
-from reconcile.kinds.pod_models import (
-    Container,
-    ContainerPort,
-    ContainerState,
-    ContainerStatus,
-    EnvVar,
-    Pod,
-    PodSpec,
-    PodStatus,
-    PodTemplate,
-    ResourceRequirements,
-    Volume,
-    VolumeMount,
-)
-from reconcile.models import LabelRequirement, LabelSelector
+from typing import TYPE_CHECKING
+
+from informers.lazy_face import on_demand
+
+if TYPE_CHECKING:
+    from reconcile.kinds.access import (
+        ClusterRole,
+        ClusterRoleBinding,
+        PolicyRule,
+        Role,
+        RoleBinding,
+        RoleRef,
+        Subject,
+    )
+    from reconcile.kinds.apps_models import (
+        DaemonSet,
+        DaemonSetSpec,
+        DaemonSetStatus,
+        Deployment,
+        DeploymentSpec,
+        DeploymentStatus,
+        ReplicaSet,
+        ReplicaSetSpec,
+        ReplicaSetStatus,
+        StatefulSet,
+        StatefulSetSpec,
+        StatefulSetStatus,
+    )
+    from reconcile.kinds.batch_models import (
+        CronJob,
+        CronJobSpec,
+        CronJobStatus,
+        Job,
+        JobSpec,
+        JobStatus,
+        JobTemplate,
+    )
+    from reconcile.kinds.cluster import (
+        HorizontalPodAutoscaler,
+        HorizontalPodAutoscalerSpec,
+        HorizontalPodAutoscalerStatus,
+        Ingress,
+        IngressSpec,
+        Lease,
+        LeaseSpec,
+        LimitRange,
+        LimitRangeItem,
+        LimitRangeSpec,
+        NetworkPolicy,
+        NetworkPolicySpec,
+        PersistentVolume,
+        PersistentVolumeSpec,
+        PersistentVolumeStatus,
+        PodDisruptionBudget,
+        PodDisruptionBudgetSpec,
+        PodDisruptionBudgetStatus,
+        PriorityClass,
+        ResourceQuota,
+        ResourceQuotaSpec,
+        ResourceQuotaStatus,
+        ScaleTargetRef,
+        StorageClass,
+    )
+    from reconcile.kinds.core import (
+        BuiltIn,
+        ConfigMap,
+        Endpoint,
+        EndpointConditions,
+        EndpointPort,
+        EndpointSlice,
+        Event,
+        Namespace,
+        NamespaceStatus,
+        Node,
+        NodeSpec,
+        NodeStatus,
+        ObjectReference,
+        PersistentVolumeClaim,
+        PersistentVolumeClaimSpec,
+        PersistentVolumeClaimStatus,
+        PodCondition,
+        Secret,
+        Service,
+        ServiceAccount,
+        ServicePort,
+        ServiceSpec,
+    )
+    from reconcile.kinds.pod_models import (
+        Container,
+        ContainerPort,
+        ContainerState,
+        ContainerStatus,
+        EnvVar,
+        Pod,
+        PodSpec,
+        PodStatus,
+        PodTemplate,
+        ResourceRequirements,
+        Volume,
+        VolumeMount,
+    )
+    from reconcile.models import LabelRequirement, LabelSelector
 
 __all__ = [
     "BuiltIn",
@@ -189,3 +194,6 @@ __all__ = [
     "Volume",
     "VolumeMount",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_demand(__name__)
