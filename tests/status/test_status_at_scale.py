@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import msgspec
+import pytest
 from attrs import define
 
 from informers import HttpRequest, Response, StreamingResponse
@@ -93,6 +94,7 @@ class Held:
             self.longest = max(self.longest, time.thread_time() - before)
 
 
+@pytest.mark.rule("status-calm")
 async def test_a_viewer_of_20_000_objects_waits_little_and_holds_the_event_loop_for_less() -> None:
     manager = Manager(
         Controller(Toy, idle), transport=ManyToys(), environ={}, definitions="check", stop_seconds=0

@@ -3,6 +3,7 @@
 from base64 import b64encode
 
 import anyio
+import pytest
 from anyio.abc import TaskGroup
 from attrs import frozen
 
@@ -45,6 +46,7 @@ def keys_of(page: SeenPage, controller: int) -> set[str]:
     return {row.key for row in page.rows.values() if row.controller == controller}
 
 
+@pytest.mark.rule("status-shared")
 @in_world(played)
 async def test_each_object_is_on_the_page_of_the_replica_that_works_on_it(world: World) -> None:
     everything = {f"default/t{number}" for number in range(OBJECTS)}
@@ -204,6 +206,7 @@ async def open_vault(ctx: Context[Vault]) -> None:
     )
 
 
+@pytest.mark.rule("status-secrets")
 @in_world(played)
 async def test_no_secret_is_anywhere_in_a_stream(world: World) -> None:
     await world.client.apply(definition_of(Vault))

@@ -152,6 +152,7 @@ async def test_streams_beyond_eight_are_refused_in_words_and_free_again_when_one
                 answer.close()
 
 
+@pytest.mark.rule("status-who")
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}])
 async def test_another_site_is_refused(headers: dict[str, str]) -> None:
     async with World().running(lamps) as (_, ask):
@@ -200,6 +201,29 @@ async def test_without_a_stream_nothing_of_the_page_is_left_in_the_manager() -> 
         with anyio.fail_after(2):
             while runner.queue.on_add is not None:
                 await anyio.sleep(0.02)
+
+
+async def test_clients_that_leave_at_any_moment_leave_nothing_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    async with world.running(lamps) as (manager, ask):
+        for number in range(20):
+            await world.make(f"lamp-{number}")
+        host, _, port = ask.address.rpartition(":")
+        for turn in range(60):
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET /status/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await anyio.sleep(turn / 10_000)
+            writer.transport.abort()
+        (runner,) = manager._runners
+        with anyio.fail_after(5):
+            while runner.queue.on_add is not None:
+                await anyio.sleep(0.02)
+        async with stream(ask) as reader:
+            await reader.until(lambda page: len(page.rows) == 20)
+    assert "a page failed" not in caplog.text
+    assert "a connection failed" not in caplog.text
 
 
 async def test_half_a_request_and_a_client_that_reads_nothing_hold_up_nobody(

@@ -77,6 +77,7 @@ def bearer(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer token-of-{name}"}
 
 
+@pytest.mark.rule("status-who")
 async def test_data_need_a_token_with_the_right_and_the_page_itself_needs_none() -> None:
     async with reviewed() as (_, ask, _, _):
 
@@ -126,6 +127,7 @@ async def read_until_it_ends(reader: Reader, manager: Manager) -> None:
         group.cancel_scope.cancel()
 
 
+@pytest.mark.rule("status-who")
 @pytest.mark.parametrize("gone", ["the right", "the token"])
 async def test_a_stream_ends_soon_after_the_right_to_it(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_pages, "REVIEW_SECONDS", 0.2)

@@ -2,6 +2,7 @@
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from reconcile import Context, Controller, Manager, ObjectMeta, Result
 from reconcile.status.object_health import HEALTHS
@@ -86,6 +87,7 @@ def test_the_full_set_comes_in_batches_of_at_most_500_rows_without_waits_in_betw
     played(scenario)
 
 
+@pytest.mark.rule("status-calm")
 def test_a_change_is_sent_within_50_ms_when_it_is_calm() -> None:
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, idle)) as manager:
@@ -106,6 +108,7 @@ def test_a_change_is_sent_within_50_ms_when_it_is_calm() -> None:
     played(scenario)
 
 
+@pytest.mark.rule("status-calm")
 def test_in_a_burst_there_are_at_most_five_batches_a_second_and_the_newest_state_comes() -> None:
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, idle)) as manager:
@@ -327,6 +330,7 @@ def test_an_overview_in_which_only_times_change_is_sent_every_five_seconds() -> 
     played(scenario)
 
 
+@pytest.mark.rule("status-calm")
 def test_without_a_viewer_nothing_is_followed_and_nothing_is_remembered() -> None:
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, idle)) as manager:
@@ -358,6 +362,7 @@ def _handlers_of(manager: Manager) -> int:
     return len(informer._handlers.registrations)
 
 
+@pytest.mark.rule("status-calm")
 def test_a_viewer_that_reads_nothing_costs_a_number_a_row_and_then_gets_the_newest_state() -> None:
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, idle)) as manager:
