@@ -51,6 +51,11 @@ class SecretValues(WriteObserver):
         return bool(self._bodies)
 
     @property
+    def bodies(self) -> Sequence[bytes]:
+        """The JSON of the Secrets, and of writes of Secrets, that have the values."""
+        return tuple(self._bodies)
+
+    @property
     def size(self) -> int:
         """How many bytes are remembered."""
         return sum(map(len, self._bodies)) if self._bodies else 0
@@ -61,8 +66,7 @@ class SecretValues(WriteObserver):
 
     def forms(self) -> Sequence[str]:
         """The values in every form in which a text may have them; the longest first."""
-        values = {value for body in self._bodies for value in _values(body) if len(value) >= SHORTEST}
-        return sorted(values, key=len, reverse=True)
+        return sorted({form for body in self._bodies for form in forms_of(body)}, key=len, reverse=True)
 
 
 class NoSecretValues(SecretValues):
@@ -76,6 +80,11 @@ NO_SECRETS = NoSecretValues()
 
 seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
 """The values that the current run has read; None outside of runs."""
+
+
+def forms_of(body: bytes) -> set[str]:
+    """The values in the JSON of a Secret or of its write, in every form in which a text may have them."""
+    return {value for value in _values(body) if len(value) >= SHORTEST}
 
 
 def replaced(text: str, forms: Iterable[str]) -> str:

@@ -1,20 +1,20 @@
 """What must not be in the life of an object: values of Secrets, and fields that a class declares secret."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
 
 from informers import APIResource, Informer, Snapshot
-from reconcile.client.redaction import SHORTEST, SecretValues, is_sensitive, replaced
+from reconcile.client.redaction import SHORTEST, SecretValues, forms_of, is_sensitive, replaced
 from reconcile.controller.declaration import Controller
 from reconcile.controller.run_history import RunHistory
 from reconcile.models import Object, kind_of
 from reconcile.models.secret_fields import secret_fields
 from reconcile.runs.run_request import Request
 
-SECRETS_LISTED: Final = 100
+SECRETS_LISTED: Final = 20
 """Secrets whose values are looked for after a run that has listed Secrets."""
 
 
@@ -59,9 +59,16 @@ def redactor_of(
 
     A run that wrote nothing leaves no values behind: those that the caches have now stand in for them.
     """
-    forms = {form for values in _known_values(history, request, informers) for form in values.forms()}
+    bodies = {body for values in _known_values(history, request, informers) for body in values.bodies}
+    forms = {form for body in bodies for form in _forms_of(body)}
     forms.update(declared)
     return partial(replaced, forms=sorted(forms, key=len, reverse=True)) if forms else str
+
+
+@lru_cache(maxsize=32)
+def _forms_of(body: bytes) -> frozenset[str]:
+    # A certificate takes 10 ms of the manager's loop, and a page asks for the same object every few seconds.
+    return frozenset(forms_of(body))
 
 
 def _known_values(

@@ -22,9 +22,11 @@ from reconcile import (
     field,
     resource,
 )
+from reconcile.client.redaction import forms_of
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.models import definition_of
 from reconcile.runs.run_request import Request
+from reconcile.status import life_secrets
 from reconcile.status.life_form import read_life
 from reconcile.status.life_runs import FIELDS_OF_A_LIFE, PROSE_CHARACTERS
 from reconcile.status.object_health import HEALTHS
@@ -351,9 +353,19 @@ def test_what_a_class_declares_secret_is_hidden_in_errors_names_and_differences_
 
 
 @pytest.mark.rule("life-secrets")
-def test_the_values_of_a_secret_stay_hidden_once_only_runs_that_wrote_nothing_are_remembered() -> None:
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_values_of_a_secret_stay_hidden_once_only_runs_that_wrote_nothing_are_remembered(
+    listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[bytes] = []
+    monkeypatch.setattr(life_secrets, "forms_of", lambda body: searched.append(body) or forms_of(body))
+    life_secrets._forms_of.cache_clear()
+
     async def read(ctx: Context[Toy]) -> None:
-        await ctx.client.get(Secret, "db", "default")
+        if listed:
+            await ctx.client.list(Secret, "default")
+        else:
+            await ctx.client.get(Secret, "db", "default")
 
     async def scenario(world: World) -> None:
         data = {"password": b64encode(SECRETS[0].encode()).decode()}
@@ -370,7 +382,9 @@ def test_the_values_of_a_secret_stay_hidden_once_only_runs_that_wrote_nothing_ar
             )
             await anyio.sleep(5)
             life = lives.life_of("toy", "default/a")
+            lives.life_of("toy", "default/a")
         assert only(life["conditions"])["message"] == "logged in as <secret>"
+        assert len(searched) == 1, "it takes time, and a page asks for the same object again and again"
 
     played(scenario)
 
