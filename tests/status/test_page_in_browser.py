@@ -225,7 +225,7 @@ async def test_clusters_show_their_informers_and_shards_who_holds_what(
     await tab.until_shown("deployments.apps")
     shown = await tab.text("main")
     for words in (
-        *("Cluster east", "API server away for 74 s", "4 buckets without a replica", "this one"),
+        *("Cluster east", "API server away for 74 s", "4 buckets not held at this moment", "this one"),
         *("96 of 256 buckets", "leaving", "valid for 80 days more", "3.4 MB"),
     ):
         assert words in shown

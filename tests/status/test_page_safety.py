@@ -1,5 +1,6 @@
 """What objects call themselves does nothing to the status page, and it asks no other host for anything."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -192,6 +193,11 @@ def test_a_module_is_short_enough_to_be_read(file: Path) -> None:
     assert len(lines) < 320
     assert lines[0].startswith("// ")
     assert max(map(len, lines)) <= 130
+
+
+def test_the_page_asks_for_all_modules_at_once() -> None:
+    asked = re.findall(r'(?:href|src)="assets/([a-z_]+\.js)"', (PAGE / "index.html").read_text())
+    assert sorted(asked) == sorted(file.name for file in PAGE.glob("*.js"))
 
 
 def test_the_page_says_what_to_do_without_scripts() -> None:

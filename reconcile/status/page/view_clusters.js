@@ -55,7 +55,7 @@ function shards(ring) {
   const unowned = ring.buckets - ring.members.reduce((sum, each) => sum + each.held, 0);
   return h("section", { "aria-labelledby": "shards-title" },
     h("h2", { id: "shards-title" }, "Shards", h("span", { class: "quiet small" }, h("bdi", {}, ring.ring)),
-      unowned > 0 && badge(`${many(unowned, "bucket")} without a replica`, "attention")),
+      unowned > 0 && badge(`${many(unowned, "bucket")} not held at this moment`, "attention")),
     h("ul", { class: "panel members" }, ring.members.map((each) => member(each, ring))));
 }
 
