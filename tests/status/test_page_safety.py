@@ -27,6 +27,11 @@ LONG = "x" * 1_000_000
 HOSTILE = {"script": SCRIPT, "style": STYLE, "bidi": BIDI, "long": LONG, "link": "javascript:window.caught=3"}
 VIEWS = ("#/controllers", "#/objects", "#/clusters")
 MOST_BYTES = 150_000
+BESIDES = {
+    "The manager's /readyz fails",
+    "The API server decides who may see this page. Give a token that it knows, for example from ",
+}
+"""What the page explains, and is no error."""
 
 
 @pytest.fixture
@@ -193,6 +198,17 @@ def test_a_module_is_short_enough_to_be_read(file: Path) -> None:
     assert len(lines) < 320
     assert lines[0].startswith("// ")
     assert max(map(len, lines)) <= 130
+
+
+def test_every_message_of_the_page_is_in_the_index_of_errors() -> None:
+    index = (
+        (PAGE.parents[2] / "docs" / "reference" / "errors.md").read_text().partition("## The status page")[2]
+    )
+    listed = {message.rstrip("…") for message in re.findall(r"^\| `([^`]+)`", index, re.MULTILINE)}
+    said = "\n".join(file.read_text() for file in PAGE.glob("*.js"))
+    assert [message for message in listed if message not in said] == []
+    failures = re.findall(r'"((?:The (?:manager|stream|API server)|You have|Not followed)[^"]*)"', said)
+    assert {each.rstrip(".") for each in failures} <= {each.rstrip(".") for each in listed} | BESIDES
 
 
 def test_the_page_asks_for_all_modules_at_once() -> None:
