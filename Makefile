@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each sets up what it needs, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench pictures compared fuzz chaos kills soak sweep shards coverage mutants newcomer uvloop lock rules clean
+.PHONY: help setup run test check docs format bench pictures compared fuzz chaos kills soak sweep shards alerts coverage mutants newcomer uvloop lock rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -87,6 +87,10 @@ sweep: setup-test ## examples, simulated workloads and bundled controllers under
 SCHEDULES ?= 100000
 shards: setup-test ## replicas that share objects under 100,000 schedules of faults, 6 hours of one core; SCHEDULES=100 for a part
 	@SHARD_SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -s -q -p no:logging tests/manager/test_sharding_simulated.py $(ARGS)
+
+alerts: setup-test ## each alert under its planned fault, and RUNS=200 healthy runs in which none may fire: an hour of one core
+	@ALERT_FAULTS=all ALERT_RUNS=$(if $(filter command% environment,$(origin RUNS)),$(RUNS),200) $(BIN)/python -m pytest -s -q -p no:logging \
+		tests/monitoring/test_alerts.py $(ARGS)
 
 coverage: setup-quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase

@@ -52,7 +52,8 @@ class InformerStatus:
     the first; `relists`: lists after the first; `failures`: broken requests and streams. `error`: the last
     failure, until the server answers as it should. `lag`: seconds since the server last sent anything, a
     bookmark included; None before that and when stopped. `backlog`: changes that the slowest handler has yet
-    to handle. `skipped`: states of objects that could not be read.
+    to handle. `skipped`: states of objects that could not be read. `bookmarked`: the server sends bookmarks,
+    so it is not silent for long; of a kind without changes, the first one may take its time.
     """
 
     resource: str
@@ -70,6 +71,7 @@ class InformerStatus:
     lag: float | None
     backlog: int
     skipped: int = 0
+    bookmarked: bool = False
 
 
 @define(eq=False)
@@ -185,6 +187,7 @@ class Informer:
             lag=None if oldest is None or self._tasks is None else anyio.current_time() - oldest,
             backlog=self._handlers.backlog,
             skipped=self._skipped,
+            bookmarked=bool(reflectors) and all(reflector.status.bookmarked for reflector in reflectors),
         )
 
     def _state(self, reflectors: Sequence[Reflector]) -> InformerState:

@@ -79,7 +79,10 @@ _NAMES: Mapping[type, Literal["listing", "watching", "resting"]] = {
 
 @define
 class ReflectorStatus:
-    """Counts of a reflector. `heard` is when (loop time, s) the server last sent something."""
+    """Counts of a reflector. `heard` is when (loop time, s) the server last sent something.
+
+    `bookmarked`: the server has sent a bookmark in a watch, so it does so about every minute.
+    """
 
     synced: bool = False
     lists: int = 0
@@ -87,6 +90,7 @@ class ReflectorStatus:
     failures: int = 0
     error: Exception | None = None
     heard: float | None = None
+    bookmarked: bool = False
 
 
 class Reflector:
@@ -410,6 +414,7 @@ class Reflector:
                     self._advance(given)
                     if isinstance(given, BookmarkRead):
                         watch.bookmark(self._state)
+                        self.status.bookmarked |= watch.bookmarked
                         await self._settle()
                         if self._is_interrupted():
                             return

@@ -27,6 +27,11 @@ class WatchDeadline:
         self._patience: float | None = None
         self._moved = 0.0
 
+    @property
+    def bookmarked(self) -> bool:
+        """Whether a bookmark came that did not just end a list."""
+        return self._patience is not None
+
     def heard(self, state: State) -> None:
         """The server sent something: postpone the deadline of a list, and of a watch with bookmarks."""
         now = anyio.current_time()

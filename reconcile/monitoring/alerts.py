@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from attrs import frozen
 
-from reconcile.monitoring.slos import FAST, SLOW, burning
+from reconcile.monitoring.slos import FAST, FAST_FOR, SLOW, SLOW_FOR, burning
 
 Severity: TypeAlias = Literal["page", "ticket"]
 
@@ -101,9 +101,9 @@ _API_SERVER = (
     ),
     Alert(
         "ReconcileRequestErrors",
-        f'sum {_JOB} (increase(rest_client_requests_total{{code=~"5..|<error>"}}[10m])) >= 10\n'
-        f'and sum {_JOB} (increase(rest_client_requests_total{{code=~"5..|<error>"}}[10m]))\n'
-        f"  / sum {_JOB} (increase(rest_client_requests_total[10m])) > 0.05\n{_OUTAGE}",
+        f'sum {_JOB} (increase(rest_client_requests_total{{code=~"5..|<error>"}}[5m])) >= 5\n'
+        f'and sum {_JOB} (increase(rest_client_requests_total{{code=~"5..|<error>"}}[5m]))\n'
+        f"  / sum {_JOB} (increase(rest_client_requests_total[5m])) > 0.05\n{_OUTAGE}",
         "10m",
         "ticket",
         "Requests to the API server fail",
@@ -111,9 +111,9 @@ _API_SERVER = (
     ),
     Alert(
         "ReconcileConflicts",
-        f'sum {_JOB} (increase(rest_client_requests_total{{code="409"}}[10m])) >= 20\n'
-        f'and sum {_JOB} (increase(rest_client_requests_total{{code="409"}}[10m]))\n'
-        f"  / sum {_JOB} (increase(rest_client_requests_total[10m])) > 0.1",
+        f'sum {_JOB} (increase(rest_client_requests_total{{code="409"}}[5m])) >= 10\n'
+        f'and sum {_JOB} (increase(rest_client_requests_total{{code="409"}}[5m]))\n'
+        f"  / sum {_JOB} (increase(rest_client_requests_total[5m])) > 0.1",
         "10m",
         "ticket",
         "The API server refuses many writes with 409",
@@ -121,7 +121,7 @@ _API_SERVER = (
     ),
     Alert(
         "ReconcileThrottled",
-        f'sum {_JOB} (increase(rest_client_requests_total{{code="429"}}[10m])) >= 10',
+        f'sum {_JOB} (increase(rest_client_requests_total{{code="429"}}[5m])) >= 5',
         "10m",
         "ticket",
         "The API server throttles this operator",
@@ -129,7 +129,7 @@ _API_SERVER = (
     ),
     Alert(
         "ReconcileForbidden",
-        f'sum {_JOB} (increase(rest_client_requests_total{{code=~"401|403"}}[10m])) >= 3',
+        f'sum {_JOB} (increase(rest_client_requests_total{{code=~"401|403"}}[5m])) >= 2',
         "10m",
         "ticket",
         "The API server refuses requests for lack of rights",
@@ -138,8 +138,8 @@ _API_SERVER = (
     Alert(
         "ReconcileSlowRequests",
         f"histogram_quantile(0.9, sum by (namespace, job, le) "
-        f"(rate(rest_client_request_duration_seconds_bucket[10m]))) > 2\n"
-        f"and sum {_JOB} (increase(rest_client_request_duration_seconds_count[10m])) >= 20",
+        f"(rate(rest_client_request_duration_seconds_bucket[5m]))) > 2\n"
+        f"and sum {_JOB} (increase(rest_client_request_duration_seconds_count[5m])) >= 10",
         "10m",
         "ticket",
         "Requests to the API server are slow",
@@ -150,7 +150,8 @@ _API_SERVER = (
 _CACHE = (
     Alert(
         "ReconcileInformerSilent",
-        f"max {_RESOURCE} (reconcile_informer_silence_seconds) > {SILENT_SECONDS}\n{_OUTAGE}",
+        f"max {_RESOURCE} (reconcile_informer_silence_seconds and reconcile_informer_bookmarked == 1)"
+        f" > {SILENT_SECONDS}\n{_OUTAGE}",
         "2m",
         "page",
         "The informer of {{ $labels.resource }} hears nothing",
@@ -158,11 +159,11 @@ _CACHE = (
     ),
     Alert(
         "ReconcileInformerFailing",
-        f"sum {_RESOURCE} (increase(reconcile_informer_failures_total[10m])) >= 5\n{_OUTAGE}",
-        "5m",
+        f"sum {_RESOURCE} (increase(reconcile_informer_failures_total[5m])) >= 3\n{_OUTAGE}",
+        "10m",
         "ticket",
         "The informer of {{ $labels.resource }} fails again and again",
-        "{{ $value | humanize }} of its requests and streams have broken within 10 minutes.",
+        "{{ $value | humanize }} of its requests and streams have broken within 5 minutes.",
     ),
     Alert(
         "ReconcileInformerNotSynced",
@@ -183,7 +184,7 @@ _CACHE = (
     Alert(
         "ReconcileFreshnessBudget",
         f"({burning('freshness', SLOW)})\n{_OUTAGE}",
-        "15m",
+        SLOW_FOR,
         "ticket",
         "The cache of {{ $labels.resource }} is stale too often",
         "It was without news for longer than 90 s for {{ $value | humanizePercentage }} of the time.",
@@ -202,7 +203,7 @@ _SERVICE = (
     Alert(
         "ReconcileSlowReaction",
         burning("reaction", FAST),
-        "2m",
+        FAST_FOR,
         "page",
         "{{ $labels.controller }} reacts late to changes",
         "{{ $value | humanizePercentage }} of the changes have waited for longer than 1 s for their run.",
@@ -210,7 +211,7 @@ _SERVICE = (
     Alert(
         "ReconcileReactionBudget",
         burning("reaction", SLOW),
-        "15m",
+        SLOW_FOR,
         "ticket",
         "{{ $labels.controller }} reacts late to too many changes",
         "{{ $value | humanizePercentage }} of the changes waited longer than 1 s: "
@@ -219,7 +220,7 @@ _SERVICE = (
     Alert(
         "ReconcileSlowConvergence",
         burning("convergence", FAST),
-        "2m",
+        FAST_FOR,
         "page",
         "Objects of {{ $labels.controller }} become ready late",
         "{{ $value | humanizePercentage }} of the new generations have needed longer than 5 minutes.",
@@ -227,7 +228,7 @@ _SERVICE = (
     Alert(
         "ReconcileConvergenceBudget",
         burning("convergence", SLOW),
-        "15m",
+        SLOW_FOR,
         "ticket",
         "Too many objects of {{ $labels.controller }} become ready late",
         "{{ $value | humanizePercentage }} of the new generations needed longer than 5 minutes: "
@@ -256,7 +257,7 @@ _SERVICE = (
     Alert(
         "ReconcileNotQuiet",
         burning("quiet", SLOW),
-        "15m",
+        SLOW_FOR,
         "ticket",
         "{{ $labels.controller }} writes at rest",
         "{{ $value | humanizePercentage }} of its runs that no change woke have changed something.",
@@ -266,9 +267,9 @@ _SERVICE = (
 _RUNS = (
     Alert(
         "ReconcileErrors",
-        f"sum {_CONTROLLER} (increase(controller_runtime_reconcile_errors_total[10m])) >= 10\n"
-        f"and sum {_CONTROLLER} (increase(controller_runtime_reconcile_errors_total[10m]))\n"
-        f"  / sum {_CONTROLLER} (increase(controller_runtime_reconcile_time_seconds_count[10m])) > 0.1\n"
+        f"sum {_CONTROLLER} (increase(controller_runtime_reconcile_errors_total[5m])) >= 5\n"
+        f"and sum {_CONTROLLER} (increase(controller_runtime_reconcile_errors_total[5m]))\n"
+        f"  / sum {_CONTROLLER} (increase(controller_runtime_reconcile_time_seconds_count[5m])) > 0.1\n"
         f"{_OUTAGE}",
         "10m",
         "ticket",
@@ -354,7 +355,7 @@ _WEBHOOKS = (
     Alert(
         "ReconcileWebhookErrors",
         burning("admission", FAST),
-        "2m",
+        FAST_FOR,
         "page",
         "Calls of the webhook {{ $labels.webhook }} fail",
         "{{ $value | humanizePercentage }} of the calls have failed: writes of users are refused.",
@@ -362,7 +363,7 @@ _WEBHOOKS = (
     Alert(
         "ReconcileWebhookSlow",
         burning("admission-latency", FAST),
-        "2m",
+        FAST_FOR,
         "page",
         "The webhook {{ $labels.webhook }} is slow",
         "{{ $value | humanizePercentage }} of the calls have taken longer than 100 ms: writes of users wait.",
@@ -370,7 +371,7 @@ _WEBHOOKS = (
     Alert(
         "ReconcileAdmissionBudget",
         f"{burning('admission', SLOW)}\nor\n{burning('admission-latency', SLOW)}",
-        "15m",
+        SLOW_FOR,
         "ticket",
         "The webhook {{ $labels.webhook }} fails or is slow too often",
         "{{ $value | humanizePercentage }} of the calls were bad: the month's budget is being used up.",

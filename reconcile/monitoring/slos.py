@@ -1,8 +1,9 @@
 """The service levels of an operator: what share of events may be bad, and the rules that watch it.
 
 An error budget is the share of events that may be bad (1 - objective). A burn rate of 1 spends it evenly
-over the month. Each alert has a long window, so that it is not about a moment, and a short one, so that it
-ends soon after its cause (https://sre.google/workbook/alerting-on-slos).
+over the month. Each alert has a long window, so that it is not about a moment, and shorter ones, so that it
+ends soon after its cause. It must hold for longer than the shortest of them (`FAST_FOR`, `SLOW_FOR`), or one
+burst of changes would wake the people of an operator that has little else to do (https://sre.google/workbook/alerting-on-slos).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ LONG_WINDOWS: Final = ("1h", "6h", "1d", "3d")
 REACTION_SECONDS: Final = 1.0
 CONVERGENCE_SECONDS: Final = 300.0
 SILENCE_SECONDS: Final = 90.0
-"""An informer that heard nothing for so long is stale: a server sends a bookmark about every minute."""
+"""An informer that heard nothing for so long is stale: a server that sends bookmarks does so every minute."""
 ADMISSION_SECONDS: Final = 0.1
 
 LEAST_BAD_EVENTS: Final = 5
@@ -50,17 +51,19 @@ class Slo:
 
 @frozen
 class Burn:
-    """A burn rate at which an alert fires: in a long window, and still in a short one."""
+    """A burn rate at which an alert fires: in a long window, and still in shorter ones."""
 
     rate: float
     long: str
-    short: str
+    still: Sequence[str]
 
 
-FAST: Final = (Burn(14.4, "1h", "5m"), Burn(6, "6h", "30m"))
+FAST: Final = (Burn(14.4, "1h", ["5m"]), Burn(6, "6h", ["30m", "5m"]))
 """2 % of a month's budget within an hour, or 5 % within six: somebody has to look now."""
-SLOW: Final = (Burn(3, "1d", "2h"), Burn(1, "3d", "6h"))
+FAST_FOR: Final = "10m"
+SLOW: Final = (Burn(3, "1d", ["2h", "30m"]), Burn(1, "3d", ["6h", "30m"]))
 """10 % of a month's budget within one or three days: somebody has to look this week."""
+SLOW_FOR: Final = "45m"
 
 
 def _above(histogram: str, bound: float) -> str:
@@ -144,13 +147,10 @@ def burning(name: str, burns: Sequence[Burn]) -> str:
 
 def _burning(level: Slo, burn: Burn) -> str:
     series, threshold = f'{{slo="{level.name}"}}', f"{burn.rate * level.budget:g}"
-    long, short = f"reconcile:sli_error:ratio_rate{burn.long}", f"reconcile:sli_error:ratio_rate{burn.short}"
-    events = f"reconcile:sli_events:increase{burn.long}"
-    return (
-        f"({long}{series} > {threshold}\n"
-        f"  and {short}{series} > {threshold}\n"
-        f"  and {long}{series} * {events}{series} >= {LEAST_BAD_EVENTS})"
-    )
+    ratio, events = "reconcile:sli_error:ratio_rate", "reconcile:sli_events:increase"
+    burns = [f"{ratio}{window}{series} > {threshold}" for window in (burn.long, *burn.still)]
+    enough = f"{ratio}{burn.long}{series} * {events}{burn.long}{series} >= {LEAST_BAD_EVENTS}"
+    return "(" + "\n  and ".join([*burns, enough]) + ")"
 
 
 def recording_rules() -> list[dict[str, Any]]:
@@ -158,8 +158,9 @@ def recording_rules() -> list[dict[str, Any]]:
     return [
         {
             "record": SILENT,
-            "expr": "max by (namespace, job, resource) (reconcile_informer_silence_seconds)"
-            f" > bool {SILENCE_SECONDS:g}",
+            "expr": "max by (namespace, job, resource) (\n"
+            "  reconcile_informer_silence_seconds and reconcile_informer_bookmarked == 1\n"
+            f") > bool {SILENCE_SECONDS:g}",
         },
         *(rule for level in SLOS for rule in _recorded(level)),
     ]

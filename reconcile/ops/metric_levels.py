@@ -22,6 +22,7 @@ _INFORMER_GAUGES = {
     "synced": "1 once the first list is in, else 0.",
     "version": "Resource version that the store has reached.",
     "lag": "Time since the server last sent anything.",
+    "bookmarked": "1 once the server has sent a bookmark in a watch, else 0.",
     "backlog": "Changes that the slowest handler has not had yet.",
 }
 _INFORMER_COUNTERS = {

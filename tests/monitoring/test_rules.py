@@ -1,12 +1,18 @@
 """The rules of Prometheus as they are written for one operator."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from reconcile.monitoring.alerts import ALERTS
 from reconcile.monitoring.rules import matchers_in, narrowed, rule_groups
 from reconcile.monitoring.slos import FAST, SLOS, SLOW, WINDOWS, burning, slo
+from tests.monitoring import webhook_faults
+from tests.monitoring.faults import PLANNED
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "alerts.md"
+assert webhook_faults  # imported for its faults
 
 SERIES = re.compile(
     r"(?:controller_runtime|workqueue|rest_client|certwatcher|leader_election|reconcile)[_:][\w:]+[^\s\w]"
@@ -71,10 +77,27 @@ def test_each_service_level_has_alerts_and_windows_for_them() -> None:
     said = " ".join(alert.expr for alert in ALERTS)
     for level in SLOS:
         assert f'slo="{level.name}"' in said
-    assert {window for burn in (*FAST, *SLOW) for window in (burn.long, burn.short)} == {*WINDOWS}
+    assert {window for burn in (*FAST, *SLOW) for window in (burn.long, *burn.still)} == {*WINDOWS}
 
 
 def test_a_burn_rate_is_measured_against_the_budget() -> None:
     assert slo("reaction").budget == 0.01
     assert 'ratio_rate1h{slo="reaction"} > 0.144' in burning("reaction", FAST)
     assert 'ratio_rate6h{slo="admission"} > 0.001' in burning("admission", SLOW)
+
+
+def test_the_reference_has_each_service_level_and_each_alert_as_it_is() -> None:
+    rows = {row for row in REFERENCE.read_text().splitlines() if row.startswith("| ")}
+    for level in SLOS:
+        row = f"| `{level.name}` | {level.objective * 100:g} % | `{level.label}` | {level.description} |"
+        assert row in rows
+    for alert in ALERTS:
+        faults = [one.name.replace("_", " ") for one in PLANNED if alert.name in one.expected.fires]
+        named = f"[`{alert.name}`](../runbooks/{alert.slug}.md)"
+        assert f"| {named} | {alert.severity} | {alert.for_} | {'; '.join(faults)} |" in rows
+
+
+def test_a_planned_fault_names_only_alerts_that_there_are() -> None:
+    names = {alert.name for alert in ALERTS}
+    for planned in PLANNED:
+        assert {*planned.expected.fires, *planned.expected.may} <= names, planned.name

@@ -1,0 +1,50 @@
+"""Each alert is fired by a planned fault, and over after it; no other one fires, and none in healthy runs.
+
+The suite plays the faults that are quick, and three healthy runs. `ALERT_FAULTS=all` plays all faults,
+`ALERT_RUNS` says how many healthy runs: `make alerts`.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reconcile.monitoring.alerts import ALERTS
+from tests.monitoring import webhook_faults
+from tests.monitoring.faults import PLANNED, Planned
+from tests.monitoring.healthy import IN_FULL, judged
+from tests.monitoring.promtool import PROMTOOL, WHY_NOT, check_rules, complaints, write_rules
+from tests.monitoring.simulated_operator import record
+
+assert webhook_faults  # imported for its faults
+
+FAULTS = [one for one in PLANNED if one.quick or os.environ.get("ALERT_FAULTS") == "all"]
+RUNS = int(os.environ.get("ALERT_RUNS", "3"))
+FIRST = int(os.environ.get("ALERT_FIRST", "0"))
+
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=WHY_NOT)
+
+
+def test_each_alert_has_a_fault_that_fires_it() -> None:
+    fired = {name for planned in PLANNED for name in planned.expected.fires}
+    assert {alert.name for alert in ALERTS} == fired
+
+
+@needs_promtool
+def test_promtool_accepts_the_rules(tmp_path: Path) -> None:
+    assert check_rules(write_rules(tmp_path)) == ""
+
+
+@needs_promtool
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("planned", FAULTS, ids=lambda planned: planned.name)
+def test_a_fault_fires_its_alerts_and_no_others(planned: Planned, tmp_path: Path) -> None:
+    recording = record(planned.play)
+    assert complaints(tmp_path, [(planned.name, recording, planned.expected)]) == ""
+
+
+@needs_promtool
+@pytest.mark.timeout(max(300, 60 * RUNS))
+def test_no_alert_fires_in_healthy_runs() -> None:
+    assert judged(FIRST, RUNS) == ""
+    print(f"\nalerts: {len(FAULTS)} faults of {len(PLANNED)}, {RUNS} healthy runs of {IN_FULL}")
