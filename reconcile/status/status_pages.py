@@ -124,10 +124,11 @@ class StatusPages:
         chunk = await gate.ask(viewer.next)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         response.headers["X-Accel-Buffering"] = "no"
-        await response.prepare(request)
         reviewed = asked = loop.time()
         # A page does not notice a gap in the rows: after an error the stream ends, and the page asks anew.
+        # A reader may have left before the answer begins.
         with contextlib.suppress(TimeoutError, ConnectionError, LoopHeld):
+            await response.prepare(request)
             while chunk:
                 async with asyncio.timeout(WRITE_SECONDS):
                     await response.write(chunk)
