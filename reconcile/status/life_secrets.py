@@ -36,9 +36,9 @@ def declared_secrets(snapshot: Snapshot, paths: Iterable[tuple[str, ...]]) -> se
     """The texts in the fields of an object that its class declares secret; very short ones are left out."""
     try:
         obj = snapshot.to_dict()
+        return {text for path in paths for text in _texts(obj, path) if len(text) >= SHORTEST}
     except (msgspec.DecodeError, RecursionError):
-        return set()
-    return {text for path in paths for text in _texts(obj, path) if len(text) >= SHORTEST}
+        return set()  # nested deeper than any class declares
 
 
 def _texts(value: Any, path: tuple[str, ...]) -> set[str]:

@@ -55,8 +55,8 @@ class Glance:
 
     @property
     def conditions(self) -> list[str]:
-        """The first conditions, as `Type=Status`."""
-        return [str(condition) for condition in self.facts.conditions[:CONDITIONS_SHOWN]]
+        """The first conditions, as `Type=Status`; those without a type left out."""
+        return [str(each) for each in self.facts.conditions if each.type][:CONDITIONS_SHOWN]
 
 
 _SMALL: Final = 4096

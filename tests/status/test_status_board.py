@@ -7,6 +7,7 @@ import pytest
 from anyio.abc import TaskGroup
 from attrs import frozen
 
+from informers import Snapshot
 from reconcile import (
     Condition,
     Context,
@@ -23,6 +24,8 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.models import Intent, definition_of
 from reconcile.sharding import Sharding
+from reconcile.status.life_secrets import declared_secrets
+from reconcile.status.object_glance import glance_at, health_at
 from tests.controller.outage import Line, refused
 from tests.helpers.managers import Toy, World, idle, keep_size, played
 from tests.helpers.scenarios import in_world
@@ -225,3 +228,14 @@ async def test_no_secret_is_anywhere_in_a_stream(world: World) -> None:
         assert "Ready=False: <secret>" in shown
         for secret in (DECLARED, OF_SECRET, IN_URL):
             assert secret not in shown
+
+
+def test_an_object_that_is_nested_too_deeply_is_a_row_like_others() -> None:
+    text = b'{"metadata":{"name":"a","namespace":"default","uid":"u"},"spec":{"password":'
+    for depth in (400, 5_000):
+        deep = text + b'{"a":' * depth + b"1" + b"}" * depth + b'},"status":{"conditions":' + b"[" * depth
+        snapshot = Snapshot.from_deep_json(deep + b"]" * depth + b"}}")
+        assert declared_secrets(snapshot, {("spec", "password")}) == set()
+        assert health_at(snapshot, True, "", False).health == "healthy"
+        assert health_at(snapshot, True, "no bulb", False) == ("failing", "no bulb")
+        assert glance_at(snapshot, False, "", False).conditions == []
