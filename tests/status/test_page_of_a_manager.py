@@ -1,13 +1,18 @@
 """The status page of a real manager, on a real API server, in a real browser."""
 
 import base64
+import json
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 import yaml
 
+from informers import HttpRequest
 from reconcile import Context, Controller, ObjectMeta, Result
+from reconcile.embedded import InProcessTransport, User
 from reconcile.kinds import ConfigMap, Secret
 from tests.helpers.browsers import Tab
 from tests.ops.test_pages import Lamp, LampSpec, World
@@ -119,10 +124,15 @@ async def test_the_page_comes_back_after_a_restart_of_its_manager(tab: Tab) -> N
         await tab.until_shown("There are no objects yet")
 
 
+def roles() -> list[dict[str, Any]]:
+    """The ClusterRoles of the how-to."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", HOW_TO.read_text(), flags=re.DOTALL)
+    return list(yaml.safe_load_all(block))
+
+
 def granted(role: str) -> set[tuple[str, str]]:
     """Verbs and URLs of a ClusterRole of the how-to."""
-    (block,) = re.findall(r"```yaml\n(.*?)```", HOW_TO.read_text(), flags=re.DOTALL)
-    (found,) = [each for each in yaml.safe_load_all(block) if each["metadata"]["name"] == role]
+    (found,) = [each for each in roles() if each["metadata"]["name"] == role]
     return {
         (verb, url) for rule in found["rules"] for verb in rule["verbs"] for url in rule["nonResourceURLs"]
     }
@@ -153,3 +163,46 @@ def asked_for(tab: Tab) -> set[tuple[str, str]]:
         for path in paths
         if not path.startswith("/status/assets/")
     }
+
+
+async def bound(world: World) -> None:
+    """Make the roles of the how-to, each bound to the user of its name."""
+    group = "rbac.authorization.k8s.io"
+    for role in roles():
+        name = role["metadata"]["name"]
+        binding = {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        }
+        for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
+            path, headers = f"/apis/{group}/v1/{plural}", {"content-type": "application/json"}
+            transport = InProcessTransport(world.server)
+            answer = await transport.request(
+                HttpRequest("POST", path, {}, headers, json.dumps(body).encode())
+            )
+            assert answer.status == 201
+
+
+@pytest.mark.parametrize(("user", "acts"), [("sites-viewer", False), ("sites-operator", True)])
+async def test_the_api_server_decides_by_the_readers_token_who_sees_and_who_acts(
+    tab: Tab, user: str, acts: bool
+) -> None:
+    world = World()
+    await bound(world)
+    with world.server.tokens.knowing({"token-of-the-reader": User(user)}):
+        async with world.running(lamps, serve_review=True) as (_, ask):
+            await change(world, "fine", 5)
+            await tab.open(f"http://{ask.address}/status/#/object?controller=lamp&key=default%2Ffine")
+            await tab.until("document.activeElement?.id === 'token'")
+            assert "fine-watts" not in await tab.text()
+            await tab.type("token-of-the-reader")
+            await tab.press("Enter")
+            await tab.until_shown("apply ConfigMap default/fine-watts")
+            await tab.until_shown("Live")
+            assert ("Run now" in await tab.text()) is acts
+            if acts:
+                await tab.click(".actions button")
+                await tab.until_shown("It is queued to run.")
