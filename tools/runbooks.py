@@ -1,15 +1,18 @@
 """Fills the parts of the runbooks that follow from elsewhere: `python tools/runbooks.py`.
 
 Each alert has a page `docs/runbooks/SLUG.md`. What people write stays as it is. Between `<!-- from ... -->`
-and `<!-- end -->` stand the alert as it is declared, and the rows of the index of errors that a page names.
+and `<!-- end -->` stand the alert as it is declared, the rows of the index of errors that a page names, and
+the planned faults that fire it.
 `--check` writes nothing, prints the pages that are not up to date, and exits with 1 for them. The page of a
 new alert is begun here and has to be written.
 """
 
+import ast
 import html
+import itertools
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,7 @@ from reconcile.monitoring.alerts import ALERTS, Alert
 ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = ROOT / "docs" / "runbooks"
 ERRORS: Final = ROOT / "docs" / "reference" / "errors.md"
+FAULTS: Final = ROOT / "tests" / "monitoring"
 END: Final = "<!-- end -->"
 SECTIONS: Final = (
     "What it means",
@@ -26,8 +30,11 @@ SECTIONS: Final = (
     "Likely causes",
     "What to do",
     "When to escalate",
+    "How it is proved",
 )
-_PART = re.compile(r"(<!-- from (alert|errors|alerts)(?:: (.*?))? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_PART = re.compile(
+    r"(<!-- from (alert|alerts|errors|faults)(?:: (.*?))? -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
 _ROW = re.compile(r"^\| `(.+?)` \| (.*) \|$", re.MULTILINE)
 _LABEL = re.compile(r"\{\{-? *(?:with +)?\$labels\.(\w+) *-?\}\}")
 
@@ -66,6 +73,8 @@ def _lines(source: str, names: str, alert: Alert | None, rows: Mapping[str, str]
         yield from _listed()
     elif source == "errors":
         yield from _causes(names, rows)
+    elif source == "faults" and alert is not None:
+        yield from _proved(alert)
     elif alert is not None:
         yield from _declared(alert)
 
@@ -98,6 +107,35 @@ def _causes(names: str, rows: Mapping[str, str]) -> Iterator[str]:
     yield ""
 
 
+def _proved(alert: Alert) -> Iterator[str]:
+    named = " and by ".join(f"*{name.replace('_', ' ')}*" for name in faults_of(alert.name))
+    yield f"In a simulated operator it is fired by {named}, and silent in healthy runs"
+    yield f"(`{FAULTS.relative_to(ROOT)}`)."
+
+
+def faults_of(alert: str) -> Sequence[str]:
+    """The planned faults that must fire an alert. Raises RunbookError if there is none."""
+    trees = [ast.parse(path.read_text()) for path in sorted(FAULTS.glob("*faults*.py"))]
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    names = [one.name for one in functions for mark in one.decorator_list if alert in _fired(mark)]
+    if not names:
+        raise RunbookError(f"no planned fault in {FAULTS.relative_to(ROOT)} fires {alert}")
+    return names
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _fired(mark: ast.expr) -> Iterator[str]:
+    """The alerts that `@fires(...)` names; those which may fire too are not among them."""
+    if not isinstance(mark, ast.Call) or ast.unparse(mark.func) != "fires":
+        return
+    given = [*mark.args, *(one.value for one in mark.keywords if one.arg == "lasting")]
+    for node in itertools.chain.from_iterable(map(ast.walk, given)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 def _listed() -> Iterator[str]:
     yield ""
     for severity, title in (("page", "Pages: look now"), ("ticket", "Tickets: look on the next working day")):
@@ -115,6 +153,8 @@ def begun(alert: Alert) -> str:
     parts = [f"# {alert.name}", "<!-- from alert -->\n<!-- end -->"]
     for title in SECTIONS:
         parts.append(f"## {title}")
+        if title == "How it is proved":
+            parts.append("<!-- from faults -->\n<!-- end -->")
         if title == "Likely causes":
             parts.append('<!-- from errors: "failed" -->\n<!-- end -->')
     return "\n\n".join(parts) + "\n"

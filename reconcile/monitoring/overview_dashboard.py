@@ -110,6 +110,7 @@ _LEADER: Final = Panel(
     width=3,
     height=4,
     words=[(0, "nobody leads", BAD), (1, "one leads", GOOD)],
+    steps=[(2, CAREFUL)],
 )
 _SHARDS_HELD: Final = Panel(
     "Members of the ring",

@@ -69,6 +69,7 @@ def json_of(dashboard: Dashboard, operator: str = "sites") -> dict[str, Any]:
     return made
 
 
+@pytest.mark.rule("monitoring-dashboards")
 @pytest.mark.parametrize("dashboard", all_dashboards(), ids=lambda one: one.slug)
 def test_a_dashboard_fits_the_schema_of_grafana(dashboard: Dashboard) -> None:
     made = json_of(dashboard)
@@ -113,6 +114,7 @@ def test_dashboards_of_one_operator_have_names_of_their_own_of_at_most_40_charac
     )
 
 
+@pytest.mark.rule("monitoring-dashboards")
 @in_world(played)
 async def test_dashboards_name_only_metrics_and_labels_that_an_operator_has(world: World) -> None:
     known = {**await metrics_of(world), **recorded(), **OF_PROMETHEUS}
@@ -211,6 +213,7 @@ def test_prometheus_reads_each_expression(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in promtool("check", "rules", str(path))
 
 
+@pytest.mark.rule("monitoring-dashboards")
 @needs_promtool
 def test_no_panel_is_empty_for_an_operator_that_works(tmp_path: Path) -> None:
     count, scrapes = 24, list[Mapping[Series, float]]()

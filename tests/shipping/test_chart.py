@@ -44,6 +44,7 @@ OPERATORS = [
 ]
 
 
+@pytest.mark.rule("monitoring-objects")
 @pytest.mark.parametrize("options", OPERATORS, ids=" ".join)
 def test_the_default_values_give_the_kustomize_base(options: Sequence[str]) -> None:
     assert installed(chart(*options).objects()) == installed(base(*options))

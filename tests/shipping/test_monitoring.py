@@ -60,6 +60,7 @@ def endpoint_of(options: Sequence[str]) -> dict[str, Any]:
     return endpoint
 
 
+@pytest.mark.rule("monitoring-objects")
 @pytest.mark.parametrize("options", FORMS, ids=" ".join)
 def test_prometheus_operator_takes_the_objects_without_a_field_that_it_does_not_know(
     options: Sequence[str],
@@ -78,6 +79,7 @@ def test_prometheus_operator_takes_the_objects_without_a_field_that_it_does_not_
         assert api.send("POST", path, misspelt, query=strict).status == 400
 
 
+@pytest.mark.rule("monitoring-objects")
 @pytest.mark.parametrize("options", FORMS, ids=" ".join)
 def test_what_is_collected_are_the_pages_of_the_pods(options: Sequence[str]) -> None:
     (deployment,) = of_kind("Deployment", options)
@@ -235,32 +237,3 @@ def test_prometheus_reads_the_rules(options: Sequence[str], tmp_path: Path) -> N
         ["promtool", "check", "rules", str(path)], capture_output=True, text=True, timeout=50, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-# --- the flags ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("sites", "--pod-monitor"), "--pod-monitor is about --monitoring"),
-        (("sites", "--metrics-ca", "ca"), "--metrics-ca is about --monitoring"),
-        (("sites", "--monitoring", "--monitoring-label", "x"), "'x' is not a label"),
-        (("sites", "--monitoring", "--monitoring-label", "a=b c"), "'a=b c' is not a label"),
-        (("sites", "--monitoring", "--metrics-ca", "ca"), "the pods serve without TLS"),
-        (("sites", "--monitoring", *READER), "/metrics of this operator asks for none"),
-        ((TLS, "--monitoring", "--metrics-reader", "prometheus"), "'prometheus' is not a ServiceAccount"),
-        ((TLS, "--monitoring", "--metrics-ca", "Pages"), "'Pages' is not the name of a Secret"),
-        (("sites", "--monitoring", "--runbooks", "books"), "'books' is not an address"),
-        (("sites", "--monitoring", "--runbooks", "javascript:x"), "'javascript:x' is not an address"),
-        ((DOORS, "--monitoring", "--olm", "bundle"), "--olm and --monitoring were both given"),
-    ],
-)
-def test_flags_that_could_not_work_are_refused_in_one_line(
-    options: Sequence[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(reconcile, ["manifests", *options])
-    assert result.exit_code == 2
-    assert message in result.output
-    assert list(tmp_path.iterdir()) == []
