@@ -79,7 +79,8 @@ class Healthy:
             blips=chance.randint(0, 2),
             refusals=chance.randint(0, 5),
             hiccups=chance.randint(0, 5),
-            bursts=chance.randint(0, 2),
+            # Two within an hour spend the budget of reaction, and are worth a ticket.
+            bursts=chance.randint(0, 1),
             pause=chance.random() < 0.2,
         )
 
