@@ -212,6 +212,20 @@ async def test_a_run_is_asked_for_with_one_press_and_a_pause_only_after_a_questi
     assert manager.acted[2:] == [("resume", "sites", "default/shop")]
 
 
+async def test_the_buttons_do_not_move_when_the_life_of_the_object_arrives(
+    tab: Tab, manager: ScriptedManager
+) -> None:
+    known = manager.lives.pop("default/shop")
+    await tab.open(manager.url + SHOP)
+    await tab.until_shown("Run now")
+    place = "document.querySelector('.actions').getBoundingClientRect().top"
+    before = await tab.evaluate(place)
+    manager.lives["default/shop"] = known
+    manager.change(row(1, "default/shop", "failing", reason="changed"))
+    await tab.until_shown("Why not now?")
+    assert abs(await tab.evaluate(place) - before) < 1
+
+
 async def test_an_action_names_the_cluster_of_its_object(tab: Tab, manager: ScriptedManager) -> None:
     manager.overview["controllers"][0]["cluster"] = "east"
     await tab.open(manager.url + SHOP)
