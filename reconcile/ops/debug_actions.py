@@ -27,6 +27,8 @@ class Replica(Protocol):
 class DebugActions:
     """Answers for the runners of a manager; `kind` is a kind, a plural, or the name of a controller.
 
+    With `controller` only the one of exactly that name answers: several may work on one kind.
+
     `why` says why a key does not run now, in one word and a sentence that may be empty.
     """
 
@@ -34,12 +36,9 @@ class DebugActions:
     replica: Callable[[], Replica | None] = lambda: None
     why: Callable[[Runner[Any], Request], tuple[str, str]] = lambda runner, request: ("", "")
 
-    def found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
+    def found(self, kind: str, key: str, controller: str = "") -> Sequence[tuple[Runner[Any], Request]]:
         """Each controller of that name or kind that knows the key. Raises LookupError, ValueError."""
-        runners = [runner for runner in self.runners() if _is(runner, kind)]
-        if not runners:
-            known = ", ".join(sorted({each.controller.resource.kind for each in self.runners()}))
-            raise LookupError(f"no controller here has the kind {kind!r}; there are: {known or 'none'}")
+        runners, kind = self._asked(kind, controller), kind or controller
         cluster, colon, rest = key.rpartition(":")
         request = as_request(rest)._replace(cluster=cluster if colon else "")
         found = [
@@ -51,7 +50,18 @@ class DebugActions:
             raise LookupError(self._elsewhere(kind, key, runners[0], request))
         return found
 
-    def explain(self, kind: str, key: str) -> Mapping[str, Any]:
+    def _asked(self, kind: str, controller: str) -> Sequence[Runner[Any]]:
+        if controller:
+            if named := [runner for runner in self.runners() if runner.name == controller]:
+                return named
+            known = ", ".join(sorted(each.name for each in self.runners()))
+            raise LookupError(f"no controller here is named {controller!r}; there are: {known or 'none'}")
+        if found := [runner for runner in self.runners() if _is(runner, kind)]:
+            return found
+        known = ", ".join(sorted({each.controller.resource.kind for each in self.runners()}))
+        raise LookupError(f"no controller here has the kind {kind!r}; there are: {known or 'none'}")
+
+    def explain(self, kind: str, key: str, controller: str = "") -> Mapping[str, Any]:
         """The last runs of a key in each controller. Raises LookupError, and ValueError for a bad key."""
         now = anyio.current_time()
         return {
@@ -61,13 +71,13 @@ class DebugActions:
                     "held_by": self._holder(runner, request),
                     "why": dict(zip(("state", "sentence"), self.why(runner, request), strict=True)),
                 }
-                for runner, request in self.found(kind, key)
+                for runner, request in self.found(kind, key, controller)
             ]
         }
 
-    def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
+    def act(self, action: str, kind: str, key: str, controller: str = "") -> Mapping[str, Any]:
         """Trigger, pause or resume a key; returns in which controllers. Raises LookupError, ValueError."""
-        found, done = self.found(kind, key), []
+        found, done = self.found(kind, key, controller), []
         if action == "trigger" and all(runner.is_left(request) for runner, request in found):
             raise LookupError(self._elsewhere(kind, key, *found[0]))
         for runner, request in found:
@@ -106,8 +116,11 @@ class DebugActions:
 
 def _is(runner: Runner[Any], kind: str) -> bool:
     resource = runner.controller.resource
-    names = (resource.kind.lower(), resource.plural, resource.name, runner.controller.name, runner.name)
-    return kind.lower() in names
+    return kind in (runner.controller.name, runner.name) or kind.lower() in (
+        resource.kind.lower(),
+        resource.plural,
+        resource.name,
+    )
 
 
 def _explained(runner: Runner[Any], request: Request, now: float) -> Mapping[str, Any]:

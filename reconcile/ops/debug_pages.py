@@ -26,10 +26,10 @@ def add_action_pages(
     """Serve `actions`. `answer` admits a request, or raises, and makes a page of the result."""
     from aiohttp import web
 
-    async def ask(request: web.Request, page: Callable[[str, str], Mapping[str, Any]]) -> web.Response:
-        kind, key = request.query.get("kind", ""), request.query.get("key", "")
+    async def ask(request: web.Request, page: Callable[..., Mapping[str, Any]]) -> web.Response:
+        kind, key, controller = (request.query.get(name, "") for name in ("kind", "key", "controller"))
         try:
-            return await answer(request, lambda: page(kind, key))
+            return await answer(request, lambda: page(kind, key, controller))
         except LookupError as error:
             raise web.HTTPNotFound(text=f"{error.args[0]}\n") from None
         except ValueError as error:

@@ -208,7 +208,7 @@ class ScriptedManager:
             return web.Response(status=401, headers=HEADERS)
         if "X-Reconcile" not in request.headers:
             return web.Response(status=403, text="a change needs the header X-Reconcile\n")
-        acted = (request.match_info["action"], request.query["kind"], request.query["key"])
+        acted = (request.match_info["action"], request.query["controller"], request.query["key"])
         self.acted.append(acted)
         refusal = self.on_action(*acted)
         return web.Response(status=404, text=refusal) if refusal else web.json_response({})

@@ -25,7 +25,7 @@ export class Session {
 
   /** Trigger, pause or resume a key. Raises an Error in words. */
   async act(action, controller, key) {
-    const query = new URLSearchParams({ kind: controller, key });
+    const query = new URLSearchParams({ controller, key });
     const answer = await fetch(`../debug/${action}?${query}`, {
       method: "POST",
       headers: { ...this.headers(), "X-Reconcile": "status-page" },
