@@ -68,7 +68,7 @@ def _print_new(
             if as_json:
                 click.echo(json.dumps({"controller": name[0], **run}))
             else:
-                _print_lines(chain(run))
+                _print_lines([*(gap(run) if heads else ()), *chain(run)])
 
 
 def _print_lines(lines: Iterable[str]) -> None:
@@ -90,6 +90,12 @@ def _now(one: Mapping[str, Any]) -> str:
     """What it does now, or why it does nothing, in the words of the status page."""
     why: Mapping[str, str] = one["why"]
     return why["sentence"] or why["state"]
+
+
+def gap(run: Mapping[str, Any]) -> Iterator[str]:
+    """That runs before this one are not kept, if there are any."""
+    if left_out := run.get("left_out", 0):
+        yield f"  … {left_out} run{' is' if left_out == 1 else 's are'} not kept"
 
 
 def chain(run: Mapping[str, Any]) -> Iterator[str]:

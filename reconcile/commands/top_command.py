@@ -25,7 +25,7 @@ def top(once: bool, as_json: bool, manager: DebugClient) -> None:
     """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
 
     RUNS A MINUTE counts the runs that ended within the last minute; for a key that runs less often it is
-    computed from its last five runs. Each distinct error is shown with its file and line.
+    computed from its last runs. Each distinct error is shown with its file and line.
     """
     state = manager.ask("/debug/state")
     if as_json:
@@ -91,8 +91,8 @@ def _keys(controllers: Mapping[str, Any]) -> Iterator[Busy]:
 
 def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
     """Runs per minute: those `counted` in the last one, or the rate of the remembered runs."""
-    intervals = len(runs) - 1
-    if intervals < 1:
+    intervals = sum(1 + run.get("left_out", 0) for run in runs[1:])
+    if not intervals:
         return float(counted)
     # A burst that has ended is spread over at least a minute, so that an idle key does not look busy.
     remembered = intervals * 60 / max(60.0, runs[0]["ended_ago"])

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 from attrs import define, field
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from reconcile.controller.service_levels import ServiceLevels
 
 RUNS_OF_A_KEY = 5
+"""The last ones. The last that a change or a person woke stays longer, as far as runs that followed by
+themselves would push it out: of a key that fails it is the one that says why."""
 KEYS_REMEMBERED = 200
 WRITES_KEPT = 32
+_BY_ITSELF: Final = frozenset({"retried", "scheduled", "resynced"})
 _NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
 
@@ -63,6 +66,7 @@ class PastRun(NamedTuple):
     are the first objects that it read, `writes` its changes in words, `at` is where its error was raised, and
     `members` are the errors of a group. `requeue_after`: in how many seconds it asked to run again.
     `given_up`: its error is not worth a retry. `details` are what it wrote, where the history keeps them.
+    `left_out`: how many runs between the one before it in the history and this one are not kept.
     """
 
     started: float
@@ -79,6 +83,7 @@ class PastRun(NamedTuple):
     requeue_after: float | None = None
     given_up: bool = False
     details: RunDetails | None = None
+    left_out: int = 0
 
     @property
     def seconds(self) -> float:
@@ -181,7 +186,7 @@ class RunHistory:
             if len(self._past) >= KEYS_REMEMBERED:
                 self._past.popitem(last=False)
         count_end(slots, now)
-        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now, self.details)), slots
+        self._past[run.request] = _with_newest(past, _past(run, now, self.details)), slots
         if self.metrics is not None and run.outcome is not None:
             self.metrics.run_ended(run.outcome, now - run.started)
         if self.ends is None:
@@ -190,6 +195,23 @@ class RunHistory:
             self.ends.cancelled(run.request)
         else:
             self.ends.ended(run.request, now, run.outcome.error is not None)
+
+
+def _with_newest(past: tuple[PastRun, ...], newest: PastRun) -> tuple[PastRun, ...]:
+    """The runs of a key that are kept, after another one."""
+    if len(past) < RUNS_OF_A_KEY:
+        return (*past, newest)
+    oldest, second, *others = past
+    if not _was_woken(oldest) or any(map(_was_woken, (newest, second, *others))):
+        # What is left out before the oldest one is not known of others either.
+        return (second._replace(left_out=0) if second.left_out else second, *others, newest)
+    third, *rest = (*others, newest)
+    return (oldest, third._replace(left_out=third.left_out + second.left_out + 1), *rest)
+
+
+def _was_woken(run: PastRun) -> bool:
+    """Whether something woke a run that neither time nor the runs before it brought about."""
+    return any(cause.verb not in _BY_ITSELF and not cause.echo for cause in run.causes)
 
 
 def _past(run: ActiveRun, now: float, details: WriteDetails | None) -> PastRun:

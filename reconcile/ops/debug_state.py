@@ -86,6 +86,7 @@ def running_run(run: ActiveRun, now: float) -> Mapping[str, Any]:
 def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
     return {
         "reconcile_id": run.reconcile_id,
+        "left_out": run.left_out,
         "ended_ago": round(now - run.ended, 3),
         "seconds": round(run.seconds, 6),
         "attempt": run.attempt,

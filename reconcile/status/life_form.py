@@ -67,7 +67,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class LifeRun(msgspec.Struct, frozen=True):
-    """A run; one under way has no `ended`, and no id yet."""
+    """A run; one under way has no `ended`, and no id yet. `left_out` runs just before it are not kept."""
 
     id: str
     started: Time
@@ -77,6 +77,7 @@ class LifeRun(msgspec.Struct, frozen=True):
     error: str = ""
     at: str = ""
     next_at: Time | None = None
+    left_out: int = 0
     woken_by: list[WokenBy] = []
     reads: list[Read] = []
     writes: list[Written] = []

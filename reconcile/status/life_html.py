@@ -78,8 +78,7 @@ def _sections(life: Life) -> Iterator[Markup]:
         yield element("ul", *map(_condition, life.conditions), class_="tree")
     yield element("h2", "Runs, newest first")
     if life.runs:
-        runs = [_run(run, life) for run in life.runs]
-        yield element("ol", *runs, class_="runs")
+        yield element("ol", *([_run(run, life), _gap(run)] for run in life.runs), class_="runs")
     else:
         yield element("p", "No run of it is remembered.", class_="faint")
     if life.tree is not None:
@@ -168,6 +167,14 @@ def _run(run: LifeRun, life: Life) -> Markup:
         id=_anchor(run.id),
         class_=f"run {_colour(run.result)}",
     )
+
+
+def _gap(run: LifeRun) -> Markup | None:
+    """What stands below a run where those just before it are not kept."""
+    if not run.left_out:
+        return None
+    are = "run is" if run.left_out == 1 else "runs are"
+    return element("li", f"{run.left_out} {are} not kept", class_="run gap faint")
 
 
 def _chain(run: LifeRun, life: Life) -> Iterator[Markup]:
@@ -321,7 +328,9 @@ def _moment(before: str, seconds: float | None, *, exact: bool = False) -> Marku
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if 0 <= seconds < 0.1 else seconds_text(seconds)
+    if not 0 <= seconds < 0.1:
+        return seconds_text(seconds)
+    return f"{seconds * 1000:.{1 if seconds < 0.01 else 0}f} ms"
 
 
 def _anchor(reconcile_id: str) -> str | None:

@@ -108,7 +108,7 @@ def runs_shown(
     for place, run in reversed(list(enumerate(past))):
         before = past[place - 1] if place else None
         follower = past[place + 1] if place + 1 < len(past) else active
-        woken_by = _woken_by(run, before, view, name)
+        woken_by = _woken_by(run, None if run.left_out else before, view, name)
         shown.append(_past_run(run, woken_by, _next_at(run, follower, due_at), view))
     return shown
 
@@ -125,6 +125,7 @@ def _past_run(
         "error": view.prose(run.error),
         "at": view.text(run.at),
         "next_at": None if next_at is None else view.wall(next_at),
+        "left_out": run.left_out,
         "woken_by": woken_by,
         "reads": [_read(resource, key, view) for resource, key in run.reads],
         "writes": list(_writes(run, view)),
@@ -142,6 +143,7 @@ def _active_run(run: ActiveRun, woken_by: Sequence[Mapping[str, Any]], view: Run
         "error": "",
         "at": "" if run.task is None else view.text(waiting_place(run.task)),
         "next_at": None,
+        "left_out": 0,
         "woken_by": woken_by,
         "reads": [],
         "writes": [],
@@ -154,6 +156,8 @@ def _next_at(run: PastRun, follower: PastRun | ActiveRun | None, due_at: float |
         return due_at
     if run.requeue_after is not None:
         return run.ended + run.requeue_after
+    if isinstance(follower, PastRun) and follower.left_out:
+        return None
     is_next_try = any(cause.verb in ("retried", "scheduled") for cause in follower.causes)
     return follower.started if is_next_try else None
 

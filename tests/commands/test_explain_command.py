@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.commands import main
-from reconcile.commands.explain_command import chain, head
+from reconcile.commands.explain_command import chain, gap, head
 from reconcile.commands.top_command import rate, summary
 from reconcile.controller.run_ends import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
@@ -304,6 +304,14 @@ def test_a_failed_run_shows_its_error_and_how_often_it_failed_before() -> None:
 def test_a_failed_run_shows_where_it_failed() -> None:
     lines = list(chain(run(result="error", error="ValueError: no", at="sites.py:12")))
     assert lines[-1] == "    at        sites.py:12"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "lines"), [(0, []), (1, ["  … 1 run is not kept"]), (7, ["  … 7 runs are not kept"])]
+)
+def test_runs_that_are_missing_between_others_are_said(left_out: int, lines: list[str]) -> None:
+    assert list(gap(run(left_out=left_out))) == lines
+    assert list(gap(run())) == []
 
 
 def test_a_storm_is_shown_before_the_runs() -> None:

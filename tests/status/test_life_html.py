@@ -91,6 +91,16 @@ def test_the_file_says_what_woke_each_run_what_it_wrote_and_what_followed() -> N
         assert words in text, words
 
 
+@pytest.mark.parametrize(("left_out", "words"), [(1, "1 run is not kept"), (6, "6 runs are not kept")])
+def test_the_file_says_where_runs_are_missing_between_others(left_out: int, words: str) -> None:
+    life = a_life()
+    life["runs"][0]["left_out"] = left_out
+    assert words in page_of(life).text
+    assert "not kept" not in page_of(a_life()).text.replace("values of Secrets are not kept", "").replace(
+        "its fields are not kept", ""
+    )
+
+
 def test_a_run_leads_to_the_run_that_woke_it() -> None:
     page = page_of(a_life())
     targets = {attributes["id"] for _, attributes in page.elements if "id" in attributes}

@@ -184,6 +184,26 @@ def test_a_failed_run_says_why_and_when_it_is_tried_again() -> None:
     played(scenario)
 
 
+def test_the_change_that_made_an_object_fail_is_shown_however_often_it_was_tried_again() -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("no bulb")
+
+    async def scenario(world: World) -> None:
+        async with lived(world, toys(fail)) as (_, lives):
+            await world.make()
+            await anyio.sleep(1800)
+            runs = lives.life_of("Toy", "default/a")["runs"]
+        *retries, after_gap, first = runs
+        assert only(first["woken_by"])["verb"] == "added"
+        assert after_gap["attempt"] - first["attempt"] == after_gap["left_out"] + 1 > 5
+        # The run that it follows from is not kept, and the next try of the first one neither.
+        assert only(after_gap["woken_by"])["from"] is None
+        assert first["next_at"] is None
+        assert {run["left_out"] for run in retries} == {0}
+
+    played(scenario)
+
+
 def test_what_a_result_asked_for_is_the_next_try_even_where_a_change_came_first() -> None:
     async def later(ctx: Context[Toy]) -> Result:
         return Result(requeue_after=60)

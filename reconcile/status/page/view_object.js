@@ -84,7 +84,7 @@ export function objectView({ model, route, shown, actions }) {
         h("h2", { id: "runs-title" }, "Runs", h("span", { class: "quiet small" }, "newest first")),
         life.runs.length === 0
           ? empty("It has not run since this manager started, or so long ago that its runs are forgotten.")
-          : h("ol", { class: "timeline" }, life.runs.map((run) => runItem(run, life, now)))),
+          : h("ol", { class: "timeline" }, life.runs.map((run) => [runItem(run, life, now), gapBelow(run)]))),
       h("div", { class: "beside" }, conditions(life, now), ownership(life))),
   ];
 }
@@ -168,6 +168,12 @@ function runItem(run, life, now) {
         h("span", { class: "words bad" }, run.error), run.at && h("code", { class: "quiet place" }, run.at),
       ]),
       hasNext(run) && step("next", nextRun(run, life, now))));
+}
+
+/** What stands below a run where those just before it are not kept. */
+function gapBelow(run) {
+  return run.left_out > 0 && h("li", { key: `below ${run.id}`, class: "run-gap quiet small" },
+    `${count(run.left_out)} ${run.left_out === 1 ? "run is" : "runs are"} not kept`);
 }
 
 function step(name, content) {
