@@ -12,12 +12,12 @@ from attrs import define, field
 from reconcile.controller.run_ends import RunEnds, Slots, count_end, ends_of_last_minute
 from reconcile.controller.run_result import RunResult
 from reconcile.controller.service_metrics import ServiceMetrics
+from reconcile.controller.shown_runs import causes_and_reads, writes_in_words
 from reconcile.controller.write_details import RunDetails, WriteDetails
 from reconcile.runs.run_failures import Member
 from reconcile.runs.run_record import ObjectRef
 from reconcile.runs.run_request import Cause, Request
 from reconcile.storms.guard import StormMetrics
-from reconcile.storms.storm_report import describe_write
 from workqueue import Item, QueueMetrics
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ RUNS_OF_A_KEY = 5
 """The last ones. The last that a change or a person woke stays longer, as far as runs that followed by
 themselves would push it out: of a key that fails it is the one that says why."""
 KEYS_REMEMBERED = 200
-WRITES_KEPT = 32
 _BY_ITSELF: Final = frozenset({"retried", "scheduled", "resynced"})
 _NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
@@ -219,16 +218,17 @@ def _past(run: ActiveRun, now: float, details: WriteDetails | None) -> PastRun:
     if outcome is None:
         return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")
     record = outcome.record
+    causes, reads = causes_and_reads(outcome)
     return PastRun(
         run.started,
         now,
-        run.causes if record is None else tuple(record.causes),
+        run.causes if record is None else causes,
         run.attempt,
         outcome.reconcile_id,
         outcome.name,
         outcome.message,
-        () if record is None else record.reads,
-        () if record is None else tuple(map(describe_write, record.writes[:WRITES_KEPT])),
+        reads,
+        writes_in_words(outcome),
         outcome.at if outcome.error is not None else "",
         tuple(outcome.members) if outcome.error is not None else (),
         outcome.result.requeue_after,

@@ -95,24 +95,13 @@ class RunLog:
         level = INFO if reasons else DEBUG
         if not log.isEnabledFor(level):
             return
-        values = _redacted(outcome, values_of(run, next_try))
+        values = values_of(run, next_try)
         because = {"because": ", ".join(reasons)} if reasons else {}
         log.log(level, "reconciled", key=str(request), **values, **because, reconcile_id=outcome.reconcile_id)
 
     def _log_failure(
         self, request: Request, outcome: RunResult, event: str, *, run: PastRun, next_try: NextTry
     ) -> None:
-        values = {**_redacted(outcome, values_of(run, next_try)), "reconcile_id": outcome.reconcile_id}
+        values = {**values_of(run, next_try), "reconcile_id": outcome.reconcile_id}
         now = anyio.current_time()
         self.failures.tell(outcome.failed, event, now, terminal=outcome.terminal, key=str(request), **values)
-
-
-def _redacted(outcome: RunResult, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values, without what the run has read of Secrets: an author may put that into a name or a note."""
-    if not outcome.secretive:
-        return values
-    clean = dict(values)
-    for name in ("woken_by", "wrote"):
-        if name in clean:
-            clean[name] = [outcome.redact(one) for one in clean[name]]
-    return clean

@@ -23,9 +23,10 @@ from prometheus_client import CollectorRegistry
 from informers import APIResource
 from informers.credentials import Proof
 from informers.exec_plugin import Plugin
-from reconcile import Cause, Context, Controller, Manager, ObjectMeta, Watch
+from reconcile import Cause, Context, Controller, Intent, Manager, ObjectMeta, Watch
 from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
-from reconcile.kinds import Event, Secret
+from reconcile.kinds import ConfigMap, Event, Secret
+from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.log_setup import configure_logging
 from reconcile.status.life_form import read_life
 from reconcile.status.life_html import html_of
@@ -409,3 +410,37 @@ async def test_secrets_in_errors_of_functions_outside_of_runs_are_hidden(
         await anyio.sleep(10)
     assert f"cannot use ['{HIDDEN}'" in everything_logged.getvalue()
     assert PASSWORD not in everything_logged.getvalue()
+
+
+def test_objects_and_fields_that_are_named_by_a_value_are_shown_nowhere(
+    everything_logged: io.StringIO,
+) -> None:
+    value = "tenant-4711-key"
+    pad = "x" * 8
+
+    async def name_by_it(ctx: Context[Toy]) -> None:
+        secret = await ctx.client.get(Secret, "planted", "default")
+        assert secret is not None
+        name = base64.b64decode(secret.data["name"]).decode()
+        await ctx.client.find(ConfigMap, f"{name}-{pad}", "default")
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"{name}-{pad}"), data={name: pad}))
+
+    async def scenario(world: World) -> None:
+        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"name": encoded(value)})
+        await world.client.create(planted)
+        controller = Controller(Toy, name_by_it, owns=[ConfigMap], reads=[Secret])
+        async with world.running(controller) as manager:
+            await world.make("leaky")
+            await anyio.sleep(10)
+            explained = DebugActions(lambda: manager._runners).explain("toy", "default/leaky")
+            shown = json.dumps([manager.state(), explained])
+        assert f"apply configmaps default/{HIDDEN}-{pad}" in shown
+        assert f"configmaps default/{HIDDEN}-{pad} added" in shown
+        assert "secrets default/planted" in shown
+        assert f"configmaps default/{HIDDEN}-{pad}" in json.dumps(
+            explained["controllers"][0]["runs"][0]["read"]
+        )
+        assert value not in shown
+        assert value not in everything_logged.getvalue()
+
+    played(scenario)
