@@ -22,6 +22,8 @@ PROSE_SEARCHED: Final = 16_384
 """Characters of a text of an author that are searched for passwords; the rest is cut."""
 FIELDS_OF_A_LIFE: Final = 400
 """Changed fields that are shown, of the newest runs first: each takes the manager's loop some 15 µs."""
+BYTES_OF_A_LIFE: Final = 1024 * 1024
+"""Of the states before and after writes that are compared, of the newest runs first: they take some 10 ms."""
 
 Change: TypeAlias = tuple[APIResource, Key, int]
 """An object at the version that a write gave it."""
@@ -41,9 +43,10 @@ class Origin(NamedTuple):
 
 @define
 class FieldRoom:
-    """How many more changed fields are to be shown."""
+    """How many more changed fields are to be shown, and how many bytes of objects read to find them."""
 
     left: int = FIELDS_OF_A_LIFE
+    bytes_left: int = BYTES_OF_A_LIFE
 
 
 @frozen
@@ -242,8 +245,10 @@ def _write(text: str, write: WriteDetail, before: Snapshot | None, view: RunView
 
 
 def _fields(write: WriteDetail, before: Snapshot | None, view: RunView) -> Sequence[Mapping[str, str]] | None:
-    if view.room.left <= 0:
+    if view.room.left <= 0 or view.room.bytes_left <= 0:
         return None
+    if not write.secret and write.after is not None:
+        view.room.bytes_left -= len(write.after.raw) + (0 if before is None else len(before.raw))
     informer = view.informer_of(write.resource)
     store = None if informer is None else informer.store
     fields = fields_written(write, before, store, view.shown(write.resource))

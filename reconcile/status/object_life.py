@@ -23,6 +23,7 @@ from reconcile.status.key_facts import Around, around_of, facts_of
 from reconcile.status.life_form import VERSION
 from reconcile.status.life_runs import Origin, RunView, changes_in, origins_of, runs_shown, states_written
 from reconcile.status.life_secrets import declared_secrets, redactor_of, secret_paths
+from reconcile.status.object_glance import health_at
 from reconcile.status.object_health import (
     CONDITIONS_READ,
     HealthFacts,
@@ -216,6 +217,6 @@ def _tree(
     return {**tree, "health": health}
 
 
-def _health_of_child(obj: Mapping[str, Any]) -> str:
+def _health_of_child(snapshot: Snapshot) -> str:
     # Other kinds have no runs here: what says nothing of itself (a ConfigMap) is well once it exists.
-    return health_of(_after_run(facts_in(obj), "")).health
+    return health_at(snapshot, ran=True, error="", secret=False).health

@@ -15,6 +15,11 @@ from reconcile.status.write_differences import field_changes, shown_changes
 CHILDREN_SHOWN: Final = 50
 NODES_SHOWN: Final = 500
 DEEPEST: Final = 8
+BYTES_JUDGED: Final = 4 * 1024 * 1024
+"""Of the objects of a tree, to find how they do: anybody may make a large object a child of another one, and
+a megabyte takes the manager's loop a millisecond."""
+BYTES_COMPARED: Final = 512 * 1024
+"""Of the objects of a tree that are compared as a whole, which takes ten times as long."""
 
 Desired: TypeAlias = Literal["same", "differs", "unknown", "missing"]
 Compared: TypeAlias = tuple[Desired, Sequence[Mapping[str, str]]]
@@ -28,13 +33,14 @@ _NAMES: Final = ("desired", "live")
 class Family:
     """Where children are looked for: all `informers` of the cluster, and `intents` of the key at the root.
 
-    `shown` makes the values of a kind readable, `health` judges an object by itself.
+    `shown` makes the values of a kind readable, `health` judges an object by itself. Where no more bytes are
+    to be read, an object has no health, or is not compared.
     """
 
     informers: Sequence[Informer]
     intents: Mapping[Place, AppliedIntent]
     shown: Callable[[APIResource], ShownValues]
-    health: Callable[[Mapping[str, Any]], str]
+    health: Callable[[Snapshot], str]
 
     def tree_of(self, resource: APIResource, root: Snapshot) -> Mapping[str, Any]:
         """The object and what it owns, as JSON has it; each object is shown once."""
@@ -84,14 +90,17 @@ class _Tree:
     family: Family
     _nodes: int = field(default=1, init=False)
     _seen: set[str] = field(factory=set, init=False)
+    _to_judge: int = field(default=BYTES_JUDGED, init=False)
+    _to_compare: int = field(default=BYTES_COMPARED, init=False)
 
     def node(
         self, resource: APIResource, snapshot: Snapshot, compared: Compared, depth: int
     ) -> Mapping[str, Any]:
         self._seen.add(snapshot.uid)
+        health = self._health(snapshot)
         children, more = self._children(snapshot, depth)
         missing = [_gone(*one) for one in self.family.missing(snapshot)] if depth == 0 else []
-        return _shown(resource, snapshot, self._health(snapshot), compared, [*children, *missing], more)
+        return _shown(resource, snapshot, health, compared, [*children, *missing], more)
 
     def _children(self, owner: Snapshot, depth: int) -> tuple[Sequence[Mapping[str, Any]], int]:
         found = [
@@ -106,16 +115,23 @@ class _Tree:
         self._seen.update(child.uid for _, child in shown)
         self._nodes += len(shown)
         nodes = [
-            self.node(informer.resource, child, self.family.compared(informer, child), depth + 1)
+            self.node(informer.resource, child, self._compared(informer, child), depth + 1)
             for informer, child in shown
         ]
         return nodes, len(found) - len(shown)
 
     def _health(self, snapshot: Snapshot) -> str:
-        try:
-            return self.family.health(snapshot.to_dict())
-        except RecursionError:
-            return self.family.health({})
+        if self._to_judge <= 0:
+            return ""
+        self._to_judge -= len(snapshot.raw)
+        return self.family.health(snapshot)
+
+    def _compared(self, informer: Informer, live: Snapshot) -> Compared:
+        if (informer.resource, live.key) in self.family.intents:
+            if self._to_compare <= 0:
+                return _NOT_KNOWN
+            self._to_compare -= 2 * len(live.raw)  # as it is, and as it was applied
+        return self.family.compared(informer, live)
 
 
 def _gone(resource: APIResource, intent: AppliedIntent) -> Mapping[str, Any]:

@@ -12,7 +12,14 @@ from reconcile import kind_of
 from reconcile.client.redaction import NO_SECRETS
 from reconcile.controller.write_details import AppliedIntent, Place
 from reconcile.kinds import ConfigMap
-from reconcile.status.ownership import CHILDREN_SHOWN, DEEPEST, NODES_SHOWN, Family
+from reconcile.status.ownership import (
+    BYTES_COMPARED,
+    BYTES_JUDGED,
+    CHILDREN_SHOWN,
+    DEEPEST,
+    NODES_SHOWN,
+    Family,
+)
 from reconcile.status.shown_values import ShownValues
 from reconcile.testing import FakeClient
 
@@ -103,3 +110,24 @@ def test_nothing_is_said_while_the_cache_does_not_show_the_write_or_of_another_o
     tree = family([state("root"), answer]).tree_of(CONFIG, state("root"))
     assert tree["children"][0]["desired"] == "unknown"
     assert answer.key == Key("d", "a")
+
+
+def test_of_large_children_only_the_first_are_judged() -> None:
+    large = [state(f"c{number}", "root", text="x" * (BYTES_JUDGED // 4)) for number in range(6)]
+    children = family([state("root"), *large]).tree_of(CONFIG, state("root"))["children"]
+    assert [child["health"] for child in children] == ["healthy"] * 4 + [""] * 2
+
+
+def test_of_large_children_only_the_first_are_compared_and_one_alone_always() -> None:
+    text = "x" * BYTES_COMPARED
+    large = [state(f"c{number}", "root", version=2, text=text) for number in range(3)]
+    intents = {place: kept for live in large for place, kept in intent(live, text="y").items()}
+    children = family([state("root"), *large], intents).tree_of(CONFIG, state("root"))["children"]
+    assert [child["desired"] for child in children] == ["same", "unknown", "unknown"]
+
+
+def test_a_child_that_was_not_applied_takes_no_room_from_those_that_are_compared() -> None:
+    large = state("a", "root", text="x" * BYTES_COMPARED)
+    small = state("b", "root", version=2, text="y")
+    tree = family([state("root"), large, small], intent(small, text="y")).tree_of(CONFIG, state("root"))
+    assert [child["desired"] for child in tree["children"]] == ["unknown", "same"]
