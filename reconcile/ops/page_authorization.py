@@ -17,6 +17,8 @@ TOKEN_SECONDS = 60.0
 ALLOWED_SECONDS = 300.0
 REFUSED_SECONDS = 30.0
 REMEMBERED = 1000
+ASK_SECONDS = 10.0
+"""How long a review may take: a page that waits for two of them still answers in time, in words."""
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -101,7 +103,12 @@ class PageAuthorizer:
         transport = self.transport()
         if transport is None:
             raise ApiError("not connected yet")
-        answer = await transport.request(HttpRequest("POST", path, {}, _HEADERS, msgspec.json.encode(review)))
+        request = HttpRequest("POST", path, {}, _HEADERS, msgspec.json.encode(review))
+        try:
+            with anyio.fail_after(ASK_SECONDS):
+                answer = await transport.request(request)
+        except TimeoutError:
+            raise ApiError(f"POST {path}: no answer within {ASK_SECONDS:g} s") from None
         if answer.status >= 400:
             raise error_from_response(answer.status, answer.headers, answer.body, f"POST {path}")
         return parsed(_status_in, answer.body, f"POST {path}")

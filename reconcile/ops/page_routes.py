@@ -32,6 +32,11 @@ PAGE_SECONDS: Final = 30.0
 _THIS_MACHINE = ("127.0.0.1", "::1")
 _PROXY_HEADERS = ("forwarded", "x-forwarded-", "x-real-ip", "x-envoy-", "l5d-", "via")
 _EVENT_LOOP = "event-loop"
+_NO_TOKEN = (
+    "this page needs a bearer token that the API server accepts: kubectl create token NAME prints one\n"
+)
+_NO_RIGHT = "the owner of this token may not {}: grant it with nonResourceURLs of a ClusterRole\n"
+_NO_VERDICT = "the API server cannot be asked who may see this page: try again when it answers\n"
 _health_log = get_logger("reconcile.health")
 T = TypeVar("T")
 
@@ -136,9 +141,11 @@ class PageRoutes:
             return
         status = await self._status_for(reviewer, request, request.method.lower(), request.path, fresh)
         if status == 401:
-            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
+            raise web.HTTPUnauthorized(text=_NO_TOKEN, headers={"WWW-Authenticate": "Bearer"})
+        if status == 403:
+            raise web.HTTPForbidden(text=_NO_RIGHT.format(f"{request.method.lower()} {request.path}"))
         if status != 200:
-            raise web.HTTPForbidden() if status == 403 else web.HTTPServiceUnavailable()
+            raise web.HTTPServiceUnavailable(text=_NO_VERDICT)
 
     async def may(self, request: "web.Request", verb: str, path: str) -> bool:
         """Whether who has sent an admitted request may do something else too."""

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from attrs import define, field
+from attrs import Factory, define, field
 
 from reconcile.ops.loop_calls import LoopHeld
 from reconcile.ops.page_routes import PageGate
@@ -44,6 +44,8 @@ HEADERS: Final = {
 
 Life = Callable[[str, str], Mapping[str, Any]]
 """The life of the object of a controller and key. Raises LookupError, and ValueError for a bad key."""
+
+Verdict = Literal["allowed", "refused", "unknown"]
 
 _read_assets = cache(page_assets)
 
@@ -124,35 +126,59 @@ class StatusPages:
         chunk = await gate.ask(viewer.next)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         response.headers["X-Accel-Buffering"] = "no"
-        reviewed = asked = loop.time()
+        review = _Review(gate, request, loop.time())
         # A page does not notice a gap in the rows: after an error the stream ends, and the page asks anew.
         # A reader may have left before the answer begins.
-        with contextlib.suppress(TimeoutError, ConnectionError, LoopHeld):
+        with contextlib.closing(review), contextlib.suppress(TimeoutError, ConnectionError, LoopHeld):
             await response.prepare(request)
-            while chunk:
+            while chunk and review.allows(loop.time()):
                 async with asyncio.timeout(WRITE_SECONDS):
                     await response.write(chunk)
-                if loop.time() - asked >= REVIEW_SECONDS:
-                    asked = loop.time()
-                    verdict = await _review(gate, request)
-                    reviewed = asked if verdict == "allowed" else reviewed
-                    if verdict == "refused" or asked - reviewed >= UNREVIEWED_SECONDS:
-                        break
                 chunk = await gate.ask(viewer.next)
             await response.write_eof()
         return response
 
 
-async def _review(gate: PageGate, request: "web.Request") -> Literal["allowed", "refused", "unknown"]:
-    from aiohttp import web
+@define(eq=False)
+class _Review:
+    """Whether the viewer of a stream may still see it.
 
-    try:
-        await gate.admit(request, local=True, fresh=True)
-    except (web.HTTPUnauthorized, web.HTTPForbidden):
-        return "refused"
-    except web.HTTPServiceUnavailable:
-        return "unknown"
-    return "allowed"
+    It is asked beside the stream, which goes on meanwhile: when the API server does not answer, it is needed.
+    """
+
+    gate: PageGate
+    request: "web.Request"
+    _allowed: float
+    """When (s of the loop) the last question was asked that the API server has answered with yes."""
+    _asked: float = field(default=Factory(lambda self: self._allowed, takes_self=True), init=False)
+    _task: "asyncio.Task[Verdict] | None" = field(default=None, init=False)
+
+    def allows(self, now: float) -> bool:
+        if self._task is not None and self._task.done():
+            verdict, self._task = self._task.result(), None
+            if verdict == "refused":
+                return False
+            if verdict == "allowed":
+                self._allowed = self._asked
+        if self._task is None and now - self._asked >= REVIEW_SECONDS:
+            self._asked = now
+            self._task = asyncio.get_running_loop().create_task(self._ask())
+        return now - self._allowed < UNREVIEWED_SECONDS
+
+    async def _ask(self) -> "Verdict":
+        from aiohttp import web
+
+        try:
+            await self.gate.admit(self.request, local=True, fresh=True)
+        except (web.HTTPUnauthorized, web.HTTPForbidden):
+            return "refused"
+        except (web.HTTPServiceUnavailable, LoopHeld):
+            return "unknown"
+        return "allowed"
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _refuse_other_sites(request: "web.Request") -> None:

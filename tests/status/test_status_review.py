@@ -13,6 +13,7 @@ from informers import HttpRequest, Response
 from reconcile import Client, Controller, Manager
 from reconcile.embedded import ApiServer, InProcessTransport, User
 from reconcile.models import definition_of
+from reconcile.ops import page_authorization
 from reconcile.status import status_pages
 from tests.helpers.managers import Toy, idle
 from tests.ops.test_pages import Asker
@@ -31,12 +32,18 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class Breaking(InProcessTransport):
-    """Answers reviews with 500 while `broken`."""
+    """Answers reviews with 500 while `broken`, and not at all while `silent`."""
 
     broken = False
+    silent = False
 
     async def request(self, request: HttpRequest) -> Response:
-        return Response(500) if self.broken and "reviews" in request.path else await super().request(request)
+        if "reviews" in request.path:
+            if self.silent:
+                await anyio.sleep_forever()
+            if self.broken:
+                return Response(500)
+        return await super().request(request)
 
 
 async def post(server: ApiServer, plural: str, body: dict[str, Any]) -> None:
@@ -141,12 +148,38 @@ async def test_a_stream_ends_soon_after_the_right_to_it(gone: str, monkeypatch: 
         await read_until_it_ends(reader, manager)
 
 
-async def test_a_stream_goes_on_for_a_while_when_nobody_can_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["broken", "silent"])
+async def test_a_stream_goes_on_for_a_while_when_nobody_can_decide(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(status_pages, "REVIEW_SECONDS", 0.2)
-    monkeypatch.setattr(status_pages, "UNREVIEWED_SECONDS", 3.0)
+    monkeypatch.setattr(status_pages, "UNREVIEWED_SECONDS", 6.0)
     async with reviewed() as (manager, ask, _, transport), stream(ask, **bearer("watcher")) as reader:
         await reader.until(lambda page: page.complete)
-        transport.broken = True
+        setattr(transport, how, True)
         began = anyio.current_time()
+        # Changes come meanwhile.
+        manager.pause("toy")
+        await reader.until(lambda page: page.overview["controllers"][0]["paused"], 3)
+        manager.resume("toy")
+        await reader.until(lambda page: not page.overview["controllers"][0]["paused"], 3)
         await read_until_it_ends(reader, manager)
-        assert anyio.current_time() - began > 2
+        assert anyio.current_time() - began > 4
+
+
+@pytest.mark.parametrize("how", ["broken", "silent"])
+async def test_whoever_is_refused_is_told_what_to_do(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_authorization, "ASK_SECONDS", 0.2)
+    async with reviewed() as (_, ask, _, transport):
+
+        async def answer(**headers: str) -> tuple[int, str]:
+            async with ask.session.get(f"http://{ask.address}/status/stream", headers=headers) as answer:
+                return answer.status, await answer.text()
+
+        status, text = await answer()
+        assert (status, "kubectl create token" in text) == (401, True)
+        status, text = await answer(**bearer("scraper"))
+        assert (status, "may not get /status/stream: grant it with nonResourceURLs" in text) == (403, True)
+        setattr(transport, how, True)
+        status, text = await answer(**bearer("watcher"))
+        assert (status, "the API server cannot be asked" in text) == (503, True)
