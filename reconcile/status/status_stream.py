@@ -5,7 +5,7 @@ newest state, and costs no more than a number for each object.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -76,9 +76,9 @@ class Viewer:
     def stirred(self) -> None:
         self._event.set()
 
-    def changed(self, row: int) -> None:
+    def changed(self, rows: Collection[int]) -> None:
         if self._full:
-            self._pending[row] = None
+            self._pending.update(dict.fromkeys(rows))
 
     def leave(self) -> None:
         self._left = True

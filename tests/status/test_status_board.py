@@ -1,11 +1,13 @@
 """Rows among replicas, outages, storms, leaders and secrets, in virtual time."""
 
 from base64 import b64encode
+from collections.abc import Collection
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from attrs import frozen
+from attrs import define, frozen
+from attrs import field as attrs_field
 
 from informers import Snapshot
 from reconcile import (
@@ -170,6 +172,38 @@ def test_of_several_clusters_each_has_rows_and_informers_of_its_own() -> None:
                 assert cluster["informers"][0]["resource"] == "toys.toys.example.com"
 
     on_sites(scenario)
+
+
+@define(eq=False)
+class Told:
+    """An onlooker that keeps what it is told."""
+
+    rows: list[int] = attrs_field(factory=list)
+    """How many rows each call was about."""
+
+    def stirred(self) -> None:
+        pass
+
+    def changed(self, rows: Collection[int]) -> None:
+        self.rows.append(len(rows))
+
+
+@pytest.mark.rule("status-calm")
+@in_world(played)
+async def test_what_concerns_all_objects_is_told_at_once_and_not_row_by_row(world: World) -> None:
+    async with world.running(Controller(Toy, idle)) as manager:
+        for number in range(OBJECTS):
+            await world.make(f"t{number}")
+        await anyio.sleep(1)
+        board, told = board_of(manager), Told()
+        board.join(told)
+        await board.refresh()
+        told.rows.clear()
+        await anyio.sleep(1)
+        manager.pause("toy")
+        board.look()
+        assert told.rows == [OBJECTS]
+        board.leave(told)
 
 
 # --- secrets ---------------------------------------------------------------------------------------------
