@@ -27,7 +27,8 @@ from reconcile.status.overview import overview_of
 LOOK_SECONDS: Final = 0.02
 """Between two looks at pauses and storms, however many viewers there are."""
 SURROUNDINGS_SECONDS: Final = 0.5
-"""Between two looks at what concerns all keys: leadership, outages, first lists."""
+"""Between two looks at what concerns all keys: leadership, outages, first lists; and at readiness, which
+asks the operator's own checks."""
 SWEEP_SECONDS: Final = 1.0
 """Between two searches for rows whose words have become old."""
 
@@ -69,6 +70,7 @@ class StatusBoard:
     _onlookers: dict[Onlooker, None] = field(factory=dict, init=False)
     _numbers: "count[int]" = field(factory=lambda: count(1), init=False)
     _around: Around | None = field(default=None, init=False)
+    _ready: bool = field(default=False, init=False)
     _offset: float = field(default=0.0, init=False)
     _held: object = field(default=None, init=False)
     """What this replica holds, where objects are shared."""
@@ -162,6 +164,7 @@ class StatusBoard:
             self._surroundings_at = now
             status = self.sources.status()
             self._around = around_of(status, self.sources.replica())
+            self._ready = self.sources.ready()
             self._list_again_where_shared(status.sharding)
         assert self._around is not None
         signatures = [_signature(self._around, each.runner) for each in self.controllers]
@@ -237,7 +240,7 @@ class StatusBoard:
             self.controllers,
             now=now,
             unix_now=round(self.unix(now), 3),
-            ready=sources.ready(),
+            ready=self._ready,
             certificate_days=sources.certificate_days(),
         )
 

@@ -206,6 +206,25 @@ async def test_what_concerns_all_objects_is_told_at_once_and_not_row_by_row(worl
         board.leave(told)
 
 
+@in_world(played)
+async def test_readiness_is_asked_twice_a_second_however_many_look(world: World) -> None:
+    asked: list[float] = []
+
+    def ready() -> bool:
+        asked.append(anyio.current_time())
+        return len(asked) > 2
+
+    async with world.running(Controller(Toy, idle)) as manager:
+        board = board_of(manager, ready=ready)
+        watchers = [watching(board) for _ in range(5)]
+        async with anyio.create_task_group() as group:
+            for watcher in watchers:
+                group.start_soon(watcher.during, 10)
+        assert 18 <= len(asked) <= 22
+        for watcher in watchers:
+            assert watcher.page.overview["ready"]
+
+
 # --- secrets ---------------------------------------------------------------------------------------------
 
 
