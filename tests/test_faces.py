@@ -51,6 +51,23 @@ def test_a_command_that_reads_files_of_the_package_works_from_a_zip_file(
     assert "shop" in (tmp_path / "shop" / "README.md").read_text()
 
 
+READ_THE_PAGE = """
+from reconcile.status import page_assets
+assert "site-packages" not in page_assets.__file__ and ".whl" in page_assets.__file__, page_assets.__file__
+for name, asset in sorted(page_assets.page_assets().items()):
+    print(name, len(asset.body), asset.content_type)
+"""
+
+
+def test_the_status_page_is_whole_in_a_zip_file(zipped: Path, tmp_path: Path) -> None:
+    run = run_from(zipped, "-c", READ_THE_PAGE, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    folder = ROOT / "reconcile" / "status" / "page"
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    assert {name: int(size) for name, size, *_ in map(str.split, run.stdout.splitlines())} == sizes
+    assert sum(sizes.values()) < 150_000
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_dir_shows_the_public_names_before_they_are_used(module: str) -> None:
     assert set(names_of(module)) <= set(dir(importlib.import_module(module)))

@@ -38,16 +38,7 @@ def run_checks(page: str, checks: Mapping[str, Check]) -> Mapping[str, bool]:
 
 def all_pass(checks: Mapping[str, Check]) -> bool:
     """Whether all of them pass; nothing is logged."""
-    for check in checks.values():
-        try:
-            answer = check()
-        except FAILURES:
-            return False
-        if isinstance(answer, Coroutine):
-            answer.close()
-        if answer is False or isinstance(answer, Awaitable):
-            return False
-    return True
+    return not any(_failure(check) for check in checks.values())
 
 
 def report(
@@ -73,13 +64,20 @@ def report(
 
 
 def _passes(page: str, name: str, check: Check) -> bool:
+    failure = _failure(check)
+    if failure:
+        _log.info("a health check failed", page=page, check=name, error=failure)
+    return not failure
+
+
+def _failure(check: Check) -> str:
+    """What is wrong; empty if it passes."""
     try:
         answer = check()
-        if answer is False or isinstance(answer, Awaitable):
-            if isinstance(answer, Coroutine):
-                answer.close()
-            raise TypeError(f"it returned {type(answer).__name__}: a check raises if something is wrong")
     except FAILURES as error:
-        _log.info("a health check failed", page=page, check=name, error=f"{type(error).__name__}: {error}")
-        return False
-    return True
+        return f"{type(error).__name__}: {error}"
+    if isinstance(answer, Coroutine):
+        answer.close()
+    if answer is False or isinstance(answer, Awaitable):
+        return f"TypeError: it returned {type(answer).__name__}: a check raises if something is wrong"
+    return ""
