@@ -90,7 +90,7 @@ def _due_for(item: Item[Request]) -> DueFor:
         if cause.verb == "retried":
             return "retry"
         if cause.verb == "scheduled":
-            return "timer" if cause.note == "every" else "asked"
+            return "timer" if cause.note == "every" else "change" if cause.note else "asked"
     return "change"
 
 

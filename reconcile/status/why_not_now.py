@@ -118,7 +118,9 @@ def _due(facts: KeyFacts, due_in: float) -> WhyNotNow:
         return WhyNotNow("back-off", f"failed {times}{last}; tries again in {when}", due_in)
     if facts.due_for == "timer":
         return WhyNotNow("later", f"its timer is due in {when}", due_in)
-    return WhyNotNow("later", f"its last run asked to run again, in {when}", due_in)
+    if facts.due_for == "asked":
+        return WhyNotNow("later", f"its last run asked to run again, in {when}", due_in)
+    return WhyNotNow("later", f"it was slowed down, and runs in {when}", due_in)
 
 
 def seconds_text(seconds: float) -> str:

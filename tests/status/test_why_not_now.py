@@ -34,6 +34,11 @@ from reconcile.status.why_not_now import STATES, KeyFacts, WhyNotNow, seconds_te
             WhyNotNow("later", "its last run asked to run again, in 5 min", 300.0),
         ),
         (
+            # A change that the storm guard held back; the storm is over, the delay is not.
+            KeyFacts(due_in=20.0, due_for="change"),
+            WhyNotNow("later", "it was slowed down, and runs in 20 s", 20.0),
+        ),
+        (
             KeyFacts(due_in=30.0, due_for="timer"),
             WhyNotNow("later", "its timer is due in 30 s", 30.0),
         ),
