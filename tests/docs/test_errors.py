@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reconcile.ops.debug_pages import HEADER
 from tests.docs.public import PUBLIC, names_of, value_of
 
 ROOT = Path(__file__).parents[2]
@@ -89,3 +90,13 @@ def test_each_line_of_the_index_has_a_cause_and_a_remedy() -> None:
     cells = [[cell.strip() for cell in row.strip("|").rsplit("|", 2)] for row in rows]
     silent = [name for name, cause, remedy in cells if not cause or not (remedy or "base of" in cause)]
     assert silent == []
+
+
+def test_the_answers_of_pages_that_are_listed_are_those_of_the_code() -> None:
+    folders = (ROOT / "reconcile/ops", ROOT / "reconcile/status")
+    said = "\n".join(file.read_text() for folder in folders for file in sorted(folder.glob("*.py")))
+    said = said.replace("{HEADER}", HEADER)
+    listed = first_column(section("Answers of the pages"))
+    assert len(listed) >= 9
+    for message in listed:
+        assert [part for part in message.split("…") if part.strip() not in said] == []
