@@ -9,7 +9,7 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.outage_recovery import OutageRecovery
 from reconcile.controller.run_log import NextTry, RunLog
 from reconcile.controller.run_result import RunResult
-from reconcile.runs.run_request import Cause, Request, Result
+from reconcile.runs.run_request import EVERY, Cause, Request, Result
 from workqueue import Item, WorkQueue
 
 EVERY_JITTER = 0.1
@@ -68,5 +68,5 @@ class FollowUp:
         if seconds is None or not self.exists(item.key):
             return None
         delay = seconds * (1 + EVERY_JITTER * self.random())
-        self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled", note="every"))
+        self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled", note=EVERY))
         return delay

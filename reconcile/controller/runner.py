@@ -37,7 +37,7 @@ from workqueue.entries import NO_CAUSES, Causes, joined
 
 T = TypeVar("T", bound=Object)
 
-_STORM = Cause("scheduled", note="storm guard")
+_STORM = Cause("scheduled", note="the storm guard")
 
 EnqueueElsewhere: TypeAlias = Callable[[str, Request, Cause, int], None]
 """Queues a key of another cluster, for the controller of that name there; with a cause and a priority."""

@@ -69,11 +69,23 @@ class Cause(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.resource is None:
-            return f"{self.verb}: {self.note}" if self.note else self.verb
+            return _of_itself(self.verb, self.note)
         who = " by this key" if self.echo else f" by {self.manager}" if self.manager else ""
         what = f": {', '.join(self.paths)}" if self.paths else ""
-        return f"{self.resource} {self.key} {self.verb} at {self.version}{who}{what}"
+        return f"{self.resource} {self.key} {self.verb} at version {self.version}{who}{what}"
 
+
+def _of_itself(verb: str, note: str) -> str:
+    """A cause that is no change of an object, as it is read behind `woken by`."""
+    if verb == "retried":
+        return "a retry"
+    if verb == "scheduled":
+        return {"": "its last run, which asked for it", EVERY: "its timer"}.get(note, note)
+    return f"{verb}: {note}" if note else verb
+
+
+EVERY = "every"
+"""The note of a run for which the timer of a controller has asked."""
 
 BY_HAND = Cause("triggered", note="by hand")
 """A person asked for the run."""

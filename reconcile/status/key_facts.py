@@ -10,7 +10,7 @@ from reconcile.controller.runner import Runner
 from reconcile.ops.debug_actions import Replica
 from reconcile.ops.debug_state import waiting_place
 from reconcile.ops.manager_status import ClusterStatus, ManagerStatus
-from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.run_request import EVERY, Cause, Request
 from reconcile.status.why_not_now import DueFor, KeyFacts, WhyNotNow, why_not_now
 from workqueue import Item
 
@@ -90,7 +90,7 @@ def _due_for(item: Item[Request]) -> DueFor:
         if cause.verb == "retried":
             return "retry"
         if cause.verb == "scheduled":
-            return "timer" if cause.note == "every" else "change" if cause.note else "asked"
+            return "timer" if cause.note == EVERY else "change" if cause.note else "asked"
     return "change"
 
 

@@ -257,7 +257,7 @@ def _fields(write: WriteDetail, before: Snapshot | None, view: RunView) -> Seque
 
 
 def _write_in_words(text: str, view: RunView) -> Mapping[str, Any]:
-    """A write of which only the words are left: `apply configmaps default/shop: .data.size -> 12`."""
+    """A write of which only the words are left: `apply configmaps default/shop: .data.size -> version 12`."""
     verb, plural, key = [*text.split(" ", 3)[:3], "", ""][:3]
     return {
         "verb": verb,

@@ -96,7 +96,7 @@ def storm_of(
 
 @observing(lambda sent: f"{sent.method} {sent.resource.plural} {sent.key}")
 def describe_write(sent: EndedWrite) -> str:
-    """A request for a change in one line: `patch configmaps default/c: .data.x -> 12`."""
+    """A request for a change in one line: `patch configmaps default/c: .data.x -> version 12`."""
     what = f"{sent.resource.plural}/{sent.subresource}" if sent.subresource else sent.resource.plural
     applies = sent.method == "PATCH" and isinstance(sent.body, Mapping) and "apiVersion" in sent.body
     verb = "apply" if applies else _VERBS.get(sent.method, sent.method)
@@ -110,7 +110,7 @@ def describe_write(sent: EndedWrite) -> str:
     if sent.base is not None and sent.base.version == sent.written.version:
         return f"{verb} {what} {sent.key}: changed nothing"
     paths = _some(paths_of(sent))
-    return f"{verb} {what} {sent.key}{': ' if paths else ''}{paths} -> {sent.written.version}"
+    return f"{verb} {what} {sent.key}{': ' if paths else ''}{paths} -> version {sent.written.version}"
 
 
 def _ends(base: Snapshot | None, written: Snapshot) -> bool:

@@ -286,7 +286,7 @@ def run(**more: Any) -> dict[str, Any]:
         "ended_ago": 2.0,
         "seconds": 0.012,
         "attempt": 0,
-        "causes": ["scheduled"],
+        "causes": ["its timer"],
         "read": [],
         "wrote": [],
         "result": "success",

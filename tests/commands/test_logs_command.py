@@ -14,7 +14,7 @@ from reconcile.commands.problems import Problem
 from tests.commands.helpers import complaint
 
 NOW = datetime.datetime(2026, 11, 23, 12, 0, tzinfo=datetime.UTC)
-APPLY = "apply configmaps default/web: .data.size -> 12"
+APPLY = "apply configmaps default/web: .data.size -> version 12"
 
 
 def line(second: int, event: str = "reconciled", level: str = "info", **fields: Any) -> str:
@@ -33,7 +33,7 @@ def line(second: int, event: str = "reconciled", level: str = "info", **fields: 
 LOG = [
     line(
         1,
-        woken_by=["sites default/web added at 41"],
+        woken_by=["sites default/web added at version 41"],
         wrote=[APPLY],
         result="success",
         reconcile_id="1f0c55aa",
@@ -56,7 +56,7 @@ def test_a_log_is_shown_for_people_with_the_words_of_explain() -> None:
     first, failed, *traceback, third, foreign, leading, half = shown().stdout.splitlines()
     assert first == (
         "2026-11-23T12:00:01.000Z info     1f0c55aa site default/web: reconciled  "
-        f"woken by: sites default/web added at 41  wrote: {APPLY}  result: success"
+        f"woken by: sites default/web added at version 41  wrote: {APPLY}  result: success"
     )
     assert failed == "2026-11-23T12:00:02.000Z warning  site a/b: failed  error: OSError: no disk"
     assert traceback == ["    Traceback", "      File x", "    OSError"]

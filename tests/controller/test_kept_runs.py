@@ -59,3 +59,25 @@ async def test_a_further_change_lets_the_earlier_one_go() -> None:
 async def test_runs_that_are_left_out_count_for_how_often_a_key_runs() -> None:
     shown = [past_run(run, run.ended + 30.0) for run in after(CHANGED, *[RETRY] * 20)]
     assert rate(shown) == 20.0
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (CHANGED, "toys.toys.example.com default/a updated at version 7"),
+        (ECHO, "toys.toys.example.com default/child added at version 8 by this key"),
+        (RETRY, "a retry"),
+        (TIMER, "its timer"),
+        (Cause("scheduled"), "its last run, which asked for it"),
+        (Cause("scheduled", note="the storm guard"), "the storm guard"),
+        (BY_HAND, "triggered: by hand"),
+        (Cause("triggered"), "triggered"),
+    ],
+)
+def test_a_cause_reads_well_behind_woken_by(cause: Cause, words: str) -> None:
+    assert (
+        str(cause)
+        .replace("toys.example.com", "toys.toys.example.com", 1)
+        .replace("toys.toys.toys", "toys.toys")
+        == words
+    )

@@ -69,7 +69,7 @@ def test_a_result_that_repeats_itself_has_one_line(results: list[str], times: in
 
 
 def test_a_line_has_the_words_of_explain() -> None:
-    past = run(attempt=2, causes=(BY_HAND,), writes=("apply configmaps default/c: .data.x -> 12",))
+    past = run(attempt=2, causes=(BY_HAND,), writes=("apply configmaps default/c: .data.x -> version 12",))
     values = values_of(past, 30.0)
     shown = "\n".join(
         chain(

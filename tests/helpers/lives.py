@@ -72,7 +72,8 @@ def a_life() -> dict[str, Any]:
                 "next_at": 1_764_000_128.5,
                 "woken_by": [
                     {
-                        "what": "deployments.apps default/shop updated at 12 by this key: .spec.replicas",
+                        "what": "deployments.apps default/shop updated at version 12 "
+                        "by this key: .spec.replicas",
                         "at": 1_764_000_000.02,
                         "verb": "updated",
                         "kind": "Deployment",
@@ -80,7 +81,7 @@ def a_life() -> dict[str, Any]:
                         "from": {"controller": "site", "key": "default/shop", "run": "0000000a"},
                     },
                     {
-                        "what": "configmaps default/palette updated at 14",
+                        "what": "configmaps default/palette updated at version 14",
                         "at": 1_764_000_110.0,
                         "verb": "updated",
                         "kind": "ConfigMap",
@@ -96,7 +97,7 @@ def a_life() -> dict[str, Any]:
                         "key": "default/login",
                         "at": 1_764_000_120.1,
                         "seconds": 0.02,
-                        "text": "patch secrets default/login: .data.password -> 15",
+                        "text": "patch secrets default/login: .data.password -> version 15",
                         "secret": True,
                         "fields": [],
                     }
@@ -113,7 +114,7 @@ def a_life() -> dict[str, Any]:
                 "next_at": None,
                 "woken_by": [
                     {
-                        "what": "sites default/shop updated at 11: .spec.size",
+                        "what": "sites default/shop updated at version 11: .spec.size",
                         "at": None,
                         "verb": "updated",
                         "kind": "Site",
@@ -129,7 +130,7 @@ def a_life() -> dict[str, Any]:
                         "key": "default/shop",
                         "at": 1_764_000_000.01,
                         "seconds": 0.01,
-                        "text": "apply deployments.apps default/shop: .spec.replicas -> 12",
+                        "text": "apply deployments.apps default/shop: .spec.replicas -> version 12",
                         "secret": False,
                         "fields": [
                             {"path": ".spec.replicas", "pointer": "/spec/replicas", "old": "3", "new": "4"},

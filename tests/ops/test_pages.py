@@ -230,7 +230,7 @@ async def test_the_state_shows_queues_with_causes_running_and_recent_runs_and_in
     assert running["waits_at"].endswith("in wait_for_the_electrician")
     queued = {entry["key"]: entry for entry in controller["queue"]["keys"]}
     assert set(queued) == {"default/broken", "default/waiting"}
-    assert "retried" in queued["default/broken"]["causes"]
+    assert "a retry" in queued["default/broken"]["causes"]
     assert queued["default/broken"]["retries"] >= 1
     past = controller["recent"]["default/broken"][-1]
     assert (past["result"], past["error"]) == ("error", "ValueError: no bulb")

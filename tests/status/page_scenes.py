@@ -182,7 +182,7 @@ def sample_life() -> dict[str, Any]:
     earlier = {"controller": "sites", "key": "default/shop", "run": "2f3c01aa77d24f0b"}
     pipeline = {"controller": "databases", "key": "billing/ledger", "run": "77ab10c2d4e5f601"}
     retried = {
-        "what": "retried",
+        "what": "a retry",
         "at": NOW - 3.9,
         "verb": "retried",
         "kind": "",
@@ -190,7 +190,7 @@ def sample_life() -> dict[str, Any]:
         "from": earlier,
     }
     scaled = {
-        "what": "sites default/shop updated at 48213 by kubectl: .spec.replicas",
+        "what": "sites default/shop updated at version 48213 by kubectl: .spec.replicas",
         "at": NOW - 30.9,
         "verb": "updated",
         "kind": "Site",
@@ -203,7 +203,7 @@ def sample_life() -> dict[str, Any]:
         "key": "default/shop",
         "at": NOW - 30.2,
         "seconds": 0.0114,
-        "text": "apply deployments default/shop: .spec.replicas -> 12",
+        "text": "apply deployments default/shop: .spec.replicas -> version 12",
         "fields": [
             {"path": ".spec.replicas", "pointer": "/spec/replicas", "old": "3", "new": "12"},
             {

@@ -74,7 +74,7 @@ def test_the_file_says_what_woke_each_run_what_it_wrote_and_what_followed() -> N
         "Site default/shop",
         "failed 2 times in a row, last with ValueError: no bulb; tries again in 8.0 s",
         "Ready=False NoImage",
-        "deployments.apps default/shop updated at 12 by this key: .spec.replicas",
+        "deployments.apps default/shop updated at version 12 by this key: .spec.replicas",
         "2025-11-24 16:02:00.000 UTC",
         "at 2025-11-24 16:00:00.020 UTC, from run 0000000a",
         "from run 000000ff of palette for default/blue",

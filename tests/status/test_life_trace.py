@@ -81,7 +81,7 @@ def test_writes_of_which_only_words_are_left_are_on_the_span_of_their_run() -> N
     spans = spans_of(life)
     assert len(spans) == 4
     assert attributes_of(spans[-1])["reconcile.writes"] == [
-        "patch secrets default/login: .data.password -> 15"
+        "patch secrets default/login: .data.password -> version 15"
     ]
 
 

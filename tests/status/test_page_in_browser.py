@@ -158,7 +158,7 @@ async def test_one_object_shows_why_it_does_not_run_and_its_runs_as_causes_and_e
     for words in (
         "failed",
         "retry 4",
-        "woken by\nretried",
+        "woken by\na retry",
         "exceeded quota",
         "site.py:64",
         "tries again in",
@@ -167,7 +167,7 @@ async def test_one_object_shows_why_it_does_not_run_and_its_runs_as_causes_and_e
     oldest = await tab.text(".run:last-child")
     for words in (
         "done",
-        "sites default/shop updated at 48213 by kubectl: .spec.replicas",
+        "sites default/shop updated at version 48213 by kubectl: .spec.replicas",
         "apply Deployment default/shop",
         "by run 77ab10c2 of databases billing/ledger",
     ):

@@ -118,23 +118,23 @@ def ending(version: int, *finalizers: str) -> Snapshot:
 @pytest.mark.parametrize(
     ("write", "line"),
     [
-        (a_write("POST", None, state(5), fresh=True), "create configmaps default/c -> 5"),
+        (a_write("POST", None, state(5), fresh=True), "create configmaps default/c -> version 5"),
         (
             a_write("PUT", state(4, x="1"), state(5, x="2", y="1")),
-            "update configmaps default/c: .data.x, .data.y -> 5",
+            "update configmaps default/c: .data.x, .data.y -> version 5",
         ),
-        (a_write("PATCH", state(4), state(5, x="1"), {}), "patch configmaps default/c: .data.x -> 5"),
+        (a_write("PATCH", state(4), state(5, x="1"), {}), "patch configmaps default/c: .data.x -> version 5"),
         (
             a_write("PATCH", state(4), state(5, x="1"), [{"op": "test"}]),
-            "patch configmaps default/c: .data.x -> 5",
+            "patch configmaps default/c: .data.x -> version 5",
         ),
         (
             a_write("PUT", state(4), state(5, x="1"), {"apiVersion": "v1"}),
-            "update configmaps default/c: .data.x -> 5",
+            "update configmaps default/c: .data.x -> version 5",
         ),
         (
             a_write("PATCH", state(4), state(5, x="1"), {"apiVersion": "v1"}, subresource="status"),
-            "apply configmaps/status default/c: .data.x -> 5",
+            "apply configmaps/status default/c: .data.x -> version 5",
         ),
         (a_write("PATCH", state(4), state(4), {}), "patch configmaps default/c: changed nothing"),
         (
@@ -147,7 +147,7 @@ def ending(version: int, *finalizers: str) -> Snapshot:
         ),
         (
             a_write("PATCH", ending(4, "a", "b"), ending(5, "b"), {}),
-            "patch configmaps default/c: .metadata.finalizers -> 5",
+            "patch configmaps default/c: .metadata.finalizers -> version 5",
         ),
         (a_write("PATCH", ending(4, "a"), ending(4, "a"), {}), "patch configmaps default/c: changed nothing"),
         (a_write("DELETE", state(4), None), "delete configmaps default/c"),
@@ -155,7 +155,7 @@ def ending(version: int, *finalizers: str) -> Snapshot:
             a_write("POST", None, None),
             "create configmaps default/c: refused or without an object for an answer",
         ),
-        (a_write("HEAD", None, state(5)), "HEAD configmaps default/c -> 5"),
+        (a_write("HEAD", None, state(5)), "HEAD configmaps default/c -> version 5"),
     ],
 )
 def test_a_write_is_described_in_one_line(write: EndedWrite, line: str) -> None:
