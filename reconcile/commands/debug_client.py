@@ -6,10 +6,11 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from attrs import frozen
@@ -18,6 +19,8 @@ from reconcile.commands.problems import Problem
 
 DEFAULT = "http://127.0.0.1:8080"
 SECONDS = 10.0
+MOST: Final = 64 * 1024 * 1024
+"""Bytes of a page: no manager has more to say."""
 
 
 @frozen
@@ -28,11 +31,18 @@ class DebugClient:
 
     def ask(self, page: str, method: str = "GET", **query: str) -> Any:
         """The JSON of a page. Raises Problem."""
-        try:
+        with self.understood():
             return json.loads(self.read(page, method, **query))
-        except ValueError:
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """For what reads an answer: raises Problem where that has not the form of a manager's."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             raise Problem(
-                f"{self.url} does not answer like a manager", "pass the address of a manager with --manager"
+                f"{self.url} does not answer like a manager of this version",
+                "pass the address of a manager with --manager",
             ) from None
 
     def read(self, page: str, method: str = "GET", **query: str) -> bytes:
@@ -41,8 +51,7 @@ class DebugClient:
         request = urllib.request.Request(url, method=method, headers=self._headers())
         try:
             with urllib.request.build_opener(*self._handlers()).open(request, timeout=SECONDS) as answer:
-                body: bytes = answer.read()
-                return body
+                body: bytes = answer.read(MOST + 1)
         except urllib.error.HTTPError as error:
             raise _refused(self.url, page, error) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
@@ -51,6 +60,12 @@ class DebugClient:
                 f"no manager answers on {self.url} ({why})",
                 "start it with serve= (reconcile run --serve 127.0.0.1:8080), or pass --manager",
             ) from None
+        if len(body) > MOST:
+            raise Problem(
+                f"{self.url} answers with more than {MOST >> 20} MiB",
+                "pass the address of a manager with --manager",
+            )
+        return body
 
     def _headers(self) -> Mapping[str, str]:
         let_in = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -59,13 +74,22 @@ class DebugClient:
     def _handlers(self) -> list[urllib.request.BaseHandler]:
         """Without a proxy: a manager is on this machine or behind a port-forward."""
         context = ssl.create_default_context(cafile=self.ca)
-        return [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+        return [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirects()]
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Pages of a manager lead nowhere, and the token is not for another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none: the answer counts as a refusal."""
 
 
 def _refused(url: str, page: str, error: urllib.error.HTTPError) -> Problem:
     text = error.read().decode(errors="replace").strip()
     if error.code in (401, 403) and "this machine" not in text and "header" not in text:
         return Problem(f"{url} does not let you see {page}", "pass a token with --token-file")
+    if 300 <= error.code < 400:
+        return Problem(f"{url} leads to another address", "pass the one of the manager itself with --manager")
     # An unknown page is answered by aiohttp; an unknown object by the manager, in its own words.
     if error.code == 404 and text.startswith("404"):
         return Problem(f"{url} has no {page}", "its manager is older than this command, or is something else")

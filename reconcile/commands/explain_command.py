@@ -48,10 +48,11 @@ def explain(
         click.echo(json.dumps(told, indent=2))
         return
     seen: set[tuple[str, str]] = set()
-    _print_new(told, seen, as_json, heads=True)
-    while follow:
-        time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
-        _print_new(manager.ask("/debug/explain", **query), seen, as_json)
+    with manager.understood():
+        _print_new(told, seen, as_json, heads=True)
+        while follow:
+            time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
+            _print_new(manager.ask("/debug/explain", **query), seen, as_json)
 
 
 def _print_new(

@@ -27,18 +27,24 @@ def top(once: bool, as_json: bool, manager: DebugClient) -> None:
     RUNS A MINUTE counts the runs that ended within the last minute; for a key that runs less often it is
     computed from its last runs. Each distinct error is shown with its file and line.
     """
-    state = manager.ask("/debug/state")
+    told = _summary_of(manager)
     if as_json:
-        click.echo(json.dumps(summary(state), indent=2))
+        click.echo(json.dumps(told, indent=2))
         return
     console = Console()
     if once or not console.is_terminal:
-        console.print(_screen(summary(state)))
+        console.print(_screen(told))
         return
-    with Live(_screen(summary(state)), console=console, auto_refresh=False) as live:
+    with Live(_screen(told), console=console, auto_refresh=False) as live:
         while True:
             time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
-            live.update(_screen(summary(manager.ask("/debug/state"))), refresh=True)
+            live.update(_screen(_summary_of(manager)), refresh=True)
+
+
+def _summary_of(manager: DebugClient) -> Mapping[str, Any]:
+    """What a manager says of itself. Raises Problem."""
+    with manager.understood():
+        return summary(manager.ask("/debug/state"))
 
 
 @frozen
