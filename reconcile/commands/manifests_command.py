@@ -121,7 +121,7 @@ from reconcile.webhooks.configurations import WebhookService
 @click.option(
     "--runbooks",
     metavar="URL",
-    help="With --monitoring: where the runbooks of the alerts are.",
+    help="With --monitoring: where copies of the runbooks are. Default: alerts have no link.",
 )
 @click.option(
     "--explain-admission",

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from reconcile.commands.problems import Problem
-from reconcile.monitoring.rules import RUNBOOKS
 from reconcile.shipping.installation import Installation, Monitoring
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -43,7 +42,7 @@ def monitoring_of(
         pods=pods,
         labels=_labels(labels),
         reader=None if reader is None else _reader(reader),
-        runbooks=runbooks or RUNBOOKS,
+        runbooks=runbooks or "",
         authority=authority or "",
     )
 

@@ -25,7 +25,7 @@ def _now(sharded: bool) -> Row:
         [
             Panel(
                 "Alerts firing",
-                "Alerts of this operator that fire. Each has a runbook, to which its annotation leads.",
+                "Alerts of this operator that fire. Each has a runbook of its name.",
                 [Query('count(ALERTS{alertname=~"Reconcile.+",alertstate="firing",@pods}) or vector(0)')],
                 kind="stat",
                 width=3,

@@ -6,9 +6,6 @@ from typing import Any, Final
 from reconcile.monitoring.alerts import ALERTS, Alert
 from reconcile.monitoring.slos import recording_rules
 
-RUNBOOKS: Final = "docs/runbooks"
-"""Where the pages of the runbooks are in this project."""
-
 _METRIC = re.compile(
     r"""(?x)
     "(?:[^"\\]|\\.)*"                                   # a string is left as it is
@@ -22,11 +19,11 @@ _RECORDED_LABELS: Final = tuple(f"{label}{sign}" for label in ("namespace", "job
 """How matchers begin of the labels of a target that recorded series keep."""
 
 
-def rule_groups(selector: str = "", *, runbooks: str = RUNBOOKS) -> list[dict[str, Any]]:
+def rule_groups(selector: str = "", *, runbooks: str = "") -> list[dict[str, Any]]:
     """The groups of rules, for the series that `selector` chooses, such as `namespace="x",job="y"`.
 
-    The runbook of an alert is `SLUG.md` below `runbooks`, a URL. Raises ValueError for another selector than
-    a list of label matchers.
+    The runbook of an alert is `SLUG.md` below `runbooks`, a URL; without one, alerts have no link, as half a
+    link in a message helps nobody. Raises ValueError for another selector than a list of label matchers.
     """
     matchers = matchers_in(selector)
     recorded = [_narrowed_rule(rule, matchers) for rule in recording_rules()]
@@ -70,7 +67,7 @@ def _rule_of(alert: Alert, runbooks: str) -> dict[str, Any]:
     annotations = {
         "summary": alert.summary,
         "description": alert.description,
-        "runbook_url": f"{runbooks.rstrip('/')}/{alert.slug}.md",
+        **({"runbook_url": f"{runbooks.rstrip('/')}/{alert.slug}.md"} if runbooks else {}),
     }
     return {
         "alert": alert.name,

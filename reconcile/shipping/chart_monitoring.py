@@ -17,6 +17,7 @@ from reconcile.shipping.templates import Either, Extended, Optional, Raw, Tree
 RUNBOOKS_PLACE: Final = "\ue000runbooks\ue000"
 """Stands in objects for the address of the runbooks."""
 _READER: Final = ".Values.monitoring.reader"
+_RUNBOOKS: Final = ".Values.monitoring.runbooks"
 _CONDITIONS: Final[Mapping[str, str]] = {
     "Service": f'ne {MONITOR} "{POD_MONITOR}"',
     "ClusterRoleBinding": f"{_READER}.name",
@@ -59,9 +60,22 @@ def _valued(operator: Installation, document: Document) -> Tree:
         case "PodMonitor":
             return _labelled(_scraping(operator, document, "podMetricsEndpoints"))
         case "PrometheusRule":
-            return _labelled(document)
+            groups = [_leading(group) for group in document["spec"]["groups"]]
+            return _labelled({**document, "spec": {"groups": groups}})
         case _:
             return document
+
+
+def _leading(group: Document) -> Document:
+    """The group, whose alerts lead to runbooks if there is an address."""
+    rules = []
+    for rule in group["rules"]:
+        annotations = rule.get("annotations")
+        if annotations:
+            leads = Either(_RUNBOOKS, annotations["runbook_url"])
+            rule = {**rule, "annotations": {**annotations, "runbook_url": leads}}
+        rules.append(rule)
+    return {**group, "rules": rules}
 
 
 def _labelled(document: Document) -> Document:

@@ -258,8 +258,9 @@ def _monitoring_values(operator: Installation) -> Iterator[Value]:
     yield Value("monitoring.rules", True, _SWITCH, rules)
     dashboards = "ConfigMaps with dashboards, as Grafana's sidecar takes them."
     yield Value("monitoring.dashboards", True, _SWITCH, dashboards)
-    address = {"type": "string", "pattern": "^[A-Za-z0-9/][A-Za-z0-9:/._~%+@-]*$"}
-    yield Value("monitoring.runbooks", monitoring.runbooks, address, "Address of the runbooks of the alerts.")
+    address = {"type": "string", "pattern": "^(https?://[A-Za-z0-9][A-Za-z0-9:/._~%+@-]*)?$"}
+    books = "Address of your copies of the runbooks, to which alerts then lead."
+    yield Value("monitoring.runbooks", monitoring.runbooks, address, books)
     if operator.review:
         reader = "ServiceAccount that may get /metrics, such as Prometheus's. Empty: bind one yourself."
         namespace, account = monitoring.reader or ("", "")

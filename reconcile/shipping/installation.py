@@ -18,7 +18,6 @@ from reconcile.controller.permissions import (
     review_permissions,
     ring_permissions,
 )
-from reconcile.monitoring.rules import RUNBOOKS
 from reconcile.shipping.documents import Document, file_of
 from reconcile.shipping.finalizers import NAME, annotated, held_by
 from reconcile.webhooks.calling_objects import calling_objects
@@ -48,8 +47,8 @@ class Monitoring:
     """By which Prometheus selects monitors and rules."""
     reader: tuple[str, str] | None = None
     """The namespace and the name of Prometheus's account, which may then get /metrics."""
-    runbooks: str = RUNBOOKS
-    """The address under which the pages of the runbooks are."""
+    runbooks: str = ""
+    """The address under which copies of the runbooks are; empty: alerts lead to none."""
     authority: str = ""
     """The Secret whose `ca.crt` signed the certificate of the pages; empty: a CA that Prometheus trusts."""
 

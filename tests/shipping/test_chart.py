@@ -223,7 +223,7 @@ def test_the_defaults_are_taken_by_the_schema_and_nothing_else_is(target: str) -
         ("monitoring.interval", ""),
         ("monitoring.labels", {"a": 1}),
         ("monitoring.runbooks", "javascript:'"),
-        ("monitoring.runbooks", ""),
+        ("monitoring.runbooks", "docs/runbooks"),
     ],
 )
 def test_a_value_that_could_not_work_is_refused(path: str, value: object) -> None:

@@ -128,6 +128,13 @@ def test_each_alert_says_how_bad_it_is_and_where_its_runbook_is() -> None:
     assert {one["labels"]["severity"] for one in made} == {"page", "ticket"}
 
 
+def test_without_an_address_of_the_runbooks_no_alert_has_a_link_that_leads_nowhere() -> None:
+    (rules,) = of_kind("PrometheusRule", FORMS[0])
+    made = [one for group in rules["spec"]["groups"] for one in group["rules"] if "alert" in one]
+    assert len(made) == len(ALERTS)
+    assert {tuple(one["annotations"]) for one in made} == {("summary", "description")}
+
+
 def test_prometheus_selects_monitors_and_rules_by_labels_that_are_given() -> None:
     options = ("sites", "--monitoring", "--monitoring-label", "release=prometheus")
     labelled = {one["kind"] for one in base(*options) if one["metadata"]["labels"].get("release")}
