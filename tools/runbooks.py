@@ -27,9 +27,9 @@ SECTIONS: Final = (
     "What it means",
     "What users notice",
     "How to look",
-    "Likely causes",
     "What to do",
     "When to escalate",
+    "Likely causes",
     "How it is proved",
 )
 _PART = re.compile(
@@ -83,9 +83,11 @@ def _declared(alert: Alert) -> Iterator[str]:
     urgency = "A page: look now." if alert.severity == "page" else "A ticket: look on the next working day."
     after = "at once" if alert.for_ == "0m" else f"after {alert.for_}"
     yield f"**{plain(alert.summary)}.** {plain(alert.description)}"
-    yield f"{urgency} It fires {after}, while this holds:"
+    yield f"{urgency} It fires {after}."
     yield ""
-    yield f"<pre><code>{html.escape(alert.expr, quote=False)}</code></pre>"
+    # Folded, as nobody who is woken wants to read it first.
+    rule = html.escape(alert.expr, quote=False)
+    yield f"<details><summary>While this holds</summary><pre><code>{rule}</code></pre></details>"
     yield ""
 
 

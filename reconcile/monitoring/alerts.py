@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from attrs import frozen
 
-from reconcile.monitoring.slos import FAST, FAST_FOR, SLOW, SLOW_FOR, burning
+from reconcile.monitoring.slos import FAST, FAST_FOR, RARE, SLOW, SLOW_FOR, burning
 
 Severity: TypeAlias = Literal["page", "ticket"]
 
@@ -43,15 +43,52 @@ class Alert:
         return re.sub("(?<=[a-z])(?=[A-Z])", "-", self.name.removeprefix("Reconcile")).lower()
 
 
-_OUTAGE = "unless on (namespace, job) (min by (namespace, job) (reconcile_api_server_reachable) == 0)"
-"""During an outage of the API server much else follows, and is over with it."""
 _CONTROLLER = "by (namespace, job, controller)"
 _RESOURCE = "by (namespace, job, resource)"
 _JOB = "by (namespace, job)"
+_INSTANCE = "by (namespace, job, instance)"
+
+_OUTAGE = f"unless on (namespace, job) (max {_JOB} (reconcile_api_server_reachable) == 0)"
+"""While no replica reaches any API server much else follows, and is over with it. A replica that is cut off
+by itself, or one of several clusters that is away, silences only what is about it: `_reached`."""
+_PAUSED = f"unless max {_CONTROLLER} (reconcile_paused) == 1"
+_SILENCE = "(reconcile_informer_silence_seconds and reconcile_informer_bookmarked == 1)"
+_FAILED = "increase(controller_runtime_reconcile_errors_total[5m])"
+_BROKEN = (
+    '(increase(rest_client_requests_total{code=~"5..|<error>"}[5m])\n'
+    f"  unless on (namespace, job, instance) (min {_INSTANCE} (reconcile_api_server_reachable) == 0))"
+)
+_LATE_LOOP = "(rate(reconcile_event_loop_lag_seconds_sum[5m])) > 0.1"
+_BLOCKED = f"unless on (namespace, job) (max {_JOB} {_LATE_LOOP})"
+"""A blocked event loop makes everything late; one page is enough."""
+_SILENT = f"unless on (namespace, job) (max {_JOB} {_SILENCE} > {SILENT_SECONDS})"
 
 
-def _rose(metric: str, window: str = "15m", by: str = _CONTROLLER) -> str:
-    return f"sum {by} (increase({metric}[{window}])) > 0"
+def _reached(series: str, label: str) -> str:
+    """The series but those about a cluster that their replica does not reach.
+
+    `label` has the name of a controller or resource, which begins with its cluster's if there are several.
+    """
+    return (
+        f'(label_replace({series}, "cluster", "$1", "{label}", "(.+)/.+")\n'
+        "  unless on (namespace, job, instance, cluster) reconcile_api_server_reachable == 0)"
+    )
+
+
+def _unreached(expr: str, label: str) -> str:
+    """What has been summed over replicas, but what is about a cluster that none of them reaches."""
+    return (
+        f'label_replace({expr}, "cluster", "$1", "{label}", "(.+)/.+")\n'
+        "unless on (namespace, job, cluster)"
+        " (max by (namespace, job, cluster) (reconcile_api_server_reachable) == 0)"
+    )
+
+
+def _rose(metric: str, by: str = _CONTROLLER) -> str:
+    """PromQL that holds for 15 minutes after a count. `increase` has none of what was counted before the
+    first scrape, such as by the first run of each object: a series that is young counts from 0."""
+    young = f"({metric} unless {metric} offset 15m)"
+    return f"sum {by} ({young} or increase({metric}[15m])) > 0"
 
 
 _PRESENCE = (
@@ -101,9 +138,9 @@ _API_SERVER = (
     ),
     Alert(
         "ReconcileRequestErrors",
-        f'sum {_JOB} (increase(rest_client_requests_total{{code=~"5..|<error>"}}[5m])) >= 5\n'
-        f'and sum {_JOB} (increase(rest_client_requests_total{{code=~"5..|<error>"}}[5m]))\n'
-        f"  / sum {_JOB} (increase(rest_client_requests_total[5m])) > 0.05\n{_OUTAGE}",
+        f"sum {_JOB} {_BROKEN} >= 5\n"
+        f"and sum {_JOB} {_BROKEN}\n"
+        f"  / sum {_JOB} (increase(rest_client_requests_total[5m])) > 0.05",
         "10m",
         "ticket",
         "Requests to the API server fail",
@@ -150,8 +187,7 @@ _API_SERVER = (
 _CACHE = (
     Alert(
         "ReconcileInformerSilent",
-        f"max {_RESOURCE} (reconcile_informer_silence_seconds and reconcile_informer_bookmarked == 1)"
-        f" > {SILENT_SECONDS}\n{_OUTAGE}",
+        f"max {_RESOURCE} {_reached(_SILENCE, 'resource')} > {SILENT_SECONDS}\n{_BLOCKED}",
         "2m",
         "page",
         "The informer of {{ $labels.resource }} hears nothing",
@@ -159,7 +195,7 @@ _CACHE = (
     ),
     Alert(
         "ReconcileInformerFailing",
-        f"sum {_RESOURCE} (increase(reconcile_informer_failures_total[5m])) >= 3\n{_OUTAGE}",
+        f"sum {_RESOURCE} {_reached('increase(reconcile_informer_failures_total[5m])', 'resource')} >= 3",
         "10m",
         "ticket",
         "The informer of {{ $labels.resource }} fails again and again",
@@ -167,7 +203,7 @@ _CACHE = (
     ),
     Alert(
         "ReconcileInformerNotSynced",
-        f"min {_RESOURCE} (reconcile_informer_synced) == 0\n{_OUTAGE}",
+        f"min {_RESOURCE} {_reached('reconcile_informer_synced', 'resource')} == 0",
         "10m",
         "page",
         "The informer of {{ $labels.resource }} has not read its first list",
@@ -183,7 +219,7 @@ _CACHE = (
     ),
     Alert(
         "ReconcileFreshnessBudget",
-        f"({burning('freshness', SLOW)})\n{_OUTAGE}",
+        _unreached(f"({burning('freshness', SLOW)})", "resource"),
         SLOW_FOR,
         "ticket",
         "The cache of {{ $labels.resource }} is stale too often",
@@ -202,7 +238,7 @@ _CACHE = (
 _SERVICE = (
     Alert(
         "ReconcileSlowReaction",
-        burning("reaction", FAST),
+        f"({burning('reaction', FAST)})\n{_BLOCKED}",
         FAST_FOR,
         "page",
         "{{ $labels.controller }} reacts late to changes",
@@ -236,19 +272,25 @@ _SERVICE = (
     ),
     Alert(
         "ReconcileNothingConverges",
-        f"max {_CONTROLLER} (reconcile_unconverged_oldest_seconds) > {CONVERGENCE_MOST_SECONDS}\n"
-        f"and sum {_CONTROLLER} (reconcile_unconverged_objects) >= 3\n"
-        f"and sum {_CONTROLLER} (increase(reconcile_convergence_seconds_count[15m])) == 0\n{_OUTAGE}",
+        f"max {_CONTROLLER} {_reached('reconcile_unconverged_oldest_seconds', 'controller')}"
+        f" > {CONVERGENCE_MOST_SECONDS}\n"
+        f"and sum {_CONTROLLER} (reconcile_unconverged_objects)\n"
+        # Objects that cannot become ready are no news, and nights are quiet: only new ones count.
+        f"  - (sum {_CONTROLLER} (reconcile_unconverged_objects offset 2h)\n"
+        f"    or 0 * sum {_CONTROLLER} (reconcile_unconverged_objects)) >= 3\n"
+        f"and sum {_CONTROLLER} (increase(reconcile_convergence_seconds_count[15m])) == 0\n"
+        f"{_PAUSED}\n{_SILENT}",
         "2m",
         "page",
         "No object of {{ $labels.controller }} becomes ready",
-        "Several objects wait, one for {{ $value | humanizeDuration }}, "
+        "At least three more objects wait than two hours ago, one for {{ $value | humanizeDuration }}, "
         "and none has become ready for 15 minutes.",
     ),
     Alert(
         "ReconcileStuck",
-        f"max {_CONTROLLER} (reconcile_unconverged_oldest_seconds) > {STUCK_SECONDS}\n"
-        f"unless max {_CONTROLLER} (reconcile_failing_oldest_seconds) > {FAILING_SECONDS}\n{_OUTAGE}",
+        f"max {_CONTROLLER} {_reached('reconcile_unconverged_oldest_seconds', 'controller')}"
+        f" > {STUCK_SECONDS}\n"
+        f"unless max {_CONTROLLER} (reconcile_failing_oldest_seconds) > {FAILING_SECONDS}\n{_PAUSED}",
         "5m",
         "ticket",
         "An object of {{ $labels.controller }} does not become ready",
@@ -267,10 +309,9 @@ _SERVICE = (
 _RUNS = (
     Alert(
         "ReconcileErrors",
-        f"sum {_CONTROLLER} (increase(controller_runtime_reconcile_errors_total[5m])) >= 5\n"
-        f"and sum {_CONTROLLER} (increase(controller_runtime_reconcile_errors_total[5m]))\n"
-        f"  / sum {_CONTROLLER} (increase(controller_runtime_reconcile_time_seconds_count[5m])) > 0.1\n"
-        f"{_OUTAGE}",
+        f"sum {_CONTROLLER} {_reached(_FAILED, 'controller')} >= 5\n"
+        f"and sum {_CONTROLLER} ({_FAILED})\n"
+        f"  / sum {_CONTROLLER} (increase(controller_runtime_reconcile_time_seconds_count[5m])) > 0.1",
         "10m",
         "ticket",
         "Runs of {{ $labels.controller }} fail",
@@ -278,7 +319,7 @@ _RUNS = (
     ),
     Alert(
         "ReconcileKeysFailing",
-        f"max {_CONTROLLER} (reconcile_failing_oldest_seconds) > {FAILING_SECONDS}\n{_OUTAGE}",
+        f"max {_CONTROLLER} {_reached('reconcile_failing_oldest_seconds', 'controller')} > {FAILING_SECONDS}",
         "5m",
         "ticket",
         "A key of {{ $labels.controller }} fails run after run",
@@ -318,10 +359,10 @@ _RUNS = (
     ),
     Alert(
         "ReconcileQueueGrowing",
-        f"sum {_CONTROLLER} (min_over_time(workqueue_depth[10m])\n"
+        f"sum {_CONTROLLER} ({_reached('min_over_time(workqueue_depth[10m])', 'controller')}\n"
         # A standby collects keys, and works on none.
         "  unless on (namespace, job, instance) leader_election_master_status == 0) > 10\n"
-        f"unless max {_CONTROLLER} (reconcile_paused) == 1\n{_OUTAGE}",
+        f"{_PAUSED}",
         "10m",
         "ticket",
         "The workers of {{ $labels.controller }} do not keep up",
@@ -345,7 +386,7 @@ _RUNS = (
     ),
     Alert(
         "ReconcileEventLoopBlocked",
-        "max by (namespace, job, instance) (rate(reconcile_event_loop_lag_seconds_sum[5m])) > 0.1",
+        f"max {_INSTANCE} {_LATE_LOOP}",
         "10m",
         "page",
         "Code blocks the event loop of {{ $labels.instance }}",
@@ -356,7 +397,7 @@ _RUNS = (
 _WEBHOOKS = (
     Alert(
         "ReconcileWebhookErrors",
-        burning("admission", FAST),
+        burning("admission", (*FAST, RARE)),
         FAST_FOR,
         "page",
         "Calls of the webhook {{ $labels.webhook }} fail",
@@ -364,7 +405,7 @@ _WEBHOOKS = (
     ),
     Alert(
         "ReconcileWebhookSlow",
-        burning("admission-latency", FAST),
+        f"({burning('admission-latency', FAST)})\n{_BLOCKED}",
         FAST_FOR,
         "page",
         "The webhook {{ $labels.webhook }} is slow",

@@ -56,12 +56,21 @@ class Burn:
     rate: float
     long: str
     still: Sequence[str]
+    before: str = ""
+    """A window that must have burned before the present one of its length did, too: one burst does not."""
 
 
 FAST: Final = (Burn(14.4, "1h", ["5m"]), Burn(6, "6h", ["30m", "5m"]))
 """2 % of a month's budget within an hour, or 5 % within six: somebody has to look now."""
 FAST_FOR: Final = "10m"
-SLOW: Final = (Burn(3, "1d", ["2h", "30m"]), Burn(1, "3d", ["6h", "30m"]))
+RARE: Final = Burn(6, "6h", ["30m"], before="30m")
+"""As above, where events are so rare that 5 minutes often have none. For events of which a burst is no
+better than one: those of a webhook that fails."""
+SLOW: Final = (
+    Burn(3, "1d", ["2h", "30m"]),
+    Burn(1, "3d", ["6h", "30m"]),
+    Burn(1, "3d", ["6h"], before="6h"),  # with little traffic half an hour often has no event
+)
 """10 % of a month's budget within one or three days: somebody has to look this week."""
 SLOW_FOR: Final = "45m"
 
@@ -149,12 +158,14 @@ def _burning(level: Slo, burn: Burn) -> str:
     series, threshold = f'{{slo="{level.name}"}}', f"{burn.rate * level.budget:g}"
     ratio, events = "reconcile:sli_error:ratio_rate", "reconcile:sli_events:increase"
     burns = [f"{ratio}{window}{series} > {threshold}" for window in (burn.long, *burn.still)]
+    if burn.before:
+        burns.append(f"{ratio}{burn.before}{series} offset {burn.before} > {threshold}")
     enough = f"{ratio}{burn.long}{series} * {events}{burn.long}{series} >= {LEAST_BAD_EVENTS}"
     return "(" + "\n  and ".join([*burns, enough]) + ")"
 
 
 def recording_rules() -> list[dict[str, Any]]:
-    """The rules that record the share of bad events, the number of events and the objectives."""
+    """The rules that record the share of bad events and the number of events."""
     return [
         {
             "record": SILENT,
@@ -187,12 +198,7 @@ def _recorded(level: Slo) -> list[dict[str, Any]]:
         }
         for window in LONG_WINDOWS
     ]
-    objective = {
-        "record": "reconcile:slo_objective:ratio",
-        "expr": f"vector({level.objective:g})",
-        "labels": labels,
-    }
-    return [*ratios, *events, objective]
+    return [*ratios, *events]
 
 
 def _within(expr: str, window: str) -> str:

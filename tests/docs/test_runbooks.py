@@ -2,11 +2,15 @@
 
 import importlib.util
 import re
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
+from reconcile.commands.main import reconcile
 from reconcile.monitoring.alerts import ALERTS, Alert
 from reconcile.monitoring.dashboards import Features, dashboards_of
 
@@ -94,6 +98,21 @@ def test_panels_and_dashboards_that_runbooks_name_are_there() -> None:
             assert name in boards, f"{alert.slug}: {name}"
     assert named > 30
     assert boards_named > 20
+
+
+def test_commands_that_runbooks_name_take_these_options() -> None:
+    commands = {
+        command
+        for path in FOLDER.glob("*.md")
+        for command in re.findall(r"`reconcile ([a-z]+ [^`]+)`", " ".join(path.read_text().split()))
+    }
+    assert len(commands) > 20
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        found = reconcile.get_command(click.Context(reconcile), name)
+        assert found is not None, command
+        with suppress(click.MissingParameter):  # such as the name of a command and an option alone
+            found.make_context(name, arguments)
 
 
 @pytest.mark.rule("monitoring-runbooks")

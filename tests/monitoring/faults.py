@@ -204,7 +204,7 @@ async def the_api_server_is_slow(op: Operator) -> None:
 # --- the cache ----------------------------------------------------------------------------------------
 
 
-@fires("ReconcileInformerSilent", may=NOT_READY, lasting=["ReconcileFreshnessBudget"])
+@fires("ReconcileInformerSilent", may=NOT_READY[:2], lasting=["ReconcileFreshnessBudget"])
 async def watches_open_and_send_nothing(op: Operator) -> None:
     await begin(op)
     await broken_down(op, 20 * MINUTE, 45 * MINUTE, (WATCHES, Stall()))
@@ -461,7 +461,7 @@ async def a_pause_is_forgotten(op: Operator) -> None:
     await anyio.sleep(5 * MINUTE)
 
 
-@fires("ReconcileEventLoopBlocked", instance="pod-1", may=[*LATE, "ReconcileReactionBudget"])
+@fires("ReconcileEventLoopBlocked", instance="pod-1", may=["ReconcileReactionBudget"])
 async def runs_compute_for_seconds(op: Operator) -> None:
     async def compute(ctx: Context[Toy]) -> None:
         loop = anyio.lowlevel.current_token().native_token

@@ -44,30 +44,30 @@ def check_rules(file: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def complaints(folder: Path, tests: Sequence[tuple[str, Recording, Expected]]) -> str:
-    """What does not happen as expected, in promtool's words; empty if all does."""
+def complaints(folder: Path, tests: Sequence[tuple[str, Recording, Expected]], seconds: float = STEP) -> str:
+    """What does not happen as expected, in promtool's words; empty if all does. A step takes `seconds`."""
     assert PROMTOOL is not None
     rules = write_rules(folder)
     file = folder / "tests.yaml"
     document = {
         "rule_files": [rules.name],
-        "evaluation_interval": f"{STEP:g}s",
-        "tests": [_test(*test) for test in tests],
+        "evaluation_interval": f"{seconds:g}s",
+        "tests": [_test(*test, seconds) for test in tests],
     }
     file.write_text(yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)))
     done = subprocess.run((PROMTOOL, "test", "rules", file.name), cwd=folder, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def _test(name: str, recording: Recording, expected: Expected) -> dict[str, Any]:
-    end = f"{(recording.steps - 1) * STEP:g}s"
+def _test(name: str, recording: Recording, expected: Expected, seconds: float) -> dict[str, Any]:
+    end = f"{(recording.steps - 1) * seconds:g}s"
     series = [
         {"series": series, "values": " ".join(notation(values, recording.steps))}
         for series, values in recording.series.items()
     ]
     return {
         "name": name,
-        "interval": f"{STEP:g}s",
+        "interval": f"{seconds:g}s",
         "input_series": series,
         "promql_expr_test": [{"eval_time": end, **one} for one in _questions(expected)],
     }

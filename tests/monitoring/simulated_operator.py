@@ -34,7 +34,7 @@ _BOUND = re.compile(rb'le="([^"]*)"')
 def needed() -> tuple[frozenset[bytes], dict[bytes, frozenset[bytes]]]:
     """The names of the metrics in the rules, and for some histograms the only bounds that are asked for."""
     text = " ".join(rule["expr"] for group in rule_groups() for rule in group["rules"])
-    names = {name.encode() for name in re.findall(r"(?<![:\w])[a-z]+_\w+(?=[{\[)\s])", text)}
+    names = {name.encode() for name in re.findall(r"(?<![:\w])[a-z]+_\w+(?=[{\[),\s])", text)}
     bounds: dict[bytes, set[bytes]] = {}
     for name, bound in re.findall(r'(\w+_bucket)\{le="([^"]*)"\}', text):
         bounds.setdefault(name.encode(), set()).add(bound.encode())
