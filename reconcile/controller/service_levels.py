@@ -4,7 +4,7 @@ Only where a manager has metrics. Times are those of the event loop's clock.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -107,7 +107,7 @@ class ServiceLevels:
             self._failing.setdefault(request, now)
         else:
             self._failing.pop(request, None)
-            if not item.retries and item.causes and _are(item.causes, "resynced"):
+            if item.causes and item.causes[0].verb == "resynced" and not item.retries and _is_rest(item):
                 self.metrics.rested(changed_something(record))
         if snapshot is None or snapshot.terminating or snapshot.generation is None:
             return
@@ -137,8 +137,8 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _are(causes: Sequence[Cause], verb: str) -> bool:
-    return all(cause.verb == verb for cause in causes)
+def _is_rest(item: Item[Request]) -> bool:
+    return all(cause.verb == "resynced" for cause in item.causes)
 
 
 def _is_first(item: Item[Request]) -> bool:
@@ -176,14 +176,22 @@ def is_met(snapshot: Snapshot, generation: int, ran: bool) -> bool:
     An object that does not say whether it is ready, or for which generation, is taken to be as its runs are.
     A status that is kept out of the cache, or is of another form, says nothing.
     """
+    if not ran and b"observedGeneration" not in snapshot.raw:
+        return False  # as most objects are when their generation changes: they are not decoded for that
     try:
         status = _status.decode(snapshot.raw).status or _NOTHING
     except (msgspec.DecodeError, RecursionError):
         return ran
-    conditions = {condition.type: condition for condition in status.conditions or ()}
-    ready = next((conditions[name] for name in _READY if name in conditions), None)
-    said = [status.observed_generation, None if ready is None else ready.observed_generation]
-    observed = [one for one in said if one is not None]
-    if any(one < generation for one in observed) or (ready is not None and ready.status != "True"):
+    observed = status.observed_generation
+    if observed is not None and observed < generation:
         return False
-    return ran if ready is None or not observed else True
+    if not status.conditions:
+        return ran
+    conditions = {condition.type: condition for condition in status.conditions}
+    ready = next((conditions[name] for name in _READY if name in conditions), None)
+    if ready is None:
+        return ran
+    of = ready.observed_generation
+    if ready.status != "True" or (of is not None and of < generation):
+        return False
+    return ran if observed is None and of is None else True

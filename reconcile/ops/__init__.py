@@ -4,7 +4,8 @@
 - Pages: `page_server`, `page_routes` (what each page answers), `page_connections`,
   `page_authorization` and `page_origins` (who may connect and see what), `loop_calls` (into the manager's
   event loop), `health_checks`, `debug_pages`, `debug_actions`, `debug_state`.
-- Metrics: `metric_families` (names and labels), `metrics` (counting), `metric_levels` (read at a scrape).
+- Metrics: `metric_families` (names and labels), `metrics` (counting) with `histograms`, `metric_levels` (read
+  at a scrape).
 - Traces: `tracing`. Logs: `log_setup`, `log_writer`. A held event loop: `watchdog`. Status: `manager_status`.
 """
 

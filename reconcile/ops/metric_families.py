@@ -9,6 +9,8 @@ from attrs import frozen
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
+from reconcile.ops.histograms import HistogramFamily
+
 RECONCILE_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
@@ -32,14 +34,14 @@ class MetricFamilies:
         self.terminal = run.counter("terminal_reconcile_errors_total", "Failed runs that are not retried.")
         self.panics = run.counter("reconcile_panics_total", "Runs that failed by an error in the code.")
         self.timeouts = run.counter("reconcile_timeouts_total", "Runs that exceeded their timeout.")
-        self.seconds = run.histogram("reconcile_time_seconds", "Duration of runs.", RECONCILE_BUCKETS)
+        self.seconds = run.run_histogram("reconcile_time_seconds", "Duration of runs.", RECONCILE_BUCKETS)
         self.max_concurrent = run.gauge("max_concurrent_reconciles", "Workers that the controller may have.")
 
         queue = _Maker(registry, "workqueue", ("name", "controller"), QUEUE_BUCKETS)
         self.adds = queue.counter("adds_total", "Keys that became ready.")
         self.retries = queue.counter("retries_total", "Keys added with back-off.")
-        self.waited = queue.histogram("queue_duration_seconds", "Time a key waited for a worker.")
-        self.worked = queue.histogram("work_duration_seconds", "Time a worker spent on a key.")
+        self.waited = queue.run_histogram("queue_duration_seconds", "Time a key waited for a worker.")
+        self.worked = queue.run_histogram("work_duration_seconds", "Time a worker spent on a key.")
 
         answer = _Maker(registry, "rest_client", ("code", "method", "host"))
         self.requests = answer.counter("requests_total", "Requests to the API server.")
@@ -79,7 +81,7 @@ class MetricFamilies:
         )
 
         own = _Maker(registry, "reconcile", ("controller",), WAIT_BUCKETS)
-        self.own_writes = own.histogram(
+        self.own_writes = own.run_histogram(
             "own_write_wait_seconds", "Time a read waited until the cache showed own writes."
         )
         self.behind = own.counter(
@@ -87,10 +89,10 @@ class MetricFamilies:
         )
         self.storms = own.counter("storms_total", "Keys found to wake themselves.")
         self.storming = own.gauge("storms_active", "Keys slowed because they wake themselves.")
-        self.reacted = own.histogram(
+        self.reacted = own.run_histogram(
             "reaction_seconds", "Time from a change seen to the start of the run for it.", REACTION_BUCKETS
         )
-        self.converged = own.histogram(
+        self.converged = own.run_histogram(
             "convergence_seconds", "Time from a generation seen to observed and ready.", CONVERGENCE_BUCKETS
         )
         self.rested = own.counter("idle_runs_total", "Runs that a resync alone woke.", "wrote")
@@ -117,3 +119,8 @@ class _Maker:
     def histogram(self, name: str, text: str, buckets: Sequence[float] = ()) -> Histogram:
         buckets, name = buckets or self.buckets, f"{self.prefix}_{name}"
         return Histogram(name, text, self.labels, buckets=buckets, registry=self.registry)
+
+    def run_histogram(self, name: str, text: str, buckets: Sequence[float] = ()) -> HistogramFamily:
+        """One that the manager's event loop alone observes, for each run."""
+        name = f"{self.prefix}_{name}"
+        return HistogramFamily(name, text, self.labels, buckets or self.buckets, self.registry)
