@@ -10,6 +10,7 @@ import click
 from reconcile.commands.debug_client import DebugClient, manager_options, named
 from reconcile.commands.problems import Problem
 from reconcile.doctor.findings import printable
+from reconcile.status.why_not_now import after_tries, seconds_text
 
 PERIOD = 1.0
 
@@ -100,11 +101,11 @@ def gap(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def chain(run: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  {run['reconcile_id'] or 'cancelled'}  {run['ended_ago']:.1f} s ago"
+    yield f"  {run['reconcile_id'] or 'cancelled'}  {seconds_text(run['ended_ago'])} ago"
     yield from _part("woken by", run["causes"] or ["unknown"])
     yield from _part("read", run["read"])
     yield from _part("wrote", run["wrote"] or ["nothing"])
-    attempt = f", after {run['attempt']} failures" if run["attempt"] else ""
+    attempt = f", {after_tries(run['attempt'])}" if run["attempt"] else ""
     error = f": {run['error']}" if run["error"] else ""
     yield from _part("result", [f"{run['result']} in {run['seconds'] * 1000:.1f} ms{attempt}{error}"])
     yield from _part("at", [run["at"]] if run.get("at") else [])

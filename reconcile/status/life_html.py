@@ -19,7 +19,7 @@ from reconcile.status.life_form import (
     Written,
 )
 from reconcile.status.markup import Child, Markup, element, verbatim
-from reconcile.status.why_not_now import seconds_text
+from reconcile.status.why_not_now import after_tries, seconds_text
 
 DEEPEST: Final = 20
 """Levels of owned objects; our own lives have fewer."""
@@ -236,7 +236,7 @@ def _written(write: Written) -> Markup:
 
 
 def _result(run: LifeRun) -> Markup:
-    times = f", after {run.attempt} failure{'' if run.attempt == 1 else 's'}" if run.attempt else ""
+    times = f", {after_tries(run.attempt)}" if run.attempt else ""
     return element(
         "li",
         f"{run.result}{times}",

@@ -123,6 +123,11 @@ def _due(facts: KeyFacts, due_in: float) -> WhyNotNow:
     return WhyNotNow("later", f"it was slowed down, and runs in {when}", due_in)
 
 
+def after_tries(attempt: int) -> str:
+    """How many runs before one failed, or asked for another at once: `after 1 try`."""
+    return f"after {attempt} {'try' if attempt == 1 else 'tries'}"
+
+
 def seconds_text(seconds: float) -> str:
     """A time for people: `0.4 s`, `12 s`, `5 min`, `3 h`."""
     if seconds < 10:

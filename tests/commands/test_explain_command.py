@@ -295,9 +295,18 @@ def run(**more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(("ago", "words"), [(2.04, "2.0 s"), (75.2, "75 s"), (1693.7, "28 min")])
+def test_the_age_of_a_run_is_said_as_on_the_page(ago: float, words: str) -> None:
+    assert next(chain(run(ended_ago=ago))) == f"  1a2b  {words} ago"
+
+
+def test_a_run_after_a_single_try_says_so() -> None:
+    assert list(chain(run(attempt=1)))[-1] == "    result    success in 12.0 ms, after 1 try"
+
+
 def test_a_failed_run_shows_its_error_and_how_often_it_failed_before() -> None:
     lines = list(chain(run(result="error", error="ValueError: no", attempt=2)))
-    assert lines[-1] == "    result    error in 12.0 ms, after 2 failures: ValueError: no"
+    assert lines[-1] == "    result    error in 12.0 ms, after 2 tries: ValueError: no"
 
 
 @pytest.mark.rule("told-place")

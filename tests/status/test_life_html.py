@@ -82,7 +82,7 @@ def test_the_file_says_what_woke_each_run_what_it_wrote_and_what_followed() -> N
         ".spec.replicas34",
         ".spec.pausedtrueabsent",
         "values of Secrets are not kept",
-        "error, after 1 failure",
+        "error, after 1 try",
         "next try2025-11-24 16:02:08 UTC",
         "differs from what was applied",
         "was applied, and is not there",
