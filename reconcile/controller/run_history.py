@@ -201,7 +201,8 @@ def _with_newest(past: tuple[PastRun, ...], newest: PastRun) -> tuple[PastRun, .
     if len(past) < RUNS_OF_A_KEY:
         return (*past, newest)
     oldest, second, *others = past
-    if not _was_woken(oldest) or any(map(_was_woken, (newest, second, *others))):
+    # The newest first: most runs are woken, and this stands in the way of every run.
+    if _was_woken(newest) or not _was_woken(oldest) or any(map(_was_woken, past[1:])):
         # What is left out before the oldest one is not known of others either.
         return (second._replace(left_out=0) if second.left_out else second, *others, newest)
     third, *rest = (*others, newest)
@@ -210,7 +211,10 @@ def _with_newest(past: tuple[PastRun, ...], newest: PastRun) -> tuple[PastRun, .
 
 def _was_woken(run: PastRun) -> bool:
     """Whether something woke a run that neither time nor the runs before it brought about."""
-    return any(cause.verb not in _BY_ITSELF and not cause.echo for cause in run.causes)
+    for cause in run.causes:  # noqa: SIM110 -- a generator takes five times as long
+        if cause.verb not in _BY_ITSELF and not cause.echo:
+            return True
+    return False
 
 
 def _past(run: ActiveRun, now: float, details: WriteDetails | None) -> PastRun:
