@@ -35,6 +35,7 @@ def test_promtool_accepts_the_rules(tmp_path: Path) -> None:
     assert check_rules(write_rules(tmp_path)) == ""
 
 
+@pytest.mark.rule("monitoring-alerts")
 @needs_promtool
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("planned", FAULTS, ids=lambda planned: planned.name)
@@ -43,6 +44,7 @@ def test_a_fault_fires_its_alerts_and_no_others(planned: Planned, tmp_path: Path
     assert complaints(tmp_path, [(planned.name, recording, planned.expected)]) == ""
 
 
+@pytest.mark.rule("monitoring-alerts")
 @needs_promtool
 @pytest.mark.timeout(max(300, 60 * RUNS))
 def test_no_alert_fires_in_healthy_runs() -> None:

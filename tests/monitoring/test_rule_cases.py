@@ -154,6 +154,7 @@ def silent(start: float, end: float, instance: str, resource: str) -> dict[str, 
     }
 
 
+@pytest.mark.rule("monitoring-one-cause")
 def test_a_standby_that_is_cut_off_by_itself_is_one_page(tmp_path: Path) -> None:
     requests, broken = "rest_client_requests_total", {"code": "<error>"}
     values = {
@@ -167,6 +168,7 @@ def test_a_standby_that_is_cut_off_by_itself_is_one_page(tmp_path: Path) -> None
     judge(tmp_path, 2, values, "ReconcileApiServerUnreachable", may=["ReconcileFreshnessBudget"])
 
 
+@pytest.mark.rule("monitoring-one-cause")
 def test_a_cluster_that_is_away_does_not_silence_what_is_about_another(tmp_path: Path) -> None:
     failing = "reconcile_failing_oldest_seconds"
     values: dict[str, Values] = {
@@ -187,6 +189,7 @@ def test_a_cluster_that_is_away_does_not_silence_what_is_about_another(tmp_path:
     assert "ReconcileKeysFailing" in complaints(tmp_path, [("two clusters", recording, of_east)])
 
 
+@pytest.mark.rule("monitoring-one-cause")
 def test_an_outage_of_one_operator_does_not_silence_another_in_its_namespace(tmp_path: Path) -> None:
     values: dict[str, Values] = {
         **outage(0, 9),
@@ -201,6 +204,7 @@ def test_an_outage_of_one_operator_does_not_silence_another_in_its_namespace(tmp
     assert complaints(tmp_path, [("two", recording, Expected(fires, lasting=[*fires]))]) == ""
 
 
+@pytest.mark.rule("monitoring-one-cause")
 def test_a_blocked_loop_is_one_page_though_all_is_late(tmp_path: Path) -> None:
     values = {
         series("reconcile_event_loop_lag_seconds_sum"): lambda step: step * 15.0,
