@@ -12,7 +12,7 @@ import pytest
 from reconcile.monitoring.alerts import ALERTS
 from tests.monitoring import webhook_faults
 from tests.monitoring.faults import PLANNED, Planned
-from tests.monitoring.healthy import IN_FULL, judged
+from tests.monitoring.healthy import IN_FULL, Healthy, judged
 from tests.monitoring.promtool import PROMTOOL, WHY_NOT, check_rules, complaints, write_rules
 from tests.monitoring.simulated_operator import record
 
@@ -20,7 +20,7 @@ assert webhook_faults  # imported for its faults
 
 FAULTS = [one for one in PLANNED if one.quick or os.environ.get("ALERT_FAULTS") == "all"]
 RUNS = int(os.environ.get("ALERT_RUNS", "3"))
-FIRST = int(os.environ.get("ALERT_FIRST", "0"))
+FIRST = int(os.environ.get("ALERT_FIRST", "1"))
 
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=WHY_NOT)
 
@@ -28,6 +28,11 @@ needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=WHY_NOT)
 def test_each_alert_has_a_fault_that_fires_it() -> None:
     fired = {name for planned in PLANNED for name in planned.expected.fires}
     assert {alert.name for alert in ALERTS} == fired
+
+
+def test_the_healthy_runs_of_the_suite_have_one_replica_standbys_and_shards() -> None:
+    forms = {Healthy.drawn(seed).replicas for seed in (1, 2, 3)}
+    assert forms == {"one", "standby", "sharded"}
 
 
 @needs_promtool
