@@ -15,7 +15,8 @@ from reconcile.sharding import Sharding
 from reconcile.testing import Coalesce, Cut, Drop, EndEarly, Expire, Refuse, RefuseAsStale, When
 from tests.controller.outage import child
 from tests.helpers.managers import Toy
-from tests.monitoring.promtool import Expected, complaints
+from tests.monitoring.judging import complaints
+from tests.monitoring.promtool import Expected
 from tests.monitoring.simulated_operator import Operator, Recording, record
 
 IN_FULL: Final = 200

@@ -1,20 +1,42 @@
 """Asks a real Prometheus what its rules make of recorded samples: `promtool test rules`."""
 
+import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import yaml
 from attrs import frozen
 
 from reconcile.monitoring.rules import rule_groups
-from tests.monitoring.simulated_operator import STEP, Recording
+from tests.monitoring.promql.series import Labels
+from tests.monitoring.simulated_operator import Recording
 
 PROMTOOL: Final = shutil.which("promtool")
-WHY_NOT: Final = "there is no promtool on this machine: apt-get install prometheus"
+FOLLOWED: Final = "2.42"
+"""The Prometheus whose arithmetic the evaluator of the tests follows."""
+
+
+def _version() -> str:
+    if PROMTOOL is None:
+        return "none"
+    done = subprocess.run((PROMTOOL, "--version"), capture_output=True, text=True, check=True)
+    found = re.search(r"version (\d+\.\d+)", done.stdout + done.stderr)
+    return "unknown" if found is None else found[1]
+
+
+VERSION: Final = _version()
+COMPARED: Final = VERSION == FOLLOWED
+"""Others have other edges of windows (3.0), or extend a rise in another way."""
+NOT_COMPARED: Final = (
+    f"needs promtool {FOLLOWED} to compare with (apt-get install prometheus), found {VERSION}"
+)
+
+Alerts: TypeAlias = Sequence[Collection[Labels]]
+"""The series `ALERTS` that there are at each step."""
 
 
 @frozen
@@ -30,10 +52,23 @@ class Expected:
     """Those of `fires` that may not be over at the end, such as the ones of a budget of three days."""
 
 
+@frozen
+class Question:
+    """PromQL for the end of a recording, and the series that it must have, each with the value 1."""
+
+    expr: str
+    series: Collection[Labels] = ()
+
+
+def groups() -> list[dict[str, Any]]:
+    """The rules of the simulated operator."""
+    return rule_groups('namespace="toys-system"')
+
+
 def write_rules(folder: Path) -> Path:
     """The rules as a file of Prometheus."""
     file = folder / "rules.yaml"
-    file.write_text(yaml.safe_dump({"groups": rule_groups('namespace="toys-system"')}))
+    file.write_text(yaml.safe_dump({"groups": groups()}))
     return file
 
 
@@ -44,23 +79,37 @@ def check_rules(file: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def complaints(folder: Path, tests: Sequence[tuple[str, Recording, Expected]], seconds: float = STEP) -> str:
-    """What does not happen as expected, in promtool's words; empty if all does. A step takes `seconds`."""
-    assert PROMTOOL is not None
+def complaints(
+    folder: Path, tests: Sequence[tuple[str, Recording, Expected]], alerts: Sequence[Alerts], seconds: float
+) -> str:
+    """What does not happen as expected, in promtool's words; empty if all does. A step takes `seconds`.
+
+    In each test there must be exactly these alerts at each step, if promtool is of the version `FOLLOWED`.
+    """
     rules = write_rules(folder)
-    file = folder / "tests.yaml"
     document = {
         "rule_files": [rules.name],
         "evaluation_interval": f"{seconds:g}s",
-        "tests": [_test(*test, seconds) for test in tests],
+        # Without an order, promtool draws one, and an alert may see what was recorded a step ago.
+        "group_eval_order": [group["name"] for group in groups()],
+        "tests": [_test(*test, timeline, seconds) for test, timeline in zip(tests, alerts, strict=True)],
     }
+    return tested(folder, document)
+
+
+def tested(folder: Path, document: Mapping[str, Any]) -> str:
+    """What promtool says of a file of tests; empty if all is as it expects."""
+    assert PROMTOOL is not None
+    file = folder / "tests.yaml"
     file.write_text(yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)))
     done = subprocess.run((PROMTOOL, "test", "rules", file.name), cwd=folder, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def _test(name: str, recording: Recording, expected: Expected, seconds: float) -> dict[str, Any]:
-    end = f"{(recording.steps - 1) * seconds:g}s"
+def _test(
+    name: str, recording: Recording, expected: Expected, alerts: Alerts, seconds: float
+) -> dict[str, Any]:
+    end = (recording.steps - 1) * seconds
     series = [
         {"series": series, "values": " ".join(notation(values, recording.steps))}
         for series, values in recording.series.items()
@@ -69,22 +118,34 @@ def _test(name: str, recording: Recording, expected: Expected, seconds: float) -
         "name": name,
         "interval": f"{seconds:g}s",
         "input_series": series,
-        "promql_expr_test": [{"eval_time": end, **one} for one in _questions(expected)],
+        "promql_expr_test": [
+            *(_asked(one.expr, end, one.series) for one in questions(expected)),
+            *(
+                _asked("ALERTS", step * seconds, there)
+                for step, there in enumerate(alerts if COMPARED else [])
+            ),
+        ],
     }
 
 
-def _questions(expected: Expected) -> Iterator[dict[str, Any]]:
+def _asked(expr: str, second: float, series: Collection[Labels]) -> dict[str, Any]:
+    samples = [{"labels": str(labels), "value": 1} for labels in series]
+    return {"expr": expr, "eval_time": f"{second:g}s", "exp_samples": samples}
+
+
+def questions(expected: Expected) -> Iterator[Question]:
+    """How to ask whether all is as expected."""
     firing = 'ALERTS{alertstate="firing"%s}'
     known = "|".join([*expected.fires, *expected.may])
     others = firing % (f',alertname!~"{known}"' if known else "")
-    yield {"expr": f"count by (alertname) (count_over_time({others}[7d]))", "exp_samples": []}
+    yield Question(f"count by (alertname) (count_over_time({others}[7d]))")
     for name, labels in expected.fires.items():
         said = {"alertname": name, **labels}
         matchers = "".join(f',{label}="{value}"' for label, value in said.items())
         fired = f"count by (alertname) (count_over_time({firing % matchers}[7d])) > bool 0"
-        yield {"expr": fired, "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1}]}
+        yield Question(fired, [Labels.of({"alertname": name})])
         if name not in expected.lasting:
-            yield {"expr": f"count by (alertname) ({firing % matchers})", "exp_samples": []}
+            yield Question(f"count by (alertname) ({firing % matchers})")
 
 
 def notation(values: Sequence[float | None], steps: int) -> Iterator[str]:

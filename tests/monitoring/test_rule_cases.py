@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.monitoring.promtool import PROMTOOL, WHY_NOT, Expected, complaints
+from tests.monitoring.judging import complaints
+from tests.monitoring.promtool import Expected
 from tests.monitoring.simulated_operator import JOB, NAMESPACE, STEP, Recording
 
-pytestmark = [pytest.mark.skipif(PROMTOOL is None, reason=WHY_NOT), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 STEPS_AN_HOUR: Final = 120
 Values = Callable[[int], float | None]
