@@ -128,6 +128,7 @@ EXAMPLES: Final = (
         {'d{a="x/y"}': "1 1", 'd{a="z"}': "2 2"},
         {
             ('label_replace(d, "b", "$1", "a", "(.+)/.+")', 60): {'d{a="x/y", b="x"}': 1.0, 'd{a="z"}': 2.0},
+            ('label_replace(d, "b", "$1", "a", "(x)")', 60): {'d{a="x/y"}': 1.0, 'd{a="z"}': 2.0},
             ('label_replace(d, "a", "", "a", ".*")', 60): None,
         },
     ),
