@@ -22,11 +22,6 @@ FINALIZERS: Final = "reconcile-runtime/finalizers"
 _ENTRY: Final = re.compile(r"(?:([a-z0-9.-]+)/)?(v[a-z0-9]+)/([a-z0-9]+)=([A-Za-z0-9./_-]+)")
 
 
-def metrics_name(operator: str) -> str:
-    """The value of NAME on objects that watch an operator; also the name of its Service and monitor."""
-    return f"{operator}-metrics"
-
-
 @frozen
 class Held:
     """Objects of a resource, and the finalizer with which an operator holds them."""

@@ -13,7 +13,7 @@ from reconcile.monitoring.dashboards import Features, dashboards_of
 from reconcile.monitoring.panels import rendered
 from reconcile.monitoring.rules import rule_groups
 from reconcile.shipping.documents import BlockText, Document
-from reconcile.shipping.finalizers import NAME, metrics_name
+from reconcile.shipping.finalizers import NAME
 from reconcile.shipping.installation import PORT, RBAC, Installation, Monitoring, head_of
 
 SERVICE_MONITOR: Final = "ServiceMonitor"
@@ -39,6 +39,11 @@ def monitoring_documents(operator: Installation) -> Mapping[str, Sequence[Docume
     }
 
 
+def metrics_name(operator: Installation) -> str:
+    """The name of the Service and of the monitor, and the label of all objects here."""
+    return f"{operator.name}-metrics"
+
+
 def token_secret(operator: Installation) -> str:
     """The Secret with the token that a PodMonitor sends; nobody makes it but those who run Prometheus."""
     return f"{operator.name}-metrics-token"
@@ -57,7 +62,7 @@ def _collected(operator: Installation, monitoring: Monitoring) -> Iterator[Docum
 
 def _service(operator: Installation) -> Document:
     port = {"name": "metrics", "port": PORT, "targetPort": "serve", "protocol": "TCP"}
-    service = _head(operator, "v1", "Service", metrics_name(operator.name))
+    service = _head(operator, "v1", "Service", metrics_name(operator))
     return {**service, "spec": {"selector": operator.selected, "ports": [port]}}
 
 
@@ -74,9 +79,9 @@ def _service_monitor(operator: Installation, monitoring: Monitoring) -> Document
     # The token file is Prometheus's own, which the kubelet renews: a Secret would hold one that is not.
     token = {"bearerTokenFile": _OWN_TOKEN} if operator.review else {}
     endpoint = {"port": "metrics", **_endpoint(operator, monitoring), **token}
-    selector = {"matchLabels": {NAME: metrics_name(operator.name)}}
+    selector = {"matchLabels": {NAME: metrics_name(operator)}}
     return {
-        **_selected_by_prometheus(operator, monitoring, SERVICE_MONITOR, metrics_name(operator.name)),
+        **_selected_by_prometheus(operator, monitoring, SERVICE_MONITOR, metrics_name(operator)),
         "spec": {"selector": selector, "endpoints": [endpoint]},
     }
 
@@ -89,7 +94,7 @@ def _pod_monitor(operator: Installation, monitoring: Monitoring) -> Document:
         **({"authorization": token} if operator.review else {}),
     }
     return {
-        **_selected_by_prometheus(operator, monitoring, POD_MONITOR, metrics_name(operator.name)),
+        **_selected_by_prometheus(operator, monitoring, POD_MONITOR, metrics_name(operator)),
         "spec": {"selector": {"matchLabels": operator.selected}, "podMetricsEndpoints": [endpoint]},
     }
 
@@ -112,7 +117,7 @@ def tls_config(operator: Installation, monitoring: Monitoring) -> Document:
     if not operator.tls or not monitoring.authority:
         return {}
     authority = {"secret": {"name": monitoring.authority, "key": "ca.crt"}}
-    return {"ca": authority, "serverName": f"{metrics_name(operator.name)}.{operator.namespace}.svc"}
+    return {"ca": authority, "serverName": f"{metrics_name(operator)}.{operator.namespace}.svc"}
 
 
 # --- alerts and dashboards ----------------------------------------------------------------------------
@@ -169,4 +174,4 @@ def _selected_by_prometheus(
 
 
 def _head(operator: Installation, api_version: str, kind: str, name: str) -> Document:
-    return head_of(api_version, kind, evolve(operator, name=metrics_name(operator.name)), name)
+    return head_of(api_version, kind, evolve(operator, name=metrics_name(operator)), name)

@@ -26,7 +26,7 @@ from reconcile.runs.supervision import without_groups
 from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.shipping import uninstall_plan as plan
 from reconcile.shipping.documents import Document
-from reconcile.shipping.finalizers import NAME, held_of, metrics_name
+from reconcile.shipping.finalizers import NAME, held_of
 from reconcile.webhooks.certificate_secret import LABELS
 from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.migration_plan import Installed
@@ -232,24 +232,8 @@ class Uninstall:
         ):
             async for one in self._listed(path):
                 yield _item(path, one)
-        for item in await self._watching():
-            yield item
         async for item in self._unlabelled(stated):
             yield item
-
-    async def _watching(self) -> Sequence[plan.Item]:
-        """What has Prometheus and Grafana watch it, which would alert about its absence from now on.
-
-        Nothing for those who may not see it all, such as the Job: Helm deletes its release itself.
-        """
-        home = f"namespaces/{self.namespace}"
-        kinds = ("prometheusrules", "servicemonitors", "podmonitors")
-        paths = [f"/apis/monitoring.coreos.com/v1/{home}/{kind}" for kind in kinds]
-        paths += [f"/api/v1/{home}/{kind}" for kind in ("services", "configmaps")]
-        with suppress(Forbidden):
-            label = metrics_name(self.name)
-            return [_item(path, one) for path in paths async for one in self._listed(path, label)]
-        return []
 
     async def _unlabelled(self, stated: _Arguments) -> AsyncIterator[plan.Item]:
         """What the operator made for itself: Leases, and the Secret of its certificates."""
@@ -272,10 +256,10 @@ class Uninstall:
             if found is not None and LABELS.items() <= labels.items():
                 yield _item(secrets, found)
 
-    async def _listed(self, path: str, name: str = "") -> AsyncIterator[Document]:
-        """Objects with the operator's label, or another name in it, in full: what they refer to counts."""
+    async def _listed(self, path: str) -> AsyncIterator[Document]:
+        """Objects with the operator's label, in full: what they refer to counts."""
         with suppress(NotFound):  # a server that does not know the kind
-            page = await self._page(path, {"labelSelector": f"{NAME}={name or self.name}"}, JSON)
+            page = await self._page(path, {"labelSelector": f"{NAME}={self.name}"}, JSON)
             for item in page.items or ():
                 yield json_object(item)
 

@@ -179,10 +179,8 @@ class Trade:
 
         await eventually(open_now, within=120)
 
-    def uninstall(
-        self, mode: Mode = Mode.DELETE, transport: Transport | None = None, by_admin: bool = False
-    ) -> Uninstall:
-        user = ADMIN if by_admin else service_account(HOME, "trade-uninstall")
+    def uninstall(self, mode: Mode = Mode.DELETE, transport: Transport | None = None) -> Uninstall:
+        user = service_account(HOME, "trade-uninstall")
         inner = InProcessTransport(self.client.server, settle=True, user=user)
         return Uninstall("trade", HOME, mode, transport or inner, self.client.clock, self.lines.append)
 

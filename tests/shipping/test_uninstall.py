@@ -2,22 +2,17 @@
 
 import anyio
 import pytest
-import yaml
-from attrs import define, evolve, field
+from attrs import define, field
 
 from informers import HttpRequest, Response, Transport
 from informers.transport import PassingTransport
 from reconcile import ObjectMeta
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Namespace, Secret
-from reconcile.shipping.documents import as_yaml
-from reconcile.shipping.installation import Monitoring
-from reconcile.shipping.monitoring import monitoring_documents
 from reconcile.shipping.uninstall import UninstallStuck
 from reconcile.shipping.uninstall_plan import Mode
 from reconcile.webhooks.calling_objects import Definition
 from tests.helpers.scenarios import simulated
-from tests.shipping import prometheus_operator
 from tests.shipping.shops import GROUP, HOME, POD, Store, Till, Trade
 
 NAMESPACE = f"namespaces {HOME}"
@@ -45,29 +40,6 @@ async def test_after_an_uninstall_only_the_namespace_is_left(ring: tuple[str, st
     assert finished.notes == [f"the namespace {HOME} stays"]
     assert {*trade.cleaned} == {"Store store-0", "Store store-1", "Till store-0", "Till store-1"}
     assert await maps(trade) == []
-
-
-@pytest.mark.parametrize("by_admin", [True, False])
-@simulated
-async def test_what_watches_the_operator_goes_with_it_if_the_caller_may_see_it(by_admin: bool) -> None:
-    """Otherwise an alert tells for ever that the operator is absent."""
-    trade = Trade()
-    await trade.install()
-    for kind in prometheus_operator.SPECS:
-        await trade.admin.create(prometheus_operator.definition(kind))
-    watched = evolve(trade.installation, monitoring=Monitoring())
-    made = [one for file in monitoring_documents(watched).values() for one in file]
-    documents = list(yaml.safe_load_all(as_yaml(*made)))
-    other = {**documents[0], "metadata": {"name": "other-metrics", "namespace": HOME}}
-    for document in (*documents, other):
-        await trade.admin.create(document)
-    async with trade.running():
-        await trade.uninstall(by_admin=by_admin).run(300)
-    left = {place for place, _, metadata in trade.everything() if metadata["name"].startswith("trade-")}
-    names = {one["metadata"]["name"] for one in documents}
-    assert len(names) >= 5
-    assert {place.partition(" ")[2] for place in left} & names == (set() if by_admin else names)
-    assert "services other-metrics" in {place for place, _, _ in trade.everything()}
 
 
 @simulated

@@ -81,9 +81,6 @@ class Recording(PassingTransport):
 
     async def request(self, request: HttpRequest) -> Response:
         answer = await self._inner.request(request)
-        if "/monitoring.coreos.com/" in request.path:
-            assert answer.status == 403  # what watches the operator goes with those who may see it
-            return answer
         assert answer.status != 403, answer.body
         recorded = RecordedRequest(request.method, request.path, request.query)
         target = recorded.target
