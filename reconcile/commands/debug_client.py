@@ -80,7 +80,7 @@ class DebugClient:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Pages of a manager lead nowhere, and the token is not for another server."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         """Follow none: the answer counts as a refusal."""
 
 

@@ -86,13 +86,14 @@ class ServiceLevels:
         if not self._active or delta.initial or delta.resync:
             return
         unmet = self._unmet.get(request)
-        other = old is None or not old.is_same_object(new)
-        if new.generation is not None and (other or old.generation != new.generation):  # type: ignore[union-attr]
-            if unmet is None or other:
+        generation = new.generation
+        before = old.generation if old is not None and old.is_same_object(new) else None
+        if generation is not None and generation != before:
+            if unmet is None or before is None:
                 self._unmet.pop(request, None)
-                unmet = self._unmet[request] = _Unmet(_now(), new.generation)
+                unmet = self._unmet[request] = _Unmet(_now(), generation)
             # The clock goes on from the first generation that was not met: its user still waits.
-            unmet.generation, unmet.ran = new.generation, False
+            unmet.generation, unmet.ran = generation, False
         if unmet is not None and is_met(new, unmet.generation, unmet.ran):
             self._converged(request, unmet, _now())
 

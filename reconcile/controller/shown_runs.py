@@ -26,7 +26,7 @@ def writes_in_words(outcome: RunResult) -> tuple[str, ...]:
 
 @observing(lambda *_: ((), ()))
 def causes_and_reads(outcome: RunResult) -> tuple[tuple[Cause, ...], tuple[ObjectRef, ...]]:
-    """What woke a run, and what it read; a name with a value in it is no name of an object any more."""
+    """What woke a run, and what it read. A value of a Secret in the name of an object is replaced."""
     record = outcome.record
     if record is None:
         return (), ()

@@ -14,7 +14,7 @@ _DEEPEST = 12
 
 
 def secret_fields(kind: type[Object]) -> frozenset[tuple[str, ...]]:
-    """Where `field(secret=True)` stands in a kind: `("spec", "password")`; lists are no step of a path."""
+    """The paths of the fields of a kind with `field(secret=True)`: `("spec", "password")`, lists left out."""
     model: Any = kind  # classes are hashable, whatever their objects are
     return _known_paths(model)
 

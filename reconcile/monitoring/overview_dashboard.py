@@ -109,7 +109,7 @@ _LEADER: Final = Panel(
     kind="stat",
     width=3,
     height=4,
-    words=[(0, "nobody leads", BAD), (1, "one leads", GOOD)],
+    words=[(0, "no leader", BAD), (1, "one leader", GOOD)],
     steps=[(2, CAREFUL)],
 )
 _SHARDS_HELD: Final = Panel(

@@ -155,7 +155,7 @@ SHARDS: Final = Dashboard(
                 ),
                 Panel(
                     "Buckets without a pod",
-                    "Nobody works on their objects. For a moment, in a hand-over, that is normal.",
+                    "No pod works on their objects. During a hand-over this is normal for a moment.",
                     [
                         Query(
                             "max(reconcile_shard_ring_buckets{@pods})"
@@ -203,7 +203,7 @@ SHARDS: Final = Dashboard(
                 ),
                 Panel(
                     "Duration of hand-overs, slowest hundredth",
-                    "Nobody works on a bucket meanwhile.",
+                    "No pod works on a bucket while it is handed over.",
                     [
                         Query(
                             "histogram_quantile(0.99, sum by (le, outcome)"

@@ -42,7 +42,7 @@ def declared_secrets(snapshot: Snapshot, paths: Iterable[tuple[str, ...]]) -> se
 
 
 def _texts(value: Any, path: tuple[str, ...]) -> set[str]:
-    """The texts at a path, and everything below it; lists are no step of a path."""
+    """The texts at a path and below it; the path leaves lists out, so it leads to all their elements."""
     if isinstance(value, list):
         return {text for each in value for text in _texts(each, path)}
     if not path:
