@@ -101,7 +101,7 @@ _PRESENCE = (
         "No manager has answered a scrape for 10 minutes: none runs, or Prometheus cannot reach it.",
     ),
     Alert(
-        "ReconcileNobodyLeads",
+        "ReconcileNoLeader",
         f"max by (namespace, job, name) (leader_election_master_status) == 0\n{_OUTAGE}",
         "5m",
         "page",
@@ -109,7 +109,7 @@ _PRESENCE = (
         "Replicas run, and none has held the Lease for 5 minutes: nothing is reconciled.",
     ),
     Alert(
-        "ReconcileManyLead",
+        "ReconcileSeveralLeaders",
         "sum by (namespace, job, name) (leader_election_master_status) > 1",
         "2m",
         "page",

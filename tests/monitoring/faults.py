@@ -128,7 +128,7 @@ async def the_only_replica_dies(op: Operator) -> None:
     await anyio.sleep(5 * MINUTE)
 
 
-@fires("ReconcileNobodyLeads", may=["ReconcileRequestErrors"], name="toys")
+@fires("ReconcileNoLeader", may=["ReconcileRequestErrors"], name="toys")
 async def the_lease_cannot_be_written(op: Operator) -> None:
     op.break_down((When("write", "*/leases*", times=None), Refuse(500)))
     await op.start(toys(), leader_election=LeaderElection("toys"))
@@ -138,7 +138,7 @@ async def the_lease_cannot_be_written(op: Operator) -> None:
     await anyio.sleep(25 * MINUTE)
 
 
-@fires("ReconcileManyLead", name="toys")
+@fires("ReconcileSeveralLeaders", name="toys")
 async def two_replicas_have_leases_in_two_namespaces(op: Operator) -> None:
     await begin(op, leader_election=LeaderElection("toys", "default"))
     await op.start(toys(), instance="pod-2", leader_election=LeaderElection("toys", "kube-system"))
