@@ -40,6 +40,7 @@ from reconcile.testing.faults import (
     What,
 )
 from reconcile.testing.recorded_requests import RecordedRequest
+from reconcile.testing.runs_under_way import outside_runs, run_here
 from reconcile.testing.scenario_acts import ScenarioAct
 from reconcile.testing.stream_faults import Backlog, alongside, whole_lines, with_faults
 from reconcile.testing.virtual_time import loop_time
@@ -215,9 +216,13 @@ class FaultyTransport(PassingTransport):
 
     def _begin(self, request: HttpRequest, *, streaming: bool = False) -> "_FaultyCall":
         self.stay_dead()
-        query, tenure = dict(request.query), tenure_here()
+        query, tenure, run = dict(request.query), tenure_here(), run_here()
+        number = 0
+        if run is not None:
+            number = run.ref.number
+            run.sent.append(len(self.requests))
         record = RecordedRequest(
-            request.method, request.path, query, request.body, loop_time(), tenure=tenure
+            request.method, request.path, query, request.body, loop_time(), tenure=tenure, run=number
         )
         self.requests.append(record)
         return _FaultyCall(len(self.requests) - 1, record, tuple(self._met_by(record, streaming)))
@@ -248,7 +253,8 @@ class FaultyTransport(PassingTransport):
         for fault in call.met:
             if isinstance(fault, Meanwhile) and self._effects is not None:
                 self._note(call, fault)
-                self._effects.act(fault.act, call.request.path)
+                with outside_runs():
+                    self._effects.act(fault.act, call.request.path)
         match call.decisive:
             case Drop() as fault:
                 self._note(call, fault)
@@ -321,6 +327,9 @@ class FaultyTransport(PassingTransport):
         self, call: "_FaultyCall", *, status: int | None = None, server_status: int | None = None
     ) -> None:
         """Record what the caller and what the server answered."""
+        run = run_here()
+        if run is not None:
+            run.look_around(call.number)
         self.requests[call.number] = self.requests[call.number].answered(status, server_status)
 
     def _note(self, call: "_FaultyCall", fault: What) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -14,6 +14,7 @@ from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.held_buckets import HeldRun, HeldRuns
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import ActiveRun, ControllerMetrics, RunHistory
+from reconcile.embedded.log import Log
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.leadership import LeaseTerms
 from reconcile.manager.manager import Manager
@@ -24,6 +25,7 @@ from reconcile.testing.faults import Crash
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.manager_identity import identity_of
 from reconcile.testing.run_records import Death, KeyRun, Standstill
+from reconcile.testing.runs_under_way import Reached, RunRef, RunUnderWay, enter_run
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.virtual_time import VirtualTimeLoop, enter_process, loop_time
 
@@ -41,7 +43,14 @@ RunEnded = Callable[[KeyRun, Sequence[str]], None]
 """Receives each run that ended, and the undeclared writes of its controller."""
 
 
-_Record = Callable[[ActiveRun, float, DeclaredWrites, "_Work | None"], None]
+class _RunRecorder(Protocol):
+    """Receives each run of a manager, when it begins and when it has ended."""
+
+    def run_begins(self, run: ActiveRun, declarations: DeclaredWrites) -> None: ...
+
+    def run_ends(
+        self, run: ActiveRun, now: float, declarations: DeclaredWrites, work: "_Work | None"
+    ) -> None: ...
 
 
 class ManagerProcess:
@@ -55,6 +64,7 @@ class ManagerProcess:
         *,
         clock: Clock,
         outside: Any,
+        log: Log,
         run_ended: RunEnded,
     ) -> None:
         self.number = number
@@ -64,9 +74,12 @@ class ManagerProcess:
         self.standstills: list[Standstill] = []
         self.controllers: Sequence[Controller[Any]] = ()
         self.manager: Manager | None = None
+        self.under_way: dict[ActiveRun, RunUnderWay] = {}
+        self._runs = 0
         self._scenario = scenario
         self._clock = clock
         self._outside = outside
+        self._log = log
         self._run_ended = run_ended
         self._make_controllers: MakeControllers | None = scenario.make_controllers
         self._deployed = anyio.Event()
@@ -154,7 +167,7 @@ class ManagerProcess:
         elected = election is not None or sharding is not None
         times = terms_as_options(self._scenario.lease_terms) if elected else {}
         self.manager = _RecordedManager(
-            self._record,
+            self,
             *self.controllers,
             transport=self.transport,
             clock=self._clock,
@@ -174,7 +187,26 @@ class ManagerProcess:
                 error = group.exceptions[0]
                 self._die(f"{type(error).__name__}: {error}")
 
-    def _record(self, run: ActiveRun, now: float, declarations: DeclaredWrites, work: "_Work | None") -> None:
+    def run_begins(self, run: ActiveRun, declarations: DeclaredWrites) -> None:
+        """Note a run that begins, in its task."""
+        self._runs += 1
+        ref = RunRef(self.number, declarations.controller.name, run.request, self._runs)
+        under_way = self.under_way[run] = RunUnderWay(ref, run.causes, self._reached)
+        under_way.look_around()
+        enter_run(under_way)
+
+    def _reached(self) -> Reached:
+        assembly = None if self.manager is None else self.manager._assembly
+        clusters = () if assembly is None else assembly.clusters
+        caches = (informer.store.version for cluster in clusters for informer in cluster.cache)
+        return (self._log.version, *caches)
+
+    def run_ends(
+        self, run: ActiveRun, now: float, declarations: DeclaredWrites, work: "_Work | None"
+    ) -> None:
+        """Record a run that has ended, in its task."""
+        under_way = self.under_way.pop(run, None)
+        enter_run(None)
         outcome = run.outcome
         recorded = KeyRun(
             process=self.number,
@@ -188,6 +220,7 @@ class ManagerProcess:
             message="" if outcome is None else outcome.message,
             tenure=None if work is None else work.tenure,
             read=0 if work is None else work.read,
+            ref=None if under_way is None else under_way.ref,
         )
         self._run_ended(recorded, declarations.missing)
 
@@ -230,17 +263,17 @@ def _take_apart(manager: Manager) -> None:
 
 
 class _RecordedManager(Manager):
-    def __init__(self, record: _Record, *controllers: Controller[Any], **options: Any) -> None:
+    def __init__(self, recorder: _RunRecorder, *controllers: Controller[Any], **options: Any) -> None:
         super().__init__(*controllers, **options)
-        self._record = record
+        self._recorder = recorder
 
     def _assemble(self, transports: "Mapping[str, Transport]") -> Assembly:
-        return _RecordedAssembly(self._record, self.options, self.controllers, transports, self._log)
+        return _RecordedAssembly(self._recorder, self.options, self.controllers, transports, self._log)
 
 
 class _RecordedAssembly(Assembly):
-    def __init__(self, record: _Record, *parts: Any) -> None:
-        self._record = record
+    def __init__(self, recorder: _RunRecorder, *parts: Any) -> None:
+        self._recorder = recorder
         super().__init__(*parts)
 
     def _history(
@@ -249,7 +282,7 @@ class _RecordedAssembly(Assembly):
         runs = None
         if executor.held is not None:
             runs = executor.runs = _RememberedRuns(executor.held)
-        return _RecordingHistory(self._record, executor.declarations, runs)
+        return _RecordingHistory(self._recorder, executor.declarations, runs)
 
 
 @frozen
@@ -274,13 +307,19 @@ class _RememberedRuns(HeldRuns):
 
 
 class _RecordingHistory(RunHistory):
-    def __init__(self, record: _Record, declarations: DeclaredWrites, runs: "_RememberedRuns | None") -> None:
+    def __init__(
+        self, recorder: _RunRecorder, declarations: DeclaredWrites, runs: "_RememberedRuns | None"
+    ) -> None:
         super().__init__()
-        self._record = record
+        self._recorder = recorder
         self._declarations = declarations
         self._remembered = runs
 
+    def begin(self, run: ActiveRun) -> None:
+        super().begin(run)
+        self._recorder.run_begins(run, self._declarations)
+
     def end(self, run: ActiveRun, now: float) -> None:
         work = None if self._remembered is None else self._remembered.work.pop(run.request, None)
-        self._record(run, now, self._declarations, work)
+        self._recorder.run_ends(run, now, self._declarations, work)
         super().end(run, now)

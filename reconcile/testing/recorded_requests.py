@@ -21,8 +21,8 @@ class RecordedRequest:
     """A request at a time `at` of the loop, in seconds, and its answer.
 
     `status` is what the caller received, `server_status` what the server sent, each None without an answer;
-    they differ only if a fault stood between. `tenure` is that of the run which sent it, where replicas share
-    the objects.
+    they differ only if a fault stood between. `run` is the number of the run of its process that sent it, 0
+    for none, and `tenure` the tenure of that run, where replicas share the objects.
     """
 
     method: str
@@ -33,6 +33,7 @@ class RecordedRequest:
     status: int | None = None
     server_status: int | None = None
     tenure: Tenure | None = field(default=None, repr=False, eq=False)
+    run: int = field(default=0, repr=False, eq=False)
 
     def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
         """The same request with its answer; None leaves a status as it is."""
@@ -46,6 +47,7 @@ class RecordedRequest:
             status or self.status,
             server_status or self.server_status,
             self.tenure,
+            self.run,
         )
 
     @property

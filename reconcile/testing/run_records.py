@@ -7,6 +7,7 @@ from attrs import field, frozen
 from reconcile.embedded.log import StoredChange
 from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.tenure import Tenure
+from reconcile.testing.runs_under_way import RunRef
 
 
 @frozen
@@ -28,6 +29,7 @@ class KeyRun:
     message: str
     tenure: Tenure | None = None
     read: int = 0
+    ref: RunRef | None = None
 
     @property
     def causes(self) -> Sequence[str]:
@@ -57,11 +59,15 @@ class Standstill:
 
 @frozen
 class TimedChange:
-    """A change on the server; `tenure` is that of the run that asked for it, where replicas share objects."""
+    """A change on the server, and the run that asked for it: None if users or the server itself did.
+
+    Where replicas share the objects, `tenure` is that of the run.
+    """
 
     at: float
     change: StoredChange
     tenure: Tenure | None = None
+    by: RunRef | None = None
 
 
 @frozen

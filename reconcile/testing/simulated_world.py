@@ -22,6 +22,7 @@ from reconcile.testing.late_watches import LateWatches
 from reconcile.testing.manager_process import WORKERS, ManagerProcess
 from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.run_records import KeyRun, TimedChange
+from reconcile.testing.runs_under_way import outside_runs, run_here
 from reconcile.testing.scenario import Invariant, Scenario, ScenarioStep
 from reconcile.testing.scenario_acts import Wait
 from reconcile.testing.virtual_time import loop_time, outside_processes
@@ -79,6 +80,7 @@ class SimulatedWorld:
             transport,
             clock=world.clock,
             outside=world.outside,
+            log=world.server.log,
             run_ended=self._run_ended,
         )
 
@@ -214,13 +216,15 @@ class SimulatedWorld:
     def _settle(self) -> None:
         self._settling = None
         if self._living:
-            with within(None):  # what follows from the writes of a run is not its own
+            with within(None), outside_runs():  # what follows from the writes of a run is not its own
                 self.view.server.settle()
                 if self._group is not None and self.view.server.has_waiting_work:
                     self._group.start_soon(self.view.server.settle_waiting)
 
     def _on_change(self, change: StoredChange) -> None:
-        self.view.changes.append(TimedChange(loop_time(), change, tenure_here()))
+        run = run_here()
+        by = None if run is None else run.ref
+        self.view.changes.append(TimedChange(loop_time(), change, tenure_here(), by))
         if self._living and self._settling is None:
             # A plain callback: a task that waits for changes would cost far more in each run. In a context of
             # its own: the process of the writer may be frozen before it runs.

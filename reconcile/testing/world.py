@@ -9,10 +9,12 @@ import anyio
 from informers import StatusError
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
+from reconcile.controller.run_history import ActiveRun
 from reconcile.embedded import ApiServer, InProcessTransport, ServedResource
 from reconcile.embedded.admission.chain import finished
 from reconcile.embedded.log import Stored
 from reconcile.embedded.stored_forms import Unconverted, body_in, shown
+from reconcile.manager.manager import Manager
 from reconcile.models import Object, decode, kind_of
 from reconcile.sharding.options import Sharding
 from reconcile.testing.cluster_actor import ClusterActor
@@ -20,6 +22,7 @@ from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.recorded_requests import RecordedRequest
 from reconcile.testing.rest_monitor import RestMonitor
 from reconcile.testing.run_records import Death, KeyRun, Standstill, TimedAct, TimedChange, Violation
+from reconcile.testing.runs_under_way import RunUnderWay
 from reconcile.testing.scenario_acts import (
     CutOff,
     DelayGarbage,
@@ -38,7 +41,10 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 
 
 class ProcessView(Protocol):
-    """The process of one manager, as invariants see it. `controllers` are those of its present life."""
+    """The process of one manager, as invariants see it.
+
+    `controllers` are those of its present life, `under_way` its runs that have not ended, with their causes.
+    """
 
     number: int
     transport: FaultyTransport
@@ -46,6 +52,8 @@ class ProcessView(Protocol):
     deaths: list[Death]
     lives: int
     standstills: list[Standstill]
+    manager: Manager | None
+    under_way: dict[ActiveRun, RunUnderWay]
 
     @property
     def alive(self) -> bool:
