@@ -1,0 +1,44 @@
+"""The tools of the kit as the comparison uses them: a scenario, a seed and a limit in; what was found out."""
+
+from collections.abc import Callable, Mapping
+from time import process_time
+
+from attrs import frozen
+
+from reconcile.testing import Broken, FaultPlan, Scenario, SimulationError, fuzz, replay, seeds, sweep
+from tests.verification.zoo.patterns import Tool
+
+SEEDS = 50
+FUZZED_SECONDS = 30.0
+
+
+@frozen
+class Finding:
+    """What a tool reports of a scenario: the rules that were broken, if any, and the CPU seconds it took."""
+
+    rules: frozenset[str]
+    seconds: float
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+
+TOOLS: Mapping[Tool, Callable[[Scenario, int], object]] = {
+    "one run": lambda scenario, seed: replay(scenario, FaultPlan(seed=seed)),
+    "seeds": lambda scenario, seed: seeds(scenario, SEEDS, first=seed),
+    "sweep": lambda scenario, seed: sweep(scenario, seed=seed),
+    "fuzz": lambda scenario, seed: fuzz(scenario, seconds=FUZZED_SECONDS, seed=1_000 * seed),
+}
+"""Ordered by cost."""
+
+
+def find(tool: Tool, scenario: Scenario, seed: int = 0) -> Finding:
+    """Use a tool on a scenario until it finds something or is through."""
+    began = process_time()
+    try:
+        TOOLS[tool](scenario, seed)
+    except Broken as broken:
+        return Finding(broken.rules, process_time() - began)
+    except SimulationError as error:
+        return Finding(frozenset({type(error).__name__}), process_time() - began)
+    return Finding(frozenset(), process_time() - began)

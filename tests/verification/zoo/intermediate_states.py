@@ -1,0 +1,141 @@
+"""Intermediate state: a crash between two writes leaves what the next run takes for done (Sieve)."""
+
+from reconcile import Context
+from reconcile.kinds import ConfigMap, Pod, Secret, StatefulSet
+from reconcile.testing import Apply, Scenario
+from tests.verification.zoo.kinds import (
+    DB,
+    Cluster,
+    becomes,
+    cluster,
+    config_map,
+    number_of,
+    pod,
+    scenario,
+    secret,
+    stateful_set,
+    unguarded,
+    volume,
+)
+from tests.verification.zoo.patterns import BugPattern
+
+
+def second_secret_skipped(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        there = {each.name for each in await ctx.owned(Secret)}
+        outer, inner = secret(ctx, "ssl"), secret(ctx, "ssl-internal")
+        if outer.name not in there:
+            await ctx.client.create(outer)
+        if inner.name not in there and (mended or outer.name not in there):
+            await ctx.client.create(inner)
+
+    return scenario(keep, owns=[Secret])
+
+
+def restart_forgotten(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        client, version = unguarded(ctx), ctx.object.spec.version
+        configured = [each.data["version"] for each in await ctx.owned(ConfigMap)]
+        await ctx.apply(config_map(ctx, "config", version=version))
+        running = {each.name: each for each in await ctx.owned(Pod)}
+        for number in range(ctx.object.spec.replicas):
+            fresh = pod(ctx, number, version=version)
+            old = running.get(fresh.name)
+            if old is not None and mended:
+                configured = [old.metadata.annotations["version"]]
+            if old is not None and configured != [version]:
+                await client.delete(old)
+            elif old is None:
+                await client.create(fresh)
+
+    return scenario(keep, Apply(DB), becomes(version="2"), owns=[ConfigMap, Pod])
+
+
+def resize_not_resumed(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        client, size = unguarded(ctx), str(ctx.object.spec.storage)
+        sets, volumes = await ctx.owned(StatefulSet), await ctx.owned(ConfigMap)
+        outgrown = [each for each in sets if each.metadata.labels["size"] != size]
+        for old in outgrown:  # what it says of its volumes cannot be changed
+            await client.delete(old, propagation="Orphan")
+        if outgrown or not sets:
+            await client.create(stateful_set(ctx).with_metadata(labels={"size": size}))
+        for number in range(ctx.object.spec.replicas):
+            if mended or outgrown or len(volumes) <= number:
+                await ctx.apply(volume(ctx, number))
+
+    return scenario(keep, Apply(DB), becomes(storage=15), owns=[StatefulSet, ConfigMap])
+
+
+def finished_step_not_noted(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        wanted, phase = ctx.object.spec.replicas, ctx.object.status.phase
+        pods = {number_of(each): each for each in await ctx.owned(Pod)}
+        volumes = {number_of(each): each for each in await ctx.owned(ConfigMap)}
+        last = max(volumes, default=-1)
+        if phase == "leaving":
+            if last not in pods and not mended:
+                raise LookupError(f"there is no pod {last} to ask whether it has left")
+            if last in pods:
+                await ctx.delete(pods[last])
+            ctx.status(phase="left")
+        elif phase == "left":
+            for each in volumes.values():
+                if number_of(each) >= wanted:
+                    await ctx.delete(each)
+            ctx.status(phase="")
+        elif last >= wanted:
+            ctx.status(phase="leaving")
+        else:
+            for number in range(wanted):
+                await ctx.apply(pod(ctx, number))
+                await ctx.apply(volume(ctx, number))
+
+    return scenario(
+        keep,
+        Apply(cluster(replicas=2)),
+        becomes(replicas=1),
+        owns=[Pod, ConfigMap],
+        controller={"wakes": lambda old, new: True},
+    )
+
+
+BUGS = (
+    BugPattern(
+        name="second-secret-skipped",
+        bug="two Secrets are made if the first is missing: after a crash in between the second never is",
+        family="intermediate state",
+        sources=(
+            "https://jira.percona.com/browse/K8SPXC-896",
+            "https://jira.percona.com/browse/K8SPXC-897",
+            "https://jira.percona.com/browse/K8SPSMDB-578",
+            "https://jira.percona.com/browse/K8SPSMDB-579",
+        ),
+        scenario=second_secret_skipped,
+        found_by="sweep",
+    ),
+    BugPattern(
+        name="restart-forgotten",
+        bug="pods restart in the run that changes their configuration: after a crash they never do",
+        family="intermediate state",
+        sources=("https://github.com/konpyutaika/nifikop/issues/49",),
+        scenario=restart_forgotten,
+        found_by="sweep",
+    ),
+    BugPattern(
+        name="resize-not-resumed",
+        bug="volumes grow if the StatefulSet is of the old size, which a crash has already replaced",
+        family="intermediate state",
+        sources=("https://github.com/rabbitmq/cluster-operator/issues/782",),
+        scenario=resize_not_resumed,
+        found_by="sweep",
+    ),
+    BugPattern(
+        name="finished-step-not-noted",
+        bug="a pod is removed before the status says so: after a crash the step fails for ever",
+        family="intermediate state",
+        sources=("https://github.com/Orange-OpenSource/casskop/issues/370",),
+        scenario=finished_step_not_noted,
+        found_by="sweep",
+    ),
+)
