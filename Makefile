@@ -19,7 +19,7 @@ setup-%:
 run: setup-run ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
 	@$(BIN)/reconcile demo $(ARGS)
 
-test: setup-test ## the tests, one process per core; ARGS="tests/workqueue -k delay", ARGS="-n0 --pdb" for a debugger
+test: setup-test ## the tests, a process per core and one more; ARGS="tests/workqueue -k delay", ARGS="-n0 --pdb" for a debugger
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: setup-check ## style, types, import contracts, rules, the documentation
@@ -65,7 +65,9 @@ soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak
 	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/storms/test_storms.py tests/storms/test_echoes.py
-	@RAYCLUSTERS=1000 $(BIN)/python -m pytest -s -q tests/controllers/test_workergroups_quiet.py
+	@RAYCLUSTERS=1000 PIPELINES=1000 HISTORIES_OVER_HTTP=1 $(BIN)/python -m pytest -s -q \
+		tests/controllers/test_workergroups_quiet.py tests/controllers/test_registrysecrets_quiet.py \
+		tests/conformance/test_histories.py
 
 newcomer: setup-test ## the first hour from the built wheel, with `reconcile dev` up for 10 s; the tests give it 3
 	@NEWCOMER_DEV_SECONDS=10 $(BIN)/python -m pytest -q tests/commands/test_newcomer.py $(ARGS)
@@ -90,7 +92,7 @@ shards: setup-test ## replicas that share objects under 100,000 schedules of fau
 
 alerts: setup-test ## each alert under its planned fault, and RUNS=200 healthy runs in which none may fire: an hour of one core
 	@ALERT_FAULTS=all ALERT_RUNS=$(if $(filter command% environment,$(origin RUNS)),$(RUNS),200) $(BIN)/python -m pytest -s -q -p no:logging \
-		tests/monitoring/test_alerts.py $(ARGS)
+		tests/monitoring/test_alerts.py tests/monitoring/test_rule_cases.py $(ARGS)
 
 coverage: setup-quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase

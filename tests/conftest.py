@@ -31,6 +31,11 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores for `-n auto`: many tests wait, for other processes or for time to pass."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -21,7 +21,7 @@ from tests.helpers.sweeps import sweep_runs
 from tests.simulation.bundled_scenarios import DEMO, cluster, worker_groups
 from tests.simulation.shared_plots import TERMS, shared
 
-RUNS = sweep_runs(12)
+RUNS = sweep_runs(6)
 
 pytestmark = pytest.mark.timeout(120 if RUNS else 7200)
 
@@ -41,7 +41,7 @@ def test_replicas_that_share_objects_pass_their_simulated_sweep(name: str) -> No
 
 @pytest.mark.rule("sim-one-owner", "sim-fuzz")
 def test_replicas_that_share_objects_pass_random_acts_and_faults() -> None:
-    assert fuzz(shared(beside=True, objects=()), seconds=60, most=15).runs > 0
+    assert fuzz(shared(beside=True, objects=()), seconds=60, most=RUNS or 15).runs > 0
 
 
 @pytest.mark.rule("sim-one-owner")
